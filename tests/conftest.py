@@ -73,7 +73,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """Settle what a test has shown once its own part is over."""
     yield
     if call.when == "call":
-        capabilities.settle(item.nodeid, passed=call.excinfo is None)
+        capabilities.settle(item.nodeid, has_passed=call.excinfo is None)
 
 
 @pytest.fixture(scope="session")

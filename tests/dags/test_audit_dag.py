@@ -18,7 +18,7 @@ from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.settings import load_settings
 from tests.support.history.audits import audited
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ BACK_WITHIN = 60.0
 
 def put(stage: str) -> None:
     settings = load_settings()
-    put_stage(settings, catalogue.get(settings, "flights"), stage)
+    record_stage(settings, catalogue.get(settings, "flights"), stage)
 
 
 def rows() -> list[GateEvent]:

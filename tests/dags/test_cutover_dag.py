@@ -16,7 +16,7 @@ from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate.approval import Proposal
 from cutover.settings import load_settings
-from tests.support.history.journal_rows import make_row, put_stage
+from tests.support.history.journal_rows import make_row, record_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,7 @@ def put(said: dict[str, Any]) -> None:
     )
     settings, evidence = load_settings(), json.dumps({"approved": proposal.digest})
     values = {"result_fingerprint": proposal.result_fingerprint, "evidence": evidence}
-    put_stage(settings, catalogue.get(settings, "flights"), proposal.target, **values)
+    record_stage(settings, catalogue.get(settings, "flights"), proposal.target, **values)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def positions(rig: Rig, view: str, kind: str) -> set[Position]:
 
 def meant(rig: Rig, kind: str) -> set[Position]:
     """Return partition and offset of the records that the oracle meant to be of a class."""
-    sent = rig.oracle.sent
+    sent = rig.oracle.records
     return {
         (s.partition, s.offset) for s in sent if s.intended == kind and s.offset is not None and s.outcome == "acked"
     }

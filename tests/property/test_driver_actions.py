@@ -37,7 +37,7 @@ from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from tests.integration.streaming.rig import renamed
-from tests.support.drivers.books import expected_rows, hold, rows_of
+from tests.support.drivers.books import check_books, expected_rows, rows_of
 from tests.support.drivers.fed import Fed, HandClock
 from tests.support.log.logs import PARTITIONS, Send, ends_of, log_of, pipelines, sends
 from tests.support.log.real_log import Writer
@@ -95,8 +95,8 @@ class Actions(RuleBasedStateMachine):
 
     def write(self, drawn: Sequence[Send]) -> None:
         inside = [replace(one, partition=one.partition % self.partitions) for one in drawn]
-        more = log_of(inside, after=self.log)
-        self.writer.write(self.topic, more, after=self.log)
+        more = log_of(inside, preceding=self.log)
+        self.writer.write(self.topic, more, preceding=self.log)
         self.log += more
 
     @rule(drawn=st.lists(sends(partitions=MOST_PARTITIONS, gaps=True), min_size=1, max_size=25))
@@ -213,7 +213,7 @@ class Actions(RuleBasedStateMachine):
     @invariant()
     def books_are_right(self) -> None:
         if hasattr(self, "pipeline"):
-            self.records = hold(self.settings, self.pipeline, self.log)
+            self.records = check_books(self.settings, self.pipeline, self.log)
             self.seen["late"] += any(record.counts["late"] for record in self.records)
 
     def teardown(self) -> None:

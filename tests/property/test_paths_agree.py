@@ -25,11 +25,11 @@ from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from tests.integration.streaming.rig import renamed
-from tests.support.drivers.books import expected_rows, hold, rows_of
+from tests.support.drivers.books import check_books, expected_rows, rows_of
 from tests.support.drivers.fed import Fed, HandClock
 from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split, windows
 from tests.support.log.real_log import Writer
-from tests.support.pages.capabilities import kind_of, shown, shown_measures
+from tests.support.pages.capabilities import kind_of, note_feature, shown_measures
 from tests.support.suite.depth import depth, is_nightly
 from tests.support.suite.quick_spark import QUICK
 
@@ -67,8 +67,8 @@ CASES = [
 
 @st.composite
 def stories(draw: st.DrawFn, window: st.SearchStrategy[Window], joined: Joined | None) -> Story:
-    log = draw(event_logs(most=60, gaps=True).filter(bool))
-    ends = draw(borders(log, most=5))
+    log = draw(event_logs(max_size=60, gaps=True).filter(bool))
+    ends = draw(borders(log, max_count=5))
     if joined is not None and is_nightly():
         joined = draw(st.sampled_from(JOINS))
     pipeline = draw(pipelines(topic="drawn", joined=joined, window=window))
@@ -147,7 +147,7 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     recompute.run(settings, pipeline)
     found = reconcile(settings, pipeline)
 
-    records = hold(settings, pipeline, story.log)
+    records = check_books(settings, pipeline, story.log)
     truth = expected_rows(reference.run(pipeline, story.log))
     connection = queries.connect()
     delta.relation(connection, "batch", batch_uri(settings, pipeline))
@@ -158,9 +158,9 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     assert "quiet" in story.endings or alone.watermarks == tuple(record.watermark_after for record in epochs)
     assert_verdict(found)
     assert (found.finding.events.late > 0) == any(record.counts["late"] for record in records)
-    shown(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
+    note_feature(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
     if pipeline.join is not None:
-        shown(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")
+        note_feature(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")
     if pipeline.source.record_id is not None:
-        shown("record ids", "reference", "streaming", "batch")
+        note_feature("record ids", "reference", "streaming", "batch")
     shown_measures(pipeline.measures.values(), "reference", "streaming", "batch")

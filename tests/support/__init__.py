@@ -1,1 +1,1 @@
-"""What tests of every kind share."""
+"""Helpers shared by tests of every kind."""

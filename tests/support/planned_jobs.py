@@ -1,6 +1,6 @@
 """The jobs of the parity tests, planned by a real Spark without the systems that they name.
 
-`python -m tests.support.planned_jobs` counts what is found in them by text and by plan, as docs/parity.md has it.
+`python -m tests.support.planned_jobs` counts the constructs detected in them by text and by plan (docs/parity.md).
 """
 
 import runpy
@@ -48,8 +48,8 @@ KAFKA = "key binary, value binary, topic string, partition int, offset bigint, t
 
 def expected(job: Path) -> set[str]:
     """Return the constructs that a job's first line names."""
-    said = job.read_text(encoding="utf-8").splitlines()[0].partition("expects:")[2]
-    return {word.strip() for word in said.split(",")} - {"none"}
+    annotation = job.read_text(encoding="utf-8").splitlines()[0].partition("expects:")[2]
+    return {word.strip() for word in annotation.split(",")} - {"none"}
 
 
 def plan_job(session: SparkSession, job: Path) -> list[DataFrame]:
@@ -103,37 +103,44 @@ def explain(frame: DataFrame, mode: str) -> str:
 
 
 def find_constructs(way: str, job: Path, frames: list[DataFrame]) -> set[str]:
-    """Return the constructs that are found in a job in one of the ways."""
+    """Return the constructs that one method detects in a job."""
     looks: dict[str, Callable[[DataFrame], tuple[ParityFinding, ...]]] = {
         "DataFrame": plan.check,
         "extended": lambda frame: plan.check_text(explain(frame, way), way),
         "formatted": lambda frame: plan.check_text(explain(frame, way), way),
         "toJSON": lambda frame: plan.check_text(frame._jdf.queryExecution().analyzed().toJSON(), way),
     }
-    found = check_file(job) if way == "text" else [one for frame in frames for one in looks[way](frame)]
-    return {str(one.construct) for one in found}
+    findings = check_file(job) if way == "text" else [finding for frame in frames for finding in looks[way](frame)]
+    return {str(finding.construct) for finding in findings}
 
 
 def main() -> None:
-    """Print, for each way to look at the jobs, what is found, missed and wrongly raised."""
+    """Print the constructs found, missed and wrongly raised by each method."""
     tally: dict[str, Counter[str]] = {way: Counter() for way in WAYS}
     with tempfile.TemporaryDirectory() as home:
         session = start_session(Settings(home=Path(home), spark=QUICK), app="jobs").newSession()
         session.conf.set("spark.sql.debug.maxToStringFields", "10000")
         for job in JOBS:
-            wanted = expected(job) | BY_TYPES.get(job.name, set())
+            expected_constructs = expected(job) | BY_TYPES.get(job.name, set())
             frames = plan_job(session, job)
             for way in WAYS:
                 constructs = find_constructs(way, job, frames)
-                tally[way].update({f"found {one}": 1 for one in wanted & constructs})
-                tally[way].update({f"missed {one} ({job.name})": 1 for one in wanted - constructs})
-                tally[way].update({f"wrong {one} ({job.name})": 1 for one in constructs - wanted})
+                tally[way].update({f"found {construct}": 1 for construct in expected_constructs & constructs})
+                tally[way].update(
+                    {f"missed {construct} ({job.name})": 1 for construct in expected_constructs - constructs}
+                )
+                tally[way].update(
+                    {f"wrong {construct} ({job.name})": 1 for construct in constructs - expected_constructs}
+                )
     sys.stdout.write("| way | found | missed | wrongly raised |\n|---|---|---|---|\n")
-    for way, counted in tally.items():
-        found = sum(number for what, number in counted.items() if what.startswith("found"))
-        listed = (sorted(what.partition(" ")[2] for what in counted if what.startswith(w)) for w in ("missed", "wrong"))
-        told = " | ".join(f"{len(names)}: {', '.join(names)}" if names else "0" for names in listed)
-        sys.stdout.write(f"| {way} | {found} | {told} |\n")
+    for way, counts in tally.items():
+        found_count = sum(number for outcome, number in counts.items() if outcome.startswith("found"))
+        wrong_names = (
+            sorted(outcome.partition(" ")[2] for outcome in counts if outcome.startswith(w))
+            for w in ("missed", "wrong")
+        )
+        cells = " | ".join(f"{len(names)}: {', '.join(names)}" if names else "0" for names in wrong_names)
+        sys.stdout.write(f"| {way} | {found_count} | {cells} |\n")
 
 
 if __name__ == "__main__":

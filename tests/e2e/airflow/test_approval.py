@@ -115,7 +115,7 @@ def page() -> Iterator[Page]:
 def log_in(page: Page, runs: Runs, user: str) -> None:
     """Log in as a person does."""
     page.resize(1400)
-    page.go(f"{runs.api.address}/auth/login")
+    page.navigate(f"{runs.api.address}/auth/login")
     page.fill("input[name=username]", user)
     page.fill("input[name=password]", instance.password(runs.settings, user))
     page.click("button[type=submit]")
@@ -199,7 +199,7 @@ def read_moves(runs: Runs) -> list[tuple[str, str, str]]:
 
 def answer(page: Page, runs: Runs, run: str) -> None:
     """Open what is asked, say why, and press Approve."""
-    page.go(f"{runs.page(f'{NAME}_cutover', run)}/tasks/approve/required_actions")
+    page.navigate(f"{runs.page(f'{NAME}_cutover', run)}/tasks/approve/required_actions")
     page.wait_for_text("LAMBDA to SHADOW")
     page.fill("[name=element_why]", WHY)
     page.click("[data-testid='hitl-option-Approve']")
@@ -210,14 +210,14 @@ def test_a_run_that_is_started_by_hand_ends_in_a_report_in_its_tab(page: Page, r
     batch = f"{NAME}_batch"
     runs.unpause(batch)
     log_in(page, runs, instance.ADMIN)
-    page.go(runs.page(batch))
+    page.navigate(runs.page(batch))
     page.click("button[aria-label='Trigger Dag']")
     page.wait_for_text("Run Parameters")
     page.click_button("Trigger")
     started = until(lambda: newest_run(runs, batch), within=MINUTE) or ""
 
     verdict = runs.verdict(started)
-    page.go(f"{runs.page(f'{NAME}_reconcile', newest_run(runs, f'{NAME}_reconcile'))}/plugin/cutover_run")
+    page.navigate(f"{runs.page(f'{NAME}_reconcile', newest_run(runs, f'{NAME}_reconcile'))}/plugin/cutover_run")
 
     assert (verdict.verdict, verdict.exit_code) == ("CONSISTENT", 0)
     shown = "(document.querySelector('iframe')?.contentDocument?.body?.innerText ?? '')"

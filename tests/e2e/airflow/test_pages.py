@@ -41,30 +41,31 @@ def server(installation: Settings) -> Iterator[ApiServer]:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_page_is_for_those_who_are_logged_in(server: ApiServer, path: str) -> None:
-    assert server.ask(path, user=None).status == 401
-    assert server.ask(path, user="viewer").status == 200
-    assert server.ask(path, user="admin").status == 200
+    assert server.send(path, user=None).status == 401
+    assert server.send(path, user="viewer").status == 200
+    assert server.send(path, user="admin").status == 200
 
 
 def test_cookie_of_the_login_is_enough(server: ApiServer) -> None:
-    assert server.ask("/cutover/pipelines/flights", cookie=True).status == 200
+    assert server.send("/cutover/pipelines/flights", cookie=True).status == 200
 
 
 def test_forged_token_is_refused(server: ApiServer) -> None:
     forged = ApiServer(server.address, server.port, {"viewer": server.tokens["viewer"][:-4] + "AAAA"}, server.log)
 
-    assert forged.ask("/cutover/pipelines/flights").status == 403
-    assert forged.ask("/cutover/pipelines/flights", cookie=True).status in {401, 403}
+    assert forged.send("/cutover/pipelines/flights").status == 403
+    assert forged.send("/cutover/pipelines/flights", cookie=True).status in {401, 403}
 
 
 def test_description_of_the_addresses_is_not_public(server: ApiServer) -> None:
-    assert [server.ask(f"/cutover/{name}", user=None).status for name in ("docs", "redoc", "openapi.json")] == [401] * 3
+    addresses = ("/cutover/docs", "/cutover/redoc", "/cutover/openapi.json")
+    assert [server.send(address, user=None).status for address in addresses] == [401] * 3
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("path", PAGES)
 def test_page_takes_no_action_of_anybody(server: ApiServer, path: str, method: str) -> None:
-    assert server.ask(path, user="admin", method=method, cookie=True).status == 405
+    assert server.send(path, user="admin", method=method, cookie=True).status == 405
 
 
 def escapes(home: Path) -> list[str]:
@@ -99,7 +100,7 @@ def escapes(home: Path) -> list[str]:
 def test_no_request_leads_to_a_file_outside_of_the_pipelines_folder(server: ApiServer, installation: Settings) -> None:
     home = installation.home
     for path in escapes(home):
-        found = server.ask(path, user="admin")
+        found = server.send(path, user="admin")
 
         assert SECRET not in found.body, path
         assert found.status in {303, 401, 403, 404, 405}, (path, found.status)
@@ -107,11 +108,11 @@ def test_no_request_leads_to_a_file_outside_of_the_pipelines_folder(server: ApiS
 
 
 def test_link_inside_the_folder_is_no_report_either(server: ApiServer) -> None:
-    assert server.ask("/cutover/reports/flights/inside.html").status == 404
+    assert server.send("/cutover/reports/flights/inside.html").status == 404
 
 
 def test_path_of_a_request_is_escaped_in_the_log(server: ApiServer) -> None:
-    server.ask("/cutover/pipelines/%0d%0aforged%1b%5b31m")
+    server.send("/cutover/pipelines/%0d%0aforged%1b%5b31m")
     written = server.log.read_bytes()
 
     assert b"\nforged" not in written
@@ -119,7 +120,7 @@ def test_path_of_a_request_is_escaped_in_the_log(server: ApiServer) -> None:
 
 
 def test_name_with_markup_is_not_repeated(server: ApiServer) -> None:
-    found = server.ask("/cutover/pipelines/%3Cscript%3Ealert(1)%3C%2Fscript%3E")
+    found = server.send("/cutover/pipelines/%3Cscript%3Ealert(1)%3C%2Fscript%3E")
 
     assert found.status == 404
     assert b"<script" not in found.body
@@ -127,9 +128,9 @@ def test_name_with_markup_is_not_repeated(server: ApiServer) -> None:
 
 
 def test_plugin_has_loaded_with_its_tabs_and_the_page_links_to_the_report(server: ApiServer) -> None:
-    listed = server.ask("/api/v2/plugins", user="admin").body.decode()
+    listed = server.send("/api/v2/plugins", user="admin").body.decode()
 
     for route in ('"cutover"', '"cutover_dag"', '"cutover_run"', '"cutover_task"'):
         assert f'"url_route":{route}' in listed
-    assert server.ask("/api/v2/plugins/importErrors", user="admin").body == b'{"import_errors":[],"total_entries":0}'
-    assert f"/cutover/reports/flights/{RUN}.html" in server.ask("/cutover/pipelines/flights").body.decode()
+    assert server.send("/api/v2/plugins/importErrors", user="admin").body == b'{"import_errors":[],"total_entries":0}'
+    assert f"/cutover/reports/flights/{RUN}.html" in server.send("/cutover/pipelines/flights").body.decode()

@@ -19,7 +19,7 @@ from cutover.probe import Point
 from cutover.records.reading.scan import Offsets, read_records
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 
 CLOCK = SystemClock()
 
@@ -206,6 +206,6 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
 
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
-    put_stage(lab.settings, lab.pipeline, "KAPPA")
+    record_stage(lab.settings, lab.pipeline, "KAPPA")
 
     assert run(lab.settings, lab.pipeline) is None

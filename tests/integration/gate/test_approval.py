@@ -19,7 +19,7 @@ from cutover.reconcile.gate.approval import Approval, Proposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
 from cutover.settings import Settings
 from tests.integration.gate.test_stage import clicks, pipelines, place, put  # noqa: F401 -- fixtures
-from tests.support.history.self_tests import passed
+from tests.support.history.self_tests import make_passed
 
 CLOCK = SystemClock()
 
@@ -34,7 +34,7 @@ class Evidence:
     def read(self, *_: object) -> GateEvidence:
         replay = Replayability(retention=None, replay_time=timedelta(hours=1))
         gate_evidence = GateEvidence(
-            runs=self.runs, replay=replay, self_test=passed(CLOCK.now()), stream_version=self.version
+            runs=self.runs, replay=replay, self_test=make_passed(CLOCK.now()), stream_version=self.version
         )
         return replace(gate_evidence, audit_refusal=None)
 

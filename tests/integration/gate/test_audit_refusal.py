@@ -27,7 +27,7 @@ from cutover.reconcile.window_audit.sentence import describe_audit, describe_nex
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.audits import audited
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
 
@@ -94,7 +94,7 @@ def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic
 
 def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sales: Pipeline) -> None:
     audit_refusal = evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal
-    put_stage(kafka_settings, sales, "SHADOW")
+    record_stage(kafka_settings, sales, "SHADOW")
 
     assert (audit_refusal, evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
         "not evaluated before SHADOW",

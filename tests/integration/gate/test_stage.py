@@ -28,7 +28,7 @@ from cutover.lake.serving import serving_table
 from cutover.metrics import text_files
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
-from tests.support.history.journal_rows import make_row, put_stage
+from tests.support.history.journal_rows import make_row, record_stage
 from tests.support.history.reconciliations import record_line
 
 DEFINITION = '''
@@ -73,7 +73,7 @@ def clicks(place: Settings) -> Pipeline:
 
 def put(settings: Settings, pipeline: Pipeline, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    put_stage(settings, pipeline, name)
+    record_stage(settings, pipeline, name)
 
 
 def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline) -> None:

@@ -19,8 +19,8 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.settings import ServingSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
-from tests.support.history.journal_rows import put_stage
-from tests.support.servers.postgres import ask, running_server
+from tests.support.history.journal_rows import record_stage
+from tests.support.servers.postgres import fetch_rows, running_server
 
 HOSTILE = ("<script>", "a'b\"c", "tab\tand\nline \\N \\.", "\u202e", "", None)
 SALES = tuple(Sale(epoch=i % 2, hour=i * 50, shop=shop, amount=i) for i, shop in enumerate(HOSTILE))
@@ -46,7 +46,7 @@ def copied(settings: Settings, address: str) -> Settings:
 
 def put(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    put_stage(settings, PIPELINE, name)
+    record_stage(settings, PIPELINE, name)
 
 
 def in_lake(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
@@ -98,15 +98,15 @@ def test_only_months_that_changed_are_written(copied: Settings, address: str) ->
     serving_table.publish(copied, PIPELINE)
     uri = copied.serving.postgres
     assert uri is not None
-    before = ask(address, VERSIONS)
+    before = fetch_rows(address, VERSIONS)
 
     copy = postgres_copy.publish_copy(copied, uri.get_secret_value(), PIPELINE.name)
-    assert (copy.months, ask(address, VERSIONS)) == ((), before)
+    assert (copy.months, fetch_rows(address, VERSIONS)) == ((), before)
 
     delta.open_table(serving_uri(copied, PIPELINE.name)).delete("_month = '2026-02'")
     less = postgres_copy.publish_copy(copied, uri.get_secret_value(), PIPELINE.name)
     assert less.months == ("2026-02",)
-    assert ask(address, VERSIONS) == before[:1]
+    assert fetch_rows(address, VERSIONS) == before[:1]
 
 
 def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied: Settings, address: str) -> None:
@@ -131,7 +131,7 @@ def test_an_older_version_never_comes_after_a_newer_one(copied: Settings, addres
     with pytest.raises(LakeError, match="expected a table at version 41 or newer, as the copy is, got version 0"):
         postgres_copy.publish_copy(copied, address, PIPELINE.name)
 
-    assert ask(address, "SELECT version FROM cutover.__publications") == [(41,)]
+    assert fetch_rows(address, "SELECT version FROM cutover.__publications") == [(41,)]
 
 
 def test_a_copy_that_somebody_dropped_is_made_again(copied: Settings, address: str) -> None:
@@ -190,7 +190,7 @@ def test_another_definition_changes_the_columns_where_they_stand(copied: Setting
     serving_table.publish(copied, other)
 
     assert in_copy(address) == in_lake(copied, other)
-    assert len(ask(address, "SELECT * FROM cutover.shops")) == len(SALES)
+    assert len(fetch_rows(address, "SELECT * FROM cutover.shops")) == len(SALES)
 
 
 def test_who_may_write_a_schema_need_not_be_allowed_to_make_one(copied: Settings, address: str) -> None:
@@ -218,7 +218,7 @@ def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str)
     with pytest.raises(LakeError, match=r"expected no other table `cutover\.sales`"):
         serving_table.publish(copied, PIPELINE)
 
-    assert ask(address, "SELECT count(*) FROM cutover.sales") == [(0,)]
+    assert fetch_rows(address, "SELECT count(*) FROM cutover.sales") == [(0,)]
 
 
 @pytest.mark.parametrize(
@@ -248,4 +248,4 @@ def test_a_text_that_the_server_cannot_hold_leaves_nothing_behind(copied: Settin
         serving_table.publish(copied, PIPELINE)
 
     assert len(in_lake(copied)) == len([*SALES[:2], "nul"])
-    assert ask(address, "SELECT to_regclass('cutover.sales')") == [(None,)]
+    assert fetch_rows(address, "SELECT to_regclass('cutover.sales')") == [(None,)]

@@ -14,7 +14,7 @@ from cutover.lake.tables import delta
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 
 KINDS = ("_kind=partial", "_kind=ledger", "_kind=epoch", "/batch/", "/batch_index/", "_control/gate/")
 
@@ -28,7 +28,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
     settings, made = Settings(home=tmp_path / "home"), lake_of(SALES)
     write(settings, made)
-    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     return settings
 
 

@@ -32,7 +32,7 @@ from tests.integration.reconcile.lake_of import (
     write,
     write_run,
 )
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 from tests.support.log.losses import LOSS
 
 SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
@@ -78,7 +78,7 @@ def test_lambda_serves_every_window_once(
 @pytest.mark.parametrize(("stage", "expected"), [("LAMBDA", "batch"), ("SHADOW", "streaming"), ("KAPPA", "streaming")])
 def test_the_stage_says_who_serves(settings: Settings, stage: str, expected: str) -> None:
     write(settings, lake_of(SALES))
-    put_stage(settings, PIPELINE, stage)
+    record_stage(settings, PIPELINE, stage)
 
     assert served(settings) == [expected] * 6
 
@@ -163,7 +163,7 @@ def shown(settings: Settings) -> list[tuple[int, int, str]]:
 @pytest.mark.parametrize("stage", ["LAMBDA", "SHADOW", "KAPPA"])
 def test_no_window_of_a_log_that_was_made_again_disappears_or_shrinks(settings: Settings, stage: str) -> None:
     write(settings, of_stream_alone((0, 0, 1, 2)))
-    put_stage(settings, PIPELINE, stage)
+    record_stage(settings, PIPELINE, stage)
     version = lose_log(settings)
 
     before = shown(settings)
@@ -198,7 +198,7 @@ def test_every_window_says_what_it_is(settings: Settings, stage: str) -> None:
     lake = lake_of(SALES)
     at_three = replace(lake.epochs[-1], watermark_after=micros(4) + PIPELINE.lateness.allowed_micros)
     write(settings, replace(lake, epochs=(*lake.epochs[:-1], at_three)))
-    put_stage(settings, PIPELINE, stage)
+    record_stage(settings, PIPELINE, stage)
     assert states(settings) == ["final"] * 4 + ["open"] * 2
 
     lose(settings, 3, 5)
@@ -214,7 +214,7 @@ def test_windows_that_a_new_stream_cannot_read_again_are_served_as_batch_has_the
     partials = tuple(row for row in lake.partials if round(row["window_start"].timestamp() * 1e6) >= micros(2))
     run = replace(lake.run, computed=((micros(0), micros(1)), (micros(2), micros(6))))
     write(settings, replace(lake, partials=partials, run=run))
-    put_stage(settings, PIPELINE, stage)
+    record_stage(settings, PIPELINE, stage)
     lose(settings, 0, 3)
 
     # Batch never computed hour 1, and no side has a row of it.
@@ -240,7 +240,7 @@ def test_window_that_batch_can_never_compute_has_the_value_of_the_stream(
     incomplete = Incomplete(window_start=micros(0), window_end=micros(2), reason="expired")
     run = replace(lake.run, incomplete=(incomplete,), computed=((micros(2), micros(6)),))
     write(settings, replace(lake, batch=batch_from(lake, 2), run=run))
-    put_stage(settings, PIPELINE, stage)
+    record_stage(settings, PIPELINE, stage)
 
     assert served(settings)[:2] == ["streaming"] * 2
     assert states(settings)[:2] == [expected] * 2

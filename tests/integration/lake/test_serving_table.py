@@ -31,7 +31,7 @@ from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, replace_batch, write
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 from tests.support.suite.until import until
 
 HOSTILE = ("<script>alert(1)</script>", "a'b\"c", "line\nbreak", "\x1b[31m", "", None)
@@ -50,7 +50,7 @@ def ledger(settings: Settings) -> None:
 
 def put(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    put_stage(settings, PIPELINE, name)
+    record_stage(settings, PIPELINE, name)
 
 
 def by_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:

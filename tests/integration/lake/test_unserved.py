@@ -22,7 +22,7 @@ from cutover.lake.serving import unserved
 from cutover.lake.serving.unserved import Unserved, delete_unserved, list_unserved
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 from tests.support.suite.standing_clock import StandingClock
 
 SALES = tuple(Sale(hour=hour) for hour in range(3))
@@ -209,7 +209,7 @@ def test_nothing_goes_while_nothing_stands_in_its_place(settings: Settings) -> N
 
 def test_a_definition_that_comes_back_after_its_tables_went_begins_in_lambda(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    put_stage(settings, PIPELINE, "KAPPA", at=NOW, result_fingerprint=OWN)
+    record_stage(settings, PIPELINE, "KAPPA", at=NOW, result_fingerprint=OWN)
     write(settings, lake_of(SALES, CHANGED), CHANGED)
     assert current_stage(settings, PIPELINE) is Stage.KAPPA
 

@@ -48,7 +48,7 @@ def test_control_records_and_aborted_records_account_for_their_offsets(
     held = {p: (0, end) for p, end in ends.items()}
 
     assert ends == {0: 9 * 8, 1: 9 * 8}
-    assert len(compacted.held(kafka_settings, topic)) == 2 * 6 * 7
+    assert len(compacted.read_positions(kafka_settings, topic)) == 2 * 6 * 7
     assert complete_read.find_missing(spark, kafka_settings, client, topic, (held,)) == ()
     inner = ({0: (3, 30), 1: (7, 8)}, {0: (31, 72)})
     assert complete_read.find_missing(spark, kafka_settings, client, topic, inner) == ()
@@ -62,9 +62,9 @@ def test_what_compaction_removed_is_missing_and_nothing_else(
         some = [Event(id=10 * part + i, minute=10 * part + i, partition=i % 2) for i in range(10)]
         rig.send(kafka_settings, topic, some)
     gone = compacted.compact(kafka_settings, topic, least=10)
-    compacted.keep_all(kafka_settings, topic)
+    compacted.disable_compaction(kafka_settings, topic)
     client = LogClient(kafka_settings)
-    gone |= {(p, o) for p in (0, 1) for o in range(20)} - compacted.held(kafka_settings, topic)
+    gone |= {(p, o) for p in (0, 1) for o in range(20)} - compacted.read_positions(kafka_settings, topic)
 
     missing = complete_read.find_missing(spark, kafka_settings, client, topic, ({0: (0, 20), 1: (0, 20)},))
 

@@ -11,7 +11,7 @@ import yaml
 
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, make_alert
 from cutover.reconcile.watch.alerts.generated import render_routing
-from tests.support.servers.alerting import alertmanager, ask, find_program, listening
+from tests.support.servers.alerting import alertmanager, fetch, find_program, listening
 from tests.support.suite.until import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -218,11 +218,11 @@ def post(address: str, names: Iterable[str], pipeline: str) -> None:
     sent = [
         {"labels": {"alertname": name, "pipeline": pipeline, "severity": severities[name]}, **times} for name in names
     ]
-    assert ask(f"{address}/api/v2/alerts", sent) is not None
+    assert fetch(f"{address}/api/v2/alerts", sent) is not None
 
 
 def states(address: str) -> dict[str, str]:
-    found: list[dict[str, Any]] = ask(f"{address}/api/v2/alerts") or []
+    found: list[dict[str, Any]] = fetch(f"{address}/api/v2/alerts") or []
     return {f"{one['labels']['pipeline']}/{one['labels']['alertname']}": one["status"]["state"] for one in found}
 
 

@@ -26,7 +26,7 @@ from cutover.settings import KafkaSettings, MetricsSettings, Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.drivers.background import Background
-from tests.support.servers.alerting import ask, find_program, prometheus
+from tests.support.servers.alerting import fetch, find_program, prometheus
 from tests.support.suite.until import until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -114,7 +114,7 @@ def _is_read(settings: Settings, pipeline: Pipeline) -> bool:
 
 
 def result(address: str, query: str) -> list[dict[str, Any]]:
-    answer = ask(f"{address}/api/v1/query?query={quote(query)}") or {"data": {"result": []}}
+    answer = fetch(f"{address}/api/v1/query?query={quote(query)}") or {"data": {"result": []}}
     found: list[dict[str, Any]] = answer["data"]["result"]
     return found
 
@@ -149,7 +149,7 @@ def test_numbers_are_those_of_the_run(address: str, query: str, value: float) ->
 
 def test_rules_run_and_are_sound_on_these_metrics(address: str) -> None:
     until(lambda: result(address, 'ALERTS{alertname="AlwaysFiring"}'), within=30)
-    groups = ask(f"{address}/api/v1/rules")["data"]["groups"]
+    groups = fetch(f"{address}/api/v1/rules")["data"]["groups"]
 
     assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
     assert result(address, 'ALERTS{alertname=~"Watch.*|Driver.*|TaskFailed"}') == []

@@ -34,7 +34,7 @@ from cutover.reconcile import run
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 from tests.support.log.held_log import HeldLog
 
 _HELD: dict[Path, HeldLog] = {}
@@ -178,7 +178,7 @@ def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE)
     """Put the lake's batch in place of the one that is there, as a further run."""
     uri = batch_uri(settings, pipeline)
     rows = pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline))
-    write_run(settings, replace(lake.run, batch_version=put_rows(uri, rows)), pipeline)
+    write_run(settings, replace(lake.run, batch_version=replace_rows(uri, rows)), pipeline)
 
 
 def edited(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:

@@ -46,7 +46,7 @@ def test_a_flipped_bit_of_a_data_file_names_the_file(found: dict[str, Counter[st
 def test_a_changed_log_entry_is_named_and_no_row_is_blamed(
     tmp_path: Path, table: str, before: bytes, after: bytes
 ) -> None:
-    settings = flips.made(tmp_path)
+    settings = flips.make_lake(tmp_path)
     (entry,) = [
         file for file in Path(settings.lake_uri).rglob(f"{table}/_delta_log/*.json") if before in file.read_bytes()
     ][-1:]

@@ -35,7 +35,7 @@ from tests.integration.reconcile.lake_of import (
     replace_batch,
     write,
 )
-from tests.support.history.journal_rows import make_row, put_stage
+from tests.support.history.journal_rows import make_row, record_stage
 
 SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
 OLD = 1
@@ -231,7 +231,7 @@ def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
 def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
     settings: Settings, diverged: Report, table: str
 ) -> None:
-    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     (version,) = versions.list_versions(settings, PIPELINE)
     pins.pin(settings, version, 0, holder="a", expires_at=START, now=START)
     handle = DeltaTable(control_uri(settings, table))
@@ -258,7 +258,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 
 def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     handle = DeltaTable(control_uri(settings, "gate"))
     before = handle.version()
     handle.delete()

@@ -17,7 +17,7 @@ from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
 from tests.support.pages import pictures
-from tests.support.pages.pictures import SCALE, SHARE, WIDTHS, filter_by, shown, unfold
+from tests.support.pages.pictures import SCALE, SHARE, WIDTHS, filter_by, flights_with_record, unfold
 from tests.support.servers import browser
 from tests.support.servers.browser import Page
 from tests.unit.report.test_page import HOSTILE, hostile
@@ -59,7 +59,7 @@ def nasty() -> Report:
     )
     policy = replace(flights().finding.policy, within=False, unexplained=len(keys), reasons=("17 rows have no cause.",))
     return change_report(
-        shown(),
+        flights_with_record(),
         verdict=Verdict.DIVERGED,
         exit_code=1,
         policy=policy,
@@ -71,7 +71,11 @@ def nasty() -> Report:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Write the pages that the tests open."""
     folder = tmp_path_factory.mktemp("pages")
-    pages = {"flights": shown(), "nasty": nasty(), "script": hostile("<img src=x onerror=document.title='bad'>")}
+    pages = {
+        "flights": flights_with_record(),
+        "nasty": nasty(),
+        "script": hostile("<img src=x onerror=document.title='bad'>"),
+    }
     for name, result in pages.items():
         (folder / f"{name}.html").write_text(page.render(result), encoding="utf-8")
     return {name: folder / f"{name}.html" for name in pages}
@@ -227,7 +231,7 @@ def test_page_looks_as_in_the_kept_picture(tab: Page, files: dict[str, Path], wi
     tab.open(files["flights"], width=width)
     if pictures.probe_fonts(tab) != pictures.kept_probe():
         pytest.skip("other fonts than those of the kept pictures")
-    tab.take(tmp_path / "now.png", whole=True, scale=SCALE)
+    tab.capture(tmp_path / "now.png", whole=True, scale=SCALE)
 
     assert pictures.measure_difference(tab, tmp_path / "now.png", pictures.FOLDER / f"{width}.png") <= SHARE
 
@@ -237,7 +241,7 @@ def test_a_page_that_looks_other_is_told_from_a_kept_picture(tab: Page, files: d
     for dark in (False, True):
         tab.open(files["flights"], width=800, dark=dark)
         taken.append(tmp_path / f"{dark}.png")
-        tab.take(taken[-1], whole=True, scale=SCALE)
+        tab.capture(taken[-1], whole=True, scale=SCALE)
 
     assert pictures.measure_difference(tab, *taken) > SHARE
     assert pictures.measure_difference(tab, taken[0], taken[0]) == 0

@@ -34,11 +34,11 @@ from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from cutover.streaming.recovery import accept_loss
 from tests.integration.streaming import rig
-from tests.support.drivers.books import expected_rows, hold, rows_of
+from tests.support.drivers.books import check_books, expected_rows, rows_of
 from tests.support.drivers.fed import Fed, HandClock
 from tests.support.log.real_log import Writer
-from tests.support.pages.capabilities import shown
-from tests.support.rows.joined import TWO, kept
+from tests.support.pages.capabilities import note_feature
+from tests.support.rows.joined import TWO, with_join_type
 from tests.support.suite.quick_spark import QUICK
 from tests.support.suite.until import until
 
@@ -111,7 +111,7 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
         spark=QUICK,
         stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2),
     )
-    pipeline = replace(kept(rig.renamed(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))
+    pipeline = replace(with_join_type(rig.renamed(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))
     writer = Writer(settings)
     writer.fill(pipeline, BEFORE_LATE)
     fed = Fed(spark, settings, pipeline, HandClock())
@@ -121,7 +121,7 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
     fed.feed_and_die(end_of(BEFORE_LATE[:-2]), "epoch.aggregated")
     fed.anew().feed(end_of(BEFORE_LATE))
     for topic, own in zip(topics_of(log_of(pipeline)), _by_topic(LOG), strict=True):
-        writer.write(topic, own[1], after=own[0])
+        writer.write(topic, own[1], preceding=own[0])
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
     return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
@@ -140,7 +140,7 @@ def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecor
 
 
 def test_every_epoch_is_what_plain_python_makes_of_both_topics(told: Told) -> None:
-    records = hold(told.settings, told.pipeline, LOG)
+    records = check_books(told.settings, told.pipeline, LOG)
 
     assert dict(records[-1].end) == end_of(LOG)
     assert sum(record.counts["late"] for record in records) == 2
@@ -156,7 +156,7 @@ def test_the_batch_pairs_late_rows_of_either_side(told: Told) -> None:
     noon = round(NOON.timestamp()) * 10**6
     pairs = {key: values["pairs"] for (start, _, (key,)), (_, values) in found.items() if start == noon}
     assert pairs == {"a": 4 * 2, "b": 1, None: 2}
-    shown("join: Join, full", "reference", "streaming", "batch")
+    note_feature("join: Join, full", "reference", "streaming", "batch")
 
 
 def test_late_rows_of_either_side_explain_every_difference(told: Told) -> None:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("comparisons_twice")
 
-FIRST, NEXT = raw_records(90), raw_records(60, first=90, hour=6)
-LATE = raw_records(30, first=150)
+FIRST, NEXT = raw_records(90), raw_records(60, first_place=90, hour=6)
+LATE = raw_records(30, first_place=150)
 CONTRACT = (Expect(type="expect_column_values_to_not_be_null", arguments={"column": "n"}),)
 LOG = [*FIRST, *NEXT, *LATE]
 

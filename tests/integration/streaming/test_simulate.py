@@ -14,8 +14,8 @@ from cutover.scenarios.reading.parse import parse_cases, parse_file
 from cutover.settings import Settings
 from cutover.streaming.simulation.runner import run_with
 from tests.support.pages import figures
-from tests.support.pages.capabilities import shown, shown_setting
-from tests.support.pages.figures import FIGURES, given, scenario
+from tests.support.pages.capabilities import note_feature, shown_setting
+from tests.support.pages.figures import FIGURES, read_figure, scenario
 
 TRIGGERS_OF_THE_BOOK = {3, 10, 14}  # a delay; on time always, empty and unchanged
 EXAMPLES = [
@@ -38,7 +38,7 @@ def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) ->
     setting = scenario(number).setting
 
     assert reference.run(setting) == run_with(installed, setting)
-    shown(f"figure {number:02} of The Dataflow Model", "streaming")
+    note_feature(f"figure {number:02} of The Dataflow Model", "streaming")
     shown_setting(setting, "reference", "streaming")
 
 
@@ -67,7 +67,7 @@ def test_command_prints_what_the_reference_prints_and_leaves_nothing_behind(
 ) -> None:
     monkeypatch.setenv("CUTOVER_HOME", str(installed.home))
     monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(installed.kafka.bootstrap_servers))
-    (tmp_path / "figure.json").write_text(json.dumps(given(14)), encoding="utf-8")
+    (tmp_path / "figure.json").write_text(json.dumps(read_figure(14)), encoding="utf-8")
     made = topics_made(monkeypatch)
     printed = {}
 

@@ -34,7 +34,7 @@ from cutover.streaming.sink import files
 from cutover.streaming.sink.committer import Committer
 from tests.integration.reconcile.lake_of import in_force, write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 
 Raw = dict[str, Any]
 Rows = list[Raw]
@@ -232,7 +232,7 @@ def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:
     changed = [kind for kind in kinds if _of_kind(before, kind) != _of_kind(after, kind)]
     for kind in changed or ["ledger"]:
         rows = pa.Table.from_pylist(_of_kind(after, kind), schema=schema)
-        put_rows(lab.version.uri, rows, kind=kind)
+        replace_rows(lab.version.uri, rows, kind=kind)
 
 
 def _of_kind(rows: Rows, kind: str) -> Rows:

@@ -78,7 +78,7 @@ def told() -> Oracle:
         sent.append((event, name, start, ends[event.partition]))
         ends[event.partition] += 1
     return Oracle(
-        sent=tuple(
+        records=tuple(
             OracleRecord(
                 id=event.id,
                 outcome="acked",
@@ -96,8 +96,8 @@ def told() -> Oracle:
 
 def of_log(lab: Lab, oracle: Oracle, **changes: Any) -> Oracle:
     """Return an oracle of this log; the first record is changed."""
-    sent = [replace(one, topic_id=lab.records[-1].topic_id) for one in oracle.sent]
-    return Oracle(sent=(replace(sent[0], **changes), *sent[1:]))
+    sent = [replace(one, topic_id=lab.records[-1].topic_id) for one in oracle.records]
+    return Oracle(records=(replace(sent[0], **changes), *sent[1:]))
 
 
 def test_the_books_hold_exactly_what_the_producer_sent(lab: Lab) -> None:

@@ -15,7 +15,7 @@ def test_loss_inside_the_log_accuses_no_epoch(kafka_settings: Settings, topic_na
     compacted.roll_segments(lab.settings, topic_name)
     send(lab.settings, topic_name, [Event(id=20 + p, minute=90, partition=p) for p in range(2)])
     assert len(compacted.compact(lab.settings, topic_name, least=12)) == 12
-    compacted.keep_all(lab.settings, topic_name)
+    compacted.disable_compaction(lab.settings, topic_name)
 
     found = verify(lab.settings, lab.pipeline, only=("N1", "N4"), exhaustive=True)
 

@@ -21,9 +21,9 @@ from cutover.settings import KafkaSettings
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
 from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 from tests.support.history.journal_rows import make_row
-from tests.support.history.older_copy import put_back
+from tests.support.history.older_copy import restored_after
 
 
 def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
@@ -175,7 +175,7 @@ def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: typ
     row = make_row(row_type, pipeline=lab.pipeline.name)
     journal = Journal(lab.settings, lab.pipeline.name, row_type)
     journal.append(row)
-    with put_back(lab.settings, control_uri(lab.settings, row_type.TABLE)):
+    with restored_after(lab.settings, control_uri(lab.settings, row_type.TABLE)):
         journal.append(row)
 
     found = judged(lab)
@@ -208,7 +208,7 @@ def again(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
     """Let batch publish once more at the same cut, one row edited."""
     uri, schema = batch_uri(lab.settings, lab.pipeline), batch_schema(lab.pipeline)
     first, *rest = DeltaTable(uri).to_pyarrow_table().cast(schema).to_pylist()
-    version = put_rows(uri, pa.Table.from_pylist([edit(first), *rest], schema=schema))
+    version = replace_rows(uri, pa.Table.from_pylist([edit(first), *rest], schema=schema))
     run: BatchRun = replace(lab.batch, run_id="batch-2", batch_version=version, finished="2026-01-06T00:00:00Z")
     write_run(lab.settings, run, lab.pipeline)
 

@@ -19,14 +19,14 @@ from cutover.reconcile.watch.status import WatchStatus, make_status
 from cutover.settings import Settings
 from cutover.streaming.process import detached
 from tests.integration.reconcile.lake_of import PIPELINE, reconcile
-from tests.support.comparison.flips import made
+from tests.support.comparison.flips import make_lake
 
 CLAIMS = {"StreamNotRunning", "LogDataLost", "DivergenceUnexplained", "ReconcilerNotRunning", "RetirementRegression"}
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    settings = made(tmp_path_factory.mktemp("lake"))
+    settings = make_lake(tmp_path_factory.mktemp("lake"))
     reconcile(settings, PIPELINE)
     return settings
 
@@ -105,7 +105,7 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
 
 
 def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> None:
-    settings = made(tmp_path)
+    settings = make_lake(tmp_path)
     reconcile(settings, PIPELINE)
     (log,) = Path(settings.lake_uri).rglob("stream/_delta_log")
     shutil.rmtree(log.parent)

@@ -12,7 +12,7 @@ from cutover.definition.model.topic import TimeFormat
 from cutover.reconcile.attribution import claims, log_rows
 from cutover.records import reference
 from cutover.records.reference.parse import parse_record
-from tests.support.comparison.claimed import rows_at, told
+from tests.support.comparison.claimed import fold_log_by_place, rows_at
 from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split, windows
 from tests.support.suite.depth import depth
 
@@ -25,13 +25,13 @@ from tests.support.suite.depth import depth
 @depth(few=2, many=200)
 @given(data=st.data())
 def test_the_log_bears_out_what_both_paths_made_of_it(kind: str, joined: Joined | None, data: st.DataObject) -> None:
-    drawn = data.draw(event_logs(most=60))
+    drawn = data.draw(event_logs(max_size=60))
     pipeline = data.draw(pipelines(joined=joined, window=windows(kind)))
     log = split(drawn, pipeline)
-    ends = [ends_split(end, pipeline) for end in data.draw(borders(drawn, most=5))]
+    ends = [ends_split(end, pipeline) for end in data.draw(borders(drawn, max_count=5))]
     stream, batch = reference.run(pipeline, log, epochs=ends), reference.run(pipeline, log)
 
-    for place, said in told(pipeline, log, stream, batch).items():
+    for place, said in fold_log_by_place(pipeline, log, stream, batch).items():
         assert said.are_twins_sound
         assert claims.are_equal(said.stages[0], rows_at(stream, place))
         assert claims.are_equal(said.batch, rows_at(batch, place))

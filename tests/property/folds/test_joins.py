@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from cutover.definition import Pipeline
 from cutover.definition.model.joins import How
 from cutover.reconcile.comparison.equal import plain, same
-from tests.support.rows.joined import HOWS, ONE, TWO, Row, expected, finished, fold, kept, rows, table
+from tests.support.rows.joined import HOWS, ONE, TWO, Row, expected, finished, fold, rows, table, with_join_type
 
 FEW = settings(max_examples=30, deadline=None, derandomize=True)
 
@@ -16,7 +16,7 @@ FEW = settings(max_examples=30, deadline=None, derandomize=True)
 def test_any_split_of_both_sides_gives_the_pairs_of_the_reference(
     data: st.DataObject, how: How, pipeline: Pipeline
 ) -> None:
-    pipeline = kept(pipeline, how)
+    pipeline = with_join_type(pipeline, how)
     given_rows = data.draw(rows(of_two=pipeline.name == TWO.name))
     parts: dict[int, list[Row]] = {}
     for row in data.draw(st.permutations(given_rows)):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cutover.reconcile.comparison.equal import plain, same
 from cutover.records.reference import measures as reference
-from tests.support.rows.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, table, taken
+from tests.support.rows.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, records_of_group, table
 from tests.support.suite.depth import depth
 
 FEW = depth(few=6, many=200)
@@ -26,7 +26,7 @@ def differing(expected: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]
 
 
 @FEW
-@given(data=st.data(), rows=taken())
+@given(data=st.data(), rows=records_of_group())
 def test_any_split_of_the_records_in_any_order_folds_to_the_reference(data: st.DataObject, rows: list[Taken]) -> None:
     parts: dict[int, list[Taken]] = {}
     for row in data.draw(st.permutations(rows)):
@@ -38,7 +38,7 @@ def test_any_split_of_the_records_in_any_order_folds_to_the_reference(data: st.D
 
 
 @FEW
-@given(rows=taken())
+@given(rows=records_of_group())
 def test_states_are_the_same_whichever_parts_are_merged_first(rows: list[Taken]) -> None:
     third = len(rows) // 3 + 1
     a, b, c = (table(part) for part in (rows[:third], rows[third : 2 * third], rows[2 * third :]))

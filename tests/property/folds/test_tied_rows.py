@@ -26,7 +26,7 @@ from cutover.reconcile.comparison.diff import diff
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.records import reference as paths
 from tests.property.panes.test_panes import MILLISECOND, TO_THE_END, WINDOWS, last_values
-from tests.support.comparison.claimed import told
+from tests.support.comparison.claimed import fold_log_by_place
 from tests.support.log.logs import WINDOWS as KINDS
 from tests.support.log.logs import Send, borders, log_of, pipelines, windows
 from tests.support.suite.depth import depth
@@ -101,14 +101,14 @@ def test_refold_is_the_same_in_whatever_order_records_of_the_log_are_read(
     kind: str, data: st.DataObject, log: tuple[RawRecord, ...], order: Random
 ) -> None:
     pipeline = data.draw(pipelines(window=windows(kind)))
-    ends = data.draw(borders(log, most=3))
+    ends = data.draw(borders(log, max_count=3))
     other = shuffled(log, order)
 
     stream, whole = paths.run(pipeline, log, epochs=ends), paths.run(pipeline, log)
 
     assert paths.run(pipeline, other) == whole
     assert paths.run(pipeline, other, epochs=ends) == stream
-    assert told(pipeline, other, stream, whole) == told(pipeline, log, stream, whole)
+    assert fold_log_by_place(pipeline, other, stream, whole) == fold_log_by_place(pipeline, log, stream, whole)
 
 
 CELLS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from([None, "a"]), st.integers(0, 2)), max_size=12)

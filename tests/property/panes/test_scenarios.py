@@ -54,7 +54,7 @@ FIELDS = [field.alias or name for name, field in ScenarioForm.model_fields.items
 def test_scenario_is_run_or_refused(number: int, changed: dict[str, Any]) -> None:
     refused, scenario = None, None
     try:
-        scenario = parse({**figures.given(number), **changed}, default_title="x")
+        scenario = parse({**figures.read_figure(number), **changed}, default_title="x")
     except DefinitionError as error:
         refused = str(error)
     if scenario is None:
@@ -75,8 +75,8 @@ def test_file_with_other_bytes_in_it_is_read_or_refused_by_its_name(
 ) -> None:
     content = json.dumps(
         {
-            "points": figures.given(number)["points"],
-            "cases": [{k: v for k, v in figures.given(number).items() if k != "points"}],
+            "points": figures.read_figure(number)["points"],
+            "cases": [{k: v for k, v in figures.read_figure(number).items() if k != "points"}],
         }
     ).encode()
     file: Path = tmp_path_factory.mktemp("drawn") / "scenario.json"
@@ -96,7 +96,7 @@ def test_panes_that_were_printed_are_what_the_check_expects(number: int) -> None
     outcome = reference.run(scenario.setting)
     printed = json.loads(json.dumps(to_json(scenario, "reference", outcome)))
     again = parse(
-        {**figures.given(number), **{name: printed[name] for name in ("panes", "dropped", "waiting")}},
+        {**figures.read_figure(number), **{name: printed[name] for name in ("panes", "dropped", "waiting")}},
         default_title="x",
     )
 

@@ -43,7 +43,9 @@ def rows_at(side: Result, place: Place) -> list[tuple[Interval, ResultRow]]:
     ]
 
 
-def told(pipeline: Pipeline, log: Sequence[RawRecord], stream: Result, batch: Result) -> Mapping[Place, FoldedPlace]:
-    """Return what the log says of all rows of both sides."""
+def fold_log_by_place(
+    pipeline: Pipeline, log: Sequence[RawRecord], stream: Result, batch: Result
+) -> Mapping[Place, FoldedPlace]:
+    """Fold the log's records by the places of both sides' rows."""
     places = places_of(pipeline, stream, batch)
     return claims.fold_places(pipeline, place_records(pipeline, log), ledger_of(stream), places, [Class.LATE])

@@ -1,7 +1,7 @@
-"""The bit-flip campaign: seeded bits are flipped in every file of a lake, one at a time, and both sides compared anew.
+"""The bit-flip campaign: seeded bits are flipped in every file of a lake, one at a time, and both sides compared again.
 
 `python -m tests.support.comparison.flips --flips 200 --seed 7`. A flip in a data file must end as NOT_COMPARABLE with
-the file's name; one in a table's log, which holds much that nobody reads, as NOT_COMPARABLE with the table's name or
+the file's name; one in a table's log, which holds much that is never read, as NOT_COMPARABLE with the table's name or
 with the same result as before. Half of the flips in a JSON entry hit what lists files: names of actions, paths, sizes,
 partition values.
 Never another verdict, never an error that is not ours, never rows or another writer blamed for a damaged log.
@@ -24,7 +24,7 @@ from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import KafkaSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Sale, lake_of, reconcile, write
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 
 _LISTS = re.compile(rb'"(?:add|remove|txn)"|"path":"[^"]*"|"partitionValues":[{][^}]*[}]|"size":[0-9]+')
 """What a JSON entry of a table's log lists files by."""
@@ -35,94 +35,94 @@ SALES = [
 ]
 
 
-def made(home: Path) -> Settings:
+def make_lake(home: Path) -> Settings:
     """Write a lake with both sides of some sales."""
     settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.05))
     lake = lake_of(SALES)
     write(settings, lake)
-    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     return settings
 
 
-def kinds(lake: Path) -> dict[str, list[Path]]:
-    """Return the files of a lake by what they are: `stream/partial`, `batch`, `_delta_log of batch`, ..."""
-    found: dict[str, list[Path]] = {}
+def list_files_by_kind(lake: Path) -> dict[str, list[Path]]:
+    """Group the files of a lake by kind: `stream/partial`, `batch`, `_delta_log of batch`, ..."""
+    files_by_kind: dict[str, list[Path]] = {}
     for file in sorted(lake.rglob("*")):
         if not file.is_file() or file.name in {"newest.json", "_last_checkpoint"} or "sequences" in file.parts:
             continue  # sequence marks are empty
         table = next(parent for parent in file.parents if (parent / "_delta_log").is_dir())
         in_log = "_delta_log" in file.parts
         part = "" if in_log or file.parent == table else "/" + file.parent.name.removeprefix("_kind=")
-        found.setdefault(f"_delta_log of {table.name} ({file.suffix})" if in_log else table.name + part, []).append(
-            file
-        )
-    return found
+        files_by_kind.setdefault(
+            f"_delta_log of {table.name} ({file.suffix})" if in_log else table.name + part, []
+        ).append(file)
+    return files_by_kind
 
 
-def flips(file: Path, number: int, drawn: random.Random) -> Iterator[int]:
-    """Flip one bit after the other, each alone; the file is whole again behind the last one."""
-    whole = file.read_bytes()
-    listing = [place for found in _LISTS.finditer(whole) for place in range(*found.span())]
+def flips(file: Path, number: int, rng: random.Random) -> Iterator[int]:
+    """Flip one bit at a time; the file has its original content again after the last one."""
+    content = file.read_bytes()
+    listing = [place for match in _LISTS.finditer(content) for place in range(*match.span())]
     try:
         for _ in range(number):
-            places = listing if file.suffix == ".json" and listing and drawn.random() < 0.5 else range(len(whole))
-            place, bit = drawn.choice(places), drawn.randrange(8)
-            file.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
+            places = listing if file.suffix == ".json" and listing and rng.random() < 0.5 else range(len(content))
+            place, bit = rng.choice(places), rng.randrange(8)
+            file.write_bytes(content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :])
             yield place
     finally:
-        file.write_bytes(whole)
+        file.write_bytes(content)
 
 
-def told(report: Report) -> tuple[object, ...]:
-    """Return what a comparison says of the data."""
+def data_findings(report: Report) -> tuple[object, ...]:
+    """Return the parts of a comparison's finding that concern the data."""
     return report.finding.verdict, report.finding.windows, report.finding.rows, report.finding.causes
 
 
-def judged(
+def count_outcomes(
     settings: Settings, files: Sequence[Path], number: int, seed: int, right: tuple[object, ...]
 ) -> Counter[str]:
-    """Flip so many bits in files of one kind; return how often each outcome was seen, wrong ones with their place."""
-    drawn, seen = random.Random(seed), Counter[str]()  # noqa: S311 -- no secret
+    """Flip `number` bits in files of one kind; count the outcomes, wrong ones with their place."""
+    rng, outcomes = random.Random(seed), Counter[str]()  # noqa: S311 -- no secret
     for turn in range(number):
         file = files[turn % len(files)]
-        for place in flips(file, 1, drawn):
-            seen[_outcome(settings, file, place, right)] += 1
-    return seen
+        for place in flips(file, 1, rng):
+            outcomes[_outcome(settings, file, place, right)] += 1
+    return outcomes
 
 
 def _outcome(settings: Settings, file: Path, place: int, right: tuple[object, ...]) -> str:
     at = f"{file.parent.name}/{file.name}, byte {place}"
     try:
-        found = reconcile(settings, PIPELINE)
+        report = reconcile(settings, PIPELINE)
     except CutoverError:
         return "refused"
-    except Exception as error:  # noqa: BLE001 -- what the campaign looks for
+    except Exception as error:  # noqa: BLE001 -- the campaign searches for these
         return f"WRONG: {at}: {error!r}"[:300]
-    if found.finding.verdict is Verdict.NOT_COMPARABLE and found.finding.exit_code == 2:
-        breaches = found.finding.seal.breaches
+    if report.finding.verdict is Verdict.NOT_COMPARABLE and report.finding.exit_code == 2:
+        breaches = report.finding.seal.breaches
         if file.parent.name == "_delta_log":
             is_named = any(str(file.parent.parent) in breach.message for breach in breaches)
             is_blaming = any(breach.runbook == "ForeignWrite" for breach in breaches)
-            wrong = f"WRONG: {at}: {found.finding.sentence}"[:300]
+            wrong = f"WRONG: {at}: {report.finding.sentence}"[:300]
             return wrong if is_blaming else "named" if is_named else "not comparable"
         is_named = any(breach.file and file.name in breach.file for breach in breaches)
         return "named" if is_named else "not comparable"
-    return "same result" if told(found) == right else f"WRONG: {at}: {found.finding.sentence}"
+    return "same result" if data_findings(report) == right else f"WRONG: {at}: {report.finding.sentence}"
 
 
 def campaign(
     home: Path, number: int, seed: int, only: Sequence[str] | None = None
 ) -> Iterator[tuple[str, Counter[str]]]:
-    """Flip so many bits in files of each kind, or of some; yield kind and outcome -> how often."""
-    settings = made(home)
-    lake, right = Path(settings.lake_uri), told(reconcile(settings, PIPELINE))
-    entries = kinds(lake)
+    """Flip `number` bits in files of each kind, or of some; yield each kind with its counts by outcome."""
+    settings = make_lake(home)
+    lake, right = Path(settings.lake_uri), data_findings(reconcile(settings, PIPELINE))
+    entries = list_files_by_kind(lake)
     for kind in entries if only is None else [kind for kind in only if kind in entries]:
-        yield kind, judged(settings, entries[kind], number, seed, right)
+        yield kind, count_outcomes(settings, entries[kind], number, seed, right)
     DeltaTable(str(next(lake.rglob("stream/_delta_log")).parent)).create_checkpoint()  # entries are not read behind it
-    checkpoints = {kind: files for kind, files in kinds(lake).items() if kind not in entries}
+    checkpoints = {kind: files for kind, files in list_files_by_kind(lake).items() if kind not in entries}
     for kind in checkpoints if only is None else [kind for kind in only if kind in checkpoints]:
-        yield kind, judged(settings, checkpoints[kind], number, seed, right)
+        yield kind, count_outcomes(settings, checkpoints[kind], number, seed, right)
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Sides of a comparison whose tables a test has made itself, in a connection of its own."""
+"""Sides of a comparison over tables that a test has created itself, in a separate connection."""
 
 from collections.abc import Sequence
 

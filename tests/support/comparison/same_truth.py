@@ -1,4 +1,4 @@
-"""How a stream's rows make up the truth of batch where records have ids: twins count once, and not always the same."""
+"""Check of a stream's rows against batch where records have ids: one of two twins counts, not always the same one."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -27,8 +27,8 @@ def settled(rows: Mapping[Group, Row], stream: Result, batch: Result) -> dict[Gr
 
 def swapped(stream: Result, batch: Result) -> set[int | None]:
     """Return the starts of the windows in which the sides count different records of some twins."""
-    ours, theirs = _at(stream, Class.DUPLICATE), _at(batch, Class.DUPLICATE)
-    return {at[2] for at in (ours ^ theirs) - _at(stream, Class.LATE)}
+    streaming_duplicates, batch_duplicates = _at(stream, Class.DUPLICATE), _at(batch, Class.DUPLICATE)
+    return {at[2] for at in (streaming_duplicates ^ batch_duplicates) - _at(stream, Class.LATE)}
 
 
 def _at(result: Result, cls: Class) -> set[tuple[int, int, int | None]]:

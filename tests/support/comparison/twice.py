@@ -1,7 +1,7 @@
 """Comparisons of a test run twice: the same tables at the same cut must give the same finding, to the byte.
 
 All of `tests/property` do, where every kind of window, join and measure is drawn; of the written cases those of the
-modules that ask for the fixture `comparisons_twice` of `tests/conftest.py`.
+modules that use the fixture `comparisons_twice` of `tests/conftest.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,13 +28,13 @@ def repeated(compare: Compare) -> Compare:
     """Return a comparison that runs twice.
 
     Raises:
-        AssertionError: The second run found anything else.
+        AssertionError: The second run found something else.
     """
 
     def both(*arguments: Any) -> ComparisonOutcome:
-        first, second = compare(*arguments), compare(*arguments)
-        assert second.finding.to_bytes() == first.finding.to_bytes()
-        assert second == first
-        return first
+        outcome, second = compare(*arguments), compare(*arguments)
+        assert second.finding.to_bytes() == outcome.finding.to_bytes()
+        assert second == outcome
+        return outcome
 
     return both

@@ -51,7 +51,7 @@ def page() -> str:
         lines += ["", f"## {title}", f"| case | {' | '.join(tools)} | why |", f"| --- |{' --- |' * (len(tools) + 1)}"]
         for case in cases:
             cells = " | ".join(_cell(case, answer) for answer in (case.truth, *case.peers))
-            lines.append(f"| {case.name} | {cells} | {case.why} |")
+            lines.append(f"| {case.name} | {cells} | {case.reason} |")
     return HEAD + "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Four ways to compare two tables, each asked for one word: Cutover, DataComPy, and DuckDB as one writes it by hand."""
+"""Four ways to compare two tables, each reduced to one word: Cutover, DataComPy, and hand-written DuckDB queries."""
 
 # ruff: noqa: S608 -- names are quoted by `identifier`, files are the test's own
 
@@ -33,7 +33,7 @@ def write(case: Case, folder: Path) -> tuple[Path, Path]:
     files = folder / f"left.{endings[0]}", folder / f"right.{endings[1]}"
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        for query, file in zip((case.left, case.right), files, strict=True):
+        for query, file in zip((case.left_source, case.right_source), files, strict=True):
             if file.suffix == ".csv":
                 file.write_bytes(query.encode())
             else:
@@ -41,7 +41,7 @@ def write(case: Case, folder: Path) -> tuple[Path, Path]:
     return files
 
 
-def ask_cutover(case: Case, files: tuple[Path, Path]) -> Report:
+def run_cutover(case: Case, files: tuple[Path, Path]) -> Report:
     """Compare as `cutover diff` does."""
     return compare_tables(
         DiffRequest(
@@ -55,7 +55,7 @@ def ask_cutover(case: Case, files: tuple[Path, Path]) -> Report:
     )
 
 
-def ask_datacompy(case: Case, files: tuple[Path, Path]) -> Answer:
+def run_datacompy(case: Case, files: tuple[Path, Path]) -> Answer:
     """Compare by DataComPy on polars, which keeps the types of Parquet; its defaults, and the tolerance of the case."""
     if str(PEER_PACKAGES) not in sys.path:
         sys.path.append(str(PEER_PACKAGES))
@@ -69,22 +69,22 @@ def ask_datacompy(case: Case, files: tuple[Path, Path]) -> Answer:
     return "equal" if bool(compared.matches()) else "different"
 
 
-def ask_except_all(case: Case, files: tuple[Path, Path]) -> Answer:
+def run_except_all(case: Case, files: tuple[Path, Path]) -> Answer:
     """Compare by `EXCEPT ALL`, both ways."""
     left, right = "SELECT * FROM l", f"SELECT {_columns(files[0])} FROM r"
-    return _ask_duckdb(
+    return _run_duckdb(
         case, files, f"SELECT 1 FROM (({left} EXCEPT ALL {right}) UNION ALL ({right} EXCEPT ALL {left}))"
     )
 
 
-def ask_full_join(case: Case, files: tuple[Path, Path]) -> Answer:
+def run_full_join(case: Case, files: tuple[Path, Path]) -> Answer:
     """Compare by a full join of the key, as one writes it: null-safe, a row of one side only has no mark."""
     names = _names(files[0])
     on = " AND ".join(f"l.{identifier(name)} IS NOT DISTINCT FROM r.{identifier(name)}" for name in case.key)
     differs = [f"l.{identifier(name)} IS DISTINCT FROM r.{identifier(name)}" for name in names if name not in case.key]
-    where = " OR ".join(["l.__mark IS NULL", "r.__mark IS NULL", *differs])
+    condition = " OR ".join(["l.__mark IS NULL", "r.__mark IS NULL", *differs])
     sides = "(SELECT *, 1 AS __mark FROM l) l FULL JOIN (SELECT *, 1 AS __mark FROM r) r"
-    return _ask_duckdb(case, files, f"SELECT 1 FROM {sides} ON {on} WHERE {where}")
+    return _run_duckdb(case, files, f"SELECT 1 FROM {sides} ON {on} WHERE {condition}")
 
 
 def _columns(file: Path) -> str:
@@ -95,7 +95,7 @@ def _names(file: Path) -> list[str]:
     return list(duckdb.read_csv(str(file)).columns if file.suffix == ".csv" else pq.read_schema(file).names)
 
 
-def _ask_duckdb(case: Case, files: tuple[Path, Path], query: str) -> Answer:
+def _run_duckdb(case: Case, files: tuple[Path, Path], query: str) -> Answer:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         renamed = ", ".join(f"{identifier(name)} AS {identifier(ours)}" for ours, name in case.names.items())
@@ -105,7 +105,7 @@ def _ask_duckdb(case: Case, files: tuple[Path, Path], query: str) -> Answer:
 
 
 ASK: Mapping[str, Callable[[Case, tuple[Path, Path]], Answer]] = {
-    "DataComPy": ask_datacompy,
-    "EXCEPT ALL": ask_except_all,
-    "full join": ask_full_join,
+    "DataComPy": run_datacompy,
+    "EXCEPT ALL": run_except_all,
+    "full join": run_full_join,
 }

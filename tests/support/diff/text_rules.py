@@ -1,6 +1,6 @@
-"""The rules of docs/diff.md for texts, in plain Python: what a cell stands for, and when two columns are equal.
+"""The rules of docs/diff.md for texts, in plain Python: the value of a cell, and when two columns are equal.
 
-Nothing here is shared with the product: it is what the property tests hold the product to.
+Nothing here is shared with the product: the property tests compare the product with it.
 """
 
 import re
@@ -26,7 +26,7 @@ _TIME = re.compile(
 
 
 def number(text: str) -> Decimal | None:
-    """Return the number that a plain decimal literal stands for; None for any other text."""
+    """Return the number of a plain decimal literal; None for any other text."""
     return Decimal(text) if _PLAIN.fullmatch(text) else None
 
 
@@ -37,8 +37,8 @@ def read(text: str, kind: str) -> object:
         case "text":
             return text
         case "int64" | "decimal":
-            found = number(text)
-            return unread if found is None else found
+            decimal = number(text)
+            return unread if decimal is None else decimal
         case "float64":
             return _read_float(text)
         case "bool":
@@ -77,16 +77,16 @@ def _read_moment(text: str) -> datetime | None:
     if not _TIME.fullmatch(text):
         return None
     try:
-        found = datetime.fromisoformat(re.sub(r"(\.[0-9]{6})0+", r"\1", text))
+        moment = datetime.fromisoformat(re.sub(r"(\.[0-9]{6})0+", r"\1", text))
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def compare_csv(left: Iterable[Row], right: Iterable[Row]) -> Answer:
     """Return what two tables of CSV with a key and a value are, both columns without a type.
 
-    A column of plain decimal literals holds numbers, any other one texts; beside numbers an empty text is a null. Where
+    A column of plain decimal literals holds numbers, any other one texts; among numbers an empty text is a null. Where
     rows differ by how numbers or nulls are written alone, in a column of texts, neither answer can be proven.
     """
     sides = [*left], [*right]
@@ -122,5 +122,5 @@ def _multiset(rows: Iterable[Row], as_numbers: list[bool]) -> Mapping[object, in
 def _value(cell: Cell, is_number: bool) -> object:
     if not cell or not is_number:
         return None if is_number else cell
-    found = number(cell)
-    return cell if found is None else found
+    decimal = number(cell)
+    return cell if decimal is None else decimal

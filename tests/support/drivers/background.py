@@ -13,7 +13,7 @@ WITHIN = 90.0
 
 
 class Background:
-    """A driver in a thread: stopped by its file, and its end is looked at."""
+    """A driver in a thread: its stop file ends it, and its failure is kept for the test."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Background:
         self._stop.touch()
         self.join()
 
-    def join(self, within: float = WITHIN) -> None:
+    def join(self, timeout: float = WITHIN) -> None:
         """Wait for its end."""
-        self.thread.join(within)
+        self.thread.join(timeout)
         assert not self.thread.is_alive()

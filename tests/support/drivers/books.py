@@ -1,4 +1,4 @@
-"""What must hold of an epoch log at any time, against the plain-Python runner over the same records."""
+"""Invariants of an epoch log at any time, against the plain-Python runner over the same records."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -62,8 +62,8 @@ def positions(connection: duckdb.DuckDBPyConnection) -> list[Position]:
     ]
 
 
-def hold(settings: Settings, pipeline: Pipeline, log: Sequence[RawRecord]) -> list[EpochRecord]:
-    """Check the epoch log as it is now; return its records.
+def check_books(settings: Settings, pipeline: Pipeline, log: Sequence[RawRecord]) -> list[EpochRecord]:
+    """Check the current epoch log; return its records.
 
     Args:
         settings: Where the lake is.
@@ -90,21 +90,21 @@ def _numbers(records: Sequence[EpochRecord], transaction: int | None) -> None:
     assert gaps(records) == []
     marks = [record.watermark_after for record in records]
     assert [record.watermark_before for record in records] == [None, *marks[:-1]]
-    known = [mark for mark in marks if mark is not None]
-    assert known == sorted(known)
-    assert marks[len(marks) - len(known) :] == known  # once known, always known
+    known_marks = [mark for mark in marks if mark is not None]
+    assert known_marks == sorted(known_marks)
+    assert marks[len(marks) - len(known_marks) :] == known_marks  # once known, a watermark stays known
 
 
 def _books(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord], log: Sequence[RawRecord]
 ) -> None:
     read = [r for r in log if r.offset < records[-1].end.get(r.partition, 0)]
-    judged = [record.watermark_before for record in records]
-    late = reference.run(pipeline, read, epochs=[record.end for record in records], watermarks=judged)
+    watermarks = [record.watermark_before for record in records]
+    late = reference.run(pipeline, read, epochs=[record.end for record in records], watermarks=watermarks)
     accepted = rows_of(connection, pipeline, finish_sql(pipeline, "found", keep=[Class.ACCEPTED]))
     batch = reference.run(pipeline, read)
-    counted = finish_sql(pipeline, counted_sql("found", batch), keep=[Class.ACCEPTED, Class.LATE])
-    truth = rows_of(connection, pipeline, counted)
+    counted_query = finish_sql(pipeline, counted_sql("found", batch), keep=[Class.ACCEPTED, Class.LATE])
+    truth = rows_of(connection, pipeline, counted_query)
     ledger = positions(connection)
     counts: Counter[str] = Counter()
     for record in records:

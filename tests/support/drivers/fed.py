@@ -1,6 +1,6 @@
 """A driver whose micro-batches a test cuts: all but Spark's own query is the product's, over a real log and table.
 
-What Spark's query does is done by hand: the end offsets are noted where the driver looks for them, and its function is
+What Spark's query does is done by hand: the end offsets are noted where the driver reads them, and its function is
 called with the records up to there. So an epoch ends where the test says, and a start costs no query.
 """
 
@@ -45,13 +45,13 @@ class HandClock:
         return self.seconds
 
 
-def _noted(log: str, end: Mapping[int, int]) -> dict[str, dict[str, int]]:
+def _offsets_by_topic(log: str, end: Mapping[int, int]) -> dict[str, dict[str, int]]:
     """Return the offsets as Spark notes them: by topic."""
-    found: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.topics_of(log)}
+    offsets: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.topics_of(log)}
     for partition, offset in end.items():
         place = topic_partitions.place(log, partition)
-        found[place.topic][str(place.partition)] = offset
-    return found
+        offsets[place.topic][str(place.partition)] = offset
+    return offsets
 
 
 class KilledError(BaseException):
@@ -89,30 +89,30 @@ class Fed:
         return self.stream.committer.newest
 
     def feed(self, end: Mapping[int, int]) -> None:
-        """Hand over a micro-batch from the position on to `end` (next offset of every partition)."""
+        """Process a micro-batch from the current position to `end` (next offset of every partition)."""
         log, start = self.stream.log.topic, self.stream.position
         note = self.stream.checkpoint / "offsets" / str(self._number)
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text("v1\n{}\n" + json.dumps(_noted(log, end)))
+        note.write_text("v1\n{}\n" + json.dumps(_offsets_by_topic(log, end)))
         spans = {p: (start.get(p, 0), offset) for p, offset in end.items() if offset > start.get(p, 0)}
         number, self._number = self._number, self._number + 1
         if spans:
             self.stream.process_batch(read_records(self._spark, self.settings, self.pipeline, (spans,)), number)
 
     def feed_and_die(self, end: Mapping[int, int], point: Point) -> None:
-        """Hand over a micro-batch; the driver is gone at a named point of its epoch. On disk it is as after SIGKILL."""
+        """Process a micro-batch and kill the driver at a point of its epoch. The disk is left as after SIGKILL."""
         self.dies_at = point
         with contextlib.suppress(KilledError):
             self.feed(end)
             assert all(offset <= self.stream.position.get(p, 0) for p, offset in end.items())  # there was no epoch
 
     def poll(self) -> None:
-        """Look at the log's ends as the driver's main thread does between epochs; time may move by it."""
+        """Poll the log's ends as the driver's main thread does between epochs; this can advance time."""
         self.stream.poll()
         self._upkeep()
 
     def compact(self) -> None:
-        """Let so many epochs without data pass that those before may be folded, and fold them."""
+        """Pass enough epochs without data that earlier ones can be folded, and fold them."""
         for _ in range(IDLE_EPOCHS):
             with self.stream.lock:
                 self.stream.tick(self.stream.time)

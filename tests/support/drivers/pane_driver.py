@@ -32,17 +32,17 @@ class PaneDriver:
         self.panes = self.started()
 
     def started(self) -> PaneOperator:
-        """Return the windows as a start finds them."""
+        """Return the panes that a restarted driver restores."""
         trigger = self.pipeline.trigger
         assert trigger is not None
         panes = PaneOperator(self.pipeline, trigger, forgets=self.setting.allowed_lateness is not None)
         table = delta.open_table(self.uri)
-        known = pane_rows.read(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
-        panes.restore(known)
+        open_panes = pane_rows.read(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
+        panes.restore(open_panes)
         return panes
 
     def run(self, starts: Collection[int]) -> Outcome:
-        """Let everything happen; the driver is started anew before each of the epochs `starts`."""
+        """Run all events; the driver restarts before each of the epochs `starts`."""
         for happening in schedule_events(self.setting, lambda: self.panes.due):
             if self.epoch in starts:
                 self.panes = self.started()
@@ -59,7 +59,7 @@ class PaneDriver:
         passing = TimeProgress(
             now=row.processing_time, before=self.watermark, after=self.watermark, settles=False, epoch_ends=False
         )
-        self._commit(rows, passing, came=1)
+        self._commit(rows, passing, records=1)
 
     def _end(self, end: Ends) -> None:
         passing = TimeProgress(now=end.at, before=self.watermark, after=end.watermark, epoch_ends=end.epoch_ends)
@@ -74,33 +74,35 @@ class PaneDriver:
             f"{measure}__sum": value,
             f"{measure}__count": int(value is not None),
         }
-        found = []
+        partials = []
         for window in self.setting.window.assign_windows(row.event_time):
             late = is_too_late(self.setting, window, self.watermark)
             position = {"partition": 0, "offset": self.offset - 1, "event_time": row.event_time, "reason": None}
             about = {"_class": "late", "_positions": [position]} if late else {"_class": "accepted"}
             key = {"key": scenario._key_text(row.key)}
-            found.append({**states, **about, **values.bounds(window), **key, "_n": 1})
-        return found
+            partials.append({**states, **about, **values.bounds(window), **key, "_n": 1})
+        return partials
 
-    def _commit(self, rows: pa.Table, passing: TimeProgress, *, came: int = 0) -> None:
+    def _commit(self, rows: pa.Table, passing: TimeProgress, *, records: int = 0) -> None:
         emission = self.panes.end_epoch(values.filter_accepted(rows), passing)
         kinds = ["partial" if name == "accepted" else "ledger" for name in rows["_class"].to_pylist()]
-        own = [{**row, "_kind": kind, "_epoch": self.epoch} for row, kind in zip(rows.to_pylist(), kinds, strict=True)]
-        own.append({"_kind": "epoch", "_epoch": self.epoch, "_record": self._record(came).to_json()})
-        table = pa.Table.from_pylist(own, schema=self.schema)
+        epoch_rows = [
+            {**row, "_kind": kind, "_epoch": self.epoch} for row, kind in zip(rows.to_pylist(), kinds, strict=True)
+        ]
+        epoch_rows.append({"_kind": "epoch", "_epoch": self.epoch, "_record": self._record(records).to_json()})
+        table = pa.Table.from_pylist(epoch_rows, schema=self.schema)
         panes = pane_rows.to_rows(emission, self.pipeline, self.epoch)
         write_deltalake(self.uri, pa.concat_tables([table, panes]), mode="append", partition_by=["_kind"])
         self.epoch += 1
 
-    def _record(self, came: int) -> EpochRecord:
+    def _record(self, records: int) -> EpochRecord:
         return EpochRecord(
             epoch=self.epoch,
             run_id="r",
             topic="t",
             topic_id="t",
             cluster_id="c",
-            start={0: self.offset - came},
+            start={0: self.offset - records},
             end={0: self.offset},
             max_event={},
             watermark_before=None,

@@ -33,15 +33,15 @@ def steps(*pairs: tuple[float, float | None]) -> tuple[WatermarkStep, ...]:
     """Return steps of `(processing second, watermark second)`; None: all input is in."""
     return tuple(
         WatermarkStep(
-            processing_time=round(at * SECOND), watermark=FOREVER if reached is None else round(reached * SECOND)
+            processing_time=round(at * SECOND), watermark=FOREVER if watermark is None else round(watermark * SECOND)
         )
-        for at, reached in pairs
+        for at, watermark in pairs
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handling:
-    """What, where, when and how, apart from the rows."""
+    """Measure, window, trigger and accumulation of a pipeline, without its rows."""
 
     window: Window = TEN_SECONDS
     trigger: Trigger = DEFAULT_TRIGGER
@@ -66,7 +66,7 @@ def setting(text: str, handling: Handling) -> Setting:
     )
 
 
-def shown(outcome: Outcome) -> list[str]:
+def format_panes(outcome: Outcome) -> list[str]:
     """Return panes as `at: start-end [key] value kind`, in seconds; a retraction's value with a minus."""
     return [
         f"{pane.processing_time / SECOND:g}: {_second(pane.window.start)}..{_second(pane.window.end)} "

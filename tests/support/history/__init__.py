@@ -1,1 +1,1 @@
-"""What an installation has behind it, made up: comparisons, audits, self-tests, moves of the gate."""
+"""Invented history of an installation: comparisons, audits, self-tests, moves of the gate."""

@@ -7,7 +7,7 @@ from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudi
 
 
 def audited(pipeline: str, **changes: Any) -> WindowAudit:
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "pipeline": pipeline,
         "at": "2026-01-01T00:00:00.000Z",
         "state": AuditState.AGREES,
@@ -25,4 +25,4 @@ def audited(pipeline: str, **changes: Any) -> WindowAudit:
         "power": 0.1,
         "stream_version": 0,
     }
-    return WindowAudit(**made | changes)
+    return WindowAudit(**fields | changes)

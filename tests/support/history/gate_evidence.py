@@ -10,13 +10,13 @@ from cutover.reconcile.gate.decide import (
     PresentState,
     Replayability,
 )
-from tests.support.history.self_tests import passed
+from tests.support.history.self_tests import make_passed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(runs=3)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ROOMY = Replayability(retention=None, replay_time=HOUR)
-TESTED = passed(NOW - HOUR)
+TESTED = make_passed(NOW - HOUR)
 
 
 def make_run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:

@@ -23,7 +23,7 @@ from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentStat
 from cutover.reconcile.verdict.records import lines
 from cutover.settings import Settings
 from tests.integration.streaming import rig
-from tests.support.history.self_tests import passed
+from tests.support.history.self_tests import make_passed
 from tests.unit.gate.test_evidence import row
 
 RUNS = 3
@@ -32,19 +32,19 @@ OTHER = replace(CLICKS, measures={"others": Count()})
 Crash = Literal["before", "after"]
 
 
-class Killed(Exception):  # noqa: N818 -- no error of ours: the process is gone
+class Killed(Exception):  # noqa: N818 -- not an error of the product: the process was killed
     """The process that made a move was killed."""
 
 
 @dataclass
 class World:
-    """All that the gate reads and writes, and when it is."""
+    """State that the gate reads and writes, and its clock."""
 
     now: datetime = datetime(2026, 11, 21, 12, tzinfo=UTC)
     pipeline: Pipeline = CLICKS
     version: int = 0
     agrees: bool = True  # what a look within a move finds
-    refused: bool = False  # whether no sample of windows could find what the policy asks for
+    refused: bool = False  # whether no sample of windows could detect what the policy requires
     crash: Crash | None = None  # of the next row of the gate
     meanwhile: Callable[[], None] | None = None  # what another person does while a move is decided
     looks: int = 0  # at the clock until then: a move looks before each decision, and before it is written
@@ -76,12 +76,12 @@ class World:
         """Record a comparison at a cut, whichever was recorded before it, by a host whose clock may be ahead."""
         number = len(self.tables["reconciliations"])
         bad = {} if within else {"verdict": "DIVERGED", "exit_code": 1}
-        made = row(
+        entry = row(
             epoch, run_id=f"run-{number}", at=self.now + ahead, sequence=number, stream_version=self.version, **bad
         )
         ranged = '{"windows": {}, "from": "2026-01-01T00:00:00Z"}'
-        made = replace(made, result_fingerprint=result_fingerprint(self.pipeline))
-        self.tables["reconciliations"].append(made if whole else replace(made, result=ranged))
+        entry = replace(entry, result_fingerprint=result_fingerprint(self.pipeline))
+        self.tables["reconciliations"].append(entry if whole else replace(entry, result=ranged))
 
     def evidence(self, *_: object) -> GateEvidence:
         """Return what the gate reads, by its own reader of histories."""
@@ -93,13 +93,13 @@ class World:
         return GateEvidence(
             runs=evidence_of.select_runs_after_last_move(runs, list_moves(Settings(), "clicks"), version),
             replay=Replayability(retention=None, replay_time=timedelta(hours=1)),
-            self_test=passed(self.now),
+            self_test=make_passed(self.now),
             audit_refusal="no sample" if self.refused else None,
             result_fingerprint=fingerprint,
             stream_version=self.version,
         )
 
-    def look(self, *_: object) -> PresentState:
+    def compare_now(self, *_: object) -> PresentState:
         """Compare at the newest cut."""
         run = EvidenceRun(run_id="now", at=self.now, epoch=99, outcome="CONSISTENT", is_within_policy=self.agrees)
         return PresentState(run=run, reason="looked")
@@ -112,7 +112,7 @@ class World:
             mock.patch.object(Journal, "next_sequence", _as_method(self.next_sequence)),
             mock.patch.object(Journal, "append", _as_method(self.append)),
             mock.patch.object(evidence_of, "read", self.evidence),
-            mock.patch.object(present, "examine_present", self.look),
+            mock.patch.object(present, "examine_present", self.compare_now),
             mock.patch.object(serving_table, "update_tables"),
         ):
             yield
@@ -129,12 +129,12 @@ def _as_method(answer: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class WorldClock:
-    """Tells the time of a world."""
+    """Clock of a world."""
 
     world: World
 
     def now(self) -> datetime:
-        """Return it; somebody else may be at work meanwhile."""
+        """Return the time; another process may act first."""
         self.world.looks -= 1
         if self.world.meanwhile is not None and self.world.looks < 0:
             other, self.world.meanwhile = self.world.meanwhile, None

@@ -1,4 +1,4 @@
-"""Rows of control tables for tests: fields without a value of their own get a neutral one of their type."""
+"""Rows of control tables for tests: fields without a given value get a neutral one of their type."""
 
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime
@@ -40,8 +40,8 @@ def _make_neutral(annotation: Any) -> Any:
     return next(iter(annotation)) if issubclass(annotation, StrEnum) else _NEUTRAL[annotation]
 
 
-def put_stage(settings: Settings, pipeline: Pipeline, stage: str, **values: Any) -> int:
+def record_stage(settings: Settings, pipeline: Pipeline, stage: str, **values: Any) -> int:
     """Append a move to a stage as if it had been allowed, and return its sequence."""
-    made = {"pipeline": pipeline.name, "result_fingerprint": result_fingerprint(pipeline), "stream_version": 0}
-    made |= {"event": "advanced", "stage": stage, "who": "test", "why": "test", "at": datetime.now(UTC)}
-    return Journal(settings, pipeline.name, GateEvent).append(make_row(GateEvent, **made | values))
+    fields = {"pipeline": pipeline.name, "result_fingerprint": result_fingerprint(pipeline), "stream_version": 0}
+    fields |= {"event": "advanced", "stage": stage, "who": "test", "why": "test", "at": datetime.now(UTC)}
+    return Journal(settings, pipeline.name, GateEvent).append(make_row(GateEvent, **fields | values))

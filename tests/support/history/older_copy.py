@@ -9,10 +9,10 @@ from cutover.settings import Settings
 
 
 @contextmanager
-def put_back(settings: Settings, folder: str | Path) -> Iterator[None]:
-    """Put a folder back as it was, once what is written inside the block is there."""
-    kept = settings.home / "copy"
-    shutil.copytree(folder, kept)
+def restored_after(settings: Settings, folder: str | Path) -> Iterator[None]:
+    """Restore a folder to its state before the block, after the block has written to it."""
+    copy = settings.home / "copy"
+    shutil.copytree(folder, copy)
     yield
     shutil.rmtree(folder)
-    shutil.move(kept, folder)
+    shutil.move(copy, folder)

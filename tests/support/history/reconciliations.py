@@ -54,32 +54,34 @@ def windows(rng: random.Random, count: int = 6_923) -> tuple[WindowPoint, ...]:
         weekend = 0.78 if start.weekday() == 5 else 1.0
         busy = 62 if 2 <= index % 19 <= 14 else 24
         batch = int(busy * weekend + rng.gauss(0, 4)) + 2
-        lost = 1 if index in late else 0
-        points.append(WindowPoint(window_start=iso(start), streaming=batch - lost, batch=batch, different_rows=lost))
+        lost_rows = 1 if index in late else 0
+        points.append(
+            WindowPoint(window_start=iso(start), streaming=batch - lost_rows, batch=batch, different_rows=lost_rows)
+        )
     return tuple(points)
 
 
 def days(series: tuple[WindowPoint, ...]) -> tuple[CalendarDay, ...]:
-    """Return the days of windows; of each tenth that differs nothing explains the rows."""
-    found: dict[str, list[WindowPoint]] = {}
+    """Group windows by day; every ninth day also has rows of a second cause."""
+    points_by_day: dict[str, list[WindowPoint]] = {}
     for point in series:
-        found.setdefault(point.window_start[:10], []).append(point)
-    made = []
-    for number, (day, points) in enumerate(found.items()):
+        points_by_day.setdefault(point.window_start[:10], []).append(point)
+    calendar = []
+    for number, (day, points) in enumerate(points_by_day.items()):
         differ = sum(1 for point in points if point.different_rows)
         causes = {"late": differ, "future": 1} if number % 9 == 0 else {"late": differ}
-        made.append(CalendarDay(day=day, windows=len(points), different=differ, causes=causes if differ else {}))
-    return tuple(made)
+        calendar.append(CalendarDay(day=day, windows=len(points), different=differ, causes=causes if differ else {}))
+    return tuple(calendar)
 
 
 def trend(rng: random.Random, count: int = 24) -> tuple[RunOfTrend, ...]:
-    """Return comparisons of three weeks: two that diverged, the last as it is now."""
-    made = []
+    """Return comparisons of three weeks: two that diverged, the last one current."""
+    runs = []
     for index in range(count):
         bad = index in {7, 8}
         rows = 115 if index == count - 1 else rng.randint(60, 130)
         at = datetime(2026, 11, 21, 4, 2, 12, tzinfo=UTC) - timedelta(days=count - 1 - index)
-        made.append(
+        runs.append(
             RunOfTrend(
                 run_id=f"run-{index}",
                 at=iso(at),
@@ -93,7 +95,7 @@ def trend(rng: random.Random, count: int = 24) -> tuple[RunOfTrend, ...]:
                 late_share=0.00035,
             )
         )
-    return tuple(made)
+    return tuple(runs)
 
 
 def settlement() -> Settlement:
@@ -106,8 +108,8 @@ def settlement() -> Settlement:
         closing_minutes=90,
         windows=6_923,
         other_causes=2,
-        log=tuple(_settlement_point(6_920 if one[0] > 90 else 6_923, *one) for one in log),
-        stream=tuple(_settlement_point(6_923, *one) for one in (*early, closing)),
+        log=tuple(_settlement_point(6_920 if point[0] > 90 else 6_923, *point) for point in log),
+        stream=tuple(_settlement_point(6_923, *point) for point in (*early, closing)),
         agreement=(AgreementPoint(minutes=90, windows=6_923, rows=65_000, different=64),),
     )
 
@@ -145,7 +147,7 @@ SELF_TEST = ErrorRates(
 
 
 def epochs(rng: random.Random, count: int = 329) -> tuple[EpochPoint, ...]:
-    found = []
+    series = []
     for epoch in range(count):
         newest = START + timedelta(days=365) * ((epoch + 1) / count)
         lag = 1800 + rng.random() * 1500 + (9_000 if rng.random() < 0.03 else 0)
@@ -157,18 +159,18 @@ def epochs(rng: random.Random, count: int = 329) -> tuple[EpochPoint, ...]:
             records=1000 if epoch < count - 1 else 521,
             seconds=0.3,
         )
-        found.append(points)
-    return tuple(found)
+        series.append(points)
+    return tuple(series)
 
 
 def differences(rng: random.Random, count: int = 100) -> tuple[Difference, ...]:
-    found = []
+    listed_differences = []
     for index in range(count):
         start = START + timedelta(days=index * 3.6)
         batch = rng.randint(1, 14)
         is_count = index % 2 == 0
         minutes = rng.randint(130, 800)
-        found.append(
+        listed_differences.append(
             Difference(
                 window_start=iso(start.replace(minute=0, second=0, microsecond=0)),
                 key={"origin": rng.choice(ORIGINS), "carrier": rng.choice(CARRIERS)},
@@ -180,14 +182,14 @@ def differences(rng: random.Random, count: int = 100) -> tuple[Difference, ...]:
                 cause="late",
             )
         )
-    return tuple(sorted(found, key=lambda d: str(d.window_start)))
+    return tuple(sorted(listed_differences, key=lambda d: str(d.window_start)))
 
 
 def samples(rng: random.Random, count: int = 20) -> tuple[SampleRecord, ...]:
-    found = []
+    late_records = []
     for _ in range(count):
         start = START + timedelta(hours=rng.randint(0, 8700))
-        found.append(
+        late_records.append(
             SampleRecord(
                 class_="late",
                 partition=rng.randint(0, 3),
@@ -201,7 +203,7 @@ def samples(rng: random.Random, count: int = 20) -> tuple[SampleRecord, ...]:
     bad = SampleRecord(
         class_="malformed", partition=2, offset=7, event_time=None, window_start=None, key={}, reason="missing"
     )
-    return (bad, *found)
+    return (bad, *late_records)
 
 
 def seal() -> Seal:
@@ -226,7 +228,7 @@ def seal() -> Seal:
 
 
 def waterfalls() -> tuple[Waterfall, ...]:
-    def one(measure: str, batch: int, late: int) -> Waterfall:
+    def waterfall(measure: str, batch: int, late: int) -> Waterfall:
         steps = (
             WaterfallStep(cause="late", amount=late),
             WaterfallStep(cause="future", amount=0),
@@ -235,7 +237,7 @@ def waterfalls() -> tuple[Waterfall, ...]:
         )
         return Waterfall(measure=measure, batch=batch, steps=steps, streaming=batch + late)
 
-    return one("flights", 328_517, -LATE), one("delay", 4_152_200, -61_422)
+    return waterfall("flights", 328_517, -LATE), waterfall("delay", 4_152_200, -61_422)
 
 
 NO_CAUSES = ("future", "duplicate", "malformed", "unexplained")

@@ -14,15 +14,15 @@ from tests.support.history.reports import change_report, make_outcome
 def record(settings: Settings, pipeline: Pipeline, report: Report) -> str:
     """Write the report of a comparison, record it, and return the name of its page."""
     stem = f"{pipeline.name}/{report.run.run_id}"
-    named = change_report(report, pipeline=pipeline.name, report=f"{stem}.json", page=f"{stem}.html")
-    path, outcome = files.write(settings, named), make_outcome(named)
+    named_report = change_report(report, pipeline=pipeline.name, report=f"{stem}.json", page=f"{stem}.html")
+    path, outcome = files.write(settings, named_report), make_outcome(named_report)
     entry = history.find_entry(
         settings,
         outcome,
-        run_id=named.run.run_id,
+        run_id=named_report.run.run_id,
         fingerprint=result_fingerprint(pipeline),
         version=None,
         at=datetime.now(UTC),
     )
-    history.record(settings, outcome, entry, named.run.report_path)
+    history.record(settings, outcome, entry, named_report.run.report_path)
     return path.name

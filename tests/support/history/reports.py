@@ -11,7 +11,7 @@ _RUN = {field.name for field in fields(RunMetadata)}
 
 
 def make_report(**values: Any) -> Report:
-    """Build a report from fields of its finding, of its run, and of its own."""
+    """Build a report from fields of its finding, of its run, and of the report itself."""
     finding, run, additions = _split(values)
     return Report(finding=Finding(**finding), run=RunMetadata(**run), **additions)
 
@@ -23,7 +23,7 @@ def change_report(report: Report, /, **values: Any) -> Report:
 
 
 def make_outcome(report: Report, **changes: Any) -> ComparisonOutcome:
-    """Build the outcome that a report was made from."""
+    """Build the outcome that a report describes."""
     outcome = ComparisonOutcome(
         finding=report.finding, tables=report.run.tables, settlement=report.settlement, early=report.early
     )

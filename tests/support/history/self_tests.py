@@ -11,7 +11,7 @@ from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.settings import Settings
 
 
-def passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa") -> SelfTest:
+def make_passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa") -> SelfTest:
     return SelfTest(
         pipeline=pipeline,
         at=at.isoformat(),
@@ -32,7 +32,7 @@ def passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa") ->
 
 
 def record_passed(settings: Settings, pipeline: Pipeline) -> None:
-    """Record one that was made just now."""
+    """Record a self-test that has just passed."""
     clock = SystemClock()
-    found = passed(clock.now(), pipeline=pipeline.name, fingerprint=result_fingerprint(pipeline))
-    record.record(settings, found, clock)
+    self_test = make_passed(clock.now(), pipeline=pipeline.name, fingerprint=result_fingerprint(pipeline))
+    record.record(settings, self_test, clock)

@@ -16,43 +16,43 @@ def roll_segments(settings: Settings, topic: str) -> None:
 
 
 def compact(settings: Settings, topic: str, *, least: int = 1) -> Positions:
-    """Compact a topic until each partition has lost some records, and all so many; return the positions that went.
+    """Compact a topic until each partition has lost records, at least `least` in all; return the deleted positions.
 
-    Records without a key all go. The broker's cleaner looks for work every 15 s.
+    All records without a key are deleted. The broker's cleaner runs every 15 s.
     """
-    before = held(settings, topic)
+    earlier = read_positions(settings, topic)
     begin(settings, topic)
-    partitions = {p for p, _ in before}
+    partitions = {p for p, _ in earlier}
 
     def is_done() -> bool:
-        gone = before - held(settings, topic)
-        return len(gone) >= least and {p for p, _ in gone} == partitions
+        deleted = earlier - read_positions(settings, topic)
+        return len(deleted) >= least and {p for p, _ in deleted} == partitions
 
     until(is_done, within=120.0)
     _await_end(settings, topic)
-    return before - held(settings, topic)
+    return earlier - read_positions(settings, topic)
 
 
 def remove_aborted(settings: Settings, topic: str) -> Positions:
-    """Compact a topic of records with keys of their own until aborted ones went; return the positions that went.
+    """Compact a topic whose records have distinct keys until aborted ones are deleted; return the deleted positions.
 
-    Those before the last segment go, and no other record: each has the newest value of its key.
+    Only those before the last segment are deleted: every other record has the newest value of its key.
     """
-    before, committed = held(settings, topic, "read_uncommitted"), held(settings, topic)
+    earlier, committed = read_positions(settings, topic, "read_uncommitted"), read_positions(settings, topic)
     begin(settings, topic)
-    until(lambda: held(settings, topic, "read_uncommitted") != before, within=120.0)
+    until(lambda: read_positions(settings, topic, "read_uncommitted") != earlier, within=120.0)
     _await_end(settings, topic)
-    keep_all(settings, topic)
-    assert held(settings, topic) == committed
-    return before - held(settings, topic, "read_uncommitted")
+    disable_compaction(settings, topic)
+    assert read_positions(settings, topic) == committed
+    return earlier - read_positions(settings, topic, "read_uncommitted")
 
 
 def _await_end(settings: Settings, topic: str) -> None:
     """Wait until the cleaner has passed: nothing more goes between two looks."""
-    looks = [held(settings, topic, "read_uncommitted")]
+    looks = [read_positions(settings, topic, "read_uncommitted")]
 
     def is_over() -> bool:
-        looks.append(held(settings, topic, "read_uncommitted"))
+        looks.append(read_positions(settings, topic, "read_uncommitted"))
         return looks[-1] == looks[-2]
 
     until(is_over, every=2.0)
@@ -63,13 +63,13 @@ def begin(settings: Settings, topic: str) -> None:
     _alter(settings, topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"})
 
 
-def keep_all(settings: Settings, topic: str) -> None:
-    """Set the clean-up policy back: nothing that went comes back."""
+def disable_compaction(settings: Settings, topic: str) -> None:
+    """Restore the clean-up policy; deleted records stay deleted."""
     _alter(settings, topic, {"cleanup.policy": "delete"})
 
 
-def held(settings: Settings, topic: str, isolation: str = "read_committed") -> Positions:
-    """Return partition and offset of every record that a reader gets; one of uncommitted records gets aborted ones."""
+def read_positions(settings: Settings, topic: str, isolation: str = "read_committed") -> Positions:
+    """Return partition and offset of every record that a reader sees; an uncommitted reader also sees aborted ones."""
     client = LogClient(settings)
     earliest, latest = client.earliest(topic), client.latest(topic, isolation)
     ranges = {p: (start, latest[p]) for p, start in earliest.items()}

@@ -1,4 +1,4 @@
-"""A log that a test holds in memory: what the reconciler asks for the records behind a difference."""
+"""A log that a test holds in memory: the reconciler reads the records behind a difference from it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -60,9 +60,9 @@ class Send:
     partition: int
     wait: int = 0  # seconds of log time since the one before
     ahead: int = 0  # seconds of the event time after the log time; below 0: behind it
-    fields: Mapping[str, Any] | bytes | None = None  # beside the event time; bytes or None: the whole value
-    again: int = 0  # the bytes of the record that many before it once more, as a producer's retry sends them
-    payload: Mapping[str, Any] | None = None  # of a repeat: the same id and event time with other fields beside them
+    fields: Mapping[str, Any] | bytes | None = None  # next to the event time; bytes or None: the whole value
+    repeats: int = 0  # the bytes of the record that many before it once more, as a producer's retry sends them
+    payload: Mapping[str, Any] | None = None  # of a repeat: the same id and event time with other fields
     aborted: bool = False  # before it, a transaction of one record that was aborted: two offsets without a record
 
 
@@ -70,15 +70,15 @@ GAP = 2
 """Offsets that an aborted transaction of one record takes: the record and the marker."""
 
 
-def log_of(sends: Iterable[Send], *, after: Sequence[RawRecord] = ()) -> tuple[RawRecord, ...]:
-    """Return the records that the log holds for `sends`, behind those of `after`: log time goes forward."""
-    log = max((record.log_time_micros for record in after), default=START * MICROS) // MICROS
-    following = {record.partition: record.offset + 1 for record in after}
+def log_of(sends: Iterable[Send], *, preceding: Sequence[RawRecord] = ()) -> tuple[RawRecord, ...]:
+    """Return the records that the log holds for `sends`, behind those of `preceding`: log time goes forward."""
+    log = max((record.log_time_micros for record in preceding), default=START * MICROS) // MICROS
+    following = {record.partition: record.offset + 1 for record in preceding}
     raw_records: list[RawRecord] = []
     for send in sends:
         log += send.wait
         offset = following.get(send.partition, 0) + (GAP if send.aborted else 0)
-        value = _value(send, log, [*after, *raw_records])
+        value = _value(send, log, [*preceding, *raw_records])
         raw_records.append(
             RawRecord(partition=send.partition, offset=offset, log_time_micros=log * MICROS, value=value),
         )
@@ -87,15 +87,15 @@ def log_of(sends: Iterable[Send], *, after: Sequence[RawRecord] = ()) -> tuple[R
 
 
 def _value(send: Send, log: int, raw_records: Sequence[RawRecord]) -> bytes | None:
-    if 0 < send.again <= len(raw_records):
-        return _repeated(raw_records[-send.again].value, send.payload)
+    if 0 < send.repeats <= len(raw_records):
+        return _repeated(raw_records[-send.repeats].value, send.payload)
     if not isinstance(send.fields, Mapping):
         return send.fields
     return json.dumps({"at": log + send.ahead, **send.fields}).encode()
 
 
 def _repeated(value: bytes | None, payload: Mapping[str, Any] | None) -> bytes | None:
-    """Return the value of a record sent once more; with other fields if it is one of ours and `payload` says so."""
+    """Return the value of a record sent once more; with other fields if `payload` has any and the record has an id."""
     if payload is None or value is None or b'"i"' not in value:
         return value
     return json.dumps(json.loads(value) | dict(payload)).encode()
@@ -126,18 +126,18 @@ def sends(*, partitions: int = PARTITIONS, latest: int = 10_800, gaps: bool = Fa
 
 
 def _mostly(usual: st.SearchStrategy[Any], seldom: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.integers(0, 9).flatmap(lambda drawn: seldom if drawn == 9 else usual)
+    return st.integers(0, 9).flatmap(lambda number: seldom if number == 9 else usual)
 
 
 def _rarely() -> st.SearchStrategy[bool]:
-    return st.integers(0, 9).map(lambda drawn: drawn == 9)
+    return st.integers(0, 9).map(lambda number: number == 9)
 
 
-def event_logs(*, most: int = 40, gaps: bool = False) -> st.SearchStrategy[tuple[RawRecord, ...]]:
+def event_logs(*, max_size: int = 40, gaps: bool = False) -> st.SearchStrategy[tuple[RawRecord, ...]]:
     """Draw a log: log time that goes forward, event time around it, by up to six hours late."""
-    one = sends(gaps=gaps)
+    one_send = sends(gaps=gaps)
     # A list without a smallest size is short: five records on average, in which little happens.
-    return st.integers(0, most).flatmap(lambda size: st.lists(one, min_size=size, max_size=size)).map(log_of)
+    return st.integers(0, max_size).flatmap(lambda size: st.lists(one_send, min_size=size, max_size=size)).map(log_of)
 
 
 def split(log: Sequence[RawRecord], pipeline: Pipeline) -> tuple[RawRecord, ...]:
@@ -151,9 +151,13 @@ def ends_split(end: Mapping[int, int], pipeline: Pipeline) -> dict[int, int]:
     """Return next offsets as their pipeline numbers them; both topics have as many partitions."""
     if not isinstance(pipeline.join, Join):
         return dict(end)
-    last = PARTITIONS - 1
-    others = {partition: 0 for start in (0, RIGHT_PARTITION_BASE) for partition in range(start, start + PARTITIONS)}
-    return others | {p: offset for p, offset in end.items() if p != last} | {RIGHT_PARTITION_BASE: end.get(last, 0)}
+    last_partition = PARTITIONS - 1
+    other_ends = {partition: 0 for start in (0, RIGHT_PARTITION_BASE) for partition in range(start, start + PARTITIONS)}
+    return (
+        other_ends
+        | {p: offset for p, offset in end.items() if p != last_partition}
+        | {RIGHT_PARTITION_BASE: end.get(last_partition, 0)}
+    )
 
 
 def ends_of(log: Iterable[RawRecord], partitions: int = PARTITIONS) -> dict[int, int]:
@@ -162,15 +166,17 @@ def ends_of(log: Iterable[RawRecord], partitions: int = PARTITIONS) -> dict[int,
 
 
 @st.composite
-def borders(draw: st.DrawFn, log: Sequence[RawRecord], *, most: int = 3) -> tuple[dict[int, int], ...]:
+def borders(draw: st.DrawFn, log: Sequence[RawRecord], *, max_count: int = 3) -> tuple[dict[int, int], ...]:
     """Draw the ends of epochs over a log: next offsets by partition, ascending; the last one reads all."""
     ends = ends_of(log)
-    cuts = [{p: draw(st.integers(0, end)) for p, end in ends.items()} for _ in range(draw(st.integers(0, most - 1)))]
-    found: list[dict[int, int]] = []
+    cuts = [
+        {p: draw(st.integers(0, end)) for p, end in ends.items()} for _ in range(draw(st.integers(0, max_count - 1)))
+    ]
+    epoch_ends: list[dict[int, int]] = []
     for cut in cuts:
-        before = found[-1] if found else dict.fromkeys(ends, 0)
-        found.append({p: max(before[p], cut[p]) for p in ends})
-    return (*found, ends)
+        previous = epoch_ends[-1] if epoch_ends else dict.fromkeys(ends, 0)
+        epoch_ends.append({p: max(previous[p], cut[p]) for p in ends})
+    return (*epoch_ends, ends)
 
 
 WINDOWS: Mapping[str, tuple[Window, ...]] = {
@@ -190,8 +196,8 @@ WINDOWS: Mapping[str, tuple[Window, ...]] = {
 
 def windows(kind: str | None = None) -> st.SearchStrategy[Window]:
     """Draw a window of one kind; of any where none is named."""
-    found = [window for name, some in WINDOWS.items() for window in some if kind in {None, name}]
-    return st.sampled_from(found)
+    choices = [window for name, some in WINDOWS.items() for window in some if kind in {None, name}]
+    return st.sampled_from(choices)
 
 
 @st.composite
@@ -213,14 +219,14 @@ def pipelines(
     plain = draw(_plain(topic, windows() if window is None else window, ids=ids and joined is None))
     if joined is None:
         return plain
-    topics, how = joined
+    topics, join_type = joined
     join: SelfJoin | Join
     if topics == "one":
-        join = SelfJoin(on=plain.key, left="x IS NULL OR x < 900", right="w > 0", how=how, prefix="r_")
+        join = SelfJoin(on=plain.key, left="x IS NULL OR x < 900", right="w > 0", how=join_type, prefix="r_")
     else:
         on = {name: name for name in plain.key}
         right = replace(plain.source, name=f"{topic}-right")
-        join = Join(right=right, on=on, how=how, prefix="r_", where="v <> 2", derive={"w": "v * 2"})
+        join = Join(right=right, on=on, how=join_type, prefix="r_", where="v <> 2", derive={"w": "v * 2"})
     further: dict[str, Measure] = {"low": Min("r_w"), "far": Sum("v - r_v")}
     return replace(plain, join=join, measures={**plain.measures, **further})
 

@@ -31,11 +31,11 @@ class Writer:
         self._log.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
         self._log.high_watermarks(topic)  # answered once each partition has a leader
 
-    def write(self, topic: str, records: Sequence[RawRecord], *, after: Sequence[RawRecord] = ()) -> None:
-        """Write records at their offsets, behind those of `after`."""
+    def write(self, topic: str, records: Sequence[RawRecord], *, preceding: Sequence[RawRecord] = ()) -> None:
+        """Write records at their offsets, behind those of `preceding`."""
         for producer in (self._plain, self._aborting):
             producer.list_topics(topic, timeout=10)  # else records of a partition that is new wait for minutes
-        following = {r.partition: r.offset + 1 for r in after}
+        following = {r.partition: r.offset + 1 for r in preceding}
         for r in records:
             if r.offset > following.get(r.partition, 0):
                 assert r.offset == following.get(r.partition, 0) + GAP
@@ -49,12 +49,12 @@ class Writer:
         """Make the topics of a pipeline and write a whole log to them."""
         for turn, topic in enumerate(topic_partitions.topics_of(topic_partitions.log_of(pipeline))):
             self.make(topic)
-            own = [
+            topic_records = [
                 replace(r, partition=r.partition % RIGHT_PARTITION_BASE)
                 for r in records
                 if r.partition // RIGHT_PARTITION_BASE == turn
             ]
-            self.write(topic, own)
+            self.write(topic, topic_records)
 
     def _flush(self) -> None:
         assert self._plain.flush(30) == 0

@@ -13,20 +13,22 @@ def simulate(records: Sequence[Record], idle_after: int) -> list[int]:
     for partition, log_time, _ in records:
         latest[partition] = max(log_time, latest.get(partition, log_time))
         appended.append(latest[partition])
-    newest, last, reached, found = dict[int, int](), dict[int, int](), UNKNOWN, dict[int, int]()
+    newest, last_append, mark, marks = dict[int, int](), dict[int, int](), UNKNOWN, dict[int, int]()
     for now in sorted({*appended, *(at + idle_after for at in appended)}):
-        found[now] = reached = max(reached, _lowest(newest, last, now, idle_after))
+        marks[now] = mark = max(mark, _lowest(newest, last_append, now, idle_after))
         for (partition, _, event), at in zip(records, appended, strict=True):
             if at == now:
-                last[partition] = now
+                last_append[partition] = now
                 if event is not None:
                     newest[partition] = max(event, newest.get(partition, event))
-        reached = max(reached, _lowest(newest, last, now, idle_after))
-    return [found[at] for at in appended]
+        mark = max(mark, _lowest(newest, last_append, now, idle_after))
+    return [marks[at] for at in appended]
 
 
-def _lowest(newest: dict[int, int], last: dict[int, int], now: int, idle_after: int) -> int:
-    return min((newest[one] for one in newest if now - last[one] < idle_after), default=UNKNOWN)
+def _lowest(newest: dict[int, int], last_append: dict[int, int], now: int, idle_after: int) -> int:
+    return min(
+        (newest[partition] for partition in newest if now - last_append[partition] < idle_after), default=UNKNOWN
+    )
 
 
 def quantile(values: Sequence[int], share: float) -> int:

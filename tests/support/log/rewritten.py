@@ -1,4 +1,4 @@
-"""A log that is put back from a copy while its broker is down: same id, same offsets, another story."""
+"""A log that is restored from a copy while its broker is down: same id and offsets, other records."""
 
 import shutil
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Act = Callable[[], object]
 
 
 class LogCopy:
-    """A copy of the folders of one topic, as they are now; the broker is stopped and started for it."""
+    """A copy of the folders of one topic, in their current state; the broker is stopped while it is taken."""
 
     def __init__(self, broker: Broker, topic: str, keep: Path) -> None:
         self._broker, self._topic, self._keep = broker, topic, keep
@@ -20,8 +20,8 @@ class LogCopy:
             shutil.copytree(folder, keep / folder.name)
         broker.start()
 
-    def put_back(self, while_down: Act = lambda: None) -> None:
-        """Put the copy in the place of the topic's folders."""
+    def restore(self, while_down: Act = lambda: None) -> None:
+        """Replace the topic's folders with the copy."""
         self._broker.stop()
         while_down()
         for folder in self._folders():

@@ -1,1 +1,1 @@
-"""What a producer in a test knows of its own records, held against the books of a stream."""
+"""A test producer's knowledge of the records it sent, compared with the books of a stream."""

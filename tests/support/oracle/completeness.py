@@ -1,4 +1,4 @@
-"""Which ids must be where by a producer's oracle, beside what the stream holds: N1 to the single record.
+"""Completeness by a producer's oracle: N1 to the single record.
 
 Every (window, key), late records included, holds exactly the ids that were acknowledged; a record of unknown outcome 0
 or 1 times; one that failed or was aborted never.
@@ -29,7 +29,7 @@ class CountedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRows:
-    """All that a stream holds of single records."""
+    """Single records that a stream holds."""
 
     cells: Mapping[Cell, CountedRow] = field(default_factory=dict)
     ledger: frozenset[UncountedPair] = frozenset()
@@ -43,9 +43,9 @@ def check(facts: VerifyFacts, held_rows: HeldRows, oracle: Oracle) -> Iterator[s
     """Yield every cell that does not hold exactly its ids, and every class whose positions are not those sent."""
     if not facts.records:
         return
-    sent = [one for one in oracle.sent if _may_count(facts, one)]
-    yield from _cells(held_rows.cells, [one for one in sent if one.intended == "accepted"])
-    yield from _positions(facts, held_rows.ledger, sent)
+    countable = [record for record in oracle.records if _may_count(facts, record)]
+    yield from _cells(held_rows.cells, [record for record in countable if record.intended == "accepted"])
+    yield from _positions(facts, held_rows.ledger, countable)
 
 
 def _may_count(facts: VerifyFacts, oracle_record: OracleRecord) -> bool:
@@ -60,9 +60,9 @@ def _may_count(facts: VerifyFacts, oracle_record: OracleRecord) -> bool:
 
 
 def _holds(loss: Loss, facts: VerifyFacts, oracle_record: OracleRecord) -> bool:
-    """Return whether a record was lost: in the recorded gap; before the first epoch of a version opened anew.
+    """Return whether a record was lost: in the recorded gap; before the first epoch of a version that was opened again.
 
-    Of a loss inside a range the oracle itself is told which records went before anybody read them.
+    For a loss inside a range the oracle itself is given the records that were deleted before they were read.
     """
     if (
         (loss.topic_id, loss.partition) != (oracle_record.topic_id, oracle_record.partition)
@@ -70,24 +70,28 @@ def _holds(loss: Loss, facts: VerifyFacts, oracle_record: OracleRecord) -> bool:
         or loss.kind == "inside"
     ):
         return False
-    began = facts.records[0].start.get(oracle_record.partition, 0) if loss.kind == "anew" else loss.first
-    first, end = (0, began) if loss.kind == "anew" else (loss.first, loss.next)
-    return first <= oracle_record.offset and (end is None or oracle_record.offset < end)
+    opening = facts.records[0].start.get(oracle_record.partition, 0) if loss.kind == "anew" else loss.first
+    first_lost, end = (0, opening) if loss.kind == "anew" else (loss.first, loss.next)
+    return first_lost <= oracle_record.offset and (end is None or oracle_record.offset < end)
 
 
 def _cells(cells: Mapping[Cell, CountedRow], oracle_records: Sequence[OracleRecord]) -> Iterator[str]:
     acked: dict[Cell, list[int]] = defaultdict(list)
     unknown: dict[Cell, list[int]] = defaultdict(list)
-    for one in oracle_records:
-        if one.window_start is not None:
-            (acked if one.outcome == "acked" else unknown)[one.window_start, one.key].append(one.id)
+    for oracle_record in oracle_records:
+        if oracle_record.window_start is not None:
+            (acked if oracle_record.outcome == "acked" else unknown)[
+                oracle_record.window_start, oracle_record.key
+            ].append(oracle_record.id)
     for cell in sorted({*cells, *acked}, key=str):
-        found, must, may = cells.get(cell, _NOTHING), sum_ids(acked[cell]), unknown[cell]
-        counted_row = CountedRow(n=found.n - must.n, ids=found.ids - must.ids, squares=found.squares - must.squares)
+        counted, must, may = cells.get(cell, _NOTHING), sum_ids(acked[cell]), unknown[cell]
+        counted_row = CountedRow(
+            n=counted.n - must.n, ids=counted.ids - must.ids, squares=counted.squares - must.squares
+        )
         if not may_be(counted_row, may):
             text = f"Window {cell[0]}, key {cell[1]!r}: expected the {must.n:,} acknowledged records"
             text += f" (ids {must.ids}, squares {must.squares})" + (f" and up to {len(may)} more" if may else "")
-            yield f"{text}, got {found.n:,} (ids {found.ids}, squares {found.squares})."
+            yield f"{text}, got {counted.n:,} (ids {counted.ids}, squares {counted.squares})."
 
 
 def sum_ids(ids: Sequence[int]) -> CountedRow:
@@ -99,11 +103,11 @@ def may_be(counted_row: CountedRow, unknown: Sequence[int]) -> bool:
     """Return whether some of the unknown ids, each at most once, add up to a rest."""
     if not 0 <= counted_row.n <= len(unknown):
         return False
-    for tried, some in enumerate(combinations(unknown, counted_row.n)):
+    for attempts, some in enumerate(combinations(unknown, counted_row.n)):
         if sum_ids(some) == counted_row:
             return True
-        if tried > _MOST_TRIED:
-            return True  # too many to tell apart: the number of records fits
+        if attempts > _MOST_TRIED:
+            return True  # too many to distinguish: the number of records fits
     return False
 
 
@@ -111,20 +115,23 @@ def _positions(
     facts: VerifyFacts, ledger: frozenset[UncountedPair], oracle_records: Sequence[OracleRecord]
 ) -> Iterator[str]:
     """Yield each class whose records in the ledger are not those that were sent to be of it."""
-    acked = [one for one in oracle_records if one.outcome == "acked"]
+    acked = [record for record in oracle_records if record.outcome == "acked"]
     for name in (Class.MALFORMED, Class.FUTURE):
-        wanted = {(one.partition, one.offset) for one in acked if one.intended == name.value}
-        found = {(row.partition, row.offset) for row in ledger if row.cls is name}
-        may = sum(one.outcome == "unknown" and one.intended == name.value for one in oracle_records)
-        for what, places in (("missing", wanted - found), ("not sent as such", found - wanted)):
-            if places and (what == "missing" or len(places) > may):
-                yield f"Ledger, {name}: {len(places)} positions {what}, the first is {min(places)}."
+        expected_positions = {(record.partition, record.offset) for record in acked if record.intended == name.value}
+        ledger_positions = {(row.partition, row.offset) for row in ledger if row.cls is name}
+        may = sum(record.outcome == "unknown" and record.intended == name.value for record in oracle_records)
+        for problem, places in (
+            ("missing", expected_positions - ledger_positions),
+            ("not sent as such", ledger_positions - expected_positions),
+        ):
+            if places and (problem == "missing" or len(places) > may):
+                yield f"Ledger, {name}: {len(places)} positions {problem}, the first is {min(places)}."
     filtered = sum(record.counts.get(Class.FILTERED, 0) for record in facts.records)
-    must = sum(one.intended == Class.FILTERED.value for one in acked)
-    may = sum(one.outcome == "unknown" and one.intended == Class.FILTERED.value for one in oracle_records)
+    must = sum(record.intended == Class.FILTERED.value for record in acked)
+    may = sum(record.outcome == "unknown" and record.intended == Class.FILTERED.value for record in oracle_records)
     if not must <= filtered <= must + may:
         yield f"Filtered records: expected {must:,} acknowledged and up to {may:,} more, got {filtered:,}."
     late = {(row.partition, row.offset) for row in ledger if row.cls is Class.LATE}
-    strange = late - {(one.partition, one.offset) for one in acked if one.intended == "accepted"}
-    if len(strange) > sum(one.outcome == "unknown" for one in oracle_records):
+    strange = late - {(record.partition, record.offset) for record in acked if record.intended == "accepted"}
+    if len(strange) > sum(record.outcome == "unknown" for record in oracle_records):
         yield f"Ledger, late: {len(strange)} positions were not sent to count, the first is {min(strange)}."

@@ -1,4 +1,4 @@
-"""What a producer knows of its own records: written outside the system, one JSON object a line, flushed to the disk.
+"""Records as their producer knows them: written outside the system, one JSON object a line, flushed to disk.
 
 A line that a kill cut short is no line. Of an id with several lines the last one counts: sent, then its outcome.
 """
@@ -34,23 +34,23 @@ class OracleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oracle:
-    """All that was sent."""
+    """Records that a producer has sent."""
 
-    sent: tuple[OracleRecord, ...]
+    records: tuple[OracleRecord, ...]
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Return what a file holds; none if it is not there."""
         if not path.exists():
-            return cls(sent=())
-        whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
-        lines = (OracleRecord.from_json(json.loads(line)) for line in whole.split("\n") if line)
-        return cls(sent=tuple({line.id: line for line in lines}.values()))
+            return cls(records=())
+        complete_lines, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
+        lines = (OracleRecord.from_json(json.loads(line)) for line in complete_lines.split("\n") if line)
+        return cls(records=tuple({line.id: line for line in lines}.values()))
 
 
 def append(path: Path, oracle_records: Iterable[OracleRecord]) -> None:
     """Add lines to a file; they are on the disk when this returns."""
-    lines = "".join(json.dumps(asdict(one)) + "\n" for one in oracle_records)
+    lines = "".join(json.dumps(asdict(record)) + "\n" for record in oracle_records)
     with path.open("a", encoding="utf-8") as file:
         file.write(lines)
         file.flush()

@@ -20,18 +20,18 @@ def verify_with_oracle(
     settings: Settings, pipeline: Pipeline, oracle: Oracle, *, only: Sequence[str] = ()
 ) -> Verification:
     """Run the checks over all that the log holds; what the oracle finds is a violation of N1, where N1 is judged."""
-    found = verify(settings, pipeline, only=only, exhaustive=True)
-    judged = found.checks.get("N1")
-    if judged is None or judged.state is CheckState.WAIVED or found.error:
-        return found
+    verification = verify(settings, pipeline, only=only, exhaustive=True)
+    completeness = verification.checks.get("N1")
+    if completeness is None or completeness.state is CheckState.WAIVED or verification.error:
+        return verification
     source, facts = open_source(settings, pipeline, VerifyRequest(now=SystemClock().now(), exhaustive=True))
     with source.connection:
         held_rows = HeldRows(cells=_count_cells(source), ledger=ledger_rows(source, "true"))
     violations = tuple(cap_violations("N1", [*check(facts, held_rows, oracle)]))
     if not violations:
-        return found
-    violated = replace(judged, state=CheckState.VIOLATED, violations=(*judged.violations, *violations))
-    return replace(found, checks={**found.checks, "N1": violated}, runbook="InvariantBroken")
+        return verification
+    violated = replace(completeness, state=CheckState.VIOLATED, violations=(*completeness.violations, *violations))
+    return replace(verification, checks={**verification.checks, "N1": violated}, runbook="InvariantBroken")
 
 
 def _count_cells(source: Source) -> Mapping[Cell, CountedRow]:

@@ -1,4 +1,4 @@
-"""What a test has shown of a runner: noted while it runs, kept if it passes, written to CUTOVER_CAPABILITIES."""
+"""Features that a test shows of runners: noted while it runs, kept if it passes, written to CUTOVER_CAPABILITIES."""
 
 import json
 import os
@@ -18,23 +18,23 @@ RUNNERS: tuple[Runner, ...] = ("reference", "streaming", "batch")
 _noted: set[tuple[str, Runner]] = set()
 
 
-def shown(feature: str, *runners: Runner) -> None:
-    """Note that the test in hand compares these runners on a feature, such as `window: daily`."""
+def note_feature(feature: str, *runners: Runner) -> None:
+    """Note that the current test compares these runners on a feature, such as `window: daily`."""
     _noted.update((feature, runner) for runner in runners)
 
 
 def shown_measures(measures: Iterable[Measure], *runners: Runner) -> None:
     """Note measures by their classes."""
     for measure in measures:
-        shown(f"measure: {type(measure).__name__}", *runners)
+        note_feature(f"measure: {type(measure).__name__}", *runners)
 
 
 def shown_setting(setting: Setting, *runners: Runner) -> None:
     """Note the window, the accumulation and every part of the trigger of a setting."""
-    shown(f"window: {kind_of(setting.window)}", *runners)
-    shown(f"panes: {setting.accumulation}", *runners)
+    note_feature(f"window: {kind_of(setting.window)}", *runners)
+    note_feature(f"panes: {setting.accumulation}", *runners)
     for name in re.findall(r"\b([A-Z][A-Za-z]+)\(", repr(setting.trigger)):
-        shown(f"trigger: {name}", *runners)
+        note_feature(f"trigger: {name}", *runners)
 
 
 def kind_of(window: WindowFn) -> str:
@@ -45,12 +45,12 @@ def kind_of(window: WindowFn) -> str:
     return ("fixed" if window.size == window.every else "sliding") + offset
 
 
-def settle(test: str, *, passed: bool) -> None:
-    """Keep what a test has noted if it passed, and begin anew."""
-    found, place = sorted(_noted), os.environ.get("CUTOVER_CAPABILITIES")
+def settle(test: str, *, has_passed: bool) -> None:
+    """Write the noted features if the test has passed, and clear them."""
+    features, path = sorted(_noted), os.environ.get("CUTOVER_CAPABILITIES")
     _noted.clear()
-    if passed and place is not None:
-        with Path(place).open("a", encoding="utf-8") as out:
-            out.writelines(
-                json.dumps({"feature": feature, "runner": runner, "test": test}) + "\n" for feature, runner in found
+    if has_passed and path is not None:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.writelines(
+                json.dumps({"feature": feature, "runner": runner, "test": test}) + "\n" for feature, runner in features
             )

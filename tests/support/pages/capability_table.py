@@ -21,24 +21,24 @@ the recompute by Spark.
 
 Triggers and panes have no cell under `batch`, since they have no meaning there: a trigger says when a window's result
 comes out while more may come, and batch reads everything up to its cut before it answers. So each window has one pane,
-nothing is early or late, and nothing is taken back; what it gives is what the accumulated panes of a stream end with.
+nothing is early or late, and nothing is retracted; its result is the last accumulated pane of a stream.
 
 """
 
 
-def page(found: Sequence[Mapping[str, str]]) -> str:
+def page(rows: Sequence[Mapping[str, str]]) -> str:
     """Return the page: a row for each feature, a column for each runner."""
     tests: dict[tuple[str, str], set[str]] = {}
-    for one in found:
-        tests.setdefault((one["feature"], one["runner"]), set()).add(_short(one["test"]))
+    for row in rows:
+        tests.setdefault((row["feature"], row["runner"]), set()).add(_short(row["test"]))
     files = sorted({test for names in tests.values() for test in names})
     numbers = {test: str(number) for number, test in enumerate(files, start=1)}
     lines = [f"| feature | {' | '.join(RUNNERS)} |", f"| --- |{' --- |' * len(RUNNERS)}"]
     for feature in sorted({feature for feature, _ in tests}):
         cells = (_cell(tests.get((feature, runner), set()), numbers) for runner in RUNNERS)
         lines.append(f"| {feature} | {' | '.join(cells)} |")
-    listed = [f"{numbers[test]}. `{test}`" for test in files]
-    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(listed) + "\n"
+    numbered_tests = [f"{numbers[test]}. `{test}`" for test in files]
+    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(numbered_tests) + "\n"
 
 
 def _cell(tests: set[str], numbers: Mapping[str, str]) -> str:
@@ -50,9 +50,9 @@ def _short(test: str) -> str:
 
 
 def main() -> None:
-    """Read what was found and write the page."""
-    found, target = map(Path, sys.argv[1:])
-    rows = [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines()]
+    """Read the noted features and write the page."""
+    source, target = map(Path, sys.argv[1:])
+    rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
     target.write_text(page(rows), encoding="utf-8")
 
 

@@ -20,14 +20,14 @@ def _cases() -> Mapping[int, dict[str, Any]]:
 
 
 FIGURES = _cases()
-"""Each figure as a scenario file of its own has it."""
+"""Each figure as its scenario file has it."""
 
 
-def given(number: int) -> dict[str, Any]:
+def read_figure(number: int) -> dict[str, Any]:
     """Return a figure as a scenario file has it."""
     return dict(FIGURES[number])
 
 
 def scenario(number: int) -> Scenario:
     """Return a figure, parsed."""
-    return parse(given(number), default_title=f"figure {number}")
+    return parse(read_figure(number), default_title=f"figure {number}")

@@ -20,12 +20,12 @@ def _lines() -> Iterator[str]:
         yield f"| `{name}` | {family.kind} | {', '.join(family.labels)} | {family.text} |\n"
 
 
-def put(text: str) -> str:
-    """Return a page with the table of now."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + table() + END + rest.split(END, 1)[1]
+def replace_table(text: str) -> str:
+    """Return a page with the current table."""
+    head, tail = text.split(BEGIN)
+    return head + BEGIN + table() + END + tail.split(END, 1)[1]
 
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])
-    page.write_text(put(page.read_text(encoding="utf-8")), encoding="utf-8")
+    page.write_text(replace_table(page.read_text(encoding="utf-8")), encoding="utf-8")

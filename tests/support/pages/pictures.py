@@ -1,4 +1,4 @@
-"""Pictures of a report that are kept, and how far another one is from them: `make report-pictures` takes them anew.
+"""Reference pictures of a report, and how far another one is from them: `make report-pictures` takes them again.
 
 Text is as wide as a machine's fonts make it, so a picture is compared where a probe is as wide as it was. The browser
 decodes and compares: no further package.
@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[3] / "docs" / "images"
 SCALE = 0.25
 BLOCK = 8  # pixels of a scaled picture
 SHARE = 0.01
-"""Of the blocks of a picture: so many may look other than they did, since browsers round edges differently."""
+"""Share of a picture's blocks that may differ, since browsers round edges differently."""
 
 _PROBE = """(() => {
   const one = document.createElement("span");
@@ -76,7 +76,7 @@ def probe_fonts(tab: Page) -> float:
 
 
 def kept_probe() -> float:
-    """Read how wide that text was where the kept pictures were taken."""
+    """Read the width of the probe text on the machine that made the reference pictures."""
     return float(json.loads((FOLDER / "fonts.json").read_text(encoding="utf-8"))["probe"])
 
 
@@ -90,11 +90,11 @@ def measure_difference(tab: Page, path: Path, other: Path) -> float:
     return float(tab.run(f"{_COMPARE}({', '.join(texts)}, {BLOCK})"))
 
 
-def take_all(tab: Page, file: Path) -> None:
-    """Take the pictures that are kept for tests, and those of the docs."""
+def capture_all(tab: Page, file: Path) -> None:
+    """Capture the reference pictures of the tests and those of the docs."""
     for width in WIDTHS:
         tab.open(file, width=width)
-        tab.take(FOLDER / f"{width}.png", whole=True, scale=SCALE)
+        tab.capture(FOLDER / f"{width}.png", whole=True, scale=SCALE)
     (FOLDER / "fonts.json").write_text(json.dumps({"probe": probe_fonts(tab)}) + "\n", encoding="utf-8")
     for name, width, height, dark in (
         ("report", 1100, 1250, False),
@@ -102,10 +102,10 @@ def take_all(tab: Page, file: Path) -> None:
         ("report-narrow", 360, 900, False),
     ):
         tab.open(file, width=width, height=height, dark=dark)
-        tab.take(DOCS / f"{name}.png")
+        tab.capture(DOCS / f"{name}.png")
     unfold(tab, file, width=1100)
     filter_by(tab, "2013-01-01")
-    tab.take(DOCS / "report-tree.png", selector="section:has(#tree)")
+    tab.capture(DOCS / "report-tree.png", selector="section:has(#tree)")
 
 
 def filter_by(tab: Page, text: str) -> None:
@@ -116,16 +116,16 @@ def filter_by(tab: Page, text: str) -> None:
     tab.run("new Promise(done => setTimeout(done, 120))")
 
 
-def shown() -> Report:
+def flights_with_record() -> Report:
     """Return the flights, with the record behind their first difference."""
-    first = flights().finding.differences[0]
+    first_difference = flights().finding.differences[0]
     record_behind = RecordBehind(
-        window_start=str(first.window_start),
-        key=first.key,
+        window_start=str(first_difference.window_start),
+        key=first_difference.key,
         cause="late",
         partition=2,
         offset=70_707,
-        event_time=first.window_start,
+        event_time=first_difference.window_start,
         epoch=17,
         reason=None,
     )
@@ -133,16 +133,16 @@ def shown() -> Report:
 
 
 def main() -> int:
-    """Take all pictures anew."""
+    """Capture all pictures again."""
     if browser.PROGRAM is None:
         sys.stderr.write("Pictures of the report: expected a Chromium, found none.\nHint: apt-get install chromium\n")
         return 2
     with tempfile.TemporaryDirectory() as folder, browser.running_browser() as tab:
         file = Path(folder) / "flights.html"
-        file.write_text(page.render(shown()), encoding="utf-8")
-        take_all(tab, file)
+        file.write_text(page.render(flights_with_record()), encoding="utf-8")
+        capture_all(tab, file)
     sys.stdout.write(
-        f"Pictures at {', '.join(map(str, WIDTHS))} pixels and those of docs/images: taken. Look at them.\n"
+        f"Pictures at {', '.join(map(str, WIDTHS))} pixels and those of docs/images: taken. Check them by eye.\n"
     )
     return 0
 

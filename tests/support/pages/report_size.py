@@ -1,4 +1,4 @@
-"""How large a report becomes and how long it takes to write: the most that a comparison lists, of 100,000 windows.
+"""Size of the largest report and the time to write it: the most that a comparison lists, of 100,000 windows.
 
     python -m tests.support.pages.report_size docs/report.md
 
@@ -31,7 +31,7 @@ START = datetime(1950, 1, 1, tzinfo=UTC)
 _MARKED = re.compile(r"(<!-- report size -->\n).*?(?=<!-- end of report size -->)", re.DOTALL)
 
 
-def made(windows: int = WINDOWS, hours: float = 1) -> Report:
+def make_largest(windows: int = WINDOWS, hours: float = 1) -> Report:
     """Return a comparison in which every window differs, with as much of everything as a comparison lists.
 
     Args:
@@ -66,13 +66,13 @@ def _key(number: int) -> dict[str, str | int | None]:
 
 
 def _days(windows: int, hours: float) -> list[CalendarDay]:
-    found: dict[str, int] = {}
+    windows_by_day: dict[str, int] = {}
     for number in range(windows):
         day = _at(number, hours)[:10]
-        found[day] = found.get(day, 0) + 1
+        windows_by_day[day] = windows_by_day.get(day, 0) + 1
     return [
         CalendarDay(day=day, windows=many, different=many, causes={"late": many, "unexplained": i % 3})
-        for i, (day, many) in enumerate(found.items())
+        for i, (day, many) in enumerate(windows_by_day.items())
     ]
 
 
@@ -116,7 +116,7 @@ def _records(hours: float) -> Iterator[RecordBehind]:
 
 def measure(windows: int, hours: float) -> tuple[int, float]:
     """Return the bytes of the page, and the seconds that it took to render."""
-    result = made(windows, hours)
+    result = make_largest(windows, hours)
     began = time.perf_counter()
     html = page.render(result)
     return len(html.encode()), time.perf_counter() - began
@@ -134,5 +134,5 @@ def _table() -> str:
 if __name__ == "__main__":
     measure(1_000, 1)  # templates are compiled once
     file, table = Path(sys.argv[1]), _table()
-    file.write_text(_MARKED.sub(lambda found: found[1] + table, file.read_text(encoding="utf-8")), encoding="utf-8")
+    file.write_text(_MARKED.sub(lambda match: match[1] + table, file.read_text(encoding="utf-8")), encoding="utf-8")
     sys.stdout.write(table)

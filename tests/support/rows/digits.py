@@ -1,4 +1,4 @@
-"""The digits of a double in plain Python, beside those that Spark makes."""
+"""The digits of a double in plain Python, to compare with those that Spark makes."""
 
 from fractions import Fraction
 

@@ -64,10 +64,10 @@ ONE = replace(
 )
 
 
-def kept(pipeline: Pipeline, how: How) -> Pipeline:
+def with_join_type(pipeline: Pipeline, join_type: How) -> Pipeline:
     """Return a pipeline whose join keeps other rows without a partner."""
     assert pipeline.join is not None
-    return replace(pipeline, join=replace(pipeline.join, how=how))
+    return replace(pipeline, join=replace(pipeline.join, how=join_type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +93,12 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def rows(*, of_two: bool, most: int = 14) -> st.SearchStrategy[list[Row]]:
+def rows(*, of_two: bool, max_size: int = 14) -> st.SearchStrategy[list[Row]]:
     """Draw accepted records of one window: few keys (a null one too), few values, so that rows repeat."""
-    values = st.fixed_dictionaries({name: st.one_of(st.none(), drawn) for name, drawn in VALUES.items()})
+    values = st.fixed_dictionaries({name: st.one_of(st.none(), value) for name, value in VALUES.items()})
     partition = st.sampled_from([0, RIGHT_PARTITION_BASE] if of_two else [0])
-    drawn = st.builds(Row, partition=partition, ad=st.sampled_from(["a", "b", None]), columns=values)
-    return st.lists(drawn, max_size=most)
+    row = st.builds(Row, partition=partition, ad=st.sampled_from(["a", "b", None]), columns=values)
+    return st.lists(row, max_size=max_size)
 
 
 def sides_of(pipeline: Pipeline, row: Row) -> tuple[bool, bool]:
@@ -147,14 +147,14 @@ def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict
     """Return the measures by key, from partials."""
     with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        found = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
-    return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in found}
+        rows = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
+    return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in rows}
 
 
-def expected(pipeline: Pipeline, given: list[Row]) -> dict[str | None, dict[str, Any]]:
+def expected(pipeline: Pipeline, records: list[Row]) -> dict[str | None, dict[str, Any]]:
     """Return the same by plain Python."""
     groups: dict[Any, Any] = {}
-    for offset, row in enumerate(given):
+    for offset, row in enumerate(records):
         left, right = sides_of(pipeline, row)
         plain = {n: v.replace(tzinfo=None) if isinstance(v, datetime) else v for n, v in row.columns.items()}
         values = {**plain, **{f"c_{n}": v for n, v in plain.items()}, "join.left": left, "join.right": right}

@@ -1,4 +1,4 @@
-"""Every further measure in one definition, records for it, and the state of one record: what a split is made of."""
+"""Every further measure in one definition, records for it, and the partial state of one record."""
 
 import json
 import math
@@ -102,7 +102,7 @@ class Taken:
 
 
 def columns() -> st.SearchStrategy[Mapping[str, Any]]:
-    """Draw what one record holds beside its time and its key."""
+    """Draw the columns of one record other than its time and key."""
     values: dict[str, st.SearchStrategy[Any]] = {
         "v": st.one_of(st.integers(-5, 300), st.sampled_from([2**31 - 1, -(2**31)])),
         "b": st.one_of(st.integers(0, 9), st.sampled_from([2**63 - 1, -(2**63)])),
@@ -121,12 +121,12 @@ def _plain(number: float) -> float:
 
 
 @st.composite
-def taken(draw: st.DrawFn, *, most: int = 12) -> list[Taken]:
+def records_of_group(draw: st.DrawFn, *, max_size: int = 12) -> list[Taken]:
     """Draw the records of a group: event times out of order and equal, positions in two partitions."""
-    drawn = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), columns()), max_size=most))
+    records = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), columns()), max_size=max_size))
     return [
-        Taken(at=at * 1_000_000, partition=partition, offset=offset, columns=found)
-        for offset, (at, partition, found) in enumerate(drawn)
+        Taken(at=at * 1_000_000, partition=partition, offset=offset, columns=values)
+        for offset, (at, partition, values) in enumerate(records)
     ]
 
 
@@ -153,10 +153,10 @@ def _state(measure: Measure, name: str, value: Any, row: Taken, kind: str | None
             units = value if value is None or kind in {"int", "double"} else Decimal(value).scaleb(2)
             squares = None if units is None else units * units
             if kind == "double":
-                units, squares = (None if one is None else digits_of(float(one)) for one in (units, squares))
+                units, squares = (None if number is None else digits_of(float(number)) for number in (units, squares))
             return {f"{name}__count": int(value is not None), f"{name}__sum": units, f"{name}__squares": squares}
         case First():
-            return {f"{name}__at": None if value is None else _placed(row, value)}
+            return {f"{name}__at": None if value is None else _with_position(row, value)}
         case Count():
             return {name: 1}
         case _:
@@ -171,12 +171,12 @@ def _entry(measure: Measure, value: Any, row: Taken, kind: str | None) -> Any:
         case Quantile():
             return {"value": bucket(value, measure.bits), "count": 1}
         case Bag():
-            return _placed(row, value)
+            return _with_position(row, value)
         case _:
             return spark_hash(value, str(kind))
 
 
-def _placed(row: Taken, value: Any) -> dict[str, Any]:
+def _with_position(row: Taken, value: Any) -> dict[str, Any]:
     at = EPOCH + timedelta(microseconds=row.at)
     return {"event_time": at, "partition": row.partition, "offset": row.offset, "value": value}
 
@@ -184,8 +184,8 @@ def _placed(row: Taken, value: Any) -> dict[str, Any]:
 def bucket(value: Any, bits: int) -> int:
     """Return the number of a value's bucket."""
     mantissa, power = math.frexp(abs(value))
-    inside = int((2 * mantissa - 1) * 2**bits)
-    return 0 if value == 0 else ((power - 1 + EXPONENT_BIAS) * 2**bits + inside) * (1 if value > 0 else -1)
+    offset = int((2 * mantissa - 1) * 2**bits)
+    return 0 if value == 0 else ((power - 1 + EXPONENT_BIAS) * 2**bits + offset) * (1 if value > 0 else -1)
 
 
 def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:
@@ -226,40 +226,40 @@ def _holding(parts: Sequence[pa.Table]) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def raw_records(number: int, *, first: int = 0, hour: int = 0) -> list[RawRecord]:
+def raw_records(number: int, *, first_place: int = 0, hour: int = 0) -> list[RawRecord]:
     """Return records of every kind of value, some null, some records malformed.
 
     Args:
         number: How many.
-        first: Place of the first one in the log; partitions take turns.
+        first_place: Place of the first one in the log; partitions take turns.
         hour: Event times lie within two hours from there.
     """
-    drawn = random.Random(first)  # noqa: S311 -- no secret
-    return [_raw(drawn, place, hour) for place in range(first, first + number)]
+    rng = random.Random(first_place)  # noqa: S311 -- no secret
+    return [_raw(rng, place, hour) for place in range(first_place, first_place + number)]
 
 
-def _raw(drawn: random.Random, place: int, hour: int) -> RawRecord:
-    at = START + HOUR * hour + timedelta(seconds=drawn.choice([60, 60, 61, drawn.randrange(7200)]))
-    fields = {name: value for name, value in _values(drawn).items() if drawn.random() < 0.8}
-    record = {"at": micros(at) // 1000, "k": drawn.choice(["a", "b", None]), **fields}
+def _raw(rng: random.Random, place: int, hour: int) -> RawRecord:
+    at = START + HOUR * hour + timedelta(seconds=rng.choice([60, 60, 61, rng.randrange(7200)]))
+    fields = {name: value for name, value in _values(rng).items() if rng.random() < 0.8}
+    record = {"at": micros(at) // 1000, "k": rng.choice(["a", "b", None]), **fields}
     return RawRecord(
         partition=place % PARTITIONS,
         offset=place // PARTITIONS,
         log_time_micros=micros(START + 12 * HOUR),
-        value=json.dumps(record, default=float).encode() if drawn.random() < 0.95 else b"{",
+        value=json.dumps(record, default=float).encode() if rng.random() < 0.95 else b"{",
     )
 
 
-def _values(drawn: random.Random) -> dict[str, Any]:
+def _values(rng: random.Random) -> dict[str, Any]:
     return {
-        "v": drawn.choice([drawn.randrange(-50, 300), 2**31 - 1, -(2**31)]),
-        "b": drawn.choice([drawn.randrange(10), 2**63 - 1, -(2**63)]),
-        "m": Decimal(drawn.randrange(-(10**9) + 1, 10**9)) / 100,
-        "x": drawn.choice([0.1, -2.5, 1e-300, 1e9 + 0.1, drawn.uniform(-1e6, 1e6)]),
-        "t": drawn.choice(["", "a", "b", "ß", "a,b", LONG]),
-        "d": (EPOCH.date() + timedelta(days=drawn.randrange(-2, 3))).isoformat(),
-        "yes": drawn.random() < 0.5,
-        "seen": drawn.randrange(-(10**12), 10**12),
+        "v": rng.choice([rng.randrange(-50, 300), 2**31 - 1, -(2**31)]),
+        "b": rng.choice([rng.randrange(10), 2**63 - 1, -(2**63)]),
+        "m": Decimal(rng.randrange(-(10**9) + 1, 10**9)) / 100,
+        "x": rng.choice([0.1, -2.5, 1e-300, 1e9 + 0.1, rng.uniform(-1e6, 1e6)]),
+        "t": rng.choice(["", "a", "b", "ß", "a,b", LONG]),
+        "d": (EPOCH.date() + timedelta(days=rng.randrange(-2, 3))).isoformat(),
+        "yes": rng.random() < 0.5,
+        "seen": rng.randrange(-(10**12), 10**12),
     }
 
 

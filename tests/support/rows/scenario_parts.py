@@ -23,13 +23,13 @@ COUNT: Mapping[str, Any] = {"type": "after_count", "rows": 2}
 PANE: Mapping[str, Any] = {"window_start": "12:00", "window_end": "12:02", "value": 5}
 
 
-def parsed(**changed: Any) -> Any:
-    """Return what the good scenario says with some fields changed; `...` leaves one out."""
-    return parse({name: value for name, value in {**GOOD, **changed}.items() if value is not ...}, default_title="x")
+def parsed(**changes: Any) -> Any:
+    """Parse the valid scenario with some fields changed; `...` removes one."""
+    return parse({name: value for name, value in {**GOOD, **changes}.items() if value is not ...}, default_title="x")
 
 
 def without_gaps(value: Any) -> Any:
     """Return a list of objects without the fields that are `...`."""
     if not isinstance(value, list):
         return value
-    return [{k: v for k, v in one.items() if v is not ...} if isinstance(one, dict) else one for one in value]
+    return [{k: v for k, v in item.items() if v is not ...} if isinstance(item, dict) else item for item in value]

@@ -23,24 +23,26 @@ from tests.support.suite.until import until
 
 def find_program(*names: str) -> str:
     """Return the first program that is installed; else the test is skipped, but in CI, where it must run."""
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        why = f"{names[0]} is not installed (apt install prometheus prometheus-alertmanager)"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(why)
-    return str(found)
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        reason = f"{names[0]} is not installed (apt install prometheus prometheus-alertmanager)"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    return str(program)
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    """Return a port that is free now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 @contextmanager
 def running(command: list[str], log: Path) -> Iterator[None]:
-    """Run a program in a process group of its own while the block runs; its log goes to a file."""
-    with log.open("wb") as out:
-        child = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True)
+    """Run a program in a separate process group while the block runs; its log is written to a file."""
+    with log.open("wb") as log_file:
+        child = subprocess.Popen(
+            command, stdout=log_file, stderr=log_file, stdin=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             yield
         finally:
@@ -53,7 +55,7 @@ def running(command: list[str], log: Path) -> Iterator[None]:
                 child.wait(20)
 
 
-def ask(url: str, body: object = None) -> Any:
+def fetch(url: str, body: object = None) -> Any:
     """Return the JSON that a server answers with; None where it does not answer."""
     data = None if body is None else json.dumps(body).encode()
     try:
@@ -73,13 +75,13 @@ def prometheus(folder: Path, config: str) -> Iterator[str]:
     command = [find_program("prometheus"), f"--config.file={folder / 'prometheus.yml'}"]
     command += [f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"]
     with running(command, folder / "prometheus.log"):
-        until(lambda: ask(f"http://{address}/-/ready"), within=60)
+        until(lambda: fetch(f"http://{address}/-/ready"), within=60)
         yield f"http://{address}"
 
 
 @contextmanager
 def alertmanager(folder: Path, config: str) -> Iterator[str]:
-    """Run Alertmanager with a configuration; yields its address. It looks for no other of its kind."""
+    """Run Alertmanager with a configuration; yields its address. It searches for no peers."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "alertmanager.yml").write_text(config, encoding="utf-8")
     address = f"127.0.0.1:{free_port()}"
@@ -87,20 +89,20 @@ def alertmanager(folder: Path, config: str) -> Iterator[str]:
     command += [f"--config.file={folder / 'alertmanager.yml'}", f"--storage.path={folder / 'data'}"]
     command += [f"--web.listen-address={address}", "--cluster.listen-address="]
     with running(command, folder / "alertmanager.log"):
-        until(lambda: ask(f"http://{address}/-/ready"), within=60)
+        until(lambda: fetch(f"http://{address}/-/ready"), within=60)
         yield f"http://{address}"
 
 
 class Hook:
-    """What was sent to a web hook: the path and the notification, in order."""
+    """Requests sent to a web hook: the path and the notification, in order."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, Any]] = []
 
     def alerts(self, path: str) -> list[list[str]]:
         """Return the names of the alerts of each notification to a path."""
-        sent = [body for where, body in self.got if where == path]
-        return [sorted(one["labels"]["alertname"] for one in body["alerts"]) for body in sent]
+        notifications = [body for target, body in self.got if target == path]
+        return [sorted(alert["labels"]["alertname"] for alert in body["alerts"]) for body in notifications]
 
 
 @contextmanager

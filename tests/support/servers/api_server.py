@@ -22,7 +22,7 @@ START_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server answered, to the byte."""
+    """Response of the server, to the byte."""
 
     status: int
     body: bytes
@@ -38,8 +38,8 @@ class ApiServer:
     tokens: dict[str, str]
     log: Path
 
-    def ask(self, path: str, *, user: str | None = "viewer", method: str = "GET", cookie: bool = False) -> Answer:
-        """Send one request with its path as it is, nothing made good on the way."""
+    def send(self, path: str, *, user: str | None = "viewer", method: str = "GET", cookie: bool = False) -> Answer:
+        """Send one request with its path unchanged; nothing normalizes it on the way."""
         headers = {}
         if user is not None:
             token = self.tokens[user]
@@ -47,9 +47,9 @@ class ApiServer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, headers=headers)
-            found = connection.getresponse()
-            names = {name.lower(): value for name, value in found.getheaders()}
-            return Answer(found.status, found.read(), names)
+            response = connection.getresponse()
+            names = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, response.read(), names)
         finally:
             connection.close()
 
@@ -57,33 +57,35 @@ class ApiServer:
 @contextmanager
 def running_api_server(settings: Settings) -> Iterator[ApiServer]:
     """Start the server, log both users in, and end it."""
-    chosen = ports.fresh()
-    variables = instance.environment(settings, chosen, inherited=os.environ)
+    free_ports = ports.fresh()
+    variables = instance.environment(settings, free_ports, inherited=os.environ)
     passwords = {user: instance.password(settings, user) for user in instance.USERS}
     instance.migrate(settings, variables)
     log = instance.folder(settings) / "api-server.log"
-    with log.open("wb") as written:
+    with log.open("wb") as log_file:
         process = subprocess.Popen(
             [sys.executable, "-m", "airflow", "api-server"],
             env=variables,
             stdin=subprocess.DEVNULL,
-            stdout=written,
+            stdout=log_file,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    address = instance.address(chosen)
+    address = instance.address(free_ports)
     try:
         with httpx.Client(base_url=address, trust_env=False, timeout=30) as client:
 
             def log_in() -> dict[str, str] | None:
                 try:
-                    found = {user: client.post("/auth/token", json=_login(user, it)) for user, it in passwords.items()}
+                    responses = {
+                        user: client.post("/auth/token", json=_login(user, it)) for user, it in passwords.items()
+                    }
                 except httpx.HTTPError:
                     return None
-                return {user: str(answer.json()["access_token"]) for user, answer in found.items()}
+                return {user: str(answer.json()["access_token"]) for user, answer in responses.items()}
 
             tokens = until(log_in, within=START_SECONDS) or {}
-        yield ApiServer(address, chosen.airflow, tokens, log)
+        yield ApiServer(address, free_ports.airflow, tokens, log)
     finally:
         leader = identify(process.pid)
         family.stop([] if leader is None else family.family(leader), within=20)

@@ -1,4 +1,4 @@
-"""Real brokers for tests: children in process groups of their own, which end with the tests however those end."""
+"""Real brokers for tests: children in separate process groups, which end with the tests however those end."""
 
 import os
 import signal
@@ -32,12 +32,12 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        with (self.home / "kafka" / "stdout.log").open("ab") as out:
+        with (self.home / "kafka" / "stdout.log").open("ab") as stdout_log:
             self.process = process = subprocess.Popen(
                 quick_command(self.home),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
+                stdout=stdout_log,
+                stderr=stdout_log,
                 start_new_session=True,
                 preexec_fn=end_with_parent,  # noqa: PLW1509 -- one call to the kernel; a killed test run leaves none
             )
@@ -60,7 +60,7 @@ class Broker:
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue the paused process."""
         self.signal(signal.SIGCONT)
 
     def stop(self) -> None:
@@ -71,8 +71,8 @@ class Broker:
 
 def quick_command(home: Path) -> list[str]:
     """Return the command of a broker, with the options of a JVM that lives for minutes."""
-    java, *rest = server.command(home)
-    return [java, *QUICK_JVM, *rest]
+    java, *arguments = server.command(home)
+    return [java, *QUICK_JVM, *arguments]
 
 
 @contextmanager

@@ -27,10 +27,10 @@ _SERVER = (
 def find_programs() -> Path:
     """Return the folder of `initdb` and `postgres`; without them the test is skipped and says so."""
     on_path = shutil.which("initdb")
-    found = [Path(on_path).resolve().parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    if not found or not (found[-1] / "postgres").exists():
+    folders = [Path(on_path).resolve().parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not folders or not (folders[-1] / "postgres").exists():
         pytest.skip("PostgreSQL is not installed (apt install postgresql)")
-    return found[-1]
+    return folders[-1]
 
 
 @contextmanager
@@ -57,8 +57,8 @@ def running_server() -> Iterator[str]:
 
 def _find_user(*names: str) -> pwd.struct_passwd:
     """Return the first user that the system has."""
-    known = {user.pw_name: user for user in pwd.getpwall()}
-    return next(known[name] for name in names if name in known)
+    users = {user.pw_name: user for user in pwd.getpwall()}
+    return next(users[name] for name in names if name in users)
 
 
 def _answers(address: str) -> bool:
@@ -69,7 +69,7 @@ def _answers(address: str) -> bool:
         return False
 
 
-def ask(address: str, query: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a query of ours."""
+def fetch_rows(address: str, query: str) -> list[tuple[Any, ...]]:
+    """Run a query and return its rows."""
     with psycopg.connect(address) as connection:
         return connection.execute(query.encode()).fetchall()

@@ -1,1 +1,1 @@
-"""How the tests run: order, examples, clocks, JVMs, waits."""
+"""Machinery of the test run: order, examples, clocks, JVMs, waits."""

@@ -1,4 +1,4 @@
-"""How many examples a test takes that pays seconds for each: a few with every change, many at night."""
+"""Number of examples of a test whose examples cost seconds each: few with every change, many at night."""
 
 from hypothesis import HealthCheck, Phase, settings
 

@@ -1,4 +1,4 @@
-"""JVMs as tests run them: for a minute at most, beside other tests, on little data."""
+"""JVMs as tests run them: for a minute at most, alongside other tests, on little data."""
 
 import contextlib
 from collections.abc import Iterator
@@ -25,15 +25,15 @@ INTERPRETED = Path(__file__).parent / "spark"
 """Spark's own settings for tests: expressions and stages are interpreted."""
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-"""What Spark does where nobody says otherwise."""
+"""Spark's defaults for these settings."""
 
 
 @contextlib.contextmanager
 def compiled(session: "SparkSession") -> Iterator[None]:
-    """Let a session compile what it runs, as it does outside tests."""
-    before = {key: str(session.conf.get(key)) for key in COMPILED}
+    """Enable code generation in a session, as outside tests."""
+    previous = {key: str(session.conf.get(key)) for key in COMPILED}
     for key, value in COMPILED.items():
         session.conf.set(key, value)
     yield
-    for key, value in before.items():
+    for key, value in previous.items():
         session.conf.set(key, value)

@@ -1,7 +1,7 @@
-"""How `make test` shares the tests out among its workers: units that stay together, those that take longest first.
+"""Distribution of tests among the workers of `make test`: units that stay together, the longest first.
 
-A unit is a file, since a fixture of a module is made once for its tests; of the files named here each test is one. What
-each unit took is written to `build/durations.json` by a run; `tests/durations.json` is a copy of such a file, by which
+A unit is a file, since a fixture of a module is created once for its tests; in the files named here each test is one. A
+run writes the time of each unit to `build/durations.json`; `tests/durations.json` is a copy of such a file, by which
 the next runs are ordered. It need not be new: a unit that is not there comes last.
 """
 
@@ -43,7 +43,7 @@ def workers() -> int:
 
 
 def sort(items: list[pytest.Item]) -> None:
-    """Put the units that took longest first; the order within each stays."""
+    """Sort the longest units first; the order within each stays."""
     took: dict[str, float] = json.loads(KNOWN.read_text(encoding="utf-8"))
     items.sort(key=lambda item: -took.get(unit_of(item.nodeid), 0.0))
 
@@ -69,5 +69,5 @@ class Durations:
         """Write the units that took a second or more, the longest first."""
         TOOK.parent.mkdir(exist_ok=True)
         longest = sorted(self.seconds.items(), key=lambda took: -took[1])
-        found = {unit: round(seconds, 1) for unit, seconds in longest if seconds >= 1}
-        TOOK.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")
+        long_units = {unit: round(seconds, 1) for unit, seconds in longest if seconds >= 1}
+        TOOK.write_text(json.dumps(long_units, indent=0) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
-"""Which tests are `long`: they run by `make test-long` and each night, and not with the other tests.
+"""Tests marked `long`: they run by `make test-long` and each night, not with the other tests.
 
 `make test` has to answer in minutes. A fact that costs much leaves it where `make test` keeps the same fact of another
 kind (another figure, window, step or row of a table), or where `make demo`, which CI runs too, shows it. The faults
-have a list of their own: `quick` in their catalogue.
+have a separate list: `quick` in their catalogue.
 """
 
 from collections.abc import Iterable, Mapping
@@ -210,7 +210,7 @@ def is_long(test: str) -> bool:
 
 
 def mark(items: Iterable[pytest.Item]) -> None:
-    """Mark the long tests, before pytest leaves out what is not asked for."""
+    """Mark the long tests, before pytest deselects those that are not requested."""
     for item in items:
         if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)

@@ -11,7 +11,7 @@ from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.reconcile.gate.decide import Condition, ContractCheck
 from cutover.reconcile.result.text import THIN
 from tests.support.history.gate_evidence import DAY, HOUR, LOSS, NOW, POLICY, make_run
-from tests.support.history.self_tests import passed
+from tests.support.history.self_tests import make_passed
 from tests.unit.gate.test_criteria import evaluate_conditions
 
 NEWER = (
@@ -263,10 +263,10 @@ def test_a_self_test_is_valid_for_thirty_days() -> None:
     need = "one that passes, within 30 days: `cutover selftest P`"
     late = timedelta(seconds=1)
 
-    assert evaluate_conditions(self_test=passed(NOW - 30 * DAY))["self-test"] == condition(
+    assert evaluate_conditions(self_test=make_passed(NOW - 30 * DAY))["self-test"] == condition(
         "self-test", detail, 1.0, 1, **AT_LEAST, unit="detected"
     )
-    assert evaluate_conditions(self_test=passed(NOW - 30 * DAY - late))["self-test"] == condition(
+    assert evaluate_conditions(self_test=make_passed(NOW - 30 * DAY - late))["self-test"] == condition(
         "self-test", f"{detail}; over 30 days ago", 1.0, 1, **AT_LEAST, unit="detected", need=need
     )
 

@@ -28,7 +28,7 @@ from tests.support.history.gate_evidence import (
     make_present_state,
     make_run,
 )
-from tests.support.history.self_tests import passed
+from tests.support.history.self_tests import make_passed
 
 
 def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayability | None = ROOMY) -> GateDecision:
@@ -204,9 +204,9 @@ def test_present_problems_close_the_gate_with_their_reason(present: PresentState
     ("self_test", "reason"),
     [
         pytest.param(None, "none under this definition", id="none"),
-        pytest.param(passed(NOW - 31 * DAY), "over 30 days ago", id="old"),
-        pytest.param(passed(NOW + 31 * DAY), "in the future", id="from a clock that ran ahead"),
-        pytest.param(passed(NOW + 2 * DAY), "in the future", id="ahead by less than it may be old"),
+        pytest.param(make_passed(NOW - 31 * DAY), "over 30 days ago", id="old"),
+        pytest.param(make_passed(NOW + 31 * DAY), "in the future", id="from a clock that ran ahead"),
+        pytest.param(make_passed(NOW + 2 * DAY), "in the future", id="ahead by less than it may be old"),
         pytest.param(replace(TESTED, detection_rate=rate(499, 500)), "499 of 500 planted rows", id="one was missed"),
         pytest.param(replace(TESTED, detection_rate=rate(0, 0)), "0 of 0 planted rows", id="nothing was planted"),
         pytest.param(replace(TESTED, false_alarm_rate=rate(1, 2_000)), "1 false alarms", id="a false alarm"),
@@ -303,7 +303,10 @@ def test_a_self_test_dated_in_the_future_is_as_old_as_the_one_before_it(
     at: datetime, earlier: tuple[datetime, ...], is_met: bool
 ) -> None:
     evidence = GateEvidence(
-        runs=(make_run(1), make_run(2), make_run(3)), replay=ROOMY, self_test=passed(at), earlier_self_tests=earlier
+        runs=(make_run(1), make_run(2), make_run(3)),
+        replay=ROOMY,
+        self_test=make_passed(at),
+        earlier_self_tests=earlier,
     )
 
     assert decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).allowed is is_met

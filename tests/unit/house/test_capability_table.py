@@ -23,11 +23,11 @@ def test_cell_names_the_tests_that_showed_it_and_is_empty_without_one() -> None:
 def test_test_that_fails_has_shown_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "found.jsonl"
     monkeypatch.setenv("CUTOVER_CAPABILITIES", str(place))
-    capabilities.shown("window: fixed", "batch")
-    capabilities.settle("tests/a.py::test_a", passed=False)
+    capabilities.note_feature("window: fixed", "batch")
+    capabilities.settle("tests/a.py::test_a", has_passed=False)
     assert not place.exists()
 
-    capabilities.shown("window: fixed", "batch")
-    capabilities.settle("tests/a.py::test_a", passed=True)
+    capabilities.note_feature("window: fixed", "batch")
+    capabilities.settle("tests/a.py::test_a", has_passed=True)
 
     assert json.loads(place.read_text(encoding="utf-8"))["test"] == "tests/a.py::test_a"

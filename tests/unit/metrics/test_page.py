@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.pages.metric_table import put
+from tests.support.pages.metric_table import replace_table
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 
@@ -10,4 +10,4 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 def test_page_lists_every_metric() -> None:
     text = PAGE.read_text(encoding="utf-8")
 
-    assert text == put(text), "run `.venv/bin/python -m tests.support.pages.metric_table docs/metrics.md`"
+    assert text == replace_table(text), "run `.venv/bin/python -m tests.support.pages.metric_table docs/metrics.md`"

@@ -5,7 +5,7 @@ import pytest
 from cutover.definition import Accumulation, AfterCount, Repeat, Sessions
 from cutover.panes import batch
 from cutover.panes.model import Watermark
-from tests.support.drivers.settings_of_panes import Handling, setting, shown, steps
+from tests.support.drivers.settings_of_panes import Handling, format_panes, setting, steps
 
 ROWS = "20 1 1 a\n3 2 2 b\n10 3 4 a\n0 4 8 a"
 
@@ -19,7 +19,7 @@ def test_sessions_are_whole_however_their_rows_arrived() -> None:
         watermark=steps((2, 100)),
     )
 
-    assert shown(batch.run(setting(ROWS, handling))) == ["4: 3..13 b 2 on_time", "4: 0..30 a 13 on_time"]
+    assert format_panes(batch.run(setting(ROWS, handling))) == ["4: 3..13 b 2 on_time", "4: 0..30 a 13 on_time"]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_sessions_are_whole_however_their_rows_arrived() -> None:
 def test_panes_come_with_the_last_row_or_later_as_the_watermark_says_that_all_is_in(
     watermark: Watermark, at: int
 ) -> None:
-    found = shown(batch.run(setting("1 4 1", Handling(watermark=watermark))))
+    found = format_panes(batch.run(setting("1 4 1", Handling(watermark=watermark))))
 
     assert found == [f"{at}: 0..10 1 on_time"]
 

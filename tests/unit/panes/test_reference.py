@@ -9,7 +9,7 @@ from cutover.definition.windows.calendar import Daily
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Estimator, Ideal, Outcome
-from tests.support.drivers.settings_of_panes import SECOND, Handling, setting, shown, steps
+from tests.support.drivers.settings_of_panes import SECOND, Handling, format_panes, setting, steps
 
 EVERY_MINUTE = Handling(window=Global(), trigger=Repeat(Every("1 minute")))
 
@@ -21,40 +21,40 @@ def run(rows: str, handling: Handling) -> Outcome:
 def test_rows_that_arrive_exactly_at_the_end_of_a_period_are_part_of_its_pane() -> None:
     found = run("1 59 1\n2 60 2\n3 60 4\n4 61 8", EVERY_MINUTE)
 
-    assert shown(found) == ["60: -inf..+inf 7 early", "120: -inf..+inf 15 early"]
+    assert format_panes(found) == ["60: -inf..+inf 7 early", "120: -inf..+inf 15 early"]
 
 
 def test_period_without_rows_has_no_pane() -> None:
-    assert shown(run("1 10 1\n2 290 2", EVERY_MINUTE)) == ["60: -inf..+inf 1 early", "300: -inf..+inf 3 early"]
+    assert format_panes(run("1 10 1\n2 290 2", EVERY_MINUTE)) == ["60: -inf..+inf 1 early", "300: -inf..+inf 3 early"]
 
 
 def test_periods_end_at_multiples_of_processing_time_before_1970_too() -> None:
-    assert shown(run("1 -90 1\n2 -59 2", EVERY_MINUTE)) == ["-60: -inf..+inf 1 early", "0: -inf..+inf 3 early"]
+    assert format_panes(run("1 -90 1\n2 -59 2", EVERY_MINUTE)) == ["-60: -inf..+inf 1 early", "0: -inf..+inf 3 early"]
 
 
 def test_row_that_arrives_as_the_watermark_passes_its_window_is_on_time() -> None:
     found = run("5 20 1\n9 30 2", Handling(watermark=steps((0, 0), (30, 10))))
 
-    assert shown(found) == ["30: 0..10 3 on_time"]
+    assert format_panes(found) == ["30: 0..10 3 on_time"]
 
 
 def test_watermark_exactly_at_the_end_of_a_window_passes_it() -> None:
     found = run("5 1 1", Handling(watermark=steps((1, 9.999999), (2, 10))))
 
-    assert shown(found) == ["2: 0..10 1 on_time"]
+    assert format_panes(found) == ["2: 0..10 1 on_time"]
 
 
 def test_pane_is_on_time_where_the_watermark_and_a_period_meet() -> None:
     trigger = AtWatermark(early=Every("1 minute"))
     found = run("5 1 1", Handling(trigger=trigger, watermark=steps((60, 10))))
 
-    assert shown(found) == ["60: 0..10 1 on_time"]
+    assert format_panes(found) == ["60: 0..10 1 on_time"]
 
 
 def test_windows_that_one_step_passes_come_out_in_the_order_of_event_time() -> None:
     found = run("25 1 4\n5 2 1 b\n15 3 2\n6 4 8 a", Handling(watermark=steps((9, None))))
 
-    assert shown(found) == [
+    assert format_panes(found) == [
         "9: 0..10 a 8 on_time",
         "9: 0..10 b 1 on_time",
         "9: 10..20 2 on_time",
@@ -65,37 +65,37 @@ def test_windows_that_one_step_passes_come_out_in_the_order_of_event_time() -> N
 def test_each_late_row_fires_at_once() -> None:
     found = run("5 1 1\n6 3 2\n7 3 4", Handling(watermark=steps((2, 10))))
 
-    assert shown(found) == ["2: 0..10 1 on_time", "3: 0..10 3 late", "3: 0..10 7 late"]
+    assert format_panes(found) == ["2: 0..10 1 on_time", "3: 0..10 3 late", "3: 0..10 7 late"]
 
 
 def test_window_with_nothing_but_late_rows_has_no_pane_on_time() -> None:
-    assert shown(run("5 3 1", Handling(watermark=steps((2, 10))))) == ["3: 0..10 1 late"]
+    assert format_panes(run("5 3 1", Handling(watermark=steps((2, 10))))) == ["3: 0..10 1 late"]
 
 
 def test_row_behind_the_watermark_is_on_time_while_its_window_is_open() -> None:
     found = run("1 3 1", Handling(watermark=steps((2, 8), (4, 10))))
 
-    assert shown(found) == ["4: 0..10 1 on_time"]
+    assert format_panes(found) == ["4: 0..10 1 on_time"]
 
 
 def test_late_row_after_an_unchanged_window_is_late() -> None:
     trigger = AtWatermark(early=AfterCount(1), late=AfterCount(1))
     found = run("5 1 1\n6 3 2", Handling(trigger=trigger, watermark=steps((2, 10))))
 
-    assert shown(found) == ["1: 0..10 1 early", "3: 0..10 3 late"]
+    assert format_panes(found) == ["1: 0..10 1 early", "3: 0..10 3 late"]
 
 
 def test_first_period_behind_the_watermark_is_on_time_if_a_row_came_before_it() -> None:
     handling = Handling(trigger=Repeat(Every("1 minute")), watermark=steps((30, 10)))
 
-    assert shown(run("5 1 1\n6 40 2\n7 61 4", handling)) == ["60: 0..10 3 on_time", "120: 0..10 7 late"]
+    assert format_panes(run("5 1 1\n6 40 2\n7 61 4", handling)) == ["60: 0..10 3 on_time", "120: 0..10 7 late"]
 
 
 def test_row_is_taken_until_the_allowed_lateness_is_over() -> None:
     handling = Handling(watermark=steps((1, 14.999999), (3, 15)), allowed=5)
     found = run("5 2 1\n6 4 2", handling)
 
-    assert shown(found) == ["2: 0..10 1 late"]
+    assert format_panes(found) == ["2: 0..10 1 late"]
     assert [(one.row.event_time, one.reason) for one in found.dropped] == [(6 * SECOND, DropReason.TOO_LATE)]
 
 
@@ -105,7 +105,7 @@ def test_row_is_judged_in_each_of_its_windows() -> None:
     )
     found = run("7 2 1", handling)
 
-    assert shown(found) == ["3: 5..15 1 on_time"]
+    assert format_panes(found) == ["3: 5..15 1 on_time"]
     assert [one.window.start for one in found.dropped] == [0]
 
 
@@ -113,7 +113,7 @@ def test_keys_do_not_see_one_another() -> None:
     handling = Handling(window=Global(), trigger=Repeat(AfterCount(2)), accumulation=Accumulation.DISCARDING)
     found = run("1 1 1 a\n2 2 2 b\n3 3 4 a\n4 4 8 a\n5 5 16 b\n6 6 32 a", handling)
 
-    assert shown(found) == ["3: -inf..+inf a 5 early", "5: -inf..+inf b 18 early", "6: -inf..+inf a 40 early"]
+    assert format_panes(found) == ["3: -inf..+inf a 5 early", "5: -inf..+inf b 18 early", "6: -inf..+inf a 40 early"]
 
 
 def test_rows_that_no_firing_took_are_waiting() -> None:
@@ -132,20 +132,20 @@ def test_epoch_shows_each_window_that_changed() -> None:
     handling = Handling(trigger=Repeat(EachEpoch()), epochs=(10, 20, 30, 40))
     found = run("1 1 1\n12 2 2\n2 20 4\n3 31 8", handling)
 
-    assert shown(found) == ["10: 0..10 1 early", "10: 10..20 2 early", "20: 0..10 5 early", "40: 0..10 13 early"]
+    assert format_panes(found) == ["10: 0..10 1 early", "10: 10..20 2 early", "20: 0..10 5 early", "40: 0..10 13 early"]
 
 
 def test_estimator_moves_the_watermark_behind_the_rows_of_a_moment() -> None:
     handling = Handling(watermark=Estimator(out_of_orderness=2 * SECOND))
     found = run("5 1 1\n12 2 2\n6 2 4\n7 3 8", handling)
 
-    assert shown(found) == ["2: 0..10 5 on_time", "3: 0..10 13 late"]
+    assert format_panes(found) == ["2: 0..10 5 on_time", "3: 0..10 13 late"]
 
 
 def test_ideal_watermark_passes_a_window_as_it_ends() -> None:
     found = run("5 5 1\n6 13 2", Handling(watermark=Ideal()))
 
-    assert shown(found) == ["10: 0..10 1 on_time", "13: 0..10 3 late"]
+    assert format_panes(found) == ["10: 0..10 1 on_time", "13: 0..10 3 late"]
 
 
 def test_ideal_watermark_is_as_far_as_the_row_that_it_judges() -> None:

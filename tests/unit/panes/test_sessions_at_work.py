@@ -4,7 +4,7 @@ from cutover.definition import Accumulation, AfterCount, AtWatermark, Every, Rep
 from cutover.definition.model.triggers import DEFAULT_TRIGGER, Trigger
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Outcome, Watermark
-from tests.support.drivers.settings_of_panes import SECOND, Handling, setting, shown, steps
+from tests.support.drivers.settings_of_panes import SECOND, Handling, format_panes, setting, steps
 
 GAP = Sessions("10 seconds")
 EACH = Repeat(AfterCount(1))
@@ -23,31 +23,31 @@ def run(
 
 
 def test_rows_exactly_a_gap_apart_are_of_one_session() -> None:
-    assert shown(run("0 1 1\n10 2 2", watermark=steps((9, None)))) == ["9: 0..20 3 on_time"]
+    assert format_panes(run("0 1 1\n10 2 2", watermark=steps((9, None)))) == ["9: 0..20 3 on_time"]
 
 
 def test_rows_further_than_a_gap_apart_are_not() -> None:
     found = run("0 1 1\n10.000001 2 2", watermark=steps((9, None)))
 
-    assert shown(found) == ["9: 0..10 1 on_time", "9: 10..20 2 on_time"]
+    assert format_panes(found) == ["9: 0..10 1 on_time", "9: 10..20 2 on_time"]
 
 
 def test_row_bridges_two_sessions() -> None:
     found = run("0 1 1\n20 2 2\n10 3 4", watermark=steps((9, None)))
 
-    assert shown(found) == ["9: 0..30 7 on_time"]
+    assert format_panes(found) == ["9: 0..30 7 on_time"]
 
 
 def test_sessions_of_two_keys_do_not_merge() -> None:
     found = run("0 1 1 a\n5 2 2 b\n6 3 4 a", watermark=steps((9, None)))
 
-    assert shown(found) == ["9: 5..15 b 2 on_time", "9: 0..16 a 5 on_time"]
+    assert format_panes(found) == ["9: 5..15 b 2 on_time", "9: 0..16 a 5 on_time"]
 
 
 def test_bridge_takes_back_every_superseded_pane_first_and_then_shows_the_value() -> None:
     found = run("0 1 1\n40 2 2\n20 3 4\n10 4 8\n30 5 16", Accumulation.RETRACTING, EACH)
 
-    assert shown(found) == [
+    assert format_panes(found) == [
         "1: 0..10 1 early",
         "2: 40..50 2 early",
         "3: 20..30 4 early",
@@ -63,19 +63,19 @@ def test_bridge_takes_back_every_superseded_pane_first_and_then_shows_the_value(
 def test_bridge_shows_only_its_own_rows_when_panes_are_discarded() -> None:
     found = run("0 1 1\n20 2 2\n10 3 4", Accumulation.DISCARDING, EACH)
 
-    assert shown(found) == ["1: 0..10 1 early", "2: 20..30 2 early", "3: 0..30 4 early"]
+    assert format_panes(found) == ["1: 0..10 1 early", "2: 20..30 2 early", "3: 0..30 4 early"]
 
 
 def test_bridge_shows_the_fresh_rows_of_both_sides_when_panes_are_discarded() -> None:
     found = run("0 1 1\n20 2 2\n10 3 4", Accumulation.DISCARDING, Repeat(AfterCount(3)))
 
-    assert shown(found) == ["3: 0..30 7 early"]
+    assert format_panes(found) == ["3: 0..30 7 early"]
 
 
 def test_counts_of_merged_sessions_add_up() -> None:
     found = run("0 1 1\n20 2 2\n10 3 4", trigger=Repeat(AfterCount(4)))
 
-    assert shown(found) == []
+    assert format_panes(found) == []
     assert [one.rows for one in found.waiting] == [3]
 
 
@@ -83,19 +83,19 @@ def test_merged_session_stands_in_a_sequence_where_the_least_far_one_stood() -> 
     trigger = Sequence(AfterCount(3), Repeat(AfterCount(1)))
     found = run("0 1 1\n1 2 2\n2 3 4\n20 4 8\n11 5 16\n12 6 32", trigger=trigger)
 
-    assert shown(found) == ["3: 0..12 7 early", "6: 0..30 63 early"]
+    assert format_panes(found) == ["3: 0..12 7 early", "6: 0..30 63 early"]
 
 
 def test_earliest_period_of_merged_sessions_counts() -> None:
     found = run("0 50 1\n20 70 2\n10 80 4", Accumulation.RETRACTING, Repeat(Every("1 minute")))
 
-    assert shown(found) == ["60: 0..10 1 early", "120: 0..10 -1 early", "120: 0..30 7 early"]
+    assert format_panes(found) == ["60: 0..10 1 early", "120: 0..10 -1 early", "120: 0..30 7 early"]
 
 
 def test_late_bridge_fires_at_once() -> None:
     found = run("0 1 1\n20 2 2\n10 5 4", Accumulation.RETRACTING, EARLY_AND_LATE, steps((3, 30), (4, 60)))
 
-    assert shown(found) == [
+    assert format_panes(found) == [
         "3: 0..10 1 on_time",
         "3: 20..30 2 on_time",
         "5: 0..10 -1 late",
@@ -107,7 +107,7 @@ def test_late_bridge_fires_at_once() -> None:
 def test_session_that_grows_beyond_the_watermark_is_early_and_on_time_again() -> None:
     found = run("0 1 1\n9 3 2", Accumulation.RETRACTING, EARLY_AND_LATE, steps((2, 12), (70, 19)))
 
-    assert shown(found) == [
+    assert format_panes(found) == [
         "2: 0..10 1 on_time",
         "60: 0..10 -1 early",
         "60: 0..19 3 early",
@@ -117,7 +117,7 @@ def test_session_that_grows_beyond_the_watermark_is_early_and_on_time_again() ->
 def test_session_that_grows_beyond_the_watermark_comes_on_time_at_its_new_end() -> None:
     found = run("0 1 1\n9 3 2", trigger=AtWatermark(), watermark=steps((2, 12), (70, 19)))
 
-    assert shown(found) == ["2: 0..10 1 on_time", "70: 0..19 3 on_time"]
+    assert format_panes(found) == ["2: 0..10 1 on_time", "70: 0..19 3 on_time"]
 
 
 def test_session_whose_trigger_ended_by_a_count_does_not_begin_again() -> None:
@@ -129,7 +129,7 @@ def test_session_whose_trigger_ended_by_a_count_does_not_begin_again() -> None:
 def test_row_exactly_at_the_end_of_the_allowed_lateness_still_joins() -> None:
     found = run("0 1 1\n5 3 2\n4.999999 4 4", watermark=steps((2, 15)), allowed=0)
 
-    assert shown(found) == ["2: 0..10 1 on_time", "3: 0..15 3 late"]
+    assert format_panes(found) == ["2: 0..10 1 on_time", "3: 0..15 3 late"]
     assert [(one.row.event_time, one.reason) for one in found.dropped] == [(5 * SECOND - 1, DropReason.TOO_LATE)]
 
 
@@ -140,4 +140,4 @@ def test_index_goes_on_from_the_session_that_fired_most() -> None:
 
 
 def test_sessions_before_1970() -> None:
-    assert shown(run("-15 1 1\n-5 2 2", watermark=steps((9, None)))) == ["9: -15..5 3 on_time"]
+    assert format_panes(run("-15 1 1\n-5 2 2", watermark=steps((9, None)))) == ["9: -15..5 3 on_time"]

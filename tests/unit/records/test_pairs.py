@@ -13,7 +13,7 @@ from cutover.definition.model.joins import RIGHT_PARTITION_BASE, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finish_sql
-from tests.support.rows.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, kept, table
+from tests.support.rows.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, table, with_join_type
 
 EMPTY = dict.fromkeys(("price", "v", "seen", "x", "n"))
 COUNTED = replace(TWO, measures={"pairs": Count(), "clicks": Sum("c_n"), "worth": Max("v + c_n")})
@@ -29,7 +29,7 @@ def test_a_key_without_a_partner_keeps_its_row_and_counts_what_the_join_keeps(
         Row(partition=0, ad="shown", columns=EMPTY),
         Row(partition=RIGHT_PARTITION_BASE, ad="clicked", columns=EMPTY),
     ]
-    pipeline = kept(COUNTED, how)
+    pipeline = with_join_type(COUNTED, how)
 
     found = finished(pipeline, [table(pipeline, alone)])
 
@@ -40,7 +40,10 @@ def test_a_key_without_a_partner_keeps_its_row_and_counts_what_the_join_keeps(
 def test_a_null_key_matches_nothing_and_a_full_join_keeps_both_rows() -> None:
     both = [Row(partition=0, ad=None, columns=EMPTY), Row(partition=RIGHT_PARTITION_BASE, ad=None, columns=EMPTY)]
 
-    counts = {how: finished(kept(COUNTED, how), [table(TWO, both)])[None]["pairs"] for how in ("inner", "left", "full")}
+    counts = {
+        how: finished(with_join_type(COUNTED, how), [table(TWO, both)])[None]["pairs"]
+        for how in ("inner", "left", "full")
+    }
 
     assert counts == {"inner": 0, "left": 1, "full": 2}
 

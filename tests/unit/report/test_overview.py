@@ -197,7 +197,7 @@ def test_report_of_a_hundred_thousand_windows_is_small_and_soon_there(windows: i
 
 
 def test_keys_of_a_megabyte_are_cut_and_their_length_is_said() -> None:
-    result, long = report_size.made(1_000), "\u4e2d<&" * 350_000
+    result, long = report_size.make_largest(1_000), "\u4e2d<&" * 350_000
     key = {"customer": long}
     cells = tuple(replace(cell, key=key, streaming=long) for cell in result.finding.differences[:60])
     html = page.render(

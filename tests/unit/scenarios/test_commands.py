@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from cutover.cli import app
-from tests.support.pages.figures import DOCS, EXAMPLES, given
+from tests.support.pages.figures import DOCS, EXAMPLES, read_figure
 
 WITHOUT_PANES = ("case", "points", "window", "trigger", "accumulation", "watermark")
 
@@ -16,7 +16,7 @@ WITHOUT_PANES = ("case", "points", "window", "trigger", "accumulation", "waterma
 @pytest.fixture
 def figure(tmp_path: Path) -> Path:
     """Return figures 6 and 14 in one file."""
-    return written(tmp_path / "figures.json", {"cases": [given(6), given(14)]})
+    return written(tmp_path / "figures.json", {"cases": [read_figure(6), read_figure(14)]})
 
 
 def written(file: Path, value: object) -> Path:
@@ -68,7 +68,7 @@ def test_json_is_one_object_with_the_panes_in_order(figure: Path, capsys: pytest
 
 def test_retraction_of_what_cannot_be_added_has_no_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "max.json"
-    file.write_text(json.dumps({**given(14), "measure": "max"}), encoding="utf-8")
+    file.write_text(json.dumps({**read_figure(14), "measure": "max"}), encoding="utf-8")
     found = simulated(capsys, str(file))
 
     retractions = [(pane["value"], pane["retracts"]) for pane in found["panes"] if pane["kind"] == "retraction"]
@@ -77,7 +77,7 @@ def test_retraction_of_what_cannot_be_added_has_no_value(tmp_path: Path, capsys:
 
 def test_rows_that_no_pane_shows_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trigger, window = {"type": "after_count", "rows": 3}, {"type": "fixed", "size": "2 minutes"}
-    file = written(tmp_path / "three.json", {**given(9), "trigger": trigger, "window": window})
+    file = written(tmp_path / "three.json", {**read_figure(9), "trigger": trigger, "window": window})
     found = simulated(capsys, str(file))
 
     assert found["waiting"][0] == {"window_start": "12:00:00", "window_end": "12:02:00", "key": None, "rows": 2}
@@ -108,7 +108,7 @@ def test_table_is_for_people(figure: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = written(tmp_path / "figure.json", {**given(6), "title": "[red]x[/]\u001b[2J"})
+    file = written(tmp_path / "figure.json", {**read_figure(6), "title": "[red]x[/]\u001b[2J"})
 
     assert app.main(["simulate", str(file)]) == 0
     assert capsys.readouterr().out.startswith("[red]x[/]\\x1b[2J, reference: 1 panes")
@@ -162,7 +162,7 @@ def test_check_of_several_cases_is_one_object(figure: Path, capsys: pytest.Captu
 
 
 def test_check_names_what_differs_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changed = given(14)
+    changed = read_figure(14)
     changed["panes"] = [*changed["panes"][1:], {**changed["panes"][-1], "value": 13}]
     file = written(tmp_path / "figure.json", changed)
 
@@ -175,7 +175,7 @@ def test_check_names_what_differs_and_exits_with_1(tmp_path: Path, capsys: pytes
 
 def test_check_without_panes_to_compare_with_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(
-        tmp_path / "figure.json", {name: value for name, value in given(12).items() if name in WITHOUT_PANES}
+        tmp_path / "figure.json", {name: value for name, value in read_figure(12).items() if name in WITHOUT_PANES}
     )
 
     assert app.main(["simulate", str(file), "--check"]) == 2
@@ -195,7 +195,7 @@ def test_picture_is_one_file_that_names_nothing_else(tmp_path: Path, capsys: pyt
 
 
 def test_picture_and_check_go_together(tmp_path: Path) -> None:
-    file = written(tmp_path / "figure.json", {**given(12), "panes": []})
+    file = written(tmp_path / "figure.json", {**read_figure(12), "panes": []})
 
     assert app.main(["simulate", str(file), "--check", "--plot", str(tmp_path / "out.svg")]) == 1
     assert (tmp_path / "out.svg").exists()

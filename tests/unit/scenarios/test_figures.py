@@ -7,7 +7,7 @@ from cutover.scenarios.compare import differences
 from cutover.scenarios.reading.scenario import Expected, Scenario
 from cutover.scenarios.reading.times import read
 from cutover.scenarios.runners import Runner
-from tests.support.pages.capabilities import shown
+from tests.support.pages.capabilities import note_feature
 from tests.support.pages.figures import FIGURES, scenario
 
 BATCH = {6, 10}
@@ -35,7 +35,7 @@ def test_reference_emits_the_panes_of_a_figure_in_order(number: int) -> None:
     found = scenario(number)
 
     assert differences(found, expected(found), reference.run(found.setting)) == ()
-    shown(f"figure {number:02} of The Dataflow Model", "reference")
+    note_feature(f"figure {number:02} of The Dataflow Model", "reference")
 
 
 @pytest.mark.parametrize("number", sorted(BATCH))
@@ -43,7 +43,7 @@ def test_batch_emits_the_panes_of_its_figures(number: int) -> None:
     found = scenario(number)
 
     assert differences(found, expected(found), batch.run(found.setting)) == ()
-    shown(f"figure {number:02} of The Dataflow Model", "batch")
+    note_feature(f"figure {number:02} of The Dataflow Model", "batch")
 
 
 @pytest.mark.parametrize("number", sorted(BATCH))

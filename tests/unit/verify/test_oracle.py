@@ -32,7 +32,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     append(tmp_path / "o", [sent(1), sent(2, key=(None, 3))])
     append(tmp_path / "o", [sent(3, offset=None, outcome="unknown")])
 
-    assert Oracle.read(tmp_path / "o").sent == (
+    assert Oracle.read(tmp_path / "o").records == (
         sent(1),
         sent(2, key=(None, 3)),
         sent(3, offset=None, outcome="unknown"),
@@ -44,8 +44,8 @@ def test_the_last_line_of_an_id_counts_and_half_a_line_does_not(tmp_path: Path) 
     with (tmp_path / "o").open("a", encoding="utf-8") as file:
         file.write('{"id": 2, "outco')
 
-    assert Oracle.read(tmp_path / "o").sent == (sent(1),)
-    assert Oracle.read(tmp_path / "none").sent == ()
+    assert Oracle.read(tmp_path / "o").records == (sent(1),)
+    assert Oracle.read(tmp_path / "none").records == ()
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def judged(
     *records: OracleRecord, cell: CountedRow | None, ledger: frozenset[UncountedPair] = frozenset()
 ) -> list[str]:
     held_rows = HeldRows(cells={} if cell is None else {CELL: cell}, ledger=ledger)
-    return list(check(facts(), held_rows, Oracle(sent=records)))
+    return list(check(facts(), held_rows, Oracle(records=records)))
 
 
 def test_exactly_the_acknowledged_ids_hold() -> None:

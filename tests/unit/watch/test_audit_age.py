@@ -18,7 +18,7 @@ from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.settings import Settings
 from tests.support.history.audits import audited
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 from tests.support.history.watch_facts import MICROS, NOW, PIPELINE, make_epoch, make_facts
 from tests.support.suite.standing_clock import StandingClock
 
@@ -40,7 +40,7 @@ def move(
     """Append a move to the gate's history; before the first one, create the version of the stream."""
     number = versions.open_or_create(settings, pipeline, StandingClock(NOW - timedelta(days=99))).number
     values = {"at": NOW - timedelta(days=days_ago), "stream_version": number, "evidence": json.dumps(evidence or {})}
-    put_stage(settings, pipeline, stage, **values)
+    record_stage(settings, pipeline, stage, **values)
 
 
 def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count

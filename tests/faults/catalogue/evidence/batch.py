@@ -19,7 +19,7 @@ from tests.faults.fault import AGREE, Fault
 from tests.faults.running.rig import Rig
 from tests.integration.batch.lab import rows_of
 from tests.integration.streaming.rig import NOON
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 
 FIRST = datetime.fromtimestamp(NOON / 1e6, UTC) - timedelta(hours=1)
 LAST = FIRST + timedelta(days=1)
@@ -131,7 +131,7 @@ def plant_rows(rig: Rig) -> None:
     empty = next(start for h in range(600) if (start := min(occupied) - timedelta(minutes=10 * h)) not in occupied)
     planted = [row | {"k": "planted"}, row | {"window_start": empty, "window_end": empty + timedelta(minutes=10)}]
     schema, uri = batch_schema(rig.pipeline), batch_uri(rig.settings, rig.pipeline)
-    put_rows(uri, pa.Table.from_pylist([*rows_of(uri), *planted], schema=schema))
+    replace_rows(uri, pa.Table.from_pylist([*rows_of(uri), *planted], schema=schema))
     rig.note("rows before", len(kept))
     rig.note("rows planted", len(rows_of(batch_uri(rig.settings, rig.pipeline))) - len(kept))
     rig.note("kept", kept)

@@ -32,7 +32,7 @@ from tests.integration.reconcile.lake_of import (
 )
 from tests.integration.streaming.log.loss import cut_away
 from tests.integration.streaming.rig import Event
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 from tests.support.history.self_tests import record_passed
 
 SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
@@ -126,7 +126,7 @@ def plant_behind_the_last_run(rig: Rig, *, by_hand: bool) -> None:
         before = handle.to_pyarrow_table(partitions=[("_kind", "=", "partial")])
         rig.note("rows before", before)
         changed = [row | {"_n": row["_n"] + (row["_epoch"] == 0)} for row in before.to_pylist()]
-        put_rows(rig.version.uri, pa.Table.from_pylist(changed, schema=before.schema), kind="partial")
+        replace_rows(rig.version.uri, pa.Table.from_pylist(changed, schema=before.schema), kind="partial")
     rig.note("version after", int(delta.open_table(rig.version.uri).version()))
     _advance(rig)
 
@@ -202,7 +202,7 @@ def restore(rig: Rig) -> None:
 
 def put_back(rig: Rig) -> None:
     """Put the rows back as they were."""
-    put_rows(rig.version.uri, rig.evidence["rows before"], kind="partial")
+    replace_rows(rig.version.uri, rig.evidence["rows before"], kind="partial")
 
 
 def judge_again(rig: Rig) -> None:

@@ -25,7 +25,7 @@ from cutover.settings import Settings
 from tests.faults.fault import Fault, Part
 from tests.faults.running.rig import Rig
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, lake_of, write
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 
 WINDOWS, SHOPS, DESKS = 50, 20, 100
 ROWS = WINDOWS * SHOPS * DESKS
@@ -128,7 +128,7 @@ def _edit(rig: Rig) -> int:
         term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
         counting = "SELECT count(*) FROM (SELECT * FROM before EXCEPT SELECT * FROM rows)"
         gone = connection.execute(counting).fetchone()
-    put_rows(rig.version.uri, term, kind="partial")
+    replace_rows(rig.version.uri, term, kind="partial")
     assert gone is not None
     changed: int = gone[0]
     return changed

@@ -21,8 +21,8 @@ from cutover.reconcile.window_audit.audit_sample import audit_windows
 from tests.faults.fault import Fault
 from tests.faults.running.definition import EASY
 from tests.faults.running.rig import Rig
-from tests.support.comparison.planted import put_rows
-from tests.support.history.journal_rows import put_stage
+from tests.support.comparison.planted import replace_rows
+from tests.support.history.journal_rows import record_stage
 
 RECORDS = 400  # about 12 windows
 POLICY = replace(EASY, audit=Audit(share=0.05, within_days=1, power=0.99))
@@ -59,7 +59,7 @@ def _read(rig: Rig) -> None:
 
 
 def _retire(rig: Rig) -> None:
-    put_stage(rig.settings, rig.pipeline, Stage.KAPPA)
+    record_stage(rig.settings, rig.pipeline, Stage.KAPPA)
 
 
 def _audit(rig: Rig, *, seed: int) -> dict[str, object]:
@@ -81,7 +81,7 @@ def _plant(rig: Rig) -> int:
         chosen = "rowid = (SELECT min(rowid) FROM rows WHERE epoch_us(window_start) = ? AND _class = 'accepted')"
         connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE {chosen}", [start])  # noqa: S608 -- ours
         term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
-    return put_rows(rig.version.uri, term, kind="partial")
+    return replace_rows(rig.version.uri, term, kind="partial")
 
 
 def it_is_in_the_table(rig: Rig) -> bool:
@@ -123,7 +123,7 @@ def _look_at_batch(rig: Rig) -> list[object]:
 
 def take_back(rig: Rig) -> None:
     """Put the rows back as they were."""
-    put_rows(rig.version.uri, _HELD.pop(rig.topic), kind="partial")
+    replace_rows(rig.version.uri, _HELD.pop(rig.topic), kind="partial")
 
 
 FAULTS = (

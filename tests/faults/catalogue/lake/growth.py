@@ -25,7 +25,7 @@ def send_one_key(rig: Rig) -> None:
 
 
 def _histogram(rig: Rig) -> Counter[str]:
-    return Counter(str(sent.key[0]) for sent in rig.oracle.sent if sent.key)
+    return Counter(str(sent.key[0]) for sent in rig.oracle.records if sent.key)
 
 
 def one_key_has_most(rig: Rig) -> bool:

@@ -49,7 +49,7 @@ def send_future_events(rig: Rig) -> None:
 
 def future_events_are_in_the_log(rig: Rig) -> bool:
     """Three that were meant to be future were acknowledged, and the one at the limit was not meant so."""
-    return sum(s.intended == "future" and s.outcome == "acked" for s in rig.oracle.sent) == 3
+    return sum(s.intended == "future" and s.outcome == "acked" for s in rig.oracle.records) == 3
 
 
 def send_a_year_ahead_without_guard(rig: Rig) -> None:
@@ -151,7 +151,7 @@ def send_poison(rig: Rig, *, every: int) -> None:
 
 def every_kind_is_in_the_log(rig: Rig) -> bool:
     """One of each, by the oracle; the first at offset 0 of its partition."""
-    bad = [s for s in rig.oracle.sent if s.intended == "malformed" and s.outcome == "acked"]
+    bad = [s for s in rig.oracle.records if s.intended == "malformed" and s.outcome == "acked"]
     return len(bad) == rig.evidence["kinds"] and bad[0].offset == 0
 
 
@@ -209,7 +209,7 @@ def _meaning(event: Event, intended: str) -> Meant:
 def ids_lie_on_both_sides(rig: Rig) -> bool:
     """Records before the change and after it are in the log."""
     partition, offset = rig.evidence["first"]
-    offsets = [s.offset for s in rig.oracle.sent if s.partition == partition and s.offset is not None]
+    offsets = [s.offset for s in rig.oracle.records if s.partition == partition and s.offset is not None]
     return bool(min(offsets) < offset < max(offsets))
 
 

@@ -156,7 +156,7 @@ def unread(rig: Rig, loss: Loss) -> list[OracleRecord]:
     """Return what the oracle sent into the lost range."""
     return [
         sent
-        for sent in rig.oracle.sent
+        for sent in rig.oracle.records
         if (sent.topic_id, sent.partition) == (loss.topic_id, loss.partition)
         and sent.offset is not None
         and loss.first <= sent.offset < (sent.offset + 1 if loss.next is None else loss.next)
@@ -192,7 +192,7 @@ def the_rows_name_exactly_what_was_lost(rig: Rig) -> Iterator[str]:
     if not inside:
         yield "no acked id lies in a recorded range"
     ends, first = rig.records()[-1].end, {loss.partition: loss.first for loss in recorded(rig)}
-    for sent in rig.oracle.sent:
+    for sent in rig.oracle.records:
         skipped = sent.offset is not None and first.get(sent.partition, ends[sent.partition]) <= sent.offset
         cut_to = rig.evidence["cut to"].get(sent.partition, 0)
         if sent.offset is not None and (sent.id in inside) != (skipped and sent.offset < cut_to):
@@ -267,7 +267,7 @@ def the_old_table_holds_no_id_of_the_new_log(rig: Rig) -> Iterator[str]:
 def everything_that_the_old_log_fed_is_touched(rig: Rig) -> Iterator[str]:
     """The new log cannot give it again."""
     spans, old = losses.find_touched_windows(recorded(rig)), rig.evidence["old id"]
-    fed = {sent.window_start for sent in rig.oracle.sent if sent.topic_id == old and sent.window_start is not None}
+    fed = {sent.window_start for sent in rig.oracle.records if sent.topic_id == old and sent.window_start is not None}
     yield from (f"window {start} is not touched" for start in sorted(fed) if not losses.is_touched(start, spans))
 
 

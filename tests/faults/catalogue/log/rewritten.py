@@ -25,7 +25,7 @@ def write_again(rig: Rig, *, count: int) -> None:
     rig.batch()
     rig.reconcile()
     _note_end(rig, "before")
-    copy.put_back()
+    copy.restore()
     append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
     rig.send(rig.draw(count))
     _stand(rig)
@@ -44,7 +44,7 @@ def write_again_beside_a_driver(rig: Rig, *, count: int) -> None:
     rig.batch()
     rig.reconcile()
     _note_end(rig, "before")
-    copy.put_back()
+    copy.restore()
     append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
     rig.send(rig.draw(count))
     rig.until(lambda: not driver.thread.is_alive())
@@ -110,7 +110,7 @@ def the_rows_name_exactly_what_was_counted_and_is_gone(rig: Rig) -> Iterator[str
 def every_window_of_what_is_gone_is_touched(rig: Rig) -> Iterator[str]:
     """The log cannot give it again."""
     spans = losses.find_touched_windows(loss.recorded(rig))
-    gone = {one.window_start for one in rig.oracle.sent if one.outcome == "aborted" and one.window_start is not None}
+    gone = {one.window_start for one in rig.oracle.records if one.outcome == "aborted" and one.window_start is not None}
     yield from (f"window {start} is not touched" for start in sorted(gone) if not losses.is_touched(start, spans))
 
 
@@ -122,7 +122,7 @@ def restart(rig: Rig) -> None:
     _note_end(rig, "before")
     leaders = {p: end.leader_epoch for p, end in rig.client.log_ends(rig.topic).items()}
     copy = LogCopy(rig.broker, rig.topic, rig.settings.home / "copy")
-    copy.put_back()
+    copy.restore()
     _note_end(rig, "after")
     now = {p: end.leader_epoch for p, end in rig.client.log_ends(rig.topic).items()}
     rig.note("leaders grew", all(now[p] > leader for p, leader in leaders.items()))

@@ -35,7 +35,7 @@ def _note_gone(rig: Rig, positions: compacted.Positions) -> None:
 
 def _tell_oracle(rig: Rig, lost: Collection[tuple[int, int]]) -> None:
     """Tell the oracle that records at some positions must be nowhere."""
-    gone = [sent for sent in rig.oracle.sent if (sent.partition, sent.offset) in lost]
+    gone = [sent for sent in rig.oracle.records if (sent.partition, sent.offset) in lost]
     append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
 
 
@@ -75,7 +75,7 @@ def compact_what_was_read(rig: Rig) -> None:
     gone = compacted.compact(rig.settings, rig.topic, least=40)
     during = rig.reconcile()
     rig.note("while compacted", [during.finding.verdict.value, str(during.finding.runbook)])
-    compacted.keep_all(rig.settings, rig.topic)
+    compacted.disable_compaction(rig.settings, rig.topic)
     _note_gone(rig, gone)
     _stand(rig)
 
@@ -91,10 +91,10 @@ def compact_before_a_driver(rig: Rig, *, is_policy_kept: bool) -> None:
     _send_in_parts(rig, 200)
     gone = compacted.compact(rig.settings, rig.topic, least=150)
     if not is_policy_kept:
-        compacted.keep_all(rig.settings, rig.topic)
+        compacted.disable_compaction(rig.settings, rig.topic)
     driver.release()
     rig.ended(driver)
-    compacted.keep_all(rig.settings, rig.topic)
+    compacted.disable_compaction(rig.settings, rig.topic)
     _note_gone(rig, gone)
     loss.refuse(rig)
     rig.note("served", _served(rig))
@@ -104,9 +104,9 @@ def delete_what_was_read(rig: Rig) -> None:
     """Delete the first half of what both paths have read; then late records make batch read these windows again."""
     loss.whole(rig)
     rig.note("served", _served(rig))
-    before = compacted.held(rig.settings, rig.topic)
+    before = compacted.read_positions(rig.settings, rig.topic)
     loss.cut_behind_the_end(rig)
-    rig.note("gone", sorted(before - compacted.held(rig.settings, rig.topic)))
+    rig.note("gone", sorted(before - compacted.read_positions(rig.settings, rig.topic)))
     rig.send(rig.draw(40, late=0.5))
     rig.drain()
 
@@ -114,7 +114,7 @@ def delete_what_was_read(rig: Rig) -> None:
 def records_are_gone(rig: Rig) -> bool:
     """Return whether an own reader no longer gets records that it got before."""
     gone = [tuple(position) for position in rig.evidence["gone"]]
-    return bool(gone) and not set(gone) & compacted.held(rig.settings, rig.topic)
+    return bool(gone) and not set(gone) & compacted.read_positions(rig.settings, rig.topic)
 
 
 def records_that_nobody_had_read_are_gone(rig: Rig) -> bool:

@@ -71,7 +71,7 @@ def _in(partition: int, event: Event) -> Event:
 
 def an_uncommitted_reader_sees_more(rig: Rig) -> bool:
     """The records of the aborted transaction are in the log."""
-    aborted = [(s.partition, s.offset) for s in rig.oracle.sent if s.outcome == "aborted" and s.offset is not None]
+    aborted = [(s.partition, s.offset) for s in rig.oracle.records if s.outcome == "aborted" and s.offset is not None]
     consumer = Consumer(
         {
             "bootstrap.servers": rig.settings.kafka.bootstrap_servers,
@@ -113,7 +113,7 @@ def some_epoch_spans_more_offsets_than_records(rig: Rig) -> Iterator[str]:
 
 def aborted_records_lie_in_two_epochs(rig: Rig) -> Iterator[str]:
     """By their offsets."""
-    aborted = [s.offset for s in rig.oracle.sent if s.outcome == "aborted" and s.offset is not None]
+    aborted = [s.offset for s in rig.oracle.records if s.outcome == "aborted" and s.offset is not None]
     epochs = {r.epoch for r in rig.records() for o in aborted if r.start.get(0, 0) <= o < r.end[0]}
     if len(epochs) < 2:
         yield f"all lie in {epochs}"

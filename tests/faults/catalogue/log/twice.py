@@ -55,7 +55,7 @@ def send_twice(rig: Rig, *, repeat: Repeat, cap: int) -> None:
 
 def both_are_in_the_log(rig: Rig) -> bool:
     """The log holds as many records more than were sent for the first time."""
-    acked = sum(sent.outcome == "acked" for sent in rig.oracle.sent)
+    acked = sum(sent.outcome == "acked" for sent in rig.oracle.records)
     return sum(rig.client.latest(rig.topic).values()) == acked + RECORDS
 
 

@@ -30,7 +30,7 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
     for hour in range(4):
         lab.send((0, hour * HOUR + 10, "AA", 1), (0, hour * HOUR + 20, "AA", 2), (1, hour * HOUR + 30, "AA", 4))
     compacted.compact(lab.settings, lab.topic, least=6)
-    compacted.keep_all(lab.settings, lab.topic)
+    compacted.disable_compaction(lab.settings, lab.topic)
     newest = lab.commit_epoch(watermark=6 * HOUR)
 
     for anew in (False, True):
@@ -148,7 +148,7 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
         assert each.table(run(each.settings, each.pipeline), "pairs") == [(hour, 2) for hour in range(4)]
 
     compacted.compact(lab.settings, lab.topic, least=6)
-    compacted.keep_all(lab.settings, lab.topic)
+    compacted.disable_compaction(lab.settings, lab.topic)
 
     for each, anew in product(both, (False, True)):
         with pytest.raises(LogError, match=f"opic {lab.topic}, partition 0: [0-9] of the offsets") as refused:

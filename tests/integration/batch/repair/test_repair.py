@@ -29,7 +29,7 @@ from cutover.lake.tables import delta
 from cutover.settings import LineageSettings
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab
 from tests.integration.streaming.log.loss import cut_away, recreate
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 
 CLOCK = SystemClock()
 ROWS = ((0, 10, "AA", 5), (1, 20, "UA", 7), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
@@ -288,7 +288,7 @@ def test_a_window_past_retention_is_refused_before_anything_is_read(computed: La
 
 @pytest.mark.parametrize("stage", ["SHADOW", "KAPPA"])
 def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(computed: Lab, stage: str) -> None:
-    put_stage(computed.settings, computed.pipeline, stage)
+    record_stage(computed.settings, computed.pipeline, stage)
     assert served(computed) == []  # the laboratory's stream has no rows
 
     draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)

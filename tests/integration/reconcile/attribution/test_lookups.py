@@ -40,7 +40,7 @@ from cutover.streaming.recovery import fork
 from cutover.streaming.replacement.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.pages.capabilities import shown
+from tests.support.pages.capabilities import note_feature
 
 ADS = ("a", "b", "c", "unknown", None)
 FIRST = [Event(id=i, minute=i / 3, key=ADS[i % 5], partition=i % 2) for i in range(90)]
@@ -177,7 +177,7 @@ def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
         batch = connection.sql("SELECT epoch_us(window_start), campaign, _n, ids FROM batch").fetchall()
     closed = {cell: value for cell, value in rows.items() if cell[0] < rig.NOON + 120 * rig.MINUTE}
     assert closed == {(start, key): (n, ids) for start, key, n, ids in batch}
-    shown("lookup", "reference", "streaming", "batch")
+    note_feature("lookup", "reference", "streaming", "batch")
 
 
 def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.diff.diff_case_page import page
 from tests.support.diff.diff_cases import PEERS, REFUSED, Answer, Case
 from tests.support.diff.diff_cases_of_types import CASES
-from tests.support.diff.diff_peers import ASK, PEER_PACKAGES, WORDS, ask_cutover, write
+from tests.support.diff.diff_peers import ASK, PEER_PACKAGES, WORDS, run_cutover, write
 
 DOCS = Path(__file__).parents[4] / "docs"
 CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -22,7 +22,7 @@ def answer(tool: str, case: Case, folder: Path) -> Answer:
 
 @CASE
 def test_cutover_is_right(case: Case, tmp_path: Path) -> None:
-    result = ask_cutover(case, write(case, tmp_path))
+    result = run_cutover(case, write(case, tmp_path))
 
     found = (result.finding.rows.missing, result.finding.rows.extra, result.finding.rows.changed)
     assert (WORDS[result.finding.verdict], found) == (case.truth, case.rows)

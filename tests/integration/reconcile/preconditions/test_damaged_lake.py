@@ -11,7 +11,7 @@ from cutover.cli import app
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
-from tests.support.history.journal_rows import put_stage
+from tests.support.history.journal_rows import record_stage
 
 COMMANDS = (
     ("sql", "sales", "SELECT * FROM serving"),
@@ -65,7 +65,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings = Settings(home=tmp_path / "home")
     lake = lake_of(SALES)
     write(settings, lake)
-    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     return Path(settings.lake_uri)
 
 

@@ -18,7 +18,7 @@ from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.pages.capabilities import shown
+from tests.support.pages.capabilities import note_feature
 
 EVENTS = [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(60)]
 AT_ONCE, DIES = 15, 1
@@ -80,4 +80,4 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     judged = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
     once = CheckState.HELD if case.reason is None else CheckState.WAIVED
     assert judged == {"N1": once, "N2": once, "N4": once, "N5": CheckState.HELD}
-    shown(f"delivery: {case.delivery}", "streaming")
+    note_feature(f"delivery: {case.delivery}", "streaming")

@@ -17,7 +17,7 @@ from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 
 Ids = list[dict[str, Any]]
 EVENTS = [Event(id=i % 7, minute=i % 7, key="ab"[i % 2]) for i in range(20)]
@@ -39,7 +39,7 @@ def edit_ids(settings: Settings, pipeline: Pipeline, edit: Callable[[Ids], Ids])
     rows = DeltaTable(version.uri).to_pyarrow_table().cast(schema).to_pylist()
     ids = [row | {"_ids": edit(row["_ids"])} for row in rows if row["_kind"] == "ids" and row["_ids"]]
     assert ids
-    put_rows(version.uri, pa.Table.from_pylist(ids, schema=schema), kind="ids")
+    replace_rows(version.uri, pa.Table.from_pylist(ids, schema=schema), kind="ids")
 
 
 @pytest.mark.parametrize(

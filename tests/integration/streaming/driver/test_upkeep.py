@@ -19,7 +19,7 @@ from cutover.streaming.sink import fencing
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.drivers.background import WITHIN
-from tests.support.history.older_copy import put_back
+from tests.support.history.older_copy import restored_after
 
 EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(200)]
 EVENTS += [Event(id=1000 + i, minute=0, logged=60, partition=0) for i in range(20)]  # late
@@ -87,7 +87,7 @@ def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(q
     clock = SystemClock()
     held = partial(pins.pin, settings, version, expires_at=clock.now() + timedelta(hours=1), now=clock.now())
     held(0, holder="before")
-    with put_back(settings, control_uri(settings, "pins")):
+    with restored_after(settings, control_uri(settings, "pins")):
         held(PINNED, holder="test")
     rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
 

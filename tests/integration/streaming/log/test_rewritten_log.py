@@ -62,7 +62,7 @@ def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
     driver.run(own, pipeline, until="drain")
     version = rig.epoch_log(own, pipeline).version
 
-    copy.put_back()
+    copy.restore()
     rig.send(own, topic_name, [Event(id=1000 + i, minute=30 + i, partition=i % 2) for i in range(len(GONE))])
     with pytest.raises(LogError) as refused:
         driver.run(own, pipeline, until="drain")
@@ -103,7 +103,7 @@ def append(settings: Settings, topics: Sequence[str], raw_records: list[RawRecor
     for side, topic in enumerate(topics):
         there, every = of_side(raw_records, side), of_side(log, side)
         if topic:
-            Writer(settings).write(topic, [r for r in every if r not in there], after=there)
+            Writer(settings).write(topic, [r for r in every if r not in there], preceding=there)
 
 
 @pytest.mark.parametrize("driven", ["started anew", "running"])
@@ -123,7 +123,7 @@ def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_co
     recompute.run(own, pipeline)
     sound, before = reconcile(own, pipeline), rig.epoch_log(own, pipeline).version
 
-    copy.put_back()
+    copy.restore()
     append(own, ("", right), kept, log_of_sent((*IN_TIME, *NEXT, *FAR[: LEFT + 2], *OTHERS)))
     if beside is None:
         with pytest.raises(LogError) as refused:

@@ -30,7 +30,7 @@ from cutover.streaming.replacement.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.log.loss import cut_away
 from tests.integration.streaming.rig import Event
-from tests.support.comparison.planted import put_rows
+from tests.support.comparison.planted import replace_rows
 
 CLOCK = SystemClock()
 EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(80)]
@@ -115,7 +115,7 @@ def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys:
     assert newest_reason(settings, pipeline).startswith("x (compared with clicks stream-0 at epoch ")
     assert main(["serve", pipeline.name, "--version", "0", "--why", "back"]) == 0
     assert (number_serving(settings, pipeline), newest_reason(settings, pipeline)) == (0, "back")
-    put_rows(uri, table, kind="partial")
+    replace_rows(uri, table, kind="partial")
     assert main(["serve", pipeline.name, "--version", "2", "--why", "one order of epochs"]) == 0
     assert "stream-2 serves" in capsys.readouterr().out
 
@@ -144,7 +144,7 @@ def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
     uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
     table = change_one_row(uri)
     versions = compare_versions(settings, pipeline, 1)
-    put_rows(uri, table, kind="partial")
+    replace_rows(uri, table, kind="partial")
 
     assert (versions.counts, len(versions.examples), versions.exit_code) == ({"changed": 1}, 1, 1)
     assert compare_versions(settings, pipeline, 1).counts == {}
@@ -158,7 +158,7 @@ def change_one_row(uri: str) -> pa.Table:
         table = queries.read_table(connection, "SELECT * FROM rows")
         first = "(SELECT min(rowid) FROM rows WHERE _class = 'accepted')"
         connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE rowid = {first}")  # noqa: S608 -- ours
-        put_rows(uri, queries.read_table(connection, "SELECT * FROM rows"), kind="partial")
+        replace_rows(uri, queries.read_table(connection, "SELECT * FROM rows"), kind="partial")
     return table
 
 

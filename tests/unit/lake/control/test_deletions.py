@@ -11,7 +11,7 @@ from cutover.lake.control.versions import BATCH
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.settings import Settings
-from tests.support.history.journal_rows import make_row, put_stage
+from tests.support.history.journal_rows import make_row, record_stage
 from tests.support.history.watch_facts import PIPELINE
 from tests.support.suite.standing_clock import StandingClock
 
@@ -21,7 +21,7 @@ OWN = result_fingerprint(PIPELINE)
 
 
 def move(settings: Settings, at: datetime) -> None:
-    put_stage(settings, PIPELINE, "SHADOW", at=at)
+    record_stage(settings, PIPELINE, "SHADOW", at=at)
 
 
 def compare(settings: Settings, at: datetime) -> None:

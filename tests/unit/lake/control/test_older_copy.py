@@ -23,7 +23,7 @@ from cutover.lake.paths import control_uri, sequence_marks_uri
 from cutover.reconcile.verify.facts import rows
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
-from tests.support.history.older_copy import put_back
+from tests.support.history.older_copy import restored_after
 from tests.unit.lake.control.test_control import PIPELINE
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -45,7 +45,7 @@ def append(settings: Settings, stage: str = "SHADOW", name: str = "p", row_type:
 def test_no_stage_is_told_by_an_older_copy(settings: Settings, *, everything: bool) -> None:
     append(settings, "KAPPA")
     folder = Path(control_uri(settings, "gate"))
-    with put_back(settings, str(folder.parent if everything else folder)):
+    with restored_after(settings, str(folder.parent if everything else folder)):
         append(settings, "LAMBDA")
 
     with pytest.raises(LakeError, match=r"expected row 1, which is marked in .*, found none from 1 on") as refused:
@@ -57,7 +57,7 @@ def test_no_stage_is_told_by_an_older_copy(settings: Settings, *, everything: bo
 @pytest.mark.parametrize("row_type", ROW_TYPES)
 def test_nothing_is_appended_to_an_older_copy_of_any_table(settings: Settings, row_type: type[JournalRow]) -> None:
     append(settings, row_type=row_type)
-    with put_back(settings, control_uri(settings, row_type.TABLE)):
+    with restored_after(settings, control_uri(settings, row_type.TABLE)):
         append(settings, row_type=row_type)
         append(settings, row_type=row_type)
 
@@ -68,7 +68,7 @@ def test_nothing_is_appended_to_an_older_copy_of_any_table(settings: Settings, r
 @pytest.mark.parametrize("row_type", ROW_TYPES)
 def test_an_older_copy_is_a_change_of_the_table(settings: Settings, row_type: type[JournalRow]) -> None:
     append(settings, row_type=row_type)
-    with put_back(settings, control_uri(settings, row_type.TABLE)):
+    with restored_after(settings, control_uri(settings, row_type.TABLE)):
         append(settings, row_type=row_type)
 
     found, _ = next(table_weights.find_changes(settings, PIPELINE))
@@ -90,7 +90,7 @@ def test_which_epochs_are_held_is_told_by_no_older_copy_of_pins(settings: Settin
     version = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=1, uri="memory")
     held = partial(pins.pin, settings, version, expires_at=LATER, now=NOW)
     held(3, holder="a")
-    with put_back(settings, control_uri(settings, "pins")):
+    with restored_after(settings, control_uri(settings, "pins")):
         held(4, holder="b")
 
     with pytest.raises(LakeError, match="`pins` of `p`: expected row 1"):
@@ -100,7 +100,7 @@ def test_which_epochs_are_held_is_told_by_no_older_copy_of_pins(settings: Settin
 
 def test_a_copy_from_before_the_first_row_is_an_older_one(settings: Settings) -> None:
     append(settings, name="other")
-    with put_back(settings, control_uri(settings, "gate")):
+    with restored_after(settings, control_uri(settings, "gate")):
         append(settings)
 
     with pytest.raises(LakeError, match="expected row 0"):
@@ -110,7 +110,7 @@ def test_a_copy_from_before_the_first_row_is_an_older_one(settings: Settings) ->
 
 def test_pipelines_whose_newest_row_the_copy_holds_go_on(settings: Settings) -> None:
     append(settings, name="other")
-    with put_back(settings, control_uri(settings, "gate")):
+    with restored_after(settings, control_uri(settings, "gate")):
         append(settings, name="p")
 
     assert append(settings, name="other") == 1
@@ -121,7 +121,7 @@ def test_the_newest_copy_mends_it(settings: Settings) -> None:
     append(settings)
     folder = control_uri(settings, "gate")
     newest = settings.home / "newest"
-    with put_back(settings, folder):
+    with restored_after(settings, folder):
         append(settings, "KAPPA")
         shutil.copytree(folder, newest)
     shutil.rmtree(folder)
@@ -133,7 +133,7 @@ def test_the_newest_copy_mends_it(settings: Settings) -> None:
 def test_restore_control_does_not_call_an_older_copy_whole(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
     append(settings)
-    with put_back(settings, control_uri(settings, "gate")):
+    with restored_after(settings, control_uri(settings, "gate")):
         append(settings)
 
     with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
@@ -145,7 +145,7 @@ def test_restore_control_knows_pipelines_of_which_the_copy_holds_no_row(
 ) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
     append(settings, name="other")
-    with put_back(settings, control_uri(settings, "gate")):
+    with restored_after(settings, control_uri(settings, "gate")):
         append(settings)
 
     with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
@@ -195,7 +195,7 @@ def test_a_forged_note_is_counted_and_not_listed(settings: Settings, monkeypatch
 def test_no_stage_is_told_by_versions_from_before_a_deletion(settings: Settings) -> None:
     append(settings, "KAPPA")
     versions_of = control_uri(settings, "versions")
-    with put_back(settings, versions_of):
+    with restored_after(settings, versions_of):
         append(settings, row_type=VersionEvent)
 
     with pytest.raises(LakeError, match="`versions` of `p`: expected row 0"):
@@ -205,7 +205,7 @@ def test_no_stage_is_told_by_versions_from_before_a_deletion(settings: Settings)
 
 def test_a_name_that_an_older_copy_of_swaps_does_not_know_is_not_left_out(settings: Settings) -> None:
     append(settings, row_type=PinEvent)
-    with put_back(settings, control_uri(settings, "swaps")):
+    with restored_after(settings, control_uri(settings, "swaps")):
         Journal(settings, "p", SwapEvent).append(make_row(SwapEvent, served_by="q"))
 
     with pytest.raises(LakeError, match="`swaps` of `p`: expected row 0"):

@@ -13,7 +13,7 @@ from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
 from cutover.records.reference.place import place_records
-from tests.support.comparison.claimed import places_of, rows_at, told
+from tests.support.comparison.claimed import fold_log_by_place, places_of, rows_at
 from tests.support.log.logs import Send, ends_of, log_of
 
 PIPELINE = Pipeline(
@@ -58,7 +58,7 @@ def test_a_wrong_value_beneath_a_late_record_is_seen_in_every_measure(name: str)
         PIPELINE, [record(5, id_=1), record(7, id_=2, second=30)], [record(1, id_=4, second=90_000)], [late]
     )
     place = min(places_of(PIPELINE, stream), key=lambda place: place.interval.start)
-    said = told(PIPELINE, log, stream, batch)[place]
+    said = fold_log_by_place(PIPELINE, log, stream, batch)[place]
 
     assert claims.are_equal(said.stages[0], rows_at(stream, place))
     assert not claims.are_equal(said.stages[0], spoilt(rows_at(stream, place), **{name: 98}))
@@ -79,7 +79,7 @@ def test_contradicting_copies_of_one_id_are_duplicates_for_every_measure(case: s
     epochs = [[*others, *copies]] if together else [[*others, copies[0]], copies[1:]]
     log, stream, batch = both(IDS, *epochs)
 
-    found = told(IDS, log, stream, batch)
+    found = fold_log_by_place(IDS, log, stream, batch)
 
     assert stream.counts[Class.DUPLICATE] == batch.counts[Class.DUPLICATE] == 1
     for place, said in found.items():
@@ -117,4 +117,4 @@ def test_a_row_that_stands_twice_is_not_borne_out() -> None:
     (place,) = places_of(PIPELINE, stream)
     rows = rows_at(stream, place)
 
-    assert not claims.are_equal(told(PIPELINE, log, stream, batch)[place].stages[0], [*rows, *rows])
+    assert not claims.are_equal(fold_log_by_place(PIPELINE, log, stream, batch)[place].stages[0], [*rows, *rows])
