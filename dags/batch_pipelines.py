@@ -1,17 +1,18 @@
-"""Recompute this pipeline from the log, up to the stream's newest cut, and publish what the contract lets pass.
+"""Recompute this pipeline from the log up to the stream's latest cut, and publish the result if the contract holds.
 
-By its schedule, one run at a time: a run takes every closed window that records touched since it was last computed, so
-a year of data is one run and a quiet hour is none. Parameters `from` and `to` (end exclusive), or `day`, take instead
-the closed windows that a range of event time touches. A date is a day of the daily windows, else a UTC day;
-a backfill takes the day of each of its dates. A range of which no window can be computed, and KAPPA, skip the task.
-Sessions may lie across the ends of a range: for them one is refused, and the task fails.
+A scheduled run recomputes every closed window that received records since it was last computed, so a year of data is
+one run, and a run without new records computes nothing. One run is active at a time.
+With the parameters `from` and `to` (exclusive), or `day`, a run recomputes instead the closed windows that overlap this
+range of event time. A date means a day in the time zone of daily windows, otherwise a UTC day; a backfill recomputes
+the day of each of its dates. The task is skipped in KAPPA, and if no window of the range can be computed. Pipelines
+with session windows reject a range, because a session may cross its bounds: the task fails.
 
-New installations have it paused: unpause it once `<pipeline>_stream` has committed something.
+The DAG is created paused: unpause it once `<pipeline>_stream` has committed an epoch.
 
-Spark runs in a child process, in the pool `spark` (one slot: two local Spark drivers at once do not fit a laptop).
-Red with "Nothing was published": an expectation of the definition's contract failed, docs/runbooks/ContractFailed.md.
-Red otherwise: the log ends with the reason and the name of its page. Nothing is half-written; run it again.
-A run that ends well updates the asset `<pipeline>_batch`, and `<pipeline>_reconcile` compares both paths at its cut.
+Spark runs in a child process, in the pool `spark` (one slot: two local Spark drivers do not fit on a laptop).
+Failed with "Nothing was published": an expectation of the contract failed, docs/runbooks/ContractFailed.md.
+Failed otherwise: the log ends with the reason and its runbook. Each commit is atomic, so the run can be repeated.
+A successful run updates the asset `<pipeline>_batch`, which triggers `<pipeline>_reconcile` at the cut of the run.
 """
 
 from datetime import timedelta
@@ -31,12 +32,12 @@ PARAMS = {
 
 
 def batch_dag(pipeline: Pipeline) -> None:
-    """Make the DAG of one pipeline's batch path."""
+    """Build the DAG of one pipeline's batch path."""
     asset = batch_asset(pipeline.name)
 
     @dag(
         dag_id=f"{pipeline.name}_batch",
-        # Unpausing waits for the next tick: the default would at times make up for the last one at once.
+        # Unpausing waits for the next scheduled time; by default, Airflow may run the previous one immediately.
         schedule=CronTriggerTimetable(pipeline.schedule, timezone="UTC", run_immediately=timedelta()),
         catchup=False,
         max_active_runs=1,
@@ -50,14 +51,14 @@ def batch_dag(pipeline: Pipeline) -> None:
         @task(
             pool="spark",
             outlets=[asset],
-            retries=2,  # for what nobody expected; a refusal and a failed contract are not tried again
+            retries=2,  # for unexpected errors; rejected parameters and a failed contract are never retried
             retry_delay=timedelta(minutes=1),
             retry_exponential_backoff=True,
             execution_timeout=timedelta(hours=6),
-            doc_md="Recomputes the dirty windows, checks the contract, publishes, and announces range and cut.",
+            doc_md="Recomputes the dirty windows, checks the contract, publishes, and updates the asset.",
         )
         def recompute(**context: Any) -> dict[str, Any]:
-            """Recompute the batch table up to the newest cut."""
+            """Recompute the batch table up to the latest cut."""
             from cutover_tasks.batch_task import recompute_run  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             run = recompute_run(pipeline.name, context)

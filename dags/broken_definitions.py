@@ -1,8 +1,9 @@
-"""Holds no DAG: shows definitions that do not load as an import error of this file, so that all DAGs keep running.
+"""Import errors of pipeline definitions that do not load; this file has no DAG.
 
-An import error of a DAG file takes every DAG of that file away; therefore the factories leave broken definitions out,
-and this file alone fails for them. It names each definition's file. Mend the definition (`cutover lint` says what is
-wrong) and the error goes with the next parse. Airflow finds this file by the words airflow and dag in it.
+An import error removes all DAGs of a file from Airflow. Therefore the DAG factories leave out broken definitions, and
+only this file fails to import, with a message that names each definition's file. Fix the definition (`cutover lint`
+describes the error); the import error disappears with the next parse. Airflow parses this file because it contains the
+words airflow and dag.
 """
 
 from definitions import broken_definitions
@@ -10,5 +11,5 @@ from definitions import broken_definitions
 from cutover.errors import DefinitionError
 
 if problems := broken_definitions():
-    text = "\n\n".join(str(problem) for problem in problems)
-    raise DefinitionError(text)
+    msg = "\n\n".join(str(problem) for problem in problems)
+    raise DefinitionError(msg)

@@ -1,17 +1,17 @@
-"""Move this pipeline one stage on, from LAMBDA to SHADOW or from SHADOW to KAPPA, once a person has approved it here.
+"""Advance this pipeline by one stage, LAMBDA to SHADOW or SHADOW to KAPPA, after a person has approved it.
 
-By hand alone. `collect_evidence` is red while the gate asks for something; its log lists what. Else `approve` waits for
-you (**Required Actions** of the run): it shows the evidence and takes a reason. What you approve is bound to that
-evidence: if a run of it has expired or no longer counts, another move was made, or the definition, the version of the
-stream or `policy.audit` is another one, `move_stage` is refused and says what changed; start the DAG again. Before it
-moves, `move_stage` compares both paths anew, judges the checks and looks at the alerts, as `cutover gate <pipeline>
-advance` does.
+Trigger this DAG manually. `collect_evidence` fails while a condition of the gate is not met; its log lists the missing
+ones. Otherwise `approve` shows the evidence under **Required Actions** of the run and waits for your decision and your
+reason. Your approval is valid only for this evidence: `move_stage` rejects it, and names the change, if a run in the
+evidence has expired or no longer counts, the stage was changed meanwhile, or the definition, the stream's version or
+`policy.audit` changed. Then trigger the DAG again. Before it moves the pipeline, `move_stage` compares both paths
+again and evaluates checks and alerts, as `cutover gate <pipeline> advance` does.
 
-`verify_move` looks once more at what is served then. If it is red, `put_stage_back` puts the stage back and is red
-itself; where no move was made it withdraws what was proposed, so that no task which still runs can make it. `finish`
-does nothing: the run is red wherever a task was. Reject skips the rest. A killed task is run again: a move that was
-made is not made twice.
-Back at any time: `cutover gate <pipeline> rollback --why ...`, docs/runbooks/DivergenceUnexplained.md.
+`verify_move` checks the served rows after the move. If it fails, `roll_back_stage` returns the pipeline to its previous
+stage and fails too. If the move was not made, `roll_back_stage` withdraws the proposal, so that a task which is still
+running cannot make it. `finish` only makes the run fail if any task failed. Rejecting the proposal skips the remaining
+tasks. A task that was killed is retried and never moves the pipeline twice.
+Roll back at any time with `cutover gate <pipeline> rollback --why ...`: docs/runbooks/DivergenceUnexplained.md.
 """
 
 from datetime import timedelta
@@ -19,52 +19,52 @@ from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import dag, task
-from dag_parts import ask_person, make_settings
+from dag_parts import make_approval, make_settings
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 
-ANSWER_WITHIN = timedelta(days=2)
+APPROVAL_TIMEOUT = timedelta(days=2)
 
 SETTINGS = make_settings(__doc__, retry_delay=timedelta(seconds=30), timeout=timedelta(hours=2))
 
 
 def cutover_dag(pipeline: Pipeline) -> None:
-    """Make the DAG that moves one pipeline a stage on, with a person's approval."""
+    """Build the DAG that advances one pipeline by a stage, with a person's approval."""
 
     @dag(dag_id=f"{pipeline.name}_cutover", schedule=None, tags=["cutover", pipeline.name], **SETTINGS)
     def cutover() -> None:
-        @task(doc_md="Reads what speaks for the next stage; red while something is missing.")
+        @task(doc_md="Evaluates the gate's conditions for the next stage; fails while one is not met.")
         def collect_evidence() -> dict[str, Any]:
             from cutover_tasks.moves.cutover_task import collect  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return collect(pipeline.name)
 
-        @task(pool="spark", doc_md="Moves, if what was approved still stands and both paths agree now.")
+        @task(pool="spark", doc_md="Moves the pipeline if the approval is still valid and both paths agree.")
         def move_stage(proposal: dict[str, Any], answer: dict[str, Any]) -> str:
-            from cutover_tasks.moves.cutover_task import move_on  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.moves.cutover_task import move_approved  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            return move_on(pipeline.name, proposal, answer)
+            return move_approved(pipeline.name, proposal, answer)
 
-        @task(doc_md="Judges the checks and the alerts once more, and reads what is served.")
+        @task(doc_md="Evaluates the checks again, and reads the rows that are served after the move.")
         def verify_move(stage: str) -> str:
-            from cutover_tasks.moves.cutover_end import verify_served  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.moves.cutover_task import verify_served  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return verify_served(pipeline.name, stage)
 
-        @task(trigger_rule="one_failed", doc_md="Puts the stage back and is red, or withdraws the proposal.")
-        def put_stage_back(proposal: dict[str, Any] | None) -> None:
-            from cutover_tasks.moves.cutover_end import put_back  # noqa: PLC0415 -- the task's work, loaded when it runs
+        @task(trigger_rule="one_failed", doc_md="Rolls the stage back and fails, or withdraws the proposal.")
+        def roll_back_stage(proposal: dict[str, Any] | None) -> None:
+            from cutover_tasks.moves.cutover_task import roll_back_unverified  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            put_back(pipeline.name, proposal)
+            roll_back_unverified(pipeline.name, proposal)
 
         proposal = collect_evidence()
-        approve = ask_person(
-            f"Move {pipeline.name} on?", evidence="collect_evidence", within=ANSWER_WITHIN, kept_with="move"
+        approve = make_approval(
+            f"Advance {pipeline.name}?", evidence="collect_evidence", timeout=APPROVAL_TIMEOUT, recorded_with="move"
         )
         proposal >> approve
-        finish = EmptyOperator(task_id="finish", doc_md="Red where a task before it was: Airflow asks the last ones.")
-        verify_move(move_stage(proposal, approve.output)) >> [put_stage_back(proposal), finish]
+        finish = EmptyOperator(task_id="finish", doc_md="Makes the run fail if a task failed.")
+        verify_move(move_stage(proposal, approve.output)) >> [roll_back_stage(proposal), finish]
 
     cutover()
 

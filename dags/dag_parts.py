@@ -1,4 +1,4 @@
-"""What several DAGs are made of: the asset between them, how they run and are tried again, tasks that some share."""
+"""Parts that several DAGs share: the asset between batch and reconcile, DAG settings, approval and batch trigger."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,22 +9,22 @@ from airflow.sdk import Asset, Param
 
 
 def batch_asset(pipeline: str) -> Asset:
-    """Return the asset that `<pipeline>_batch` updates and `<pipeline>_reconcile` waits for.
+    """Return the asset that `<pipeline>_batch` updates and that triggers `<pipeline>_reconcile`.
 
-    The event's `extra` holds what the run did: `epoch` (the cut's number), `from` and `to` (the range that was asked
-    for, ISO 8601 in UTC, null for "all that was dirty"), `run_id` and `batch_version`.
+    The event's `extra` describes the batch run: `epoch` (number of the cut), `from` and `to` (requested range,
+    ISO 8601 in UTC; null for all dirty windows), `run_id` and `batch_version`.
     """
     return Asset(name=f"{pipeline}_batch", uri=f"cutover://{pipeline}/batch", group="cutover")
 
 
 def make_settings(doc: str | None, *, retry_delay: timedelta, timeout: timedelta, retries: int = 1) -> dict[str, Any]:
-    """Return settings of a DAG: one run at a time, nothing made up for, unpaused.
+    """Make the settings of a DAG: one active run, no catchup, unpaused on creation.
 
     Args:
-        doc: The DAG file's own text.
-        retry_delay: Before a task is tried again.
-        timeout: Of a task.
-        retries: Of a task, for what nobody expected; a refusal is not tried again.
+        doc: Docstring of the DAG file, shown in Airflow.
+        retry_delay: Delay before a task is retried.
+        timeout: Execution timeout of a task.
+        retries: Retries of a task after an unexpected error; rejected input is never retried.
     """
     return {
         "catchup": False,
@@ -40,29 +40,29 @@ def make_settings(doc: str | None, *, retry_delay: timedelta, timeout: timedelta
     }
 
 
-def ask_person(subject: str, *, evidence: str, within: timedelta, kept_with: str) -> ApprovalOperator:
-    """Return the task `approve`, which shows what a task before it found and waits for a person's word and reason.
+def make_approval(subject: str, *, evidence: str, timeout: timedelta, recorded_with: str) -> ApprovalOperator:
+    """Make the task `approve`, which shows the evidence of an earlier task and waits for a decision and its reason.
 
     Args:
-        subject: The question.
-        evidence: Id of the task whose result has it as `text`, in Markdown.
-        within: How long it waits; who did not answer by then is asked once more.
-        kept_with: What the reason is kept with.
+        subject: Question that the person answers.
+        evidence: Id of the task whose result holds the evidence as `text`, in Markdown.
+        timeout: Time to respond; the request is sent once more if no one responds in time.
+        recorded_with: Record that stores the reason: `move` or `swap`.
     """
     return ApprovalOperator(
         task_id="approve",
         subject=subject,
         body=f"{{{{ ti.xcom_pull(task_ids='{evidence}')['text'] }}}}",
-        params={"why": Param("", type="string", maxLength=500, description=f"Kept with the {kept_with}.")},
-        response_timeout=within,  # with retries: an answer in the second of the question fails a try in Airflow 3.3.2
-        doc_md="Waits for a person: Required Actions of this run.",
+        params={"why": Param("", type="string", maxLength=500, description=f"Recorded with the {recorded_with}.")},
+        response_timeout=timeout,  # with retries: in Airflow 3.3.2 an immediate answer fails the first try
+        doc_md="Waits for a person's decision: Required Actions of this run.",
     )
 
 
 def start_batch(pipeline: str) -> TriggerDagRunOperator:
-    """Return the task `start_batch`, after which `<pipeline>_batch` runs."""
+    """Make the task `start_batch`, which triggers `<pipeline>_batch`."""
     return TriggerDagRunOperator(
         task_id="start_batch",
         trigger_dag_id=f"{pipeline}_batch",
-        doc_md="Starts the batch path, which catches up from the log.",
+        doc_md="Triggers the batch path, which catches up from the log.",
     )

@@ -1,4 +1,4 @@
-"""The definitions that DAG files walk, file by file: a broken one takes nothing but its own DAGs away."""
+"""Pipeline definitions from which the DAG files build DAGs; a broken file removes only the DAGs of its pipelines."""
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -9,9 +9,9 @@ from cutover.settings import Settings, load_settings
 
 
 def pipelines() -> tuple[Pipeline, ...]:
-    """Return the pipelines of every file that loads, and those recorded of files that no longer do, by name.
+    """Load the pipelines of all valid files, and recorded definitions in place of files that no longer load, by name.
 
-    Samples beside the demonstration's are left out until somebody asks for them.
+    Samples other than the demonstration's are left out until they are turned on.
     """
     settings = load_settings()
     current = catalogue.read_catalogue(settings)
@@ -21,7 +21,7 @@ def pipelines() -> tuple[Pipeline, ...]:
 
 
 def _list_recorded(settings: Settings, current: catalogue.Catalogue) -> dict[str, Pipeline]:
-    """Return what has to stay in Airflow without a file that loads, so that a person can stop it there."""
+    """List recorded definitions whose files do not load, so that their streams can still be stopped in Airflow."""
     if not current.problems and set(list_living_drivers(settings)) <= set(current.pipelines):
         return {}
     from cutover.lake import recorded_definitions  # noqa: PLC0415 -- brings pyarrow, which no DAG file needs otherwise
@@ -30,5 +30,5 @@ def _list_recorded(settings: Settings, current: catalogue.Catalogue) -> dict[str
 
 
 def broken_definitions() -> tuple[DefinitionError, ...]:
-    """Return what is wrong with all others; each message names its file."""
+    """Return the errors of all files that do not load; each message names its file."""
     return catalogue.scan(load_settings())[1]

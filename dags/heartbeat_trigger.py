@@ -1,7 +1,7 @@
-"""Watches the heartbeat of a detached driver from Airflow's triggerer, without a worker slot, for as long as it lives.
+"""Trigger that watches the heartbeat of a detached driver, without a worker slot, for as long as the driver is alive.
 
-Stopping the task by hand (mark failed, mark success, clear) stops the stream; a restart of the triggerer does not: that
-runs `cleanup`, which does nothing here, and the next triggerer goes on watching.
+If a person marks the task failed or success, or clears it, `on_kill` stops the stream. A restart of the triggerer only
+runs `cleanup`, which does nothing here; the next triggerer resumes the watch.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from cutover_tasks.driver_end import DriverEnd, judge
+from cutover_tasks.driver_end import DriverEnd, find_end
 
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
@@ -18,20 +18,21 @@ from cutover.streaming.process import detached
 from cutover.streaming.process.heartbeat import Heartbeat, read
 
 POLL = 2.0  # seconds
-STOP_WITHIN = 60.0  # seconds
-REPORT_EVERY = 300  # looks, about ten minutes
+STOP_TIMEOUT = 60.0  # seconds
+REPORT_EVERY = 300  # polls, about ten minutes
 
-# Airflow cancels `on_kill` after about a second. A stop lives on in a task of its own, which something must refer to.
+# Airflow cancels `on_kill` after about a second. A stop continues in a separate asyncio task; asyncio holds only weak
+# references to tasks, so this set keeps it alive.
 _stops: set["asyncio.Task[None]"] = set()
 
 
 class HeartbeatTrigger(BaseTrigger):
-    """Fires once, when the driver is gone, after the backoff that its end asks for.
+    """Trigger that fires once, when the driver has ended and the backoff before the next start is over.
 
     Args:
         pipeline: Name of the pipeline.
-        epoch: Newest epoch that was committed when the driver was started; None before the first.
-        failures: How often in a row a driver ended without a new epoch.
+        epoch: Latest committed epoch when the driver was started; None before the first.
+        failures: Number of drivers in a row that ended without a new epoch.
     """
 
     def __init__(self, pipeline: str, epoch: int | None, failures: int) -> None:
@@ -39,49 +40,49 @@ class HeartbeatTrigger(BaseTrigger):
         self.pipeline, self.epoch, self.failures = pipeline, epoch, failures
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return what another triggerer needs to go on watching."""
+        """Return the class path and the arguments from which another triggerer resumes the watch."""
         arguments = {"pipeline": self.pipeline, "epoch": self.epoch, "failures": self.failures}
         return "heartbeat_trigger.HeartbeatTrigger", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch; yield how the driver ended (`cutover_tasks.driver_end.DriverEnd` as an event)."""
-        settings, last_state, looks = load_settings(), "", 0
+        """Watch the driver; yield its end (`cutover_tasks.driver_end.DriverEnd` as an event)."""
+        settings, last_state, polls = load_settings(), "", 0
         while True:
             beat = await asyncio.to_thread(read, settings, self.pipeline)
-            end = judge(beat, epoch=self.epoch, failures=self.failures)
+            end = find_end(beat, epoch=self.epoch, failures=self.failures)
             if end is not None:
                 break
-            if beat is not None and (beat.state != last_state or looks % REPORT_EVERY == 0):
+            if beat is not None and (beat.state != last_state or polls % REPORT_EVERY == 0):
                 self.log.info(describe(beat))
                 last_state = beat.state
-            looks += 1
+            polls += 1
             await asyncio.sleep(POLL)
-        self._announce(end)
+        self._log_end(end)
         await asyncio.sleep(end.delay)
         yield TriggerEvent(end.to_event())
 
     async def on_kill(self) -> None:
-        """Stop the stream: a person marked or cleared the task."""
+        """Stop the stream, because a person marked or cleared the task."""
         stop = asyncio.create_task(asyncio.to_thread(self._stop))
         _stops.add(stop)
         stop.add_done_callback(_stops.discard)
         await asyncio.shield(stop)
 
     def _stop(self) -> None:
-        self.log.info("the task was stopped by hand: stopping the stream of %s", self.pipeline)
+        self.log.info("the task was stopped by a person: stopping the stream of %s", self.pipeline)
         stop_driver(self.pipeline)
         self.log.info("the stream of %s is stopped", self.pipeline)
 
-    def _announce(self, end: DriverEnd) -> None:
+    def _log_end(self, end: DriverEnd) -> None:
         if not end.needs_person:
             self.log.warning("%s; epoch %s was committed; next start in %.0f s", end.message, end.epoch, end.delay)
 
 
 def stop_driver(pipeline: str) -> None:
-    """Stop a driver after the epoch in hand; one that does not listen is killed, which loses nothing."""
+    """Stop a driver after its current epoch; kill it if it does not stop in time, which loses no data."""
     settings = load_settings()
     try:
-        detached.stop(settings, pipeline, timeout=STOP_WITHIN)
+        detached.stop(settings, pipeline, timeout=STOP_TIMEOUT)
     except CutoverError:
         beat = read(settings, pipeline)
         if beat is not None and beat.alive:
@@ -89,7 +90,7 @@ def stop_driver(pipeline: str) -> None:
 
 
 def describe(beat: Heartbeat) -> str:
-    """Write state, epoch, unread records and watermark into a line of the task's log."""
+    """Format state, epoch, unread offsets and watermark as a line of the task's log."""
     if beat.epoch is None:
         return f"driver {beat.pid} is {beat.state}: no epoch committed yet"
     return (

@@ -1,13 +1,15 @@
-"""Compute some windows of this pipeline anew by the batch path, show what would change, and publish it if asked to.
+"""Recompute selected windows of this pipeline with the batch path, show what would change, and optionally publish it.
 
-By hand alone. `windows`: the start of each window, one a line (a time without a zone is UTC); none: all that are dirty.
-**A dry run unless `publish` is set**: each window is a mapped task of its own, named by its start, whose log and
-XCom say which rows would change. With `publish`, once every window was looked at, those that differ are computed
-together and published in one commit; then `<pipeline>_reconcile` compares both paths at that cut.
+Trigger this DAG manually. `windows` lists the start of each window, one per line (UTC if no zone is given); if it is
+empty, all dirty windows are selected. **A dry run unless `publish` is set**: a mapped task `preview` per window, named
+by the window's start, shows in its log and XCom which rows would change. With `publish`, after all previews have
+succeeded, the windows that differ are recomputed together and published in one commit, and `<pipeline>_reconcile`
+compares both paths at that cut.
 
-Red: refused, nothing was changed, and the last line says why: docs/runbooks/RetentionHeadroomLow.md for a window whose
-records have left the log, docs/runbooks/BatchNotFresh.md while another run is under way. A red window publishes none.
-To take a repair back: `cutover repair <pipeline> --undo`; what was served meanwhile stays recorded. See docs/repair.md.
+Failed: nothing was changed, and the last line of the log has the reason: docs/runbooks/RetentionHeadroomLow.md if
+records of a window have left the log, docs/runbooks/BatchNotFresh.md if another run is active. If one preview fails,
+no window is published.
+Undo a repair with `cutover repair <pipeline> --undo`; the rows served meanwhile remain in the history: docs/repair.md.
 """
 
 from datetime import timedelta
@@ -20,46 +22,48 @@ from definitions import pipelines
 from cutover.definition.model.pipeline import Pipeline
 
 PARAMS = {
-    "windows": Param([], type="array", items={"type": "string"}, description="Starts of windows; none: all dirty."),
-    "publish": Param(default=False, type="boolean", description="Publish what differs. Off: a dry run."),
-    "why": Param("", type="string", maxLength=500, description="Kept with the repair."),
+    "windows": Param([], type="array", items={"type": "string"}, description="Starts of windows; empty: all dirty."),
+    "publish": Param(default=False, type="boolean", description="Publish the windows that differ. Off: a dry run."),
+    "why": Param("", type="string", maxLength=500, description="Reason, recorded with the repair."),
 }
 
 SETTINGS = make_settings(__doc__, retry_delay=timedelta(seconds=30), timeout=timedelta(hours=2))
 
 
 def repair_dag(pipeline: Pipeline) -> None:
-    """Make the DAG that repairs windows of one pipeline."""
+    """Build the DAG that repairs windows of one pipeline."""
     asset = batch_asset(pipeline.name)
 
     tags = ["cutover", "repair", pipeline.name]
 
     @dag(dag_id=f"{pipeline.name}_repair", schedule=None, tags=tags, params=PARAMS, **SETTINGS)
     def repair() -> None:
-        @task(doc_md="One request for each window that was asked for.")
+        @task(doc_md="Returns the start of each requested window.")
         def collect_windows(**context: Any) -> list[str]:
             from cutover_tasks.repair_task import collect_starts  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return collect_starts(pipeline.name, context["params"])
 
-        @task(pool="spark", map_index_template="{{ window }}", doc_md="Computes a window and says what would change.")
-        def look(window: str) -> dict[str, Any]:
-            from cutover_tasks.repair_task import look_at  # noqa: PLC0415 -- the task's work, loaded when it runs
+        @task(pool="spark", map_index_template="{{ window }}", doc_md="Recomputes a window and shows its changes.")
+        def preview(window: str) -> dict[str, Any]:
+            from cutover_tasks.repair_task import preview_window  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             get_current_context()["window"] = window or "all dirty windows"
-            return look_at(pipeline.name, window)
+            return preview_window(pipeline.name, window)
 
         @task(
-            pool="spark", outlets=[asset], doc_md="Publishes the windows that differ, together; skipped in a dry run."
+            pool="spark",
+            outlets=[asset],
+            doc_md="Publishes windows that differ in one commit; skipped in a dry run.",
         )
-        def publish(looks: list[dict[str, Any]], **context: Any) -> dict[str, Any]:
+        def publish(previews: list[dict[str, Any]], **context: Any) -> dict[str, Any]:
             from cutover_tasks.repair_task import publish_windows  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            published = publish_windows(pipeline.name, list(looks), context["params"])
+            published = publish_windows(pipeline.name, list(previews), context["params"])
             context["outlet_events"][asset].extra = published
             return published
 
-        publish(look.expand(window=collect_windows()))
+        publish(preview.expand(window=collect_windows()))
 
     repair()
 

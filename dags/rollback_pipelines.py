@@ -1,11 +1,11 @@
-"""Let the batch path of this pipeline serve again, at once: from SHADOW or KAPPA to LAMBDA, or from KAPPA to SHADOW.
+"""Serve this pipeline from its batch path again: roll back from SHADOW or KAPPA to LAMBDA, or from KAPPA to SHADOW.
 
-By hand alone; `why` is asked for and kept. One row is appended to the gate's history, which needs no evidence, no log,
-no driver and no Spark: `move_back` takes seconds, and what readers get follows in the same commit. `start_batch` then
-starts `<pipeline>_batch`, which catches batch up from the log; until it has, windows that batch has not computed come
-from the stream. A killed task is run again: a move that was made is not made twice. In the stage that `to` names it
-stays there, and a move on that waits for a person cannot be made any more. Where rows that are served are wrong:
-docs/runbooks/RetirementRegression.md.
+Trigger this DAG manually; the reason (`why`) is required and recorded. `move_back` appends one row to the gate's
+history. It needs no evidence, log, driver or Spark and takes seconds; readers get the rows of the new stage with the
+same commit. Then `start_batch` triggers `<pipeline>_batch`, which catches up from the log; until it is done, windows
+that batch has not computed are served from the stream. A task that was killed is retried and never moves the pipeline
+twice. If the pipeline is in the stage `to` already, it stays there, and a pending proposal to advance is invalidated.
+If wrong rows are served: docs/runbooks/RetirementRegression.md.
 """
 
 from datetime import timedelta
@@ -18,20 +18,20 @@ from definitions import pipelines
 from cutover.definition.model.pipeline import Pipeline
 
 PARAMS = {
-    "why": Param(type="string", minLength=1, maxLength=500, description="Kept with the move."),
-    "to": Param("LAMBDA", enum=["LAMBDA", "SHADOW"], description="LAMBDA: batch serves. SHADOW: it audits."),
+    "why": Param(type="string", minLength=1, maxLength=500, description="Reason, recorded with the move."),
+    "to": Param("LAMBDA", enum=["LAMBDA", "SHADOW"], description="LAMBDA: batch serves. SHADOW: batch audits."),
 }
 
 SETTINGS = make_settings(__doc__, retry_delay=timedelta(seconds=5), timeout=timedelta(minutes=5))
 
 
 def rollback_dag(pipeline: Pipeline) -> None:
-    """Make the DAG that brings the batch path of one pipeline back."""
+    """Build the DAG that rolls one pipeline back to its batch path."""
     tags = ["cutover", "rollback", pipeline.name]
 
     @dag(dag_id=f"{pipeline.name}_rollback", schedule=None, tags=tags, params=PARAMS, **SETTINGS)
     def rollback() -> None:
-        @task(doc_md="Moves back, unless that is done.")
+        @task(doc_md="Moves the pipeline back; a repeated run does not move it twice.")
         def move_back(**context: Any) -> str:
             from cutover_tasks.moves.rollback_task import move_back_to  # noqa: PLC0415 -- the task's work, loaded when it runs
 

@@ -1,17 +1,18 @@
-"""Keep the stream of this pipeline running: start or re-attach its driver, and watch its heartbeat.
+"""Keep the stream of this pipeline running: start its driver or attach to it, and watch its heartbeat.
 
-The driver is a process of its own; this task only watches it, deferred, without a worker slot. **Purple means the
-stream runs.** A restart of Airflow or of its triggerer leaves the driver alone. A driver that ends is started again
-after 5, 10, 20, ... 300 seconds, and this log says "epoch 41 committed, resumed at 42". Airflow's retries are for a
-lost worker: the next try attaches to the driver that lives.
+The driver is a separate process; the task only watches it, deferred, without a worker slot. **The state deferred
+(purple) means that the stream is running.** Restarts of Airflow or of its triggerer do not affect the driver. If the
+driver ends, it is restarted after 5, 10, 20, ... 300 seconds, and the task's log shows "epoch 41 committed, resumed at
+42". Airflow's retries cover a lost worker: the next try attaches to the running driver.
 
-**Start** it by triggering this DAG. **Stop** it by marking the task failed or success; clearing it stops the driver and
-starts a new one. It has no schedule on purpose: `@continuous` would start the stream anew the moment a person stops it,
-or when it refuses to go on.
+**Start** the stream by triggering this DAG. **Stop** it by marking the task failed or success; clearing the task stops
+the driver and starts a new one. The DAG has no schedule: `@continuous` would restart the stream as soon as a person
+stops it, or when the driver fails with an error that needs a person.
 
-Red means that a person has to look first. The log ends with the reason and its page: docs/runbooks/LogDataLost.md,
-docs/runbooks/TopicIdentityChanged.md, docs/runbooks/StreamFenced.md, docs/runbooks/EpochHistoryBroken.md, or
-docs/runbooks/StreamNotRunning.md after eight starts in a row without a new epoch.
+Failed means that a person has to act before the stream can resume. The log ends with the reason and its runbook:
+docs/runbooks/LogDataLost.md, docs/runbooks/TopicIdentityChanged.md, docs/runbooks/StreamFenced.md,
+docs/runbooks/EpochHistoryBroken.md, or docs/runbooks/StreamNotRunning.md after eight starts in a row without a new
+epoch.
 """
 
 from datetime import timedelta
@@ -24,7 +25,7 @@ from cutover.definition.model.pipeline import Pipeline
 
 
 def stream_dag(pipeline: Pipeline) -> None:
-    """Make the DAG of one pipeline's streaming path."""
+    """Build the DAG of one pipeline's streaming path."""
 
     @dag(
         dag_id=f"{pipeline.name}_stream",
@@ -42,8 +43,8 @@ def stream_dag(pipeline: Pipeline) -> None:
             pipeline=pipeline.name,
             retries=3,
             retry_delay=timedelta(seconds=10),
-            execution_timeout=timedelta(minutes=5),  # of one start; watching has no end
-            doc_md="Starts or re-attaches the driver, then waits, deferred, for as long as it lives.",
+            execution_timeout=timedelta(minutes=5),  # for one start; the deferred watch has no timeout
+            doc_md="Starts the driver or attaches to it, then stays deferred as long as the driver is alive.",
         )
 
     stream()

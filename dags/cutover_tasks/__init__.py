@@ -1,1 +1,1 @@
-"""What the tasks of DAGs do. Airflow puts the folder above on its path; a DAG file names a task, a module its work."""
+"""Work of the DAGs' tasks: DAG files declare them, modules here implement them; Airflow adds `dags/` to its path."""

@@ -1,4 +1,4 @@
-"""What the tasks of the audit DAG do: one audit in a child process, the way back, and the word on it."""
+"""Tasks of the audit DAG: run one audit in a child process, roll back a regression, and fail the run with it."""
 
 import logging
 from collections.abc import Mapping
@@ -13,18 +13,18 @@ from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
-_AGREES, _REGRESSION, _REFUSED = 0, 1, 2  # exit codes of the command line
+_AGREES, _REGRESSION, _INVALID = 0, 1, 2  # exit codes of the command line
 _NOTHING_NEW = "nothing_new"  # a state
 
 
 def audit_sample(pipeline: str) -> dict[str, Any]:
-    """Audit a sample of final windows in a child process; return what was found, as it was recorded.
+    """Audit a sample of final windows in a child process and return the audit as it was recorded.
 
     Raises:
-        AirflowSkipException: The pipeline is not in KAPPA: there batch and stream are compared as a whole. Or its
-            policy has no audit, or no window became final since the last one.
-        AirflowFailException: Nothing can be said, or the audit was refused; the message says why.
-        RuntimeError: The child ended in a way that nobody expected.
+        AirflowSkipException: The pipeline is not in KAPPA (in other stages all windows are compared), its policy has
+            no audit, or no window became final since the last audit.
+        AirflowFailException: The audit was rejected or could not be completed; the message has the reason.
+        RuntimeError: The child process ended unexpectedly.
     """
     from cutover.lake.control.stages import Stage, current_stage  # noqa: PLC0415 -- brings duckdb: only where it runs
 
@@ -38,29 +38,29 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
     if definition.policy.audit is None:
         msg = f"{pipeline} is not audited: its policy says `audit=None`."
         raise AirflowSkipException(msg)
-    command_end = read_end(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
-    if command_end["state"] == _NOTHING_NEW:
-        raise AirflowSkipException(command_end["reason"])
-    return command_end
+    audit_result = parse_audit(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
+    if audit_result["state"] == _NOTHING_NEW:
+        raise AirflowSkipException(audit_result["reason"])
+    return audit_result
 
 
-def read_end(end: ChildEnd) -> dict[str, Any]:
-    """Return what the command printed; raises what `audit_sample` does for its exit codes."""
+def parse_audit(end: ChildEnd) -> dict[str, Any]:
+    """Return the audit that the command printed; raise as `audit_sample` does for a failed one."""
     audit_result = end.value if isinstance(end.value, dict) else {}
     if end.exit_code in {_AGREES, _REGRESSION} and "state" in audit_result:
         log.info("%s", audit_result["reason"])
         return dict(audit_result)
-    if end.exit_code == _REFUSED:
+    if end.exit_code == _INVALID:
         raise AirflowFailException(audit_result.get("reason") or end.message)
     msg = f"`cutover audit windows` ended with {end.exit_code}: {end.message}"
     raise RuntimeError(msg)
 
 
-def put_back_regression(pipeline: str, audit_result: Mapping[str, Any]) -> None:
-    """Move to LAMBDA by the audit, unless that is done.
+def roll_back(pipeline: str, audit_result: Mapping[str, Any]) -> None:
+    """Move the pipeline to LAMBDA with the audit as evidence, unless it was moved already.
 
     Raises:
-        AirflowSkipException: The audit agrees: there is nothing to do.
+        AirflowSkipException: The audit found no regression.
     """
     if audit_result["state"] != "regression":
         msg = f"Audit of {pipeline}: the windows of the sample agree with the log."
@@ -73,11 +73,11 @@ def put_back_regression(pipeline: str, audit_result: Mapping[str, Any]) -> None:
     log.info("%s %s", pipeline, "is back in LAMBDA" if rolled_back else "was moved already")
 
 
-def report(pipeline: str, audit_result: Mapping[str, Any]) -> None:
-    """Say what was found.
+def fail_with_regression(pipeline: str, audit_result: Mapping[str, Any]) -> None:
+    """Fail the run with the number of rows that differ and the runbook.
 
     Raises:
-        AirflowFailException: Always: a run with a regression did not end well.
+        AirflowFailException: Always, because an audit with a regression must not end as a success.
     """
     example = f", such as {audit_result['examples'][0]}" if audit_result["examples"] else ""
     msg = f"{pipeline}: {audit_result['unexplained']:,} rows of final windows differ from their recomputation{example}."

@@ -1,4 +1,4 @@
-"""What the task of the batch DAG does: stage, range, one run in a child process, and what it announces."""
+"""Task of the batch DAG: check stage and range, run batch in a child process, and make the asset event."""
 
 import logging
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from cutover_tasks.run_range import RunRange, requested_range
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
-REFUSED = 2  # exit code of the command line
+INVALID = 2  # exit code of the command line: a person has to act
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -23,13 +23,13 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """Recompute the batch table of a pipeline in a child process.
 
     Returns:
-        `epoch` (of the cut), `from` and `to` (of the windows that were asked for; None: all that was dirty), `run_id`,
-        `batch_version`.
+        `epoch` (of the cut), `from` and `to` (requested range; None: all dirty windows), `run_id`, `batch_version`.
 
     Raises:
         AirflowSkipException: The pipeline is in KAPPA, the range is empty, or no window of it could be computed.
-        AirflowFailException: Bad parameters, a range of sessions, a failed contract, or what else a person must act on.
-        RuntimeError: The child ended in a way that nobody expected.
+        AirflowFailException: Invalid parameters, a range for sessions, a failed contract, or another error that a
+            person has to resolve.
+        RuntimeError: The child process ended unexpectedly.
     """
     with fail_without_retries():
         settings = load_settings()
@@ -41,38 +41,38 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
         run_range = requested_range(
             context["params"], definition.window, run_type=str(run.run_type), logical_date=run.logical_date
         )
-    refuse_empty(pipeline, run_range)
+    skip_empty(pipeline, run_range)
     end = run_command(batch_arguments(pipeline, run_range), on_line=log.info)
     return make_event(pipeline, end)
 
 
-def refuse_empty(pipeline: str, run_range: RunRange) -> None:
-    """Skip a day that its zone has left out, as Samoa has 30 December 2011.
+def skip_empty(pipeline: str, run_range: RunRange) -> None:
+    """Skip a day that does not exist in its time zone, such as 30 December 2011 in Samoa.
 
     Raises:
         AirflowSkipException: The range ends where it begins.
     """
     if run_range.start is not None and run_range.start == run_range.end:
-        msg = f"Nothing was computed: the range that was asked for of {pipeline} has no moment, it begins and ends at "
-        msg += f"{run_range.start.isoformat()}. A zone leaves out a day where its date jumps."
+        msg = f"Nothing was computed: the requested range of {pipeline} is empty, it begins and ends at "
+        msg += f"{run_range.start.isoformat()}. Its time zone skips this day."
         raise AirflowSkipException(msg)
 
 
 def batch_arguments(pipeline: str, run_range: RunRange) -> list[str]:
-    """Return the words of the command that computes a range."""
-    bounds = (("--from", run_range.start), ("--to", run_range.end))
-    return ["batch", pipeline, "--json", *(word for name, at in bounds if at for word in (name, at.isoformat()))]
+    """Build the arguments of the command that computes a range."""
+    options = (("--from", run_range.start), ("--to", run_range.end))
+    return ["batch", pipeline, "--json", *(word for flag, at in options if at for word in (flag, at.isoformat()))]
 
 
 def make_event(pipeline: str, end: ChildEnd) -> dict[str, Any]:
-    """Return what the asset event says of a run that ended well.
+    """Make the extra of the asset event from the output of a successful run.
 
     Raises:
-        AirflowSkipException: It computed no window of its range: nothing is to be compared, and no event is sent.
-        AirflowFailException: It was refused; the message is the command's own.
-        RuntimeError: It died.
+        AirflowSkipException: No window of the range was computed: no event is sent, so nothing is compared.
+        AirflowFailException: The command was rejected; the message is the command's.
+        RuntimeError: The command failed unexpectedly.
     """
-    if end.exit_code == REFUSED:
+    if end.exit_code == INVALID:
         raise AirflowFailException(end.message)
     if end.exit_code != 0 or not isinstance(end.value, dict):
         msg = f"Batch run of {pipeline} ended with exit code {end.exit_code}:\n{end.message}"
@@ -80,9 +80,9 @@ def make_event(pipeline: str, end: ChildEnd) -> dict[str, Any]:
     if end.value.get("nothing_computed"):
         raise AirflowSkipException(str(end.value["nothing_computed"]))
     fields = {name: end.value.get(name) for name in ("epoch", "run_id", "batch_version")}
-    start, stop = end.value.get("wanted") or (None, None)
-    return {**fields, "from": _iso(start), "to": _iso(stop)}
+    range_start, range_end = end.value.get("wanted") or (None, None)
+    return {**fields, "from": _format_micros(range_start), "to": _format_micros(range_end)}
 
 
-def _iso(micros: int | None) -> str | None:
+def _format_micros(micros: int | None) -> str | None:
     return None if micros is None else (_EPOCH + timedelta(microseconds=micros)).isoformat()

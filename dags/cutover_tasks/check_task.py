@@ -1,4 +1,4 @@
-"""What checking tasks of the reconcile DAG do: what must hold whatever happened, and the bytes of the stored files."""
+"""Checking tasks of the reconcile DAG: evaluate the invariants, and verify the content of stored files."""
 
 import logging
 from typing import Any
@@ -13,13 +13,13 @@ log = logging.getLogger("airflow.task")
 
 
 def verify(pipeline: str) -> dict[str, Any]:
-    """Judge the checks that must hold whatever happened.
+    """Evaluate the invariants of a pipeline's tables and record the result.
 
     Returns:
         `exit_code` and `checks` (name to held, violated, not_provable or waived).
 
     Raises:
-        AirflowFailException: A check is violated, or none can be judged.
+        AirflowFailException: A check is violated, or none can be evaluated.
     """
     from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
@@ -39,19 +39,19 @@ def verify(pipeline: str) -> dict[str, Any]:
 
 
 def scrub(pipeline: str) -> dict[str, Any]:
-    """Check the bytes of the next files of a pipeline's tables.
+    """Verify the content of the next files of a pipeline's tables.
 
     Returns:
-        How many files and bytes were checked, and whether that came to the end.
+        Numbers of verified files and bytes, and whether all files have been verified.
 
     Raises:
-        AirflowFailException: A file does not hold what was committed.
+        AirflowFailException: The content of a file differs from what was committed.
     """
     from cutover.lake.integrity.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with fail_without_retries():
         settings = load_settings()
-        scrubbed = scrub(settings, find_definition(settings, pipeline))
-    if scrubbed.damaged:
-        raise AirflowFailException("\n".join([*scrubbed.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
-    return scrubbed.to_json()
+        scrub_result = scrub(settings, find_definition(settings, pipeline))
+    if scrub_result.damaged:
+        raise AirflowFailException("\n".join([*scrub_result.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
+    return scrub_result.to_json()

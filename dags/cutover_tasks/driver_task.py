@@ -1,4 +1,4 @@
-"""The task that keeps one driver running: start or re-attach, watch without a slot, start again after a crash."""
+"""Operator that keeps one streaming driver running: start it or attach to it, watch it deferred, restart it."""
 
 from collections.abc import Collection
 from typing import Any
@@ -12,13 +12,13 @@ from cutover.errors import CutoverError
 from cutover.settings import Settings, load_settings
 from cutover.streaming.process import detached
 from cutover.streaming.process.heartbeat import Heartbeat, read
-from cutover_tasks.driver_end import MENDS_ITSELF, DriverEnd
+from cutover_tasks.driver_end import TRANSIENT, DriverEnd
 from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 
 class DriverTask(BaseOperator):
-    """Keeps the streaming driver of `pipeline` running until a person stops it."""
+    """Operator that keeps the streaming driver of `pipeline` running until a person stops the task."""
 
     ui_color = "#d7e8ff"
 
@@ -27,18 +27,19 @@ class DriverTask(BaseOperator):
         self.pipeline = pipeline
 
     def execute(self, context: Context) -> None:  # noqa: ARG002 -- Airflow's signature
-        """Start the driver or attach to the one that lives, then watch it.
+        """Start the driver or attach to the running one, then watch it.
 
         Raises:
-            AirflowFailException: No driver can start; says why.
+            AirflowFailException: The driver cannot be started; the message has the reason.
         """
-        self._start_and_watch(failures=0, wait_for=())
+        self._start_and_watch(failures=0, tolerated=())
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:  # noqa: ARG002 -- Airflow's signature
-        """Act on the end of the driver.
+        """Restart the driver after it ended, or fail the task.
 
         Raises:
-            AirflowFailException: A person has to look first: the driver refused to go on, or died again and again.
+            AirflowFailException: A person has to act first: the driver ended with an error that a restart does not
+                resolve, or it ended repeatedly without a new epoch.
         """
         end = DriverEnd.from_event(event)
         self.log.warning("%s; epoch %s was committed", end.message, end.epoch)
@@ -46,39 +47,40 @@ class DriverTask(BaseOperator):
             msg = f"{end.message}\nEnd {end.failures} in a row without a new epoch; the newest one is {end.epoch}."
             page = end.runbook or "StreamNotRunning"
             raise AirflowFailException(msg if "Runbook:" in msg else f"{msg}\nRunbook: docs/runbooks/{page}.md")
-        self._start_and_watch(failures=end.failures, wait_for=MENDS_ITSELF)
+        self._start_and_watch(failures=end.failures, tolerated=TRANSIENT)
 
     def on_kill(self) -> None:
-        """Stop the driver: the task was stopped while it was starting one."""
+        """Stop the driver, because the task was stopped while it was starting one."""
         stop_driver(self.pipeline)
 
-    def _start_and_watch(self, *, failures: int, wait_for: Collection[str]) -> None:
+    def _start_and_watch(self, *, failures: int, tolerated: Collection[str]) -> None:
+        """Start the driver or attach to it, then defer; errors of the `tolerated` runbooks are left to the trigger."""
         with fail_without_retries():
             settings = load_settings()
             pipeline = find_definition(settings, self.pipeline, running=True)
-            heartbeat_before, epoch = read(settings, self.pipeline), newest_epoch(settings, pipeline)
+            previous_beat, epoch = read(settings, self.pipeline), read_latest_epoch(settings, pipeline)
             try:
-                self._announce(heartbeat_before, detached.ensure(settings, self.pipeline), epoch)
+                self._log_start(previous_beat, detached.ensure(settings, self.pipeline), epoch)
             except CutoverError as error:
                 beat = read(settings, self.pipeline)
-                if error.runbook not in wait_for and not (beat is not None and beat.alive):
+                if error.runbook not in tolerated and not (beat is not None and beat.alive):
                     raise
-                self.log.warning("%s", error)  # it starts slowly, or the watch will count this and wait
-        self.log.info("the driver's own log: %s", detached.log_file(settings, self.pipeline))
+                self.log.warning("%s", error)  # a slow start; or the trigger counts this end and waits
+        self.log.info("log of the driver: %s", detached.log_file(settings, self.pipeline))
         trigger = HeartbeatTrigger(pipeline=self.pipeline, epoch=epoch, failures=failures)
         self.defer(trigger=trigger, method_name="resume", timeout=None)
 
-    def _announce(self, heartbeat: Heartbeat | None, beat: Heartbeat, epoch: int | None) -> None:
-        if heartbeat is not None and heartbeat.run_id == beat.run_id:
-            newest = "no epoch" if epoch is None else f"epoch {epoch}"
-            self.log.info("re-attached to driver %d: %s committed", beat.pid, newest)
+    def _log_start(self, previous_beat: Heartbeat | None, beat: Heartbeat, epoch: int | None) -> None:
+        if previous_beat is not None and previous_beat.run_id == beat.run_id:
+            progress = "no epoch" if epoch is None else f"epoch {epoch}"
+            self.log.info("re-attached to driver %d: %s committed", beat.pid, progress)
         else:
-            story = "no epoch committed yet, begins at 0" if epoch is None else describe_resume(epoch)
-            self.log.info("%s (driver %d)", story, beat.pid)
+            position = "no epoch committed yet, begins at 0" if epoch is None else describe_resume(epoch)
+            self.log.info("%s (driver %d)", position, beat.pid)
 
 
-def newest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
-    """Return the newest committed epoch, read from the lake; None before the first."""
+def read_latest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
+    """Read the latest committed epoch from the lake; None before the first."""
     from cutover.lake.control.versions import current  # noqa: PLC0415 -- the same
     from cutover.lake.epochs.epoch_log import EpochLog  # noqa: PLC0415 -- the same
     from cutover.lake.tables import delta  # noqa: PLC0415 -- brings deltalake, which no DAG file may load
@@ -89,5 +91,5 @@ def newest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
 
 
 def describe_resume(epoch: int) -> str:
-    """Return how the log tells of a new start."""
+    """Describe the position at which a new driver resumes."""
     return f"epoch {epoch} committed, resumed at {epoch + 1}"

@@ -1,4 +1,4 @@
-"""What comparing tasks of the reconcile DAG do: a request for each triggering event, a report for each."""
+"""Comparing tasks of the reconcile DAG: one request per triggering event, and one report per request."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -13,27 +13,28 @@ from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
-Request = dict[str, Any]  # epoch (None: newest that both paths have), from, to (ISO 8601 or None)
+Request = dict[str, Any]  # epoch (None: latest common one of both paths), from, to (ISO 8601 or None)
 
 
-def requests(events: Iterable[Any], params: Mapping[str, Any]) -> list[Request]:
-    """Return one request for each triggering event, oldest first; without an event, the one that `params` describe."""
+def list_requests(events: Iterable[Any], params: Mapping[str, Any]) -> list[Request]:
+    """List one request per triggering event, oldest first; without an event, the one that `params` describe."""
     extras = [event.extra for event in sorted(events, key=lambda event: event.timestamp)] or [params]
     return [{name: extra.get(name) for name in ("epoch", "from", "to")} for extra in extras]
 
 
-def label(request: Request) -> str:
-    """Name a mapped task by epoch and range, as Airflow's grid shows it."""
-    epoch = "newest cut" if request["epoch"] is None else f"epoch {request['epoch']}"
+def make_label(request: Request) -> str:
+    """Name a mapped task by epoch and range, for Airflow's grid."""
+    epoch = "latest cut" if request["epoch"] is None else f"epoch {request['epoch']}"
     bounds = [text for text in (request["from"], request["to"]) if text]
     return f"{epoch}, {' to '.join(bounds)}" if bounds else epoch
 
 
-def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[str, Any]:
+def compare_paths(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[str, Any]:
     """Compare both paths and store the report.
 
     Returns:
-        `verdict`, `exit_code`, `sentence`, `report` (its address), XComs too, before a failing verdict fails the task.
+        `verdict`, `exit_code`, `sentence` and `report` (its address). Each is also pushed as an XCom before a failing
+        verdict fails the task.
 
     Raises:
         AirflowFailException: The verdict is not acceptable, or nothing could be compared.
@@ -44,30 +45,30 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
         settings = load_settings()
         definition = catalogue.get(settings, pipeline)
         run_range = requested_range(request, definition.window, run_type="manual", logical_date=None)
-        found = reconcile(settings, definition, start=run_range.start, end=run_range.end, epoch=request["epoch"])
-    report_address = address(settings, found.run.report_path)
+        comparison = reconcile(settings, definition, start=run_range.start, end=run_range.end, epoch=request["epoch"])
+    finding, report_address = comparison.finding, locate_report(settings, comparison.run.report_path)
     result = {
-        "verdict": str(found.finding.verdict),
-        "exit_code": found.finding.exit_code,
-        "sentence": found.finding.sentence,
+        "verdict": str(finding.verdict),
+        "exit_code": finding.exit_code,
+        "sentence": finding.sentence,
         "report": report_address,
     }
     for name, value in result.items():
         context["ti"].xcom_push(key=name, value=value)
-    log.info("%s", found.finding.sentence)
+    log.info("%s", finding.sentence)
     log.info("report: %s", report_address)
-    if found.run.speaks_for is not None:  # a retried or cleared task, or one that comes late
-        log.warning("%s", found.run.speaks_for)
-    _show_open(settings, pipeline, context)
-    if found.finding.exit_code != 0:
-        page = f"\nRunbook: docs/runbooks/{found.finding.runbook}.md" if found.finding.runbook else ""
-        msg = f"{found.finding.verdict}: {found.finding.sentence}\nReport: {report_address}{page}"
+    if comparison.run.speaks_for is not None:  # the comparison of an older cut: a retried, cleared or delayed task
+        log.warning("%s", comparison.run.speaks_for)
+    _report_open_differences(settings, pipeline, context)
+    if finding.exit_code != 0:
+        page = f"\nRunbook: docs/runbooks/{finding.runbook}.md" if finding.runbook else ""
+        msg = f"{finding.verdict}: {finding.sentence}\nReport: {report_address}{page}"
         raise AirflowFailException(msg)
     return result
 
 
-def _show_open(settings: Settings, pipeline: str, context: Mapping[str, Any]) -> None:
-    """Log which differences nothing explains, in their states, and push how many are open as the XCom `open`."""
+def _report_open_differences(settings: Settings, pipeline: str, context: Mapping[str, Any]) -> None:
+    """Log the unexplained differences by state, and push the number of open ones as the XCom `open`."""
     from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.verdict import history  # noqa: PLC0415
 
@@ -77,8 +78,8 @@ def _show_open(settings: Settings, pipeline: str, context: Mapping[str, Any]) ->
         log.info("%s; `cutover differences %s` lists them", count_states(pipeline, differences), pipeline)
 
 
-def address(settings: Settings, path: str | None) -> str:
-    """Return where a person opens a report that lies in the reports folder."""
+def locate_report(settings: Settings, path: str | None) -> str:
+    """Return the URL of a report, or its file if no base URL is set; `path` is relative to the reports folder."""
     if path is None:
         return ""
     if settings.report_base_url:

@@ -1,4 +1,4 @@
-"""Which windows one run of the batch DAG computes: a pure function of its parameters and of how it was started."""
+"""Range of event time that one run of the batch DAG computes: a pure function of run type, date and parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from cutover.errors import DefinitionError
 
 @dataclass(frozen=True, slots=True)
 class RunRange:
-    """Event time `[start, end)` in UTC; both None: every window that is dirty at the cut."""
+    """Range of event time `[start, end)` in UTC; both None: every window that is dirty at the cut."""
 
     start: datetime | None = None
     end: datetime | None = None
@@ -21,16 +21,16 @@ class RunRange:
 def requested_range(
     params: Mapping[str, object], window: WindowFn, *, run_type: str, logical_date: datetime | None
 ) -> RunRange:
-    """Decide what a run computes: a backfill's day, or what its parameters ask for; no ends if nothing.
+    """Return the day of a backfill, or the range in the parameters of a run; unbounded if there is none.
 
     Args:
         params: `from` and `to` (dates, or times in ISO 8601, UTC without a zone; either may be left out), or `day`.
-        window: The definition's: a day is one of its daily windows, else a UTC day.
-        run_type: Airflow's: a `backfill` takes the day of its date (in UTC), whatever `params` say.
-        logical_date: The run's date; None for a run that was started without one.
+        window: Window of the definition: a day is one of its daily windows, otherwise a UTC day.
+        run_type: Type of the Airflow run: a `backfill` computes the day of its date (in UTC) and ignores `params`.
+        logical_date: Date of the run; None if it was triggered without one.
 
     Raises:
-        DefinitionError: A value does not parse, `day` stands beside `from` or `to`, or the range is empty.
+        DefinitionError: A value is invalid, `day` is combined with `from` or `to`, or the range is empty.
     """
     if run_type == "backfill" and logical_date is not None:
         return RunRange(*day_of(logical_date.astimezone(UTC).date(), window))

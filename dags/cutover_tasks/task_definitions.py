@@ -1,4 +1,4 @@
-"""The definition by which a task looks at, or moves back, what was computed: by name, also where the file fails."""
+"""Definitions for tasks that inspect or roll back existing results, also if a definition's file no longer loads."""
 
 import logging
 
@@ -9,15 +9,15 @@ log = logging.getLogger("airflow.task")
 
 
 def find_definition(settings: Settings, name: str, *, running: bool = False) -> Pipeline:
-    """Return the definition by which a name is shown; the task's log says where that is not the one in the file.
+    """Return the effective definition of a pipeline; log a warning if it is not the one in the file.
 
     Args:
-        settings: Of the installation.
-        name: Of the pipeline.
-        running: Return what a living driver runs with, whatever is in the file.
+        settings: Settings of the installation.
+        name: Name of the pipeline.
+        running: Prefer the definition of a running driver to the one in the file.
 
     Raises:
-        DefinitionError: The file does not load, or there is none, and none is recorded.
+        DefinitionError: The file is missing or does not load, and no definition is recorded.
     """
     from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 

@@ -1,4 +1,4 @@
-"""How a failure of Cutover looks in Airflow: its own sentence, the runbook's name, and no retry that cannot help."""
+"""Errors of Cutover as failed Airflow tasks: the message and its runbook, without useless retries."""
 
 import logging
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ log = logging.getLogger("airflow.task")
 
 @contextmanager
 def fail_without_retries() -> Iterator[None]:
-    """Turn a failure that a person must act on (exit code 2 of the command line) into a failed task without retries.
+    """Fail the task without retries on an error that a person has to resolve (exit code 2 of the command line).
 
     Raises:
         AirflowFailException: In place of a `CutoverError`, with its message, hint and runbook.
@@ -21,5 +21,5 @@ def fail_without_retries() -> Iterator[None]:
     try:
         yield
     except CutoverError as error:
-        log.error("%s", error)  # noqa: TRY400 -- the sentence is for a person; the trace would bury it
+        log.error("%s", error)  # noqa: TRY400 -- the message is written for a person; a traceback would hide it
         raise AirflowFailException(str(error)) from None

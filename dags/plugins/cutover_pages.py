@@ -1,6 +1,6 @@
-"""Airflow plugin: the pages of the pipelines in Airflow's own frame, behind its login, and tabs that lead to reports.
+"""Airflow plugin that shows the pages of the pipelines inside Airflow, behind its login, and adds tabs for reports.
 
-The processes of Airflow all load plugins, tasks too; so the pages themselves are made with the first request.
+Every Airflow process loads all plugins, task processes included, so the application is built with the first request.
 """
 
 from typing import Any
@@ -10,8 +10,8 @@ from airflow.plugins_manager import AirflowPlugin
 PREFIX = "/cutover"
 
 
-class _PagesWhenAsked:
-    """The pages as an ASGI application, made when they are first asked for."""
+class _LazyPages:
+    """ASGI application of the pages, built with the first request."""
 
     def __init__(self) -> None:
         self._app: Any = None
@@ -30,10 +30,10 @@ def _view(destination: str, name: str, route: str, href: str) -> dict[str, Any]:
 
 
 class CutoverPages(AirflowPlugin):
-    """An entry in the navigation, and a tab at each DAG, run and task."""
+    """Navigation entry, and a tab on each DAG, DAG run and task instance."""
 
     name = "cutover"
-    fastapi_apps = [{"app": _PagesWhenAsked(), "url_prefix": PREFIX, "name": "cutover"}]  # noqa: RUF012 -- as Airflow reads it
+    fastapi_apps = [{"app": _LazyPages(), "url_prefix": PREFIX, "name": "cutover"}]  # noqa: RUF012 -- as Airflow reads it
     external_views = [  # noqa: RUF012 -- as above
         _view("nav", "Cutover", "cutover", ""),
         _view("dag", "Cutover", "cutover_dag", "open?dag_id={DAG_ID}"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.audit_task import audit_sample, put_back_regression, read_end, report
+from cutover_tasks.audit_task import audit_sample, fail_with_regression, parse_audit, roll_back
 from cutover_tasks.moves.rollback_task import move_back_to
 
 from cutover.definition.loading import catalogue
@@ -84,24 +84,24 @@ def test_an_audit_without_a_new_window_is_skipped(home: "Path", monkeypatch: pyt
 
 
 def test_what_an_audit_printed_is_handed_on() -> None:
-    assert read_end(ChildEnd(exit_code=1, value=FOUND, message="")) == FOUND
+    assert parse_audit(ChildEnd(exit_code=1, value=FOUND, message="")) == FOUND
 
 
 def test_a_refused_audit_is_red_with_its_reason() -> None:
     with pytest.raises(AirflowFailException, match="expected 43 final windows a day"):
-        read_end(ChildEnd(exit_code=2, value=None, message="expected 43 final windows a day"))
+        parse_audit(ChildEnd(exit_code=2, value=None, message="expected 43 final windows a day"))
 
 
 def test_an_audit_that_nobody_expected_to_end_so_is_tried_again() -> None:
     with pytest.raises(RuntimeError, match="ended with 1"):
-        read_end(ChildEnd(exit_code=1, value=None, message="Traceback"))
+        parse_audit(ChildEnd(exit_code=1, value=None, message="Traceback"))
 
 
 def test_an_audit_that_agrees_moves_nothing(home: "Path") -> None:
     put("KAPPA")
 
     with pytest.raises(AirflowSkipException, match="of the sample agree with the log"):
-        put_back_regression("flights", AGREES)
+        roll_back("flights", AGREES)
     assert (stage(), len(rows())) == (Stage.KAPPA, 1)
     assert home.is_dir()
 
@@ -110,8 +110,8 @@ def test_a_regression_puts_batch_back_once_and_keeps_the_audit_as_evidence(home:
     put("KAPPA")
     record_regression()
 
-    put_back_regression("flights", FOUND)
-    put_back_regression("flights", FOUND)
+    roll_back("flights", FOUND)
+    roll_back("flights", FOUND)
 
     assert (stage(), [row.event for row in rows()]) == (Stage.LAMBDA, ["advanced", "rolled_back"])
     kept = json.loads(rows()[-1].evidence)["because"]["audit"]
@@ -122,7 +122,7 @@ def test_a_regression_puts_batch_back_once_and_keeps_the_audit_as_evidence(home:
 
 def test_the_run_of_a_regression_is_red() -> None:
     with pytest.raises(AirflowFailException, match="1 rows of final windows differ from their recomputation, such as"):
-        report("flights", FOUND)
+        fail_with_regression("flights", FOUND)
 
 
 @pytest.mark.parametrize("where", ["SHADOW", "KAPPA"])
@@ -164,7 +164,7 @@ def test_a_rollback_to_where_a_pipeline_is_stays_and_takes_the_turn(home: "Path"
 @pytest.mark.parametrize(
     ("where", "params", "match"),
     [
-        ("LAMBDA", {"why": "a drill", "to": "SHADOW"}, "stays in LAMBDA: there is no way back from it to SHADOW"),
+        ("LAMBDA", {"why": "a drill", "to": "SHADOW"}, "stays in LAMBDA: it cannot be rolled back to SHADOW"),
         ("KAPPA", {"why": " "}, "expected a reason|why"),
     ],
 )

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.moves.approval_words import name_of_person
-from cutover_tasks.moves.cutover_end import put_back
-from cutover_tasks.moves.cutover_task import collect, move_on
+from cutover_tasks.moves.approval_form import parse_person
+from cutover_tasks.moves.cutover_task import collect, move_approved, roll_back_unverified
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
@@ -54,7 +53,7 @@ def put(said: dict[str, Any]) -> None:
     ],
 )
 def test_who_approved_is_airflows_own_user(answer: dict[str, Any] | None, expected: str) -> None:
-    assert name_of_person(answer) == expected
+    assert parse_person(answer) == expected
 
 
 def test_missing_evidence_is_listed(home: "Path") -> None:
@@ -67,14 +66,14 @@ def test_a_move_that_is_made_is_not_made_twice(home: "Path") -> None:
     said = proposal()
     put(said)
 
-    assert move_on("flights", said, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
+    assert move_approved("flights", said, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
     assert len(read_events(load_settings(), "flights")) == 1
     assert home.is_dir()
 
 
 def test_an_approval_without_evidence_behind_it_is_refused(home: "Path") -> None:
     with pytest.raises(AirflowFailException, match="expected the approved evidence"):
-        move_on("flights", proposal(), {"responded_by_user": {"name": "ada"}})
+        move_approved("flights", proposal(), {"responded_by_user": {"name": "ada"}})
     assert read_events(load_settings(), "flights") == []
     assert home.is_dir()
 
@@ -84,10 +83,10 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
     put(said)
 
     with pytest.raises(AirflowFailException, match="flights is back in LAMBDA"):
-        put_back("flights", said)
+        roll_back_unverified("flights", said)
     settings = load_settings()
     with pytest.raises(AirflowSkipException, match="was not moved"):  # the task was killed after its write: once more
-        put_back("flights", said)
+        roll_back_unverified("flights", said)
 
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
     assert [row.event for row in read_events(settings, "flights")] == ["advanced", "rolled_back"]
@@ -97,7 +96,7 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
 def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_more(home: "Path") -> None:
     for _ in range(2):  # killed after its write: once more
         with pytest.raises(AirflowSkipException, match="was not moved"):
-            put_back("flights", proposal())
+            roll_back_unverified("flights", proposal())
     settings = load_settings()
     with pytest.raises(SequenceConflictError):  # by a task that somebody marked failed at its commit
         Journal(settings, "flights", GateEvent).append(make_row(GateEvent, pipeline="flights"), expected_sequence=0)
@@ -105,7 +104,7 @@ def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_m
     assert list_moves(settings, "flights") == []
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
     with pytest.raises(AirflowSkipException, match="no move of flights was proposed"):
-        put_back("flights", None)
+        roll_back_unverified("flights", None)
     assert home.is_dir()
 
 
@@ -119,7 +118,7 @@ def test_without_evidence_nobody_is_asked(bag: "DagBag", home: "Path") -> None:
         "approve": "upstream_failed",
         "move_stage": "upstream_failed",
         "verify_move": "upstream_failed",
-        "put_stage_back": "skipped",
+        "roll_back_stage": "skipped",
         "finish": "upstream_failed",
     }
     assert str(run.state) == "failed"

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 import pytest
-from cutover_tasks.driver_end import DriverEnd, judge
+from cutover_tasks.driver_end import DriverEnd, find_end
 
 from cutover.process import current
 from cutover.streaming.process.heartbeat import Heartbeat, State
@@ -18,7 +18,7 @@ def beat(state: State, *, epoch: object = 41, **more: object) -> Heartbeat:
 
 
 def judged(heartbeat: Heartbeat | None, *, epoch: int | None = 41, failures: int = 0) -> DriverEnd:
-    end = judge(heartbeat, epoch=epoch, failures=failures)
+    end = find_end(heartbeat, epoch=epoch, failures=failures)
     assert end is not None
     return end
 
@@ -26,7 +26,7 @@ def judged(heartbeat: Heartbeat | None, *, epoch: int | None = 41, failures: int
 def test_living_driver_has_not_ended() -> None:
     living = asdict(current())
 
-    assert judge(beat("RUNNING", **living), epoch=41, failures=0) is None
+    assert find_end(beat("RUNNING", **living), epoch=41, failures=0) is None
 
 
 def test_killed_driver_died_after_its_last_epoch() -> None:

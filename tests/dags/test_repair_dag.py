@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.repair_task import DIRTY, collect_starts, publish_windows, read_end, repair_arguments
+from cutover_tasks.repair_task import DIRTY, collect_starts, parse_repair, publish_windows, repair_arguments
 
 from cutover.infra.processes.child import ChildEnd
 
@@ -48,11 +48,11 @@ def test_windows_become_words_of_the_command() -> None:
 
 
 def test_rows_that_would_change_are_no_failure_and_a_refusal_is_not_tried_again() -> None:
-    assert read_end("flights", ChildEnd(exit_code=1, value={"would_change": 2}, message="")) == {"would_change": 2}
+    assert parse_repair("flights", ChildEnd(exit_code=1, value={"would_change": 2}, message="")) == {"would_change": 2}
     with pytest.raises(AirflowFailException, match="past retention"):
-        read_end("flights", ChildEnd(exit_code=2, value=None, message="past retention"))
+        parse_repair("flights", ChildEnd(exit_code=2, value=None, message="past retention"))
     with pytest.raises(RuntimeError, match="exit code -9"):
-        read_end("flights", ChildEnd(exit_code=-9, value=None, message="killed"))
+        parse_repair("flights", ChildEnd(exit_code=-9, value=None, message="killed"))
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_rows_that_would_change_are_no_failure_and_a_refusal_is_not_tried_again(
     ],
 )
 def test_publishing_is_skipped_with_the_reason(changes: list[int], params: dict[str, Any], said: str) -> None:
-    looks = [{"window": NOON, "would_change": count} for count in changes]
+    previews = [{"window": NOON, "would_change": count} for count in changes]
 
     with pytest.raises(AirflowSkipException, match=said):
-        publish_windows("flights", looks, params)
+        publish_windows("flights", previews, params)
 
 
 def test_a_refused_window_is_red_and_nothing_is_published(bag: "DagBag", home: "Path") -> None:
@@ -75,4 +75,4 @@ def test_a_refused_window_is_red_and_nothing_is_published(bag: "DagBag", home: "
 
     states = {task.task_id: str(task.state) for task in run.get_task_instances()}
     assert home.is_dir()
-    assert states == {"collect_windows": "success", "look": "failed", "publish": "upstream_failed"}
+    assert states == {"collect_windows": "success", "preview": "failed", "publish": "upstream_failed"}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.moves.swap_task import compare, put_back, swap_approved, verify_served
+from cutover_tasks.moves.swap_task import compare, swap_approved, swap_back_unverified, verify_served
 from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
@@ -78,18 +78,18 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     assert verify_served("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
     assert count_served(at_work) == before + DROPS
 
-    with pytest.raises(AirflowSkipException, match="a swap of this run is not the newest one"):
-        put_back("clicks_2", others)
+    with pytest.raises(AirflowSkipException, match="a swap of this run is not the latest one"):
+        swap_back_unverified("clicks_2", others)
 
     with monkeypatch.context() as patch:
         patch.setattr(
             serving_table, "update_tables", lambda *_, **__: ("clicks",)
         )  # as if killed before the publication
         with pytest.raises(AirflowFailException, match="serving table follows"):
-            put_back("clicks_2", proposal)
+            swap_back_unverified("clicks_2", proposal)
     assert count_served(at_work) == before + DROPS
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
-        put_back("clicks_2", proposal)
+        swap_back_unverified("clicks_2", proposal)
     assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", before)
     assert [row.who for row in swaps.history(at_work, "clicks")] == ["airflow:ada", "airflow"]
     with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn since"):
@@ -105,12 +105,12 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
     swapping.swap_back(at_work, old, why="by hand", clock=SystemClock())
     swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
 
-    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
-        put_back("clicks_2", proposal)
+    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
+        swap_back_unverified("clicks_2", proposal)
     assert len(swaps.history(at_work, "clicks")) == 3
     behind = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # no comparison proposes that; even so
-    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
-        put_back("clicks_2", behind)
+    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
+        swap_back_unverified("clicks_2", behind)
     assert (len(swaps.history(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
         compare("clicks_2", "run-1")
@@ -129,8 +129,8 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
     monkeypatch.setattr(approval, "refuse_replaced", refuse_before_a_swap)
     proposal = compare("clicks_2", "run-1")
 
-    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
-        put_back("clicks_2", proposal)
+    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
+        swap_back_unverified("clicks_2", proposal)
     assert [row.why for row in swaps.history(at_work, "clicks")] == ["by hand"]
 
 
@@ -145,7 +145,7 @@ def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, m
     monkeypatch.setattr(Journal, "append", append_behind_the_swap)
 
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
-        put_back("clicks_2", proposal)
+        swap_back_unverified("clicks_2", proposal)
     assert [row.served_by for row in swaps.history(at_work, "clicks")] == ["clicks_2", "clicks"]
 
 
@@ -154,8 +154,8 @@ def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, m
 
     def swap_while_marked_failed(*given: Any, **named: Any) -> None:
         for _ in range(2):  # killed after its write: once more
-            with pytest.raises(AirflowSkipException, match="a swap of this run is not the newest one"):
-                put_back("clicks_2", proposal)
+            with pytest.raises(AirflowSkipException, match="a swap of this run is not the latest one"):
+                swap_back_unverified("clicks_2", proposal)
         swap_as_is(*given, **named)
 
     monkeypatch.setattr(swaps, "swap", swap_while_marked_failed)

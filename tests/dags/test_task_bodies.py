@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.batch_task import batch_arguments, make_event, refuse_empty
-from cutover_tasks.reconcile_task import address, label, requests
+from cutover_tasks.batch_task import batch_arguments, make_event, skip_empty
+from cutover_tasks.reconcile_task import list_requests, locate_report, make_label
 from cutover_tasks.run_range import RunRange
 from cutover_tasks.task_errors import fail_without_retries
 
@@ -81,14 +81,14 @@ def test_death_that_nobody_expected_is_tried_again(code: int, value: object) -> 
 def test_every_triggering_event_is_a_request_oldest_first() -> None:
     later, sooner = Event(9, {"epoch": 42, "from": None, "to": None}), Event(1, {"epoch": 41, "run_id": "r"})
 
-    assert requests([later, sooner], {}) == [
+    assert list_requests([later, sooner], {}) == [
         {"epoch": 41, "from": None, "to": None},
         {"epoch": 42, "from": None, "to": None},
     ]
 
 
 def test_run_by_hand_is_one_request_from_its_parameters() -> None:
-    assert requests([], {"epoch": None, "from": "2013-02-08", "to": None}) == [
+    assert list_requests([], {"epoch": None, "from": "2013-02-08", "to": None}) == [
         {"epoch": None, "from": "2013-02-08", "to": None}
     ]
 
@@ -96,19 +96,19 @@ def test_run_by_hand_is_one_request_from_its_parameters() -> None:
 @pytest.mark.parametrize(
     ("request_", "expected"),
     [
-        ({"epoch": None, "from": None, "to": None}, "newest cut"),
+        ({"epoch": None, "from": None, "to": None}, "latest cut"),
         ({"epoch": 41, "from": None, "to": None}, "epoch 41"),
         ({"epoch": 41, "from": "2013-02-08", "to": "2013-02-09"}, "epoch 41, 2013-02-08 to 2013-02-09"),
     ],
 )
 def test_grid_names_a_request(request_: dict[str, Any], expected: str) -> None:
-    assert label(request_) == expected
+    assert make_label(request_) == expected
 
 
 def test_report_has_a_web_address_where_one_is_set(tmp_path: Path) -> None:
-    assert address(Settings(home=tmp_path), "flights/a.html") == str(tmp_path / "reports" / "flights" / "a.html")
+    assert locate_report(Settings(home=tmp_path), "flights/a.html") == str(tmp_path / "reports" / "flights" / "a.html")
     assert (
-        address(Settings(home=tmp_path, report_base_url="https://x/r/"), "flights/a.html")
+        locate_report(Settings(home=tmp_path, report_base_url="https://x/r/"), "flights/a.html")
         == "https://x/r/flights/a.html"
     )
 
@@ -142,10 +142,10 @@ def test_range_of_sessions_fails_the_task_and_announces_nothing(bag: "DagBag", h
 def test_day_that_the_zone_left_out_is_skipped_with_the_reason() -> None:
     day = RunRange(FEB_8, FEB_8)
 
-    with pytest.raises(AirflowSkipException, match=r"Nothing was computed: .* has no moment"):
-        refuse_empty("flights", day)
-    refuse_empty("flights", RunRange(FEB_8, FEB_9))
-    refuse_empty("flights", RunRange())
+    with pytest.raises(AirflowSkipException, match=r"Nothing was computed: .* is empty"):
+        skip_empty("flights", day)
+    skip_empty("flights", RunRange(FEB_8, FEB_9))
+    skip_empty("flights", RunRange())
 
 
 def test_failing_verdict_fails_the_task_and_leaves_its_report_as_xcom(bag: "DagBag", home: Path) -> None:

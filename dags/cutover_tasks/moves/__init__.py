@@ -1,1 +1,1 @@
-"""Tasks that change what readers get: a stage on, a stage back, another definition, and the words of an approval."""
+"""Tasks that change the rows that readers get: advance, roll back and swap, with the texts of an approval."""

@@ -1,16 +1,17 @@
-"""What the tasks of the cutover DAG do: the evidence, and the move that was approved."""
+"""Tasks of the cutover DAG: collect the evidence, make the approved move, verify it, and roll it back if it fails."""
 
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
-from cutover_tasks.moves.approval_words import as_cell, name_of_person, read_reason
+from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ log = logging.getLogger("airflow.task")
 
 
 def collect(pipeline: str) -> dict[str, Any]:
-    """Return the move that the gate allows, with `text`, the evidence in Markdown as a person is to see it.
+    """Collect the evidence for the next stage; return the proposed move, with the evidence in Markdown as `text`.
 
     Raises:
-        AirflowFailException: Something is missing; the message lists it.
+        AirflowFailException: A condition of the gate is not met; the message lists all missing ones.
     """
     from cutover.reconcile.gate import approval  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
@@ -32,44 +33,45 @@ def collect(pipeline: str) -> dict[str, Any]:
         settings = load_settings()
         decision, proposal = approval.make_proposal(settings, catalogue.get(settings, pipeline), SystemClock())
     if proposal is None:
-        reason = "there is no stage beyond" if decision.target is None else "; ".join(decision.missing)
+        reason = "it is the last stage" if decision.target is None else "; ".join(decision.missing)
         msg = f"{pipeline} stays in {decision.stage}: {reason}.\n`cutover gate {pipeline} show` lists the evidence."
         raise AirflowFailException(msg)
     rows = [
-        f"| {condition.name} | {_numbers(condition)} | {as_cell(condition.detail)} |"
+        f"| {condition.name} | {_format_numbers(condition)} | {format_cell(condition.detail)} |"
         for condition in decision.conditions
     ]
     head = f"**{pipeline}: {proposal.stage} to {proposal.target}**, evidence `{proposal.digest[:12]}`"
-    text = "\n".join([head, "", "| asked for | is, asked | found |", "|---|---|---|", *rows])
+    text = "\n".join([head, "", "| condition | value, threshold | detail |", "|---|---|---|", *rows])
     log.info("%s", text)
     return asdict(proposal) | {"text": text}
 
 
 def parse_proposal(fields: Mapping[str, Any]) -> "Proposal":
-    """Return a proposal as `collect` handed it on, without its text."""
+    """Parse the proposal in a result of `collect`, ignoring its text."""
     from cutover.reconcile.gate import approval  # noqa: PLC0415 -- as above
 
     return approval.parse({name: value for name, value in fields.items() if name != "text"})
 
 
-def _numbers(condition: "Condition") -> str:
-    """Return a condition's number and its threshold as one cell."""
+def _format_numbers(condition: "Condition") -> str:
+    """Format a condition's value and its threshold as one cell."""
     from cutover.reconcile.gate.condition_text import describe_number, describe_threshold  # noqa: PLC0415 -- as above
 
     fields = asdict(condition)
-    return as_cell(f"{describe_number(fields)}, {describe_threshold(fields)}")
+    return format_cell(f"{describe_number(fields)}, {describe_threshold(fields)}")
 
 
-def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
-    """Make the move that a person approved, unless it is made already; return the stage that is served then.
+def move_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
+    """Make the approved move, unless an earlier try made it; return the stage after the move.
 
     Args:
-        pipeline: Its name.
-        proposal: As `collect` returned it.
-        answer: What the approving task returned: the person, and the reason that they gave.
+        pipeline: Name of the pipeline.
+        proposal: Result of `collect`.
+        answer: Result of the task `approve`: the person and their reason.
 
     Raises:
-        AirflowFailException: What was approved is no more, or the gate refuses now; the message says what.
+        AirflowFailException: The approved evidence changed, or the gate no longer allows the move; the message has
+            the reason.
     """
     from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
 
@@ -77,12 +79,72 @@ def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any
         settings = load_settings()
         agreed = parse_proposal(proposal)
         if approval.has_moved(settings, agreed):
-            log.info("%s is in %s already by this approval", pipeline, agreed.target)
+            log.info("%s was moved to %s by this approval already", pipeline, agreed.target)
             return agreed.target
-        yes, reason = approval.Approval(proposal=agreed, who=name_of_person(answer)), read_reason(answer)
+        person, reason = parse_person(answer), parse_reason(answer)
+        approved = approval.Approval(proposal=agreed, who=person)
         definition = catalogue.get(settings, pipeline)
-        decision = stage.move(settings, definition, "advance", reason, SystemClock(), approved=yes)
+        decision = stage.move(settings, definition, "advance", reason, SystemClock(), approved=approved)
     if not decision.allowed:
         raise AirflowFailException(f"{pipeline} stays in {decision.stage}: " + "; ".join(decision.missing))
-    log.info("%s: %s to %s, approved by %s: %s", pipeline, decision.stage, decision.target, yes.who, reason)
+    log.info("%s: %s to %s, approved by %s: %s", pipeline, decision.stage, decision.target, person, reason)
     return str(decision.target)
+
+
+def verify_served(pipeline: str, stage: str) -> str:
+    """Verify that the pipeline is in the new stage, that its rows can be read, and that no check is violated.
+
+    Raises:
+        AirflowFailException: One of these does not hold; the message lists all problems.
+    """
+    from cutover.lake.control.stages import current_stage  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.serving import views  # noqa: PLC0415 -- as above
+    from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
+
+    with fail_without_retries():
+        settings = load_settings()
+        definition = find_definition(settings, pipeline)
+        served_stage = str(current_stage(settings, definition))
+        with views.connect(settings, definition) as connection:
+            rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
+        verification = verify_and_record(settings, definition)
+    problems = [f"{violation.check}: {violation.text}" for violation in verification.violations]
+    if verification.error:
+        problems.append(verification.error)
+    if served_stage != stage:
+        problems.append(f"expected stage {stage}, got {served_stage}")
+    if problems:
+        raise AirflowFailException("\n".join(problems))
+    log.info("%s serves %s rows in %s; no check is violated", pipeline, f"{rows:,}", served_stage)
+    return f"{rows:,} rows in {served_stage}"
+
+
+def roll_back_unverified(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
+    """Return the pipeline to the stage before this run's move; withdraw the proposal if the move was not made.
+
+    Args:
+        pipeline: Name of the pipeline.
+        proposal: Result of `collect`; None if the evidence was insufficient.
+
+    Raises:
+        AirflowSkipException: This run made no move.
+        AirflowFailException: The stage was rolled back, so the run must not end as a success.
+    """
+    from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
+    from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
+
+    if proposal is None:
+        msg = f"Nothing to roll back: no move of {pipeline} was proposed."
+        raise AirflowSkipException(msg)
+    agreed = parse_proposal(proposal)
+    with fail_without_retries():
+        settings = load_settings()
+        stage.withdraw(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
+        if not approval.has_moved(settings, agreed):
+            msg = f"Nothing to roll back: {pipeline} was not moved."
+            raise AirflowSkipException(msg)
+        reason = "rolled back by Airflow: the served rows could not be verified after the move"
+        definition = find_definition(settings, pipeline)
+        stage.roll_back(settings, definition, reason, SystemClock(), back_to=Stage(agreed.stage))
+    msg = f"{pipeline} is back in {agreed.stage}. The log of `verify_move` has the reason."
+    raise AirflowFailException(msg)

@@ -1,4 +1,4 @@
-"""What the task of the rollback DAG does: one move back, with the person and the reason, made once for each run."""
+"""Task of the rollback DAG: one move back, recorded with the person and the reason, and made once per run."""
 
 import json
 import logging
@@ -19,16 +19,16 @@ log = logging.getLogger("airflow.task")
 
 
 def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: str | None) -> str:
-    """Move a pipeline back, or leave it where that is, and return the stage that it is in then.
+    """Move a pipeline back to a stage, unless it is in this stage already; return the stage after the move.
 
     Args:
-        pipeline: Its name.
+        pipeline: Name of the pipeline.
         params: `why`, and `to`: the stage.
-        run_id: Of the DAG run; a move that it has made is not made again.
-        author: Airflow's name of the person; None: it knows none.
+        run_id: Id of the DAG run; a run moves the pipeline at most once.
+        author: Airflow's name of the person; None if unknown.
 
     Raises:
-        AirflowFailException: There is no way back from here to that stage, or no reason was given.
+        AirflowFailException: The current stage cannot be rolled back to `to`, or no reason was given.
     """
     from cutover.lake.control.stages import Stage, read_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
@@ -38,21 +38,21 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: 
         definition, target = find_definition(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
         events_of_run = [event for event in read_events(settings, pipeline) if _is_of_run(event, run_id)]
         if events_of_run:
-            log.info("%s was in %s by this run", pipeline, events_of_run[-1].stage)
+            log.info("%s was moved to %s by this run already", pipeline, events_of_run[-1].stage)
             return events_of_run[-1].stage
         reason, clock = str(params.get("why") or ""), SystemClock()
         evidence: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{author or 'unknown'}"}
         decision = stage.roll_back(settings, definition, reason, clock, back_to=target, **evidence)
     if stage.stays(decision, target):
-        log.info("%s stays in %s: %s; a move that had begun cannot be made now", pipeline, target, reason)
+        log.info("%s stays in %s: %s; pending proposals are invalidated", pipeline, target, reason)
         return str(target)
     if decision.target is None:
-        msg = f"{pipeline} stays in {decision.stage}: there is no way back from it to {target}."
+        msg = f"{pipeline} stays in {decision.stage}: it cannot be rolled back to {target}."
         raise AirflowFailException(msg)
     log.info("%s: %s to %s: %s", pipeline, decision.stage, decision.target, reason)
     return str(decision.target)
 
 
 def _is_of_run(event: "GateEvent", run_id: str) -> bool:
-    because = json.loads(event.evidence).get("because") or {}
-    return bool(because.get("run") == run_id)
+    cause = json.loads(event.evidence).get("because") or {}
+    return bool(cause.get("run") == run_id)
