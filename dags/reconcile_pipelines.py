@@ -61,10 +61,7 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
             return verify(pipeline.name)
 
-        @task(
-            trigger_rule="all_done",
-            doc_md="Verifies the content of the next files; fails if one is damaged.",
-        )
+        @task(trigger_rule="all_done", doc_md="Verifies the content of the next files; fails if one is damaged.")
         def scrub() -> dict[str, Any]:
             from cutover_tasks.check_task import scrub  # noqa: PLC0415 -- the task's work, loaded when it runs
 

@@ -54,10 +54,7 @@ def swap_dag(pipeline: Pipeline) -> None:
 
             return verify_served(pipeline.name, name)
 
-        @task(
-            trigger_rule="one_failed",
-            doc_md="Serves the old definition again and fails, or withdraws the proposal.",
-        )
+        @task(trigger_rule="one_failed", doc_md="Serves the old definition again and fails, or withdraws the proposal.")
         def swap_back(proposal: dict[str, Any] | None) -> None:
             from cutover_tasks.moves.swap_task import swap_back_unverified  # noqa: PLC0415 -- the task's work, loaded when it runs
 
