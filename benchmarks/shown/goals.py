@@ -44,9 +44,7 @@ GOALS = (
     Goal(
         name="latency_p99", text="Produce call to visible for a fresh reader, 5,000 events/s: p99", bound=2.0, unit="s"
     ),
-    Goal(
-        name="sustained_rate", text="Rate that is kept up before the lag grows", bound=None, at="least", unit="events/s"
-    ),
+    Goal(name="sustained_rate", text="Sustained rate, before the lag grows", bound=None, at="least", unit="events/s"),
     Goal(name="overload_recovery", text="Time to catch up after the overload", bound=None, unit="s"),
     Goal(name="batch_noop", text="Batch recompute: throughput / the same scan to a noop sink", bound=0.75, at="least"),
     Goal(
@@ -57,7 +55,7 @@ GOALS = (
     ),
     Goal(
         name="reconcile_partial",
-        text="Reconcile equal rows, 3 partial rows a key to fold: times faster than DataComPy on Spark",
+        text="Reconcile equal rows, 3 partial rows per key to fold: times faster than DataComPy on Spark",
         bound=4,
         at="least",
     ),
@@ -68,10 +66,10 @@ GOALS = (
         at="least",
     ),
     Goal(name="diff_except", text="Diff of equal tables of 5 M rows: time / DuckDB EXCEPT ALL, both ways", bound=1),
-    Goal(name="diff_join", text="Diff of equal tables of 5 M rows: time / a full join by hand in DuckDB", bound=1),
+    Goal(name="diff_join", text="Diff of equal tables of 5 M rows: time / a handwritten full join in DuckDB", bound=1),
     Goal(
         name="diff_segments",
-        text="Diff of equal tables of 5 M rows: time / checksums of segments in the manner of reladiff",
+        text="Diff of equal tables of 5 M rows: time / checksums of segments like reladiff",
         bound=1,
     ),
     Goal(
@@ -82,11 +80,11 @@ GOALS = (
     ),
     Goal(name="diff_changed_except", text="Diff of 5 M rows, 0.1 % different: time / EXCEPT ALL", bound=None),
     Goal(name="diff_changed_join", text="Diff of 5 M rows, 0.1 % different: time / full join", bound=None),
-    Goal(name="diff_again", text="Diff again after 1 % of windows changed on both sides: time / the first", bound=0.1),
-    Goal(name="diff_again_unchanged", text="Diff again, nothing changed: time / the first", bound=None),
+    Goal(name="diff_again", text="Second diff after 1 % of windows changed on both sides: time / the first", bound=0.1),
+    Goal(name="diff_again_unchanged", text="Second diff, nothing changed: time / the first", bound=None),
     Goal(
         name="diff_again_differing",
-        text="Diff again after 1 % of windows changed on one side: time / the first",
+        text="Second diff after 1 % of windows changed on one side: time / the first",
         bound=0.1,
     ),
     Goal(name="growth_diff", text="2 M to 20 M rows: time of a diff", bound=10.5),
@@ -105,7 +103,7 @@ GOALS = (
         bound=None,
     ),
     Goal(name="marks_epoch", text="Epoch of 5,000 events: with marks of its last records / without them", bound=1.03),
-    Goal(name="marks_comparison", text="Compare a log of the benchmark with its marks", bound=None, unit="s"),
+    Goal(name="marks_comparison", text="Comparison of the benchmark's log with its marks", bound=None, unit="s"),
     Goal(
         name="yahoo_hand_written",
         text="Yahoo Streaming Benchmark: throughput, ours / the hand-written job",
@@ -123,7 +121,7 @@ GOALS = (
         text="Yahoo Streaming Benchmark, 5,000 events/s: p99 from produce call to commit, ours / the hand-written job",
         bound=None,
     ),
-    Goal(name="dedup_epoch", text="Epoch of 5,000 events, an hour of ids remembered: with ids / without", bound=1.5),
+    Goal(name="dedup_epoch", text="Epoch of 5,000 events, an hour of stored ids: with ids / without", bound=1.5),
     Goal(name="dedup_batch", text="A log counted once by ids: stream / Spark batch with dropDuplicates", bound=1.3),
     Goal(name="dedup_growth", text="10 x the data: time of a stream with ids", bound=10.5),
     Goal(

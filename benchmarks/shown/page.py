@@ -10,14 +10,16 @@ from benchmarks.shown.goals import GOALS, Goal
 
 HEAD = """# Benchmarks
 
-What Cutover costs beside the least that Spark can do, and beside what one would write by hand. Written by `make bench`
-from [benchmarks/](benchmarks/)`*.json`; change nothing here. Everything runs on one machine: a real broker, real Spark,
-real Delta, the producer too. What is compared runs by turns in one session, the first round is dropped, a ratio is
-taken within a round, and the number shown is the median over the rounds (lowest to highest). The outputs of peers are
-compared before a figure is written. The peers are small files: [benchmarks/peers/](../benchmarks/peers).
+The table shows what Cutover costs, compared with the cheapest possible Spark query and with handwritten jobs, and
+whether each figure reaches its goal. `make bench` writes this page from [benchmarks/](benchmarks/)`*.json`.
 
-Quote the ratios; seconds and rates belong to the machine and the hour. `load before` is the load average when the run
-began: where it is above the number of cores, other work ran beside, rates are low and spreads are wide.
+Everything runs on one machine, including a real broker, Spark, Delta and the producer. The compared programs run
+alternately in one session, the first round is dropped, a ratio is computed within a round, and the number shown is the
+median over the rounds (lowest to highest). The outputs of peers are compared before a figure is written. The peers are
+small files: [benchmarks/peers/](../benchmarks/peers).
+
+Quote the ratios; seconds and rates depend on the machine and its load. `load before` is the load average at the start:
+if it is above the number of cores, other work was running, rates are low and spreads are wide.
 """
 
 
@@ -29,7 +31,7 @@ def store(folder: Path, figure: Figure) -> None:
 
 
 def write(folder: Path) -> None:
-    """Write the page and the pictures of all figures that are there."""
+    """Write the page and the pictures of all stored figures."""
     place = folder / "benchmarks"
     found = [Figure.read(place / f"{name}.json") for name in NAMES if (place / f"{name}.json").is_file()]
     for figure in found:

@@ -19,15 +19,16 @@ Recorded = Mapping[str, Mapping[str, Any]]
 
 _HEAD = """# Drills
 
-Written from the newest recorded run of each drill; `make drills` runs all of them anew.
-An alert is caused on an embedded stack (a broker, a lake, a
-pipeline of its own), its runbook is followed block by block, and what a command prints is held to what the page shows.
-*Detected* is the time from the injection to the alert in `cutover watch`, *repaired* the time from then until it was
-clear, commands included. After each drill `cutover verify P --all` was asked, and N1 to N6 held: {drills} drills,
-{commands} commands of runbooks.
+The table shows how long each alert took to be detected, and its runbook to repair the fault: {drills} drills with
+{commands} commands of runbooks, each followed by `cutover verify P --all`, in which N1 to N6 held. `make drills` runs
+all of them again and writes this page from the latest run of each.
 
-Limits of time are scaled down, so that a drill takes a minute or two; an installation detects after its own limit and
-one look. The times are those of one run, on the machine and under the load that it had.
+A drill causes an alert on an embedded stack (a separate broker, lake and pipeline), follows its runbook block by block,
+and compares the output of each command with the page. *Detected* is the time from the injection to the alert in
+`cutover watch`, *repaired* the time from then until the alert was clear, including the commands.
+
+Time limits are scaled down, so that a drill takes a minute or two; an installation detects a fault after its own limit
+and one evaluation. The times are those of one run, on that machine and under its load.
 """
 
 

@@ -29,7 +29,7 @@ def measure(bench: Bench) -> Figure:
         unit="events/s",
         samples=samples,
         equal=(checked(lake),),
-        notes=("Ours holds all of a run: pin, scan, index, fold, publication in one commit.",),
+        notes=("Ours is a complete run: pin, scan, index, fold, publication in one commit.",),
         full=lake.rows >= EVENTS,
     )
 

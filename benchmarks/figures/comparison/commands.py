@@ -42,7 +42,7 @@ def measure(bench: Bench) -> Figure:
         unit="s",
         samples=samples,
         notes=(
-            "User and system time of one process, as the shell's `time` adds them; packages are compiled by setup.",
+            "User and system time of one process, as reported by the shell's `time`; setup has compiled the packages.",
         ),
     )
 

@@ -50,9 +50,9 @@ def measure(bench: Bench) -> Figure:
         sizes={"rows_a_side": pair.rows, "files_a_side": tables.FILES, "rounds": bench.rounds},
         unit="s",
         samples=samples,
-        equal=("in every round all five said that the tables agree",),
+        equal=("in every round all five reported that the tables agree",),
         notes=(
-            "Ours starts with nothing kept, tells keys that are not unique, and keeps its digests at the end.",
+            "Ours starts without stored digests, reports keys that are not unique, and stores its digests at the end.",
             "DataComPy 1.1.0 runs in a warm Spark session and writes no report.",
         ),
         full=pair.rows >= ROWS,

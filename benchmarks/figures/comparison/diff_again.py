@@ -31,7 +31,7 @@ def measure(bench: Bench) -> Figure:
             f"in the last one the {pair.rows // FILES:,} rows of the changed windows differ, and nothing else",
         ),
         notes=(
-            "A hundredth of the windows, in one file a side, is written anew: on both sides alike, then on one.",
+            "A hundredth of the windows, in one file per side, is rewritten: first on both sides alike, then on one.",
             "Every run reads every file for the checksum of its bytes.",
         ),
         full=pair.rows >= diff.ROWS,

@@ -33,9 +33,14 @@ def measure(bench: Bench) -> Figure:
         sizes={"rows_a_side": pair.rows, "rows_that_differ": differing, "rounds": bench.rounds},
         unit="s",
         samples=samples,
-        equal=(f"{differing:,} rows differ, said ours and both queries in every round; DataComPy said that some do",),
+        equal=(
+            (
+                f"{differing:,} rows differ according to ours and both queries in every round; "
+                "according to DataComPy some do"
+            ),
+        ),
         notes=(
-            "Ours also tells how far apart values are, where they are over-represented, and samples of cells.",
+            "Ours also reports how far apart values are, where they are over-represented, and samples of cells.",
             "The peers count, and DataComPy answers yes or no.",
         ),
         full=pair.rows >= diff.ROWS,

@@ -38,8 +38,8 @@ def measure(bench: Bench) -> Figure:
         sizes={"rows_a_side_x_10": pairs[LARGE].rows, "rounds": bench.rounds},
         unit="s or MiB",
         samples=took | samples,
-        equal=("every run said that the tables agree",),
-        notes=("Memory: the highest resident size of a process of `cutover diff`, asked for every 5 ms by psutil.",),
+        equal=("every run reported that the tables agree",),
+        notes=("Memory: the highest resident size of a process of `cutover diff`, sampled by psutil every 5 ms.",),
         full=pairs[LARGE].rows >= LARGE,
     )
 

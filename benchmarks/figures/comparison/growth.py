@@ -33,7 +33,7 @@ def measure(bench: Bench) -> Figure:
         sizes={"events_x_10": large, "rows_x_10": large, "partial_rows_x_10": large * lakes.PASSES},
         unit="s",
         samples=samples,
-        equal=("every reconciliation said that both sides agree",),
+        equal=("every reconciliation reported that both sides agree",),
         notes=("Batch: events into windows of 10 s x 200 keys. Fold and reconcile: rows of three partial rows each.",),
         full=large >= LARGE,
     )

@@ -40,9 +40,9 @@ def measure(bench: Bench) -> Figure:
         sizes={"rows_a_side": lake.rows // lakes.PASSES, "rounds": bench.rounds},
         unit="s",
         samples=_named(compacted, "compacted") | _named(partial, "3 partials"),
-        equal=("in every round both said that the tables agree",),
+        equal=("in every round both reported that the tables agree",),
         notes=(
-            "Ours is a whole `cutover reconcile` in a warm process, report and record included.",
+            "Ours is a complete `cutover reconcile` in a warm process, including report and record.",
             "DataComPy 1.1.0 runs in a warm Spark session and writes no report.",
         ),
         full=lake.rows // lakes.PASSES >= CELLS,

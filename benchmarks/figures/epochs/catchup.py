@@ -30,6 +30,6 @@ def measure(bench: Bench) -> Figure:
         unit="events/s",
         samples=samples,
         equal=made.check(bench.rounds),
-        notes=("All read at most 50,000 records a micro-batch, the default of a definition.",),
+        notes=("All read at most 50,000 records per micro-batch, the default of a definition.",),
         full=made.rows >= EVENTS,
     )

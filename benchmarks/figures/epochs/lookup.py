@@ -45,7 +45,9 @@ def measure(bench: Bench) -> Figure:
         sizes={"events_an_epoch": EVENTS, "epochs_a_round": epochs - WARM_UP, "rounds": bench.rounds},
         unit="s",
         samples=samples,
-        notes=("A sample is the median `triggerExecution` of a round's epochs. A million rows are dealt out by key.",),
+        notes=(
+            "A sample is the median `triggerExecution` of a round's epochs. A million rows are partitioned by key.",
+        ),
         full=epochs >= EPOCHS,
     )
 

@@ -48,7 +48,7 @@ def measure(bench: Bench) -> Figure:
         unit="s",
         samples=samples,
         equal=(_contiguous(bench, pipeline),),
-        notes=("The time holds the start of Python, of the JVM, and of Spark.",),
+        notes=("The time includes the start of Python, of the JVM, and of Spark.",),
         full=backlog >= BACKLOG,
     )
 

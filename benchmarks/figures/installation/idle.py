@@ -57,9 +57,9 @@ def measure(bench: Bench) -> Figure:
         | {"sum": (round(sum(shares.values()), 2),)},
         notes=(
             (
-                "User and system time, children that ended included. The goal is for a machine on which a loop of 10^7 "
-                f"additions in Python takes {LOOP_SECONDS:g} s of processor time; the sum is scaled to it by the time "
-                "that the loop took here."
+                "User and system time, including child processes that ended. The goal is for a machine on which a loop "
+                f"of 10^7 additions in Python takes {LOOP_SECONDS:g} s of processor time; the sum is scaled to it by "
+                "the time that the loop took here."
             ),
         ),
         full=bench.scale >= 1,

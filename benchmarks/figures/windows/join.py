@@ -67,8 +67,11 @@ def measure(bench: Bench) -> Figure:
         samples=samples,
         equal=(large.check(bench.rounds),),
         notes=(
-            "Ours: a driver drains both topics, first epoch planned to last commit, and one reader makes the pairs.",
-            "Hand-written: one Spark batch job to a noop sink, from_json without checks, in a session that is warm.",
+            (
+                "Ours: a driver drains both topics, from planning the first epoch to the last commit, and one reader "
+                "computes the pairs."
+            ),
+            "Hand-written: one Spark batch job to a noop sink, from_json without checks, in a warm session.",
             BACKLOG_NOTE,
         ),
         full=large.rows >= ROWS,

@@ -19,6 +19,6 @@ def measure(bench: Bench) -> Figure:
         sent=lambda count: events.stream_of(count, keys=max(1, count * KEYS // EVENTS), a_second=100),
         events=EVENTS,
         cap=CAP,
-        notes=("A row of a key every 17 minutes of event time (on average), a gap of 10: about 1.8 rows a session.",),
+        notes=("A row of a key every 17 minutes of event time (on average), a gap of 10: about 1.8 rows per session.",),
     )
     return windows.measure(bench, kind)

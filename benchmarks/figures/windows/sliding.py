@@ -18,6 +18,6 @@ def measure(bench: Bench) -> Figure:
         sent=events.stream_of,
         events=EVENTS,
         cap=CAP,
-        notes=("10 minutes every 10 seconds, 200 keys; Spark's `window` makes the same sixty rows of one.",),
+        notes=("10 minutes every 10 seconds, 200 keys: Spark's `window` turns one row into the same sixty.",),
     )
     return windows.measure(bench, kind)

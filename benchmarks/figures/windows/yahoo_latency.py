@@ -36,8 +36,8 @@ SHARES = {"p50": 0.5, "p99": 0.99}
 
 NOTE = (
     "From the produce call of an event to the end of the micro-batch that held it (our commit, the hand-written job's "
-    "MERGE), after a warm-up; samples are of the thirds of a run. Ours makes a pause between epochs "
-    "(`stream.trigger_seconds`, half a second), the other two make none."
+    "MERGE), after a warm-up; samples are the thirds of a run. Ours pauses between epochs "
+    "(`stream.trigger_seconds`, half a second), the other two do not."
 )
 
 Ends = Sequence[tuple[float, int]]  # when (monotonic seconds) how many events in all had been taken

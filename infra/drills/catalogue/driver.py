@@ -48,10 +48,10 @@ def wake_a_stopped_driver(stack: Stack) -> None:
 
 
 DRILLS = (
-    Drill(name="StreamNotRunning", title="the driver is killed while records come", inject=kill_driver),
+    Drill(name="StreamNotRunning", title="the driver is killed while records arrive", inject=kill_driver),
     Drill(
         name="StreamFenced",
-        title="the driver stands still, one of another home commits, and the first one goes on",
+        title="the driver is paused, one of another home commits, and the first one continues",
         inject=wake_a_stopped_driver,
     ),
 )

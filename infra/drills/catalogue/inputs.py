@@ -88,7 +88,7 @@ DRILLS = (
     _of_share("DuplicateRateHigh", "a file is sent twice", send_twice),
     Drill(
         name="FilteredRateHigh",
-        title="a producer sends only records that the filter leaves out",
+        title="a producer sends only records that the filter excludes",
         inject=send_filtered,
         heal=send_on,
         scale={"filtered_records": FEW},
@@ -110,14 +110,14 @@ DRILLS = (
     ),
     Drill(
         name="NoInput",
-        title="nobody sends for longer than `idle_after`",
+        title="no producer sends for longer than `idle_after`",
         before=send_records,
         inject=nothing,
         heal=send_records,
     ),
     Drill(
         name="WatermarkHeld",
-        title="one partition gets no records while the other one does",
+        title="one partition receives no records while the other one does",
         before=send_records,
         inject=nothing,
         go_on=send_to_one_partition,

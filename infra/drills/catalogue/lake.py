@@ -41,19 +41,19 @@ def remove_file(stack: Stack) -> None:
 DRILLS = (
     Drill(
         name="ForeignWrite",
-        title="somebody deletes rows of the batch table",
+        title="another writer deletes rows of the batch table",
         inject=delete_rows,
         case="batch",
     ),
     Drill(
         name="TableUnreadable",
-        title="somebody removes a file of the batch table",
+        title="a file of the batch table is deleted by hand",
         inject=remove_file,
         case="batch",
     ),
     Drill(
         name="EpochHistoryBroken",
-        title="somebody restores an earlier version of the stream's table",
+        title="another writer restores an earlier version of the stream's table",
         inject=restore_table,
         fresh=True,
     ),

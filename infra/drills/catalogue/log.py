@@ -125,7 +125,7 @@ DRILLS = (
     Drill(name="KafkaUnreachable", title="the broker and its supervisor are killed", inject=kill_broker),
     Drill(
         name="RetentionHeadroomLow",
-        title="somebody lets the topic keep records for an hour",
+        title="the topic's retention is set to one hour",
         inject=shorten_retention,
         heal=keep_records,
     ),
@@ -139,14 +139,14 @@ DRILLS = (
     ),
     Drill(
         name="LogDataLost",
-        title="unread records are deleted while the driver stands",
+        title="unread records are deleted while the driver is stopped",
         inject=delete_unread,
         driver=False,
         fresh=True,
     ),
     Drill(
         name="TopicIdentityChanged",
-        title="the topic is deleted and made again",
+        title="the topic is deleted and created again",
         inject=make_again,
         definition={"max_ahead": "10 seconds"},  # how far beyond its newest record the old log may have fed windows
         fresh=True,

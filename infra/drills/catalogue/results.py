@@ -82,7 +82,7 @@ DRILLS = (
     ),
     Drill(
         name="ReconcilerNotRunning",
-        title="nobody compares for longer than two schedules",
+        title="no comparison runs for longer than two schedules",
         inject=nothing,
         before=compare,
         scale={"reconcile_schedules": SOON},
@@ -103,14 +103,14 @@ DRILLS = (
     ),
     Drill(
         name="SealBroken",
-        title="the definition names another batch query, and batch has not run by it",
+        title="the definition names another batch query, and batch has not run with it",
         inject=change_definition,
         case="meant",
         fresh=True,
     ),
     Drill(
         name="DivergenceUnexplained",
-        title="the batch query leaves a carrier out",
+        title="the batch query omits a carrier",
         inject=change_query,
         heal=mend_query,
         fresh=True,

@@ -53,7 +53,7 @@ def read_anew(stack: Stack) -> None:
 DRILLS = (
     Drill(
         name="AuditNotFresh",
-        title="batch is retired, and nobody audits",
+        title="batch is retired, and no audit runs",
         inject=retire,
         heal=audit,
         scale={"audit_schedules": SOON},
