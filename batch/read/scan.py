@@ -66,14 +66,14 @@ def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimens
     )
     can_count = classified.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
     further = {CONFLICTS: f"sum({duplicates.CONFLICT})"}
-    staged.write(ONCE, aggregate_partials(can_count, pipeline, by=("_partition",), further=further))
+    staged.write(ONCE, aggregate_partials(can_count, pipeline, by=("_partition",), extra_aggregates=further))
 
 
 def partials(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return the partial shape by partition of records without lateness: batch judges no row late."""
     rows = classify_records(parse_records(records, pipeline, dimensions), pipeline, watermark_micros=None)
     bounds = {FIRST: "min(_offset)", LAST: "max(_offset)"}
-    return aggregate_partials(rows, pipeline, by=("_partition",), further=bounds)
+    return aggregate_partials(rows, pipeline, by=("_partition",), extra_aggregates=bounds)
 
 
 def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:

@@ -1,10 +1,10 @@
-"""The class of a record in a window: the first that fits, in this order, on both paths (batch has no `late`)."""
+"""Classes of (record, window) pairs: the first one that applies, in order, on both paths (batch has no `late`)."""
 
 from enum import StrEnum
 
 
 class Class(StrEnum):
-    """What became of a (record, window) pair; a record without a window (malformed, filtered) is one pair."""
+    """Class of a (record, window) pair; a record without a window (malformed, filtered) is one pair."""
 
     MALFORMED = "malformed"
     FILTERED = "filtered"
@@ -15,18 +15,18 @@ class Class(StrEnum):
 
 
 WITH_POSITIONS = (Class.MALFORMED, Class.FUTURE, Class.DUPLICATE, Class.LATE)
-"""Classes whose records are kept one by one: partition, offset, event time and reason."""
+"""Classes whose records are stored individually: partition, offset, event time and reason."""
 
 
 class Reason(StrEnum):
-    """Why a record is malformed: the first that fits, in this order."""
+    """Reason that a record is malformed: the first one that applies, in this order."""
 
     NULL_VALUE = "null_value"  # no value at all (a tombstone)
     EMPTY = "empty"  # zero bytes
     TOO_LARGE = "too_large"  # more bytes than the topic's `max_value_bytes`
     UTF8 = "utf8"  # not valid UTF-8
     JSON = "json"  # not exactly one JSON object by RFC 8259, or beyond `cutover.records.parsing.limits`
-    TYPE = "type"  # a field is not written as its type is, or does not fit into it
+    TYPE = "type"  # a field has another JSON type than its column, or a value out of range
     MISSING = "missing"  # a `NOT NULL` field is absent or null
     EVENT_TIME = "event_time"  # the event time is absent, null, not a time, or out of range
     EXPRESSION = "expression"  # an expression of the definition fails on this record

@@ -1,4 +1,4 @@
-"""Which windows a record falls into, and the class of each (record, window): the same rules on both paths."""
+"""Window assignment and the class of each (record, window) pair, by the same rules on both paths."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from cutover.records.columns import select
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_PER_RECORD = ("_unknown", "__conflict")  # counts of a record, not of its windows
+_PER_RECORD = ("_unknown", "__conflict")  # counts per record, not per (record, window) pair
 
 
 def classify_records(
@@ -25,33 +25,33 @@ def classify_records(
     duplicate: str = "false",
     by_slice: bool = False,
 ) -> "DataFrame":
-    """Give each record its windows and each of these pairs its class.
+    """Assign each record to its windows and each (record, window) pair to its class.
 
     Args:
-        parsed: What `parse.parsed` returns.
+        parsed: Records as `parser.parse_records` returns them.
         pipeline: Windows and lateness.
-        watermark_micros: The watermark that the previous epoch committed: the rows of this epoch must not judge one
-            another. None: nothing is late (the batch path, and a stream before its first event).
-        duplicate: Spark SQL over the columns of `parsed`, never null: whether a record that could count has a twin
-            that counts instead.
-        by_slice: Of sliding windows, a record that counts in all of its windows gets one row instead, of class
-            accepted, whose `window_start` and `window_end` are those of its slice (`WindowFn.slice_micros`).
+        watermark_micros: The watermark that the previous epoch committed, so that rows of this epoch do not affect one
+            another's lateness. None: nothing is late (the batch path, and a stream before its first event).
+        duplicate: Boolean Spark SQL over the columns of `parsed`, never null: true for a record whose twin is counted
+            instead of it.
+        by_slice: For sliding windows, emit one row for a record that counts in all of its windows, of class accepted,
+            whose `window_start` and `window_end` are those of its slice (`WindowFn.slice_micros`).
 
     Returns:
-        The columns given, and `_class string` (of `Class`), `window_start timestamp`, `window_end timestamp` (UTC,
-        half-open; null where malformed or filtered). One row for each (record, window), one for a record without a
-        window. `_unknown` (and `__conflict`, where it is given) is kept in a record's newest window alone, so that its
-        sum counts each record once.
+        The columns of `parsed`, and `_class string` (of `Class`), `window_start timestamp`, `window_end timestamp`
+        (UTC, half-open; null if malformed or filtered). One row per (record, window) pair, and one per record without a
+        window. `_unknown` (and `__conflict`, if present) is nonzero only in a record's newest window, so that its sum
+        counts each record once.
     """
     rules = _Rules(pipeline=pipeline, watermark=watermark_micros, duplicate=duplicate)
-    length = pipeline.window.slice_micros if by_slice else None
-    windows = _with_windows(parsed, rules, length)
+    slice_micros = pipeline.window.slice_micros if by_slice else None
+    exploded = _explode_windows(parsed, rules, slice_micros)
     columns = [f"`{name}`" for name in parsed.columns if name not in _PER_RECORD]
     return select(
-        windows,
+        exploded,
         *columns,
         *(f"IF(__newest, {name}, 0) AS {name}" for name in _PER_RECORD if name in parsed.columns),
-        f"{rules.class_sql(by_slice=length is not None)} AS _class",
+        f"{rules.class_sql(by_slice=slice_micros is not None)} AS _class",
         "timestamp_micros(__start) AS window_start",
         "timestamp_micros(__end) AS window_end",
     )
@@ -59,7 +59,7 @@ def classify_records(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    """What gives a (record, window) its class; the texts are Spark SQL."""
+    """Rules that determine the class of a (record, window) pair; strings are Spark SQL."""
 
     pipeline: Pipeline
     watermark: int | None  # microseconds
@@ -67,7 +67,7 @@ class _Rules:
 
     @property
     def uncounted_conditions(self) -> Mapping[Class, str]:
-        """Return class to condition, of what does not count whatever the window; the first that holds is the class."""
+        """Conditions by class for records that count in no window; the first condition that holds is the class."""
         return {
             Class.MALFORMED: "_reason IS NOT NULL",
             Class.FILTERED: "_filtered",
@@ -76,16 +76,18 @@ class _Rules:
         }
 
     def is_late_sql(self, end: str) -> str:
-        """Return whether a record is late for a window that ends at `end`, a bigint."""
-        late = "false"
+        """Return the condition that a record is late for a window that ends at `end`, a bigint expression."""
+        is_late = "false"
         if self.watermark is not None:
-            closed = self.watermark - compute_late_margin(self.pipeline)
-            # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
-            late = f"CAST({end} AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
-        remembered = compute_oldest_remembered(self.pipeline, self.watermark)
-        if remembered is not None:  # whether its twin was counted is forgotten
-            late = f"({late} OR CAST(__event AS decimal(20,0)) - CAST('{remembered}' AS decimal(20,0)) < 0)"
-        return late
+            latest_late_end = self.watermark - compute_late_margin(self.pipeline)
+            # Spark embeds a bigint literal in the generated code and would recompile it in each epoch, but not a
+            # decimal.
+            is_late = f"CAST({end} AS decimal(20,0)) - CAST('{latest_late_end}' AS decimal(20,0)) <= 0"
+        oldest_remembered = compute_oldest_remembered(self.pipeline, self.watermark)
+        if oldest_remembered is not None:  # ids of older records have expired, so a twin could not be detected
+            has_expired_id = f"CAST(__event AS decimal(20,0)) - CAST('{oldest_remembered}' AS decimal(20,0)) < 0"
+            is_late = f"({is_late} OR {has_expired_id})"
+        return is_late
 
     def counts_everywhere_sql(self, oldest_end: str) -> str:
         """Return the condition that a record counts in all of its windows; the oldest one ends at `oldest_end`."""
@@ -93,33 +95,39 @@ class _Rules:
         return f"coalesce(NOT ({' OR '.join(conditions)}), false)"
 
     def class_sql(self, *, by_slice: bool) -> str:
-        """Take the first class that fits, in the order of the classes, as SQL over `_with_windows`."""
-        late = f"(NOT __whole AND {self.is_late_sql('__end')})" if by_slice else self.is_late_sql("__end")
-        cases = (
-            f"WHEN {is_so} THEN '{name}'" for name, is_so in {**self.uncounted_conditions, Class.LATE: late}.items()
-        )
+        """Return the class as a CASE expression over the rows of `_explode_windows`, in the order of the classes."""
+        late = self.is_late_sql("__end")
+        conditions = {
+            **self.uncounted_conditions,
+            Class.LATE: f"(NOT __counts_everywhere AND {late})" if by_slice else late,
+        }
+        cases = (f"WHEN {condition} THEN '{name}'" for name, condition in conditions.items())
         return f"CASE {' '.join(cases)} ELSE '{Class.ACCEPTED}' END"
 
 
-def _with_windows(parsed: "DataFrame", rules: _Rules, length: int | None) -> "DataFrame":
-    """Add `__start`, `__end` (bigint, null without a window), `__newest` and, of slices, `__whole`; a row for each."""
+def _explode_windows(parsed: "DataFrame", rules: _Rules, slice_micros: int | None) -> "DataFrame":
+    """Emit one row per (record, window) pair.
+
+    Adds `__start` and `__end` (bigint; null without a window), `__newest` (true in one row per record) and, if there
+    are slices, `__counts_everywhere`.
+    """
     window = rules.pipeline.window
     timed_rows = select(parsed, "*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
     sql, end = window.starts_sql("__event"), window.end_sql("__start", "__event")
     if sql.span is None:
         started = select(timed_rows, "*", f"{sql.start} AS __start", "true AS __newest")
         return select(started, "*", f"{end} AS __end")
-    # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
+    # Newest window first, so that it has position 0; a record without a window keeps one row, whose position is null.
     starts = f"sequence({sql.start}, {sql.start} - {sql.span}, {-sql.every}L)"
-    if length is not None and isinstance(window, SlidingWindows):
-        oldest = window.end_sql(f"{sql.start} - {sql.span}", "__event")
-        timed_rows = select(timed_rows, "*", f"{rules.counts_everywhere_sql(oldest)} AS __whole")
-        starts = f"IF(__whole, array({window.slice_start_sql('__event')}), {starts})"
-        end = f"IF(__whole, __start + {length}L, {end})"
+    if slice_micros is not None and isinstance(window, SlidingWindows):
+        oldest_end = window.end_sql(f"{sql.start} - {sql.span}", "__event")
+        timed_rows = select(timed_rows, "*", f"{rules.counts_everywhere_sql(oldest_end)} AS __counts_everywhere")
+        starts = f"IF(__counts_everywhere, array({window.slice_start_sql('__event')}), {starts})"
+        end = f"IF(__counts_everywhere, __start + {slice_micros}L, {end})"
     started = select(timed_rows, "*", f"posexplode_outer({starts}) AS (__position, __start)")
     return select(started, "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end")
 
 
 def future_sql(pipeline: Pipeline, event: str) -> str:
-    """Return whether a record with an event time (bigint SQL) is dated further ahead of its log time than allowed."""
+    """Return the condition that an event time (bigint SQL) exceeds its record's log timestamp by more than allowed."""
     return f"({event} > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}L)"

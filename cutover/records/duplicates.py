@@ -1,4 +1,4 @@
-"""Twins among records: same id, same event time. One of them counts; Spark finds the others in one shuffle."""
+"""Detection of duplicates: of records with the same id and event time (twins) one counts, the others do not."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 MOST_LISTED = 1_000
-"""Positions that stand in a query's text; more of them are joined."""
+"""Maximum number of positions in an IN list; more of them are joined instead."""
 
-_LISTED = 11  # entries: `spark.sql.optimizer.inSetConversionThreshold` and one more
+_MIN_IN_LIST = 11  # entries: one more than `spark.sql.optimizer.inSetConversionThreshold`
 
 IS_TWIN = "__twin"
 CONFLICT = "__conflict"
 
 
 def can_count_sql(pipeline: Pipeline) -> str:
-    """Return whether a record could count: only such records are known by their ids. Over the parser's columns."""
-    future = future_sql(pipeline, "unix_micros(_event_time)")
-    return f"(_reason IS NULL AND NOT _filtered AND NOT coalesce({future}, false))"
+    """Return the condition over the parser's columns that a record can count; only such records' ids are tracked."""
+    is_future = future_sql(pipeline, "unix_micros(_event_time)")
+    return f"(_reason IS NULL AND NOT _filtered AND NOT coalesce({is_future}, false))"
 
 
 def select_candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -> "DataFrame":
-    """Return the records of an epoch whose ids are looked up: what could count and is not forgotten.
+    """Return the records of an epoch whose ids are looked up: those that can count and whose ids have not expired.
 
     Args:
-        parsed: What `parse.parsed` returns.
-        pipeline: With a record id.
-        watermark: That judges the epoch, microseconds.
+        parsed: Records as `parser.parse_records` returns them.
+        pipeline: A pipeline with a record id.
+        watermark: The watermark by which the epoch is classified, in microseconds.
 
     Returns:
-        `id` (of the id's own type), `event_time bigint` (microseconds), `partition int`, `offset bigint`.
+        `id` (of the id column's type), `event_time bigint` (microseconds), `partition int`, `offset bigint`.
     """
-    condition, remembered = can_count_sql(pipeline), compute_oldest_remembered(pipeline, watermark)
-    if remembered is not None:  # as a decimal: a bigint would be compiled anew in each epoch
+    is_candidate, oldest_remembered = can_count_sql(pipeline), compute_oldest_remembered(pipeline, watermark)
+    if oldest_remembered is not None:  # as a decimal: Spark would recompile the code for each bigint literal
         event = "CAST(unix_micros(_event_time) AS decimal(20,0))"
-        condition += f" AND {event} - CAST('{remembered}' AS decimal(20,0)) >= 0"
-    return parsed.where(condition).selectExpr(
+        is_candidate += f" AND {event} - CAST('{oldest_remembered}' AS decimal(20,0)) >= 0"
+    return parsed.where(is_candidate).selectExpr(
         f"`{pipeline.source.record_id}` AS id",
         "unix_micros(_event_time) AS event_time",
         "_partition AS partition",
@@ -50,28 +50,29 @@ def select_candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | 
 
 
 def match_positions_sql(positions: Iterable[tuple[int, int]]) -> str:
-    """Return whether a record is one of some, by partition and offset. Over the parser's columns.
+    """Return the condition, over the parser's columns, that a record is at one of some (partition, offset) positions.
 
-    However many they are the generated code is the same: Spark keeps a list that is longer than ten apart from it.
+    Short lists are padded to more than ten entries: Spark then passes the list to the generated code as a set, so the
+    code does not depend on the positions and is compiled only once.
     """
     literals = [f"'{partition}:{offset}'" for partition, offset in positions]
     if not literals:
         return "false"
-    filling = (f"':{number}'" for number in range(_LISTED - len(literals)))
-    return f"concat(_partition, ':', _offset) IN ({', '.join([*literals, *filling])})"
+    padding = (f"':{number}'" for number in range(_MIN_IN_LIST - len(literals)))
+    return f"concat(_partition, ':', _offset) IN ({', '.join([*literals, *padding])})"
 
 
 def flag_records(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame", str]:
-    """Return records, and the Spark SQL over them that is true of those at some positions.
+    """Return the records, possibly with a helper column, and the Spark SQL condition that is true at some positions.
 
     Args:
-        parsed: What `parse.parsed` returns.
+        parsed: Records as `parser.parse_records` returns them.
         positions: `partition int`, `offset bigint`.
     """
     if positions.num_rows <= MOST_LISTED:
         columns = (positions[name].to_pylist() for name in ("partition", "offset"))
         return parsed, match_positions_sql(zip(*columns, strict=True))
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's name for it
 
     position_columns = positions.select(["partition", "offset"]).rename_columns(["__partition", "__offset"])
     flagged_positions = parsed.sparkSession.createDataFrame(position_columns).withColumn(IS_TWIN, F.lit(True))  # noqa: FBT003 -- a literal
@@ -81,23 +82,23 @@ def flag_records(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame
 
 
 def mark_duplicates(parsed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
-    """Say of each record whether one of the lowest log position (partition, then offset) counts instead of it.
+    """Mark each record whose twin at a lower log position (partition, then offset) counts instead of it.
 
     Args:
-        parsed: What `parse.parsed` returns, of all records among which twins are looked for.
-        pipeline: With a record id.
+        parsed: Records as `parser.parse_records` returns them; twins are detected among all of them.
+        pipeline: A pipeline with a record id.
 
     Returns:
-        The columns given, `__twin boolean` and `__conflict int` (1 where it counts and one with the same id and an
-        earlier event time does too); never null.
+        The columns of `parsed`, `__twin boolean` and `__conflict int` (1 if the record counts and so does one with the
+        same id and an earlier event time); never null.
     """
-    # What cannot count is alone: nulls of one group would all go to one task.
+    # A record that cannot count is its own partition: a shared null would send all of them to one task.
     partition_by = f"IF({can_count_sql(pipeline)}, NULL, struct(_partition, _offset)), `{pipeline.source.record_id}`"
     over = f"OVER (PARTITION BY {partition_by} ORDER BY _event_time, _partition, _offset)"
-    with_predecessors = parsed.selectExpr("*", f"lag(_event_time) {over} AS __before")
+    with_predecessors = parsed.selectExpr("*", f"lag(_event_time) {over} AS __previous")
     columns = [f"`{name}`" for name in parsed.columns]
     return with_predecessors.selectExpr(
         *columns,
-        f"coalesce(__before = _event_time, false) AS {IS_TWIN}",
-        f"IF(coalesce(__before < _event_time, false), 1, 0) AS {CONFLICT}",
+        f"coalesce(__previous = _event_time, false) AS {IS_TWIN}",
+        f"IF(coalesce(__previous < _event_time, false), 1, 0) AS {CONFLICT}",
     )

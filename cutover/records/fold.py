@@ -1,4 +1,4 @@
-"""Fold: merge partial aggregates into one row per window and key, in DuckDB's SQL. Order and grouping never matter."""
+"""Fold: merge partial aggregates into one row per window and key, in DuckDB SQL, independent of order and grouping."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,10 @@ from cutover.records.classes import Class
 
 WINDOW = ("window_start", "window_end")
 SHORT_LIST = 16
-"""Entries of a list whose counts are added up in place: 200,000 lists of five in 1 s, as groups of their own in 6 s."""
+"""Maximum length of a list whose counts are merged by list functions; longer ones are unnested and grouped.
+
+For 200,000 lists of five entries list functions take 1 s, grouping takes 6 s.
+"""
 SESSION = "__session"
 
 
@@ -21,14 +24,14 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
 
     Args:
         pipeline: Key and measures.
-        relation: A view or a query in parentheses, of the partial shape (`partials.aggregated`); every row counts, so
-            that an epoch that is there twice shows.
-        keep: Classes to merge: accepted is what the stream shows, accepted and late together are the truth.
+        relation: A view or a query in parentheses, of the partial shape (`partials.aggregate_partials`). Every row
+            counts, so a duplicated epoch changes the result.
+        keep: Classes to merge: accepted for the streaming result, accepted and late for the complete result.
 
     Returns:
         `window_start`, `window_end`, the key columns, the state columns, `_n bigint` (records); unique by window and
-        key (a null key is a value), unordered. Of sessions, rows of a key that touch are one row, from the first start
-        to the last end.
+        key (null is a key value), unordered. For sessions, touching rows of a key are one row, from the earliest start
+        to the latest end.
     """
     classes = ", ".join(f"'{Class(name)}'" for name in keep)
     rows = f"SELECT * FROM {relation} AS partials WHERE _class IN ({classes})"  # noqa: S608 -- names are checked
@@ -44,40 +47,40 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
     counted_states = [state for state in states if state.merge == "counts"]
     if not counted_states:
         return merged_query
-    settled_columns = ", ".join(
+    output_columns = ", ".join(
         (_quote_names((*WINDOW, *pipeline.key)), *(_merge_counts_sql(state) for state in states), "_n")
     )
     long_lists = ", ".join(
         f"CASE WHEN len({name}) > {SHORT_LIST} THEN {name} END AS {_name_long(state)}"
         for state, name in ((state, identifier(state.column)) for state in counted_states)
     )
-    return f"SELECT {settled_columns} FROM (SELECT *, {long_lists} FROM ({merged_query})) AS gathered"  # noqa: S608 -- names are checked
+    return f"SELECT {output_columns} FROM (SELECT *, {long_lists} FROM ({merged_query})) AS merged"  # noqa: S608 -- names are checked
 
 
 def group_sessions_sql(key: Sequence[str], relation: str) -> str:
-    """Return the query that tells which intervals of a key touch, directly or over others: the gap is inclusive.
+    """Return the query that assigns rows to sessions: intervals of a key that touch, transitively (inclusive gap).
 
-    Rows that begin together touch. Every frame ends between such rows, never among them: the engine may put them in
-    another order in each of two windows, and by `ROWS` they would fall into two sessions.
+    Rows with equal starts touch. The frames use `GROUPS` and `RANGE`, so that such peers are never split: their order
+    is undefined and may differ between the two window functions, so with `ROWS` they could be put into two sessions.
 
     Args:
-        key: The key columns; a null is a value.
+        key: The key columns; null is a value.
         relation: A view or a query in parentheses, with `window_start`, `window_end` (later) and the key.
 
     Returns:
-        The columns of the relation and `__session`, the start of the first row of its session: rows of one key are of
-        one session where it is equal.
+        The columns of the relation and `__session`, the start of the session's first row, which together with the key
+        identifies the session.
     """
     window_order = f"PARTITION BY {_quote_names(key)} ORDER BY window_start"
     previous_end = f"max(window_end) OVER ({window_order} GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     start_if_new = f"CASE WHEN window_start <= {previous_end} THEN NULL ELSE window_start END"
-    with_session_starts = f"SELECT *, {start_if_new} AS __opens FROM {relation} AS alone"  # noqa: S608 -- names are checked
-    session_start = f"max(__opens) OVER ({window_order} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
-    return f"SELECT * EXCLUDE (__opens), {session_start} AS {SESSION} FROM ({with_session_starts}) AS opening"  # noqa: S608 -- names are checked
+    with_starts = f"SELECT *, {start_if_new} AS __new_session FROM {relation} AS intervals"  # noqa: S608 -- names are checked
+    session_start = f"max(__new_session) OVER ({window_order} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    return f"SELECT * EXCLUDE (__new_session), {session_start} AS {SESSION} FROM ({with_starts}) AS session_starts"  # noqa: S608 -- names are checked
 
 
 def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
-    """Return the query that folds and finishes each measure.
+    """Return the query that folds partial aggregates and finishes each measure.
 
     Args:
         pipeline: Key and measures.
@@ -85,8 +88,8 @@ def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Clas
         keep: As for `fold_sql`.
 
     Returns:
-        `window_start`, `window_end`, the key columns, the measures, the state columns that are no measure's own name
-        (such as `<avg>__sum`), `_n bigint`.
+        `window_start`, `window_end`, the key columns, the measures, the state columns whose names are not those of
+        measures (such as `<avg>__sum`), `_n bigint`.
     """
     columns = ", ".join(finish_columns(pipeline).values())
     folded = make_finishable(pipeline, f"({fold_sql(pipeline, relation, keep=keep)})")
@@ -94,12 +97,12 @@ def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Clas
 
 
 def make_finishable(pipeline: Pipeline, relation: str) -> str:
-    """Return the relation that `finish_columns` is written over, from rows of states: of a join it has the pairs."""
+    """Return the relation over which `finish_columns` are evaluated; for a join it adds measures over its pairs."""
     return relation if pipeline.join is None else join_pairs.add_measures_sql(compile_pipeline(pipeline), relation)
 
 
 def finish_columns(pipeline: Pipeline) -> dict[str, str]:
-    """Return each output column of `finish_sql` to its SQL over a `make_finishable` relation, in order."""
+    """Return the output columns of `finish_sql`, in order: name to SQL over a `make_finishable` relation."""
     compiled = compile_pipeline(pipeline)
     group_columns = {name: identifier(name) for name in (*WINDOW, *pipeline.key)}
     finishes = {name: (text, identifier(name)) for name, text in compiled.finishes.items()}
@@ -110,10 +113,8 @@ def finish_columns(pipeline: Pipeline) -> dict[str, str]:
 
 def _merge_sql(state: StateColumn) -> str:
     column = identifier(state.column)
-    if state.merge == "sum":
-        return (
-            f"CAST(sum({column}) AS {state.type})"  # a sum of bigints is a hugeint; minimum and maximum keep their type
-        )
+    if state.merge == "sum":  # DuckDB sums bigints to a hugeint; minimum and maximum keep their type
+        return f"CAST(sum({column}) AS {state.type})"
     if state.merge == "digits":
         return doubles.merge_sql(column)
     if state.merge in {"min", "max"}:
@@ -126,14 +127,14 @@ def _merge_sql(state: StateColumn) -> str:
 
 
 def _merge_counts_sql(state: StateColumn) -> str:
-    """Return what becomes of a gathered state: of counts one entry a value, in order; null without any."""
+    """Return a state's output column; lists of counts are merged to one entry per value, in order, null if empty."""
     column = identifier(state.column)
     if state.merge != "counts":
         return column
-    long_entries = f"SELECT unnest(gathered.{_name_long(state)}) AS u"
+    long_entries = f"SELECT unnest(merged.{_name_long(state)}) AS u"
     sums = f"SELECT u['value'] AS v, CAST(sum(u['count']) AS BIGINT) AS n FROM ({long_entries}) GROUP BY 1"  # noqa: S608 -- names are checked
     long_result = f"(SELECT list({{'value': v, 'count': n}} ORDER BY v) FROM ({sums}))"  # noqa: S608 -- names are checked
-    # A user's column may be called `x`, and would be taken for the parameter: names with `__` are ours.
+    # A lambda parameter `x` would shadow a user's column `x`; names with `__` are reserved.
     same_value = f"list_filter({column}, lambda __x: __x['value'] IS NOT DISTINCT FROM __v)"
     count = f"CAST(list_sum(list_transform({same_value}, lambda __x: __x['count'])) AS BIGINT)"
     values = f"list_sort(list_distinct(list_transform({column}, lambda __x: __x['value'])))"

@@ -1,9 +1,9 @@
-"""The measures of a join, from both bags of a window and key, in DuckDB's SQL. No list of pairs is ever made.
+"""Measures of a join, computed from the left and right bags of a window and key in DuckDB SQL, without lists of pairs.
 
-Within a window and key every left row meets every right row, so a measure that looks at one side alone needs of the
-other only how many rows it has. One that looks at both is computed over pairs of different values, each with the
-product of both counts as its weight; these pairs stream through a hash join into an aggregate. (10,000 by 10,000
-different values: 2 s; a correlated subquery over the two lists ran out of 2 GB. 2 cores, measured.)
+Within a window and key every left row is paired with every right row. A measure that uses columns of one side only
+needs the number of rows of the other side. A measure that uses both sides is computed over pairs of distinct values,
+weighted by the product of both counts; these pairs stream through a hash join into an aggregate. (Measured on 2 cores:
+10,000 by 10,000 distinct values take 2 s; a correlated subquery over the two lists exceeded 2 GB.)
 """
 
 # ruff: noqa: S608 -- names are checked when a definition is loaded, expressions are compiled from the whitelist
@@ -20,18 +20,19 @@ from cutover.definition.measures.states import compute_sum_type, is_float
 from cutover.quoting import identifier
 
 DIGITS = 19
-"""Of a number that is summed (`join_checks`), and of its weight: their product fits into a decimal(38)."""
+"""Maximum digits of a summed number (`join_checks`) and of its weight, so that their product fits a decimal(38)."""
 
 _NULL_ROW = "[{'value': NULL, 'count': 1::BIGINT}]"
 _BOTH: frozenset[Name] = frozenset(SIDES)
 
 
 def add_measures_sql(compiled: CompiledPipeline, relation: str) -> str:
-    """Return a query in parentheses: the rows of a relation, and a column more for each measure.
+    """Return a query in parentheses that adds a column for each measure to the rows of a relation.
 
     Args:
-        compiled: Its join, key and measures.
-        relation: A view or a query in parentheses, one row a window and key: the key, `__left`, `__right`.
+        compiled: The compiled pipeline with its join, key and measures.
+        relation: A view or a query in parentheses, one row per window and key: the key, and the bags `__left` and
+            `__right`.
     """
     left_side, right_side = compiled.sides
     sides_by_measure = {name: compiled.used_sides[name] for name in compiled.definition.measures}
@@ -54,10 +55,10 @@ def add_measures_sql(compiled: CompiledPipeline, relation: str) -> str:
 
 
 def _block_steps(compiled: CompiledPipeline, relation: str) -> list[str]:
-    """Return the first steps: `grouped` (the relation with `__group`) and `blocks`: bags that meet one another.
+    """Return the first CTEs: `grouped` (the relation with `__group`) and `blocks` (bags whose rows are all paired).
 
-    A group is one block of both its bags, or, where nothing matches, a block for each side that is kept, with one row
-    of nulls in the other's place.
+    A group with rows on both sides is one block of both bags. Otherwise an outer join has one block for each preserved
+    side, paired with a single row of nulls.
     """
     keys = ", ".join(
         f"{_drop_zone(identifier(name), kind)} AS {identifier(name)}" for name, kind in compiled.key_types.items()
@@ -86,14 +87,14 @@ def _block_steps(compiled: CompiledPipeline, relation: str) -> list[str]:
 
 
 def _side_rows_sql(compiled: CompiledPipeline, side: Side, bag: str, other_count: str) -> str:
-    """Return the rows of one side, weighted with their own count and the number of the other side's rows."""
+    """Return the rows of one side, weighted by their count times the number of rows on the other side."""
     rows = f"SELECT __group, {_keys(compiled)}, {other_count}, unnest({bag}) AS __u FROM blocks"
     columns = ", ".join([_keys(compiled), *_fields(side, "__u"), f"__u['count'] * {other_count} AS __weight"])
     return f"SELECT __group, {columns} FROM ({rows})"
 
 
 def _pair_rows_sql(compiled: CompiledPipeline, side: Side, right: Side) -> str:
-    """Return the pairs of different values, weighted with the product of their counts."""
+    """Return the pairs of distinct values, weighted by the product of their counts."""
     lefts = f"SELECT __group, {_keys(compiled)}, __block, unnest(__l) AS __u FROM blocks"
     rights = "SELECT __block, unnest(__r) AS __v FROM blocks"
     columns = ", ".join([_keys(compiled), *_fields(side, "__u"), *_fields(right, "__v")])
@@ -111,7 +112,7 @@ def _keys(compiled: CompiledPipeline) -> str:
 
 
 def _drop_zone(column: str, kind: str) -> str:
-    """Return a column of the tables as expressions take it: times in UTC without a zone."""
+    """Return a column of the tables as expressions expect it: timestamps without a time zone, in UTC."""
     return f"make_timestamp(epoch_us({column}))" if kind == "timestamp" else column
 
 
@@ -126,7 +127,7 @@ def _query_aggregates(compiled: CompiledPipeline, names: Sequence[str], rows: st
 
 
 def _value_sql(expression: Expression | None) -> str:
-    """Return the value of an expression on a pair; null where it fails."""
+    """Return the value of an expression for a pair; null if it fails."""
     if expression is None:
         return "true"
     value = f"CAST({expression.duckdb} AS {duckdb_type(expression.type)})"
@@ -157,6 +158,6 @@ def _sum_sql(value: str, kind: str) -> str:
 
 
 def _select_measure(compiled: CompiledPipeline, name: str) -> str:
-    """Return a measure's column: where a group has no pair its count is 0 and every other measure null."""
+    """Return a measure's output column; for a group without pairs a count is 0 and every other measure null."""
     column = identifier(name)
     return f"coalesce({column}, 0) AS {column}" if isinstance(compiled.definition.measures[name], Count) else column

@@ -1,4 +1,4 @@
-"""Partial aggregates: one pass and one shuffle from classified rows to mergeable rows of every class."""
+"""Partial aggregates: mergeable rows of every class, computed from classified rows with one shuffle."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,26 +20,30 @@ _WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
 
 
 def aggregate_partials(
-    classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = (), further: Mapping[str, str] = NO_AGGREGATES
+    classified: "DataFrame",
+    pipeline: Pipeline,
+    *,
+    by: tuple[str, ...] = (),
+    extra_aggregates: Mapping[str, str] = NO_AGGREGATES,
 ) -> "DataFrame":
-    """Aggregate by class, window and key; of sessions, by stretches of time that surely lie in one session.
+    """Aggregate by class, window and key; sessions by time buckets whose rows all belong to one session.
 
-    A record that does not count keeps a row of its own for each of its windows: its position is part of the grouping,
-    so that no group collects a list (which would leave code generation, and memory, behind).
+    Each (record, window) pair that does not count keeps its own row: its position is a grouping column. So no aggregate
+    collects a list, which would disable code generation and need unbounded memory.
 
     Args:
-        classified: What `classify.classified` returns.
+        classified: Rows as `classify.classify_records` returns them.
         pipeline: Key and measures.
-        by: Further columns of `classified` to group by.
-        further: Further aggregates: name to Spark SQL over the columns of `classified`.
+        by: Additional grouping columns of `classified`.
+        extra_aggregates: Additional aggregates: name to Spark SQL over the columns of `classified`.
 
     Returns:
         The columns of `by`, then the partial shape: `_class string`, `window_start timestamp`, `window_end timestamp`,
         the key columns, the state columns, `_n bigint` (records), `_positions` (an array of one struct for malformed,
         future, duplicate and late: `partition int`, `offset bigint`, `event_time timestamp`, `reason string`, and `id`
-        where records have ids; null for accepted and filtered), `_partition int` (filtered only: they are counted by
-        partition; left out where `by` names it), `_unknown bigint`, and the columns of `further`. Window, key and
-        states are null for malformed and filtered, the position's event time for malformed. Unordered.
+        if records have ids; null for accepted and filtered), `_partition int` (only for filtered, which are counted by
+        partition; omitted if `by` contains it), `_unknown bigint`, and the columns of `extra_aggregates`. Window, key
+        and states are null for malformed and filtered; the event time of the position is null for malformed. Unordered.
     """
     states = compile_pipeline(pipeline).states
     bounds = dict(zip(WINDOW, ("min(window_start)", "max(window_end)"), strict=True))
@@ -48,15 +52,15 @@ def aggregate_partials(
         **(bounds if pipeline.window.merges else {}),
         "__n": "count(1)",
         "__unknown": "sum(_unknown)",
-        **further,
+        **extra_aggregates,
     }
-    grouped = aggregate(
-        _inputs(classified, pipeline, by),
-        _grouping(pipeline, by),
-        [f"{text} AS `{name}`" for name, text in aggregates.items()],
+    aggregated = aggregate(
+        _add_grouping_columns(classified, pipeline, by),
+        _list_grouping_columns(pipeline, by),
+        [f"{sql} AS `{name}`" for name, sql in aggregates.items()],
     )
     return select(
-        grouped,
+        aggregated,
         *(f"`__by_{name}` AS `{name}`" for name in by),
         "_class",
         "window_start",
@@ -70,43 +74,43 @@ def aggregate_partials(
         "IF(__position IS NULL, NULL, array(__position)) AS _positions",
         *(() if "_partition" in by else ("__partition AS _partition",)),
         "CAST(__unknown AS bigint) AS _unknown",
-        *(f"`{name}`" for name in further),
+        *(f"`{name}`" for name in extra_aggregates),
     )
 
 
-def _grouping(pipeline: Pipeline, by: tuple[str, ...]) -> list[str]:
-    """Return what rows of `_inputs` are grouped by; rows of a session are joined further where they are folded."""
-    window = ("__stretch",) if pipeline.window.merges else WINDOW
+def _list_grouping_columns(pipeline: Pipeline, by: tuple[str, ...]) -> list[str]:
+    """Return the grouping columns of `_add_grouping_columns`; the fold merges the time buckets of a session."""
+    window = ("__session_bucket",) if pipeline.window.merges else WINDOW
     keys = (f"__key_{position}" for position in range(len(pipeline.key)))
     return [*(f"__by_{name}" for name in by), "_class", *window, *keys, "__partition", "__position"]
 
 
-def _inputs(classified: "DataFrame", pipeline: Pipeline, by: tuple[str, ...]) -> "DataFrame":
-    """Return the rows with what they are grouped by, under names that no user's column has."""
+def _add_grouping_columns(classified: "DataFrame", pipeline: Pipeline, by: tuple[str, ...]) -> "DataFrame":
+    """Add the grouping columns, under names that no user's column has."""
     keys = [f"`{name}`" for name in pipeline.key]
     return select(
         classified,
         *(f"`{name}` AS `__by_{name}`" for name in by),
         *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),
         f"IF(_class = '{Class.FILTERED}', _partition, NULL) AS __partition",
-        f"IF(_class IN ({_WITH_POSITIONS}), {_position(pipeline)}, NULL) AS __position",
-        *([_stretch(pipeline.window.gap_micros)] if isinstance(pipeline.window, Sessions) else ()),
+        f"IF(_class IN ({_WITH_POSITIONS}), {_position_sql(pipeline)}, NULL) AS __position",
+        *([_session_bucket_sql(pipeline.window.gap_micros)] if isinstance(pipeline.window, Sessions) else ()),
         "*",
     )
 
 
-def _stretch(gap: int) -> str:
-    """Return the stretch of time, as long as the gap, that a row of a session begins in: all of its rows touch.
+def _session_bucket_sql(gap: int) -> str:
+    """Return the time bucket, as long as the gap, in which a row starts: all rows of a key in a bucket share a session.
 
-    To group by it needs no order, as Spark's own `session_window` does. Rows without a window, and those that are kept
-    one by one, are not told apart by it.
+    Grouping by it needs no sort, unlike Spark's `session_window`. It is 0 for rows without a window and for rows that
+    are stored individually.
     """
     micros = "unix_micros(window_start)"
-    alone = f"_class IN ({_WITHOUT_KEY}, {_WITH_POSITIONS})"
-    return f"IF({alone}, 0L, {micros} - pmod({micros}, {gap}L)) AS __stretch"
+    has_no_bucket = f"_class IN ({_WITHOUT_KEY}, {_WITH_POSITIONS})"
+    return f"IF({has_no_bucket}, 0L, {micros} - pmod({micros}, {gap}L)) AS __session_bucket"
 
 
-def _position(pipeline: Pipeline) -> str:
+def _position_sql(pipeline: Pipeline) -> str:
     fields = {"partition": "_partition", "offset": "_offset", "event_time": "_event_time", "reason": "_reason"}
     if pipeline.source.record_id is not None:
         fields["id"] = f"IF(_reason IS NULL, `{pipeline.source.record_id}`, NULL)"

@@ -1,14 +1,15 @@
-"""The watermark: event time up to which a path expects to have seen everything. Pure; time is handed in.
+"""The watermark: event time up to which a path expects to have seen everything. Pure; the time is a parameter.
 
-It is the minimum over the active partitions of the newest event time seen in each, less the out-of-orderness, and never
-goes back. Every record that parsed moves it but for those of class `future`. A partition
+It is the minimum over the active partitions of the newest event time seen in each, minus the out-of-orderness, and
+never decreases. All parsed records advance it, except those of class `future`. A partition
 
-- that never held a record is not active;
-- with unread records, of which none has shown an event time yet, holds the watermark where it is;
-- with nothing unread for `idle_after`, counted anew from each start, is idle and leaves the minimum until it wakes;
-  a record behind an open transaction is unread, so such a partition is not idle.
+- that never had a record is not active;
+- with unread records and no event time seen so far keeps the watermark at its value;
+- without unread records for `idle_after`, measured from the start of the process at the earliest, is idle: it is
+  excluded from the minimum until it has a record again. Records of an open transaction are unread, so such a partition
+  is not idle.
 
-If all are idle the watermark stays.
+If all partitions are idle, the watermark does not change.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Begoli et al., Watermarks in Stream Processing Systems,
@@ -27,36 +28,36 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkState:
-    """What is known of event time after an epoch. `WatermarkState(watermark=w, max_event=m)` is a new start."""
+    """Event-time progress after an epoch. `WatermarkState(watermark=w, max_event=m)` is the state at a restart."""
 
-    watermark: int | None = None  # microseconds; None: nothing seen yet
+    watermark: int | None = None  # microseconds; None: no event time seen yet
     max_event: Mapping[int, int] = field(default_factory=dict)  # partition -> newest event time, microseconds
     idle: frozenset[int] = frozenset()
-    # Of this process alone, since idleness counts anew from each start.
-    read: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset at the last look
+    # Not recovered at a restart, since idleness is measured per process.
+    read: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset at the last observation
     quiet_since: Mapping[int, float] = field(default_factory=dict)  # partition -> monotonic seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one epoch, or one look at a quiet log, has shown."""
+    """Offsets and event times observed after an epoch, or while no records arrive."""
 
     now: float  # monotonic seconds
     read: Mapping[int, int]  # every partition -> next offset to read
     high: Mapping[int, int]  # every partition -> high watermark of the log, taken after the epoch was read
-    max_event: Mapping[int, int] = field(default_factory=dict)  # newest event time of the epoch, without `future`
+    max_event: Mapping[int, int] = field(default_factory=dict)  # newest event time of the epoch, excluding `future`
 
 
 def advance(state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:
-    """Return what is known after an observation.
+    """Advance the watermark by an observation.
 
     Args:
-        state: After the epoch before; of the newest committed epoch at a start.
-        observation: The partitions that `seen.high` names are all there are.
-        lateness: Out-of-orderness and idle time.
+        state: State after the previous epoch; after a restart that of the latest committed epoch.
+        observation: Offsets and event times; `observation.high` contains every partition of the log.
+        lateness: Out-of-orderness and idle timeout.
 
     Returns:
-        The next state; its watermark is at or after the one before. `idle` names the partitions left out as idle.
+        The next state; its watermark is at least the previous one. `idle` contains the partitions excluded as idle.
     """
     quiet = _find_quiet_starts(state, observation)
     idle = frozenset(
@@ -72,8 +73,8 @@ def advance(state: WatermarkState, observation: Observation, lateness: Lateness)
     )
 
 
-def final_watermark(state: WatermarkState, window: WindowFn, lateness: Lateness) -> int | None:
-    """Return the watermark that closes every window seen so far: its end and the allowed lateness are behind it."""
+def compute_final_watermark(state: WatermarkState, window: WindowFn, lateness: Lateness) -> int | None:
+    """Return the watermark that closes every window seen so far."""
     if not state.max_event:
         return state.watermark
     end = select_last_window(window, max(state.max_event.values())).end
@@ -97,7 +98,7 @@ def _compute_watermark(
 
 
 def _find_quiet_starts(state: WatermarkState, observation: Observation) -> dict[int, float]:
-    """Return since when each partition that held a record has had nothing to read; a read record ends the quiet."""
+    """Return when each partition that ever had a record ran out of unread records; reading a record restarts it."""
     return {
         p: state.quiet_since.get(p, observation.now)
         if state.read.get(p) == observation.read.get(p)

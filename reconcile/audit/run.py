@@ -188,7 +188,7 @@ class _Replayed:
         ahead = self.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
         newest = {_NEWEST: f"max(IF({valid}, unix_micros(_event_time), NULL))"}
-        table = aggregate_partials(rows, self.pipeline, by=("_partition",), further=newest).toArrow()
+        table = aggregate_partials(rows, self.pipeline, by=("_partition",), extra_aggregates=newest).toArrow()
         schema = partial_schema(self.pipeline).append(pa.field(_NEWEST, pa.int64()))
         return table.select(schema.names).cast(schema)
 

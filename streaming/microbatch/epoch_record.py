@@ -10,7 +10,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost, measure_cost
 from cutover.log.cut import LogId
 from cutover.log.mark import Marks
-from cutover.records.watermark import WatermarkState, final_watermark
+from cutover.records.watermark import WatermarkState, compute_final_watermark
 from cutover.streaming.compaction.compactor import Compactor
 from cutover.streaming.microbatch import aggregate, delivery
 from cutover.streaming.microbatch.aggregate import AggregationPass, EpochPlan
@@ -88,7 +88,7 @@ class EpochRecorder:
         """
         record = replace(self._record(plan, aggregate.NOTHING, time_now), tick=True, final=final)
         pipeline = self._context.pipeline
-        end = final_watermark(time_now, pipeline.window, pipeline.lateness) if final else record.watermark_after
+        end = compute_final_watermark(time_now, pipeline.window, pipeline.lateness) if final else record.watermark_after
         return replace(record, watermark_after=end)
 
     def _record(self, plan: EpochPlan, epoch_counts: aggregate.EpochCounts, time_now: WatermarkState) -> EpochRecord:

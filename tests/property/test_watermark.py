@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Lateness
 from cutover.definition.windows.sliding import SlidingWindows
-from cutover.records.watermark import Observation, WatermarkState, advance, final_watermark
+from cutover.records.watermark import Observation, WatermarkState, advance, compute_final_watermark
 
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
 PARTITIONS = range(3)
@@ -125,7 +125,7 @@ def test_final_watermark_closes_every_window_seen(steps: Sequence[Step], size: i
     window = SlidingWindows(size=max(size, every), every=min(size, every))
     last = states(steps)[-1][2] if steps else WatermarkState()
 
-    final = final_watermark(last, window, LATENESS)
+    final = compute_final_watermark(last, window, LATENESS)
 
     for event in last.max_event.values():
         assert final is not None

@@ -22,7 +22,7 @@ def join_version(spark: "SparkSession", dimension: Dimension, *, broadcast_rows:
         # Partitioned and sorted once: an epoch then shuffles only its own rows.
         keys = [f"`{column}`" for column in dimension.lookup.on.values()]
         frame = frame.repartition(*keys).sortWithinPartitions(*keys).persist()
-    return DimensionFrame(frame=frame, small=small)
+    return DimensionFrame(frame=frame, is_small=small)
 
 
 def join_versions(
@@ -48,8 +48,8 @@ def join_versions(
     places = [(span.partition, span.first, span.next, span.version) for span in spans]
     return DimensionFrame(
         frame=reduce(lambda left, right: left.unionByName(right), frames),
-        small=small,
-        places=spark.createDataFrame(places, VERSION_RANGES),
+        is_small=small,
+        version_ranges=spark.createDataFrame(places, VERSION_RANGES),
     )
 
 

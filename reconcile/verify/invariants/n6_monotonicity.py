@@ -15,7 +15,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
 from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_time
-from cutover.records.watermark import WatermarkState, final_watermark
+from cutover.records.watermark import WatermarkState, compute_final_watermark
 
 TITLE = "watermarks and final windows never go back"
 
@@ -73,7 +73,7 @@ def compute_watermark_limit(record: EpochRecord, pipeline: Pipeline) -> int | No
     """Compute the highest watermark that an epoch may commit, in microseconds; None if it may not raise it."""
     if record.final:
         state = WatermarkState(watermark=record.watermark_before, max_event=record.max_event)
-        return final_watermark(state, pipeline.window, pipeline.lateness)
+        return compute_final_watermark(state, pipeline.window, pipeline.lateness)
     active = [event for p, event in record.max_event.items() if p not in record.idle]
     return min(active) - pipeline.lateness.out_of_orderness_micros if active else None
 

@@ -140,7 +140,7 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
 
 
 def test_further_grouping_by_partition_leaves_out_the_shape_s_own(classified_rows: "DataFrame") -> None:
-    found = aggregate_partials(classified_rows, PIPELINE, by=("_partition",), further={"last": "max(_offset)"})
+    found = aggregate_partials(classified_rows, PIPELINE, by=("_partition",), extra_aggregates={"last": "max(_offset)"})
 
     assert (found.columns[0], found.columns.count("_partition"), found.columns[-1]) == ("_partition", 1, "last")
 

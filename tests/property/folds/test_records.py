@@ -52,7 +52,7 @@ def partials(found: "DataFrame", pipeline: Pipeline, watermark: int | None, dupl
     records = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
     ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
     newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
-    return aggregate_partials(records, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
+    return aggregate_partials(records, pipeline, by=("_partition",), extra_aggregates={"newest": newest}).toArrow()
 
 
 def stream(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Fixed, Lateness
-from cutover.records.watermark import Observation, WatermarkState, advance, final_watermark
+from cutover.records.watermark import Observation, WatermarkState, advance, compute_final_watermark
 
 SECOND = 1_000_000
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
@@ -115,4 +115,4 @@ LATE = Lateness(allowed="5 minutes", out_of_orderness="2 seconds")
     ],
 )
 def test_the_last_watermark_closes_the_newest_window(state: WatermarkState, expected: int | None) -> None:
-    assert final_watermark(state, Fixed(minutes=10), LATE) == expected
+    assert compute_final_watermark(state, Fixed(minutes=10), LATE) == expected
