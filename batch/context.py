@@ -25,8 +25,7 @@ from cutover.lake.integrity import complete_read
 from cutover.lake.journal_rows import Loss
 from cutover.log.kafka import LogClient
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
-from cutover.records.reading.counted import CountedRead, count_records
-from cutover.records.reading.scan import Offsets, read_records
+from cutover.records.reading.scan import CountedRead, Offsets, count_records, read_records
 from cutover.settings import Settings
 
 if TYPE_CHECKING:

@@ -218,11 +218,11 @@ def _spans(work: RunContext, start: int) -> list[segments.OffsetSpan]:
         f" SELECT DISTINCT window_start FROM ranges WHERE window_end > {int(start)}"
     )
     offset_spans = index.spans(work.connection, "since_hours", scan=work.scan)
-    remaining_spans = ((span, max(span.first, work.earliest.get(span.partition, 0))) for span in offset_spans)
+    remaining_spans = ((span, max(span.first_offset, work.earliest.get(span.partition, 0))) for span in offset_spans)
     return [
-        segments.OffsetSpan(partition=span.partition, first=offset, last=span.last)
+        segments.OffsetSpan(partition=span.partition, first_offset=offset, last_offset=span.last_offset)
         for span, offset in remaining_spans
-        if offset <= span.last
+        if offset <= span.last_offset
     ]
 
 

@@ -162,7 +162,7 @@ def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, scan: int) -> 
     """
     query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- internal names
     rows = connection.execute(query, [scan]).fetchall()
-    return [OffsetSpan(partition=partition, first=start, last=end) for partition, start, end in rows]
+    return [OffsetSpan(partition=partition, first_offset=start, last_offset=end) for partition, start, end in rows]
 
 
 def inside_sql(ranges: Sequence[Range]) -> str:

@@ -78,7 +78,7 @@ def _read_fields(path: Path, *, is_cells: bool) -> Iterator[tuple[int, Mapping[s
     if not is_cells:
         for number, line in read_json_lines(path):
             document, beyond = parse_line(path, number, line)
-            yield number, dict(document.items) if beyond is None else None
+            yield number, dict(document.members) if beyond is None else None
         return
     records = read_csv(path)
     _, header = next(records, (1, []))
@@ -113,7 +113,7 @@ def survey_topic(settings: Settings, topic: str) -> Survey:
             except (ValueError, RecursionError):
                 survey.malformed += 1
             else:
-                survey.add(record.offset, dict(document.items), partition)
+                survey.add(record.offset, dict(document.members), partition)
     return survey
 
 
@@ -121,21 +121,21 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     if guess.rows == 0:
         msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
         raise DefinitionError(msg)
-    if set(guess.left_out) | {column.name for column in guess.columns} >= _ENVELOPE and _is_nested(guess, "after"):
+    if set(guess.omitted) | {column.name for column in guess.columns} >= _ENVELOPE and _is_nested(guess, "after"):
         msg = f"--from {source}: expected a record, got the envelope of a change event: its row is under `after`."
         hint = "unwrap it (Debezium's `ExtractNewRecordState`), or `jq -c 'select(.after) | .after' FILE`."
         raise DefinitionError(msg + f"\nHint: {hint}")
     if guess.event_time is not None:
         return guess
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
-    left_out_text = "".join(f"; left out: `{format_name(name)}`, {reason}" for name, reason in guess.left_out.items())
+    left_out_text = "".join(f"; left out: `{format_name(name)}`, {reason}" for name, reason in guess.omitted.items())
     expected = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
     msg = f"--from {source}: expected {expected}, got {names}{left_out_text}.\nHint: {_hint_time(guess)}"
     raise DefinitionError(msg)
 
 
 def _is_nested(guess: Guess, name: str) -> bool:
-    return guess.left_out.get(name) == NESTED
+    return guess.omitted.get(name) == NESTED
 
 
 def _describe_column(column: Column) -> str:
@@ -145,10 +145,10 @@ def _describe_column(column: Column) -> str:
 
 def _hint_time(guess: Guess) -> str:
     """Return what to change where no column is a time."""
-    nested = [name for name in guess.left_out if _is_nested(guess, name)]
+    nested = [name for name in guess.omitted if _is_nested(guess, name)]
     if any(column.time_form for column in guess.columns):
         return "write these times as 2026-03-02T00:00:00.123456Z, or as whole Unix seconds or milliseconds."
-    if any("no identifier" in reason for reason in guess.left_out.values()):
+    if any("no identifier" in reason for reason in guess.omitted.values()):
         return "names are letters, digits and `_`: rename the columns in the header."
     if nested:
         return f"fields at the top of a record alone are read: `jq -c .{nested[0]} FILE` writes what is under one."

@@ -54,10 +54,10 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     definition = reading(catalogue.get(settings, pipeline), topic)
     request = Request(
         file=file,
-        stretch=LogTimeRange(start=_time(start, of="--from"), end=_time(end, of="--to")),
+        log_times=LogTimeRange(start=_time(start, of="--from"), end=_time(end, of="--to")),
         speed=parse_speed(speed),
         partitions=partitions,
-        again=again,
+        resend=again,
     )
     with _progress(file.name) as progress:
         summary = produce(settings, definition, request, clock=SystemClock(), progress=progress)
@@ -137,7 +137,9 @@ def _progress(name: str) -> Iterator[Progress]:
             progress.update(sending, total=count)
 
         yield Progress(
-            read=lambda n: progress.advance(reading, n), total=total, sent=lambda n: progress.advance(sending, n)
+            on_read=lambda n: progress.advance(reading, n),
+            on_total=total,
+            on_sent=lambda n: progress.advance(sending, n),
         )
         progress.update(sending, completed=progress.tasks[sending].total or 0)
 

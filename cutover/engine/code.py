@@ -60,7 +60,6 @@ SHARED = (
     "cutover.records.parsing.parser",
     "cutover.records.partials",
     "cutover.records.reading.batch_headers",
-    "cutover.records.reading.counted",
     "cutover.records.reading.scan",
     "cutover.records.reading.segments",
     "cutover.records.watermark",

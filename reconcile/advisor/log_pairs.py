@@ -100,7 +100,7 @@ def _read_rows(reading: LogReading, reads: Sequence[Offsets]) -> pa.Table:
     """Return the rows of `pairs` in some ranges of offsets, and perhaps of what lies between them."""
     pipeline, rejoin = reading.pipeline, reading.rejoin
     # A separate read for each of hundreds of epochs would cost Spark far more than what lies between them.
-    spread = (OffsetSpan(partition=p, first=a, last=b - 1) for one in reads for p, (a, b) in one.items())
+    spread = (OffsetSpan(partition=p, first_offset=a, last_offset=b - 1) for one in reads for p, (a, b) in one.items())
     whole = segments.plan_reads(spread)
     spans = rejoin.resolve_versions(rejoin.collect_recorded(reading.records), whole)
     raw = read_records(reading.spark, reading.settings, pipeline, whole)

@@ -99,7 +99,7 @@ def list_portions(
     for n, partition, first_offset, last_offset, count in rows:
         end = min(last_offset, run.cut.get(partition, 0) - 1)
         if first_offset <= end:
-            spans[n].append(OffsetSpan(partition=partition, first=first_offset, last=end))
+            spans[n].append(OffsetSpan(partition=partition, first_offset=first_offset, last_offset=end))
             records[n] += count
     return [
         ReadPortion(

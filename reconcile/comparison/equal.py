@@ -19,11 +19,11 @@ def plain(value: Any) -> Any:
 
 def same(expected: Any, actual: Any) -> bool:
     """Return whether two values of a measure are equal; two NaN are."""
-    if isinstance(expected, ApproximateFloat) and math.isinf(expected.bound):
+    if isinstance(expected, ApproximateFloat) and math.isinf(expected.max_error):
         return actual is not None  # if doubles overflow, no order of records is better than another
     if isinstance(expected, float) and isinstance(actual, float):
         if math.isnan(expected) and math.isnan(actual):
             return True
-        bound = expected.bound if isinstance(expected, ApproximateFloat) else 0.0
+        bound = expected.max_error if isinstance(expected, ApproximateFloat) else 0.0
         return math.isclose(expected, actual, rel_tol=FLOAT_RELATIVE, abs_tol=bound)
     return bool(expected == actual)

@@ -71,7 +71,7 @@ class DedupState:
         """Find twins among records and those that are remembered; of several of one epoch the lowest position is first.
 
         Args:
-            candidates: What `twins.candidates` returns.
+            candidates: What `duplicates.select_candidates` returns.
         """
         self._connection.register("given", candidates)
         self._connection.execute(

@@ -33,8 +33,8 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
     """Make rows of windows from those of slices; rows of a window and key are merged.
 
     Args:
-        rows: The partial shape (`partials.aggregated`); an accepted row as long as a slice represents all of its
-            windows.
+        rows: The partial shape (`partials.aggregate_partials`); an accepted row as long as a slice represents all of
+            its windows.
         pipeline: A definition with sliding windows.
         settings: For `stream.overflow_rows`, which rows may be at most, and `stream.fold_memory`, then disk.
 

@@ -61,7 +61,7 @@ def test_a_time_that_no_path_takes_is_a_text(settings: Settings, tmp_path: Path)
         ('{"payload": {"at": 1}, "n": 1}\n', "left out: `payload`, it is nested.*\n.*jq -c .payload"),
         ('{"ts": "1772409600000"}\n', r"ts \(string: Unix milliseconds as text"),
         ('{"ts": 1772409600.25}\n', r"ts \(double: Unix seconds with a fraction"),
-        ('{"at": "2026-01-01T00:00:00Z"}\n{"at": 5}\n', "no type takes both .*line 1.* and 5 .line 2."),
+        ('{"at": "2026-01-01T00:00:00Z"}\n{"at": 5}\n', "no type accepts both .*line 1.* and 5 .line 2."),
     ],
 )
 def test_what_is_in_the_way_of_json_is_named(settings: Settings, tmp_path: Path, text: str, said: str) -> None:

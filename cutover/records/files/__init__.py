@@ -1,1 +1,1 @@
-"""Files of records: packed or not, CSV or JSON lines, each cell judged as both paths judge it."""
+"""Files of records, CSV or JSON lines, compressed or not; cells are validated by the same rules as on both paths."""

@@ -1,4 +1,4 @@
-"""Cells of a CSV file as JSON values, and what a value of a file is when a type does not take it."""
+"""Conversion of CSV cells to JSON values, and descriptions of invalid values for messages."""
 
 import json
 import re
@@ -14,21 +14,21 @@ from cutover.records.reference.values import JsonNumber, JsonObject
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 BOOLEANS = {"true": True, "false": False, "t": True, "f": False}
 MAX_SHOWN = 40  # characters of a value in a message
-LONGEST_NAME = 63
+MAX_NAME_SHOWN = 63
 
 JsonValue = bool | str | JsonNumber | None
 
 
 def convert_cell(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
-    """Return a cell as the JSON value that a column of a type is sent as.
+    """Convert a cell to the JSON value that is sent for a column of this type.
 
     Args:
-        cell: As it stands in the file; an empty one is null.
-        kind: Type of the schema.
-        time_format: How the definition says that times are written.
+        cell: Text of the cell; an empty one is null.
+        kind: Type of the column in the schema.
+        time_format: Format of timestamps in the definition.
 
     Returns:
-        A text where the cell is written in another way than the type's values are: the type does not take it.
+        The JSON value; a string if the cell is not a valid literal of the type, which the parser then rejects.
     """
     if not cell:
         return None
@@ -40,7 +40,7 @@ def convert_cell(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
 
 
 def encode_value(value: JsonValue) -> str:
-    """Return a value as JSON, numbers as they are written in the file."""
+    """Encode a value as JSON; numbers keep their text from the file."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -49,12 +49,12 @@ def encode_value(value: JsonValue) -> str:
 
 
 def describe_misfit(value: Any, kind: str, time_format: TimeFormat) -> str:
-    """Return what was expected of a type and what stands there: `expected int, got "7.5"`.
+    """Describe a value that is invalid for a type: `expected int, got "7.5"`.
 
     Args:
-        value: As it stands in the JSON: None, bool, float, str, Number, Pairs or list.
-        kind: Type that does not take it.
-        time_format: How the definition says that times are written.
+        value: Value from the JSON: None, bool, float, str, JsonNumber, JsonObject or list.
+        kind: Type for which it is invalid.
+        time_format: Format of timestamps in the definition.
     """
     if kind == "timestamp":
         expected = f"a time in {time_format}"
@@ -78,7 +78,7 @@ def _describe_time_format(value: Any, time_format: TimeFormat) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a value as JSON writes it, cut to one line of a message."""
+    """Format a value as JSON, truncated to one line of a message."""
     if isinstance(value, JsonObject):
         return "an object"
     if isinstance(value, list):
@@ -89,8 +89,8 @@ def format_value(value: Any) -> str:
 
 
 def format_name(name: str) -> str:
-    """Return a name from a file, for a message: control characters escaped, cut to one line."""
-    return visible(name).encode("utf-8", "backslashreplace").decode()[:LONGEST_NAME]
+    """Format a name from a file for a message: control characters are escaped, long names truncated."""
+    return visible(name).encode("utf-8", "backslashreplace").decode()[:MAX_NAME_SHOWN]
 
 
 def _shorten(text: str) -> str:

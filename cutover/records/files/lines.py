@@ -1,4 +1,4 @@
-"""Lines of a file, packed or not, each bounded, so that no file can take the memory."""
+"""Lines of a file, compressed or not; their length and the decompressed size are limited, so memory use is bounded."""
 
 import bz2
 import gzip
@@ -14,16 +14,16 @@ import pyarrow as pa
 from cutover.errors import DefinitionError
 
 MAX_LINE = 16 * 1024 * 1024
-"""Bytes of one line as it stands in the file; a message has a bound of its own."""
+"""Maximum bytes of a line in the file; the size of a message is limited separately."""
 
 MAX_EXPANSION = 200
-"""How many times its size a packed file may grow; text grows 5 to 30 times."""
+"""Maximum ratio of decompressed to compressed size; text expands 5 to 30 times."""
 
 FREE_EXPANSION = 64 * 1024 * 1024
-"""Bytes up to which growth is not limited."""
+"""Decompressed bytes up to which the ratio is not checked."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-PACKED_SUFFIXES = frozenset({".gz", ".zst", ".bz2", ".xz"})
+COMPRESSED_SUFFIXES = frozenset({".gz", ".zst", ".bz2", ".xz"})
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _NOT_TEXT = {
@@ -37,11 +37,11 @@ _MAGIC_BYTES = 6
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number from 1, line with its end) of a file, without a byte order mark.
+    """Yield the lines of a file as (line number from 1, line including its terminator), without a byte order mark.
 
     Raises:
-        DefinitionError: The file cannot be read, is no text, a line is longer than MAX_LINE, or a packed file is
-            damaged or grows beyond MAX_EXPANSION; says at which line.
+        DefinitionError: The file cannot be read, is not text, a line is longer than MAX_LINE, or a compressed file is
+            corrupt or expands more than MAX_EXPANSION times. The message contains the line number.
     """
     number = total = 0
     try:
@@ -59,7 +59,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def reject(path: Path, line: int, expected: str, *, hint: str = "") -> NoReturn:
-    """Refuse a file for one of its lines.
+    """Reject a file because of one of its lines.
 
     Raises:
         DefinitionError: Always.
@@ -69,17 +69,17 @@ def reject(path: Path, line: int, expected: str, *, hint: str = "") -> NoReturn:
 
 
 def list_suffixes(path: Path) -> list[str]:
-    """Return the suffixes of a file's name in lower case, without those of packing."""
-    return [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED_SUFFIXES]
+    """List the suffixes of a file's name in lower case, without those of compression."""
+    return [suffix.lower() for suffix in path.suffixes if suffix.lower() not in COMPRESSED_SUFFIXES]
 
 
 def _find_unpacker(path: Path) -> Callable[[Path], BinaryIO] | None:
-    """Return how a file is unpacked, by its first bytes; None if it is not packed."""
+    """Find the decompressor of a file by its first bytes; None if it is not compressed."""
     with path.open("rb") as stream:
         magic = stream.read(_MAGIC_BYTES)
     for start, kind in _NOT_TEXT.items():
         if magic.startswith(start):
-            reject(path, 1, f"CSV or JSON lines in UTF-8, also packed (gzip, zstd, bzip2, xz), got {kind}")
+            reject(path, 1, f"CSV or JSON lines in UTF-8, optionally compressed (gzip, zstd, bzip2, xz), got {kind}")
     return next((unpack for start, unpack in _UNPACKERS.items() if magic.startswith(start)), None)
 
 
@@ -88,14 +88,14 @@ def _open_zstd(path: Path) -> BinaryIO:
 
 
 class _ZstdStream(io.RawIOBase):
-    """Bytes of a zstd file; one that ends inside a frame is an error, as in gzip."""
+    """Decompressed bytes of a zstd file; a truncated frame is an error, as in gzip."""
 
     def __init__(self, path: Path) -> None:
         self._packed = path.open("rb")
         self._stream = pa.CompressedInputStream(self._packed, "zstd")
 
     def readable(self) -> bool:
-        """Say yes: a buffer asks before it reads."""
+        """Return True; `io.BufferedReader` requires it."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # narrower than any buffer
@@ -122,5 +122,5 @@ def _check_size(path: Path, number: int, length: int, total: int, max_total: int
     if length > MAX_LINE:
         reject(path, number, f"at most {MAX_LINE:,} bytes in a line, got more")
     if max_total is not None and total > max_total:
-        expected = f"a packed file that grows at most {MAX_EXPANSION} times, got more"
-        reject(path, number, expected, hint="unpack it yourself if you trust it.")
+        expected = f"a compressed file that expands at most {MAX_EXPANSION} times, got more"
+        reject(path, number, expected, hint="decompress it yourself if you trust it.")

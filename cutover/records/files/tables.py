@@ -1,4 +1,4 @@
-"""Records of a file as they stand in it: the cells of CSV, the objects of JSON lines."""
+"""Readers of the records of a file: cells of CSV, objects of JSON lines."""
 
 import csv
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from cutover.records.reference.values import JsonObject
 
 SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".ndjson"})
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_ONE_A_LINE = "`jq -c '.[]' FILE` writes the objects of an array one a line; `jq -c . FILE` those of other JSON."
+_ONE_PER_LINE = "`jq -c '.[]' FILE` writes the objects of an array one per line; `jq -c . FILE` those of other JSON."
 
 
 def is_json(path: Path) -> bool:
-    """Return whether a file holds JSON: by its name, else by its first character."""
+    """Return whether a file contains JSON, judging by its name or else by its first character."""
     suffixes = list_suffixes(path)
     if suffixes and suffixes[-1] in SUFFIXES:
         return suffixes[-1] != ".csv"
@@ -23,11 +23,11 @@ def is_json(path: Path) -> bool:
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line where it begins, cells) of the records of a CSV file, its header first, each text byte for byte.
+    """Yield the records of a CSV file, header first, as (number of the first line, cells); cells are not modified.
 
     Raises:
-        DefinitionError: It is no such file, two columns have one name, or its cells are separated by something else
-            than commas; with the line.
+        DefinitionError: The file is not CSV, two columns have the same name, or the separator is not a comma. The
+            message contains the line number.
     """
     csv.field_size_limit(MAX_LINE)
     reader = csv.reader(_decode_lines(path), strict=True)
@@ -49,7 +49,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (line number, text without blanks around it) of each line that is not blank."""
+    """Yield each nonblank line as (line number, stripped text)."""
     for number, line in read_lines(path):
         text = line.strip()
         if text:
@@ -57,10 +57,10 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def parse_line(path: Path, number: int, line: bytes) -> tuple[JsonObject, str | None]:
-    """Return the object in a line, and what in it is beyond the limits of a record; None if nothing is.
+    """Parse the object in a line; the second value describes what exceeds the limits of a record, or is None.
 
     Raises:
-        DefinitionError: The line is no JSON object.
+        DefinitionError: The line is not a JSON object.
     """
     try:
         text = line.decode("utf-8")
@@ -73,13 +73,13 @@ def parse_line(path: Path, number: int, line: bytes) -> tuple[JsonObject, str | 
     except RecursionError:
         reject(path, number, "JSON that is not nested so deeply")
     except ValueError as error:
-        reject(path, number, f"one JSON object, got {error}", hint=_ONE_A_LINE)
+        reject(path, number, f"one JSON object, got {error}", hint=_ONE_PER_LINE)
 
 
 def _check_header(path: Path, header: list[str]) -> None:
-    doubled = {name for name in header if header.count(name) > 1}
-    if doubled:
-        reject(path, 1, f"different column names, got `{format_name(min(doubled))}` twice")
+    repeated = {name for name in header if header.count(name) > 1}
+    if repeated:
+        reject(path, 1, f"unique column names, got `{format_name(min(repeated))}` twice")
     separator = next((mark for mark in OTHER_SEPARATORS if mark in header[0]), None)
     if len(header) == 1 and separator is not None:
         description = f"one column `{format_name(header[0])}`, which looks separated by {OTHER_SEPARATORS[separator]}"

@@ -1,1 +1,1 @@
-"""From the bytes of a record to typed columns."""
+"""Strict parser of record bytes into typed columns."""

@@ -1,10 +1,11 @@
-"""How one field gets from JSON to its type in Spark SQL, so that nothing is cast without a word.
+"""Spark SQL that converts one JSON field to the type of its column, without implicit casts.
 
-Strings, dates, decimals and ISO timestamps are read as VARIANT, which remembers JSON's own kind; the others are strict
-by themselves. A value that is given and does not fit becomes null, and `given` says that it was there.
+Strings, dates, decimals and ISO timestamps are read as VARIANT, which preserves the JSON type; the other types are
+parsed strictly by `from_json`. A present but invalid value becomes null; `is_present` distinguishes it from a missing
+one.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cutover.definition.model.times import ISO_TIMESTAMP
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
@@ -15,28 +16,28 @@ _UNITS = {"seconds": ("timestamp_seconds", 1_000_000), "millis": ("timestamp_mil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSql:
-    """One field on its way; the texts are Spark SQL over the columns `name` (raw) and `__kind_name`."""
+    """Spark SQL of one field, over the columns `<name>` (read by `from_json`) and `__kind_<name>` (its JSON type)."""
 
     name: str
     nullable: bool
-    read_as: str  # what `from_json` reads
-    value: str  # the typed value, null where it does not fit
-    given: str | None  # "there is something, so that a null value is a wrong type"; None: its type cannot be wrong
-    has_colons: bool = False  # as text
+    read_as: str  # type in the schema of `from_json`
+    value: str  # the typed value; null if it is invalid
+    is_present: str | None  # condition under which a null `value` is a wrong type; None: the type cannot be wrong
+    has_colons: bool  # its text contains colons
 
     @property
     def is_variant(self) -> bool:
-        """Return whether JSON's kind has to be looked at."""
+        """Return whether the JSON type has to be checked explicitly."""
         return self.read_as == "variant"
 
     @property
-    def absent(self) -> str:
-        """Return the condition that nothing was given: neither a value that fits nor one that does not."""
+    def is_absent(self) -> str:
+        """Return the condition that the field is missing or null, as opposed to invalid."""
         return f"coalesce(`__kind_{self.name}` = 'VOID', true)" if self.is_variant else f"`{self.name}` IS NULL"
 
 
 def make_field_sqls(topic: Topic) -> tuple[FieldSql, ...]:
-    """Return how each field of a topic is read, in the schema's order."""
+    """Build the SQL of each field of a topic, in the order of the schema."""
     return tuple(_make_field_sql(field, topic) for field in list_fields(topic))
 
 
@@ -48,22 +49,29 @@ def _make_field_sql(field: Field, topic: Topic) -> FieldSql:
     if field.type == "timestamp" and topic.time_format != "iso":
         is_present = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
         return _make_sql(field, "bigint", _epoch_time_sql(field.name, topic.time_format), is_present)
-    read = _make_sql(field, "variant", _read_variant_sql(field), _is_present_sql(field, topic))
-    return replace(read, has_colons=field.type == "timestamp")
+    is_present = _is_present_sql(field, topic)
+    return _make_sql(field, "variant", _read_variant_sql(field), is_present, has_colons=field.type == "timestamp")
 
 
-def _make_sql(field: Field, read_as: str, value: str, is_present: str | None) -> FieldSql:
-    return FieldSql(name=field.name, nullable=field.nullable, read_as=read_as, value=value, given=is_present)
+def _make_sql(field: Field, read_as: str, value: str, is_present: str | None, *, has_colons: bool = False) -> FieldSql:
+    return FieldSql(
+        name=field.name,
+        nullable=field.nullable,
+        read_as=read_as,
+        value=value,
+        is_present=is_present,
+        has_colons=has_colons,
+    )
 
 
 def _is_present_sql(field: Field, topic: Topic) -> str:
-    # A text that is no time is a matter of the event time, not of its type; a number in its place is.
+    # A string that is not a time is an invalid event time (EVENT_TIME); a value that is not a string is a wrong type.
     kinds = "'VOID', 'STRING'" if field.name == topic.event_time else "'VOID'"
     return f"(`__kind_{field.name}` NOT IN ({kinds}))"
 
 
 def _read_finite_sql(name: str) -> str:
-    # 1e400 is read as infinity. Adding zero turns -0.0 into 0.0, which engines order and group differently.
+    # 1e400 is read as infinity. Adding zero turns -0.0 into 0.0, since engines order and group the two differently.
     return f"IF(abs(`{name}`) < double('Infinity'), `{name}` + 0D, NULL)"
 
 
@@ -83,7 +91,7 @@ def _read_variant_sql(field: Field) -> str:
     if field.type == "string":
         return f"IF({kind} = 'STRING', {text}, NULL)"
     pattern = limits.ISO_DATE if field.type == "date" else ISO_TIMESTAMP
-    # Compared as what it is: arithmetic on a year that the pattern refuses could overflow, and so stop a stream.
+    # Compared as a date or timestamp: converting a rejected year to a number could overflow and fail the query.
     value, literal = f"try_cast({text} AS {field.type})", field.type.upper()
     in_range = f"{value} >= {literal} '1000-01-01' AND {value} < {literal} '9000-01-01'"
     return f"IF({kind} = 'STRING' AND {_match_whole_sql(text, pattern)} AND {in_range}, {value}, NULL)"

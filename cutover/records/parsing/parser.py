@@ -1,14 +1,14 @@
-"""From the bytes of a record to typed columns, once, strictly, by one parser that both paths share.
+"""Strict parser from record bytes to typed columns, used by both paths.
 
-Spark's `from_json` alone takes too much: text after the object, a number or an object where a string is asked for, a
-string where a decimal is. So the value is parsed as the first element of `{"<array>": [value, {"<end>": 1}]}`, where
-both names are random for each process: only a value that is exactly one JSON object leaves an array of two whose last
-element we wrote. Where JSON's own kind matters the field is read as VARIANT (`_fields`).
+Spark's `from_json` is too lenient: it accepts text after the object, a number or an object for a string, and a string
+for a decimal. So the value is parsed as the first element of `{"<array>": [value, {"<end>": 1}]}`, where both names are
+random per process: only a value that is exactly one JSON object results in an array of two elements that ends with our
+marker. Fields whose JSON type has to be checked are read as VARIANT (`fields`).
 
 Measured on 300,000 records of nine fields, four of them strings (2 cores, warm): plain `from_json` 0.46 s, with the
-array 0.62 s, strings as VARIANT with their kind checked 0.85 s, strings checked by a regular expression over the raw
-text (which still has to send every escaped character down a second way) 0.81 s; counting unknown fields by
-`json_object_keys` 0.22 s more.
+array 0.62 s, with strings as VARIANT and their JSON type checked 0.85 s, with strings checked by a regular expression
+over the raw text (which needs a second code path for escapes) 0.81 s; counting unknown fields with `json_object_keys`
+adds 0.22 s.
 """
 
 import secrets
@@ -35,7 +35,7 @@ PARSED_COLUMNS = (*LOG_COLUMNS, "_event_time", "_reason", "_filtered", "_unknown
 
 @dataclass(frozen=True, slots=True)
 class _WrapperNames:
-    """Names around the value that no record can know."""
+    """Names of the wrapper around the value; random, so that no record can contain them."""
 
     value: str
     end: str
@@ -46,7 +46,7 @@ def _draw_names() -> _WrapperNames:
     return _WrapperNames(f"__value_{text}", f"__end_{text}")
 
 
-# Drawn once for each process, not for each plan: Spark would compile another text anew in every epoch.
+# Drawn once per process, not per plan: Spark recompiles the generated code when the SQL text changes.
 _NAMES = _draw_names()
 
 JSON_OPTIONS = {
@@ -63,21 +63,20 @@ JSON_OPTIONS = {
 def parse_records(
     records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = enrich.NO_DIMENSIONS
 ) -> "DataFrame":
-    """Parse the records of a Kafka source and say of each whether it is well formed.
+    """Parse records of a Kafka source and determine why malformed ones are malformed.
 
     Args:
-        records: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp`; of a join of two topics
-            `_right boolean` too; further columns are dropped.
+        records: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp`; for a join of two topics also
+            `_right boolean`; other columns are dropped.
         pipeline: Schema, event time, lookups, expressions and limits.
-        dimensions: What the lookups take their columns from.
+        dimensions: Dimensions of the lookups.
 
     Returns:
-        One row for each record: `_partition int`, `_offset bigint`, `_log_time timestamp`, `_event_time timestamp`
-        (UTC; null where malformed), `_reason string` (of `Reason`; null: parsed well), `_filtered boolean` (never
-        null), `_unknown int` (distinct top-level fields of this record that the schema does not name; 0 where
-        malformed), and the columns of the schema, of the lookups and of `derive`, which mean nothing where the
-        record is malformed. Of a join of two topics the columns of both; those of the other side are null, but for the
-        key.
+        One row per record: `_partition int`, `_offset bigint`, `_log_time timestamp`, `_event_time timestamp` (UTC;
+        null if malformed), `_reason string` (of `Reason`; null if well formed), `_filtered boolean` (never null),
+        `_unknown int` (distinct top-level fields that are not in the schema; 0 if malformed), and the columns of the
+        schema, of the lookups and of `derive`, which are undefined if the record is malformed. For a join of two topics
+        it has the columns of both; those of the other side are null, except for the key.
     """
     if isinstance(pipeline.join, Join):
         left_rows = parse_records(records.where("NOT _right"), make_left_side(pipeline), dimensions)
@@ -110,22 +109,22 @@ def _widen_right_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
 
 
 def _decode_json(records: "DataFrame", pipeline: Pipeline, field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
-    """Parse the JSON to `__value array<struct>` and `__corrupt string`; null where the bytes were refused before."""
+    """Parse the JSON into `__value array<struct>` and `__corrupt string`; both are null if the bytes are rejected."""
     shape = ", ".join(f"`{field.name}` {field.read_as}" for field in field_sqls)
     schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
     options = ", ".join(f"'{key}', '{value}'" for key, value in JSON_OPTIONS.items())
-    refused = select(
+    checked = select(
         records,
         "partition AS _partition",
         "offset AS _offset",
         "timestamp AS _log_time",
         "CAST(value AS string) AS __text",
-        f"{_reject_bytes_sql(pipeline.source.max_value_bytes)} AS __refused",
+        f"{_reject_bytes_sql(pipeline.source.max_value_bytes)} AS __rejected",
     )
-    wrapped = f"""IF(__refused IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
+    wrapped = f"""IF(__rejected IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
     parse = f"inline(array(from_json({wrapped}, '{schema}', map({options})))) AS (__value, __corrupt)"
-    return select(refused, *LOG_COLUMNS, "__text", "__refused", parse)
+    return select(checked, *LOG_COLUMNS, "__text", "__rejected", parse)
 
 
 def _reject_bytes_sql(max_bytes: int) -> str:
@@ -138,15 +137,15 @@ def _reject_bytes_sql(max_bytes: int) -> str:
 
 
 def _extract_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
-    """Take the record out of its array: fields as they were read, JSON's kind of each VARIANT, `__bad` so far."""
+    """Unwrap the record: raw fields, the JSON type of each VARIANT, and `__reason` for invalid bytes or JSON."""
     is_one_object = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
-    # An escape that is broken inside a string looks like a wrong type to `from_json`, which then goes on behind it.
+    # `from_json` reports an invalid escape in a string like a wrong type and continues after it.
     is_broken = "json_object_keys(__text) IS NULL"
     reason = f"""CASE
-        WHEN __refused IS NOT NULL THEN __refused
+        WHEN __rejected IS NOT NULL THEN __rejected
         WHEN NOT coalesce({is_one_object}, false) THEN '{Reason.JSON}'
         WHEN __corrupt IS NOT NULL THEN IF({is_broken}, '{Reason.JSON}', '{Reason.TYPE}')
-    END AS __bad"""
+    END AS __reason"""
     values = (f"get(__value, 0).`{field.name}` AS `{field.name}`" for field in field_sqls)
     kinds = (
         f"schema_of_variant(get(__value, 0).`{field.name}`) AS `__kind_{field.name}`"
@@ -157,35 +156,37 @@ def _extract_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "
 
 
 def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
-    """Give each field its type; `__bad` now says all that bytes, JSON, types and `NOT NULL` have to say."""
+    """Convert each field to its type; `__reason` now also covers wrong types and missing `NOT NULL` fields."""
     values = select(
         raw,
         *LOG_COLUMNS,
-        "__bad",
+        "__reason",
         _count_unknown_sql(field_sqls),
         *(f"{field.value} AS `{field.name}`" for field in field_sqls),
-        *(f"{field.given} AS `__given_{field.name}`" for field in field_sqls if field.given),
-        *(f"{field.absent} AS `__absent_{field.name}`" for field in field_sqls if not field.nullable),
+        *(f"{field.is_present} AS `__present_{field.name}`" for field in field_sqls if field.is_present),
+        *(f"{field.is_absent} AS `__absent_{field.name}`" for field in field_sqls if not field.nullable),
     )
-    wrong = _join_by_or(f"(`__given_{field.name}` AND `{field.name}` IS NULL)" for field in field_sqls if field.given)
-    missing = _join_by_or(f"`__absent_{field.name}`" for field in field_sqls if not field.nullable)
-    bad = f"""CASE
-        WHEN __bad IS NOT NULL THEN __bad
-        WHEN {wrong} THEN '{Reason.TYPE}'
-        WHEN {missing} THEN '{Reason.MISSING}'
-    END AS __bad"""
-    return select(values, *LOG_COLUMNS, bad, "__unknown", *(f"`{field.name}`" for field in field_sqls))
+    is_invalid = _join_by_or(
+        f"(`__present_{field.name}` AND `{field.name}` IS NULL)" for field in field_sqls if field.is_present
+    )
+    is_missing = _join_by_or(f"`__absent_{field.name}`" for field in field_sqls if not field.nullable)
+    reason = f"""CASE
+        WHEN __reason IS NOT NULL THEN __reason
+        WHEN {is_invalid} THEN '{Reason.TYPE}'
+        WHEN {is_missing} THEN '{Reason.MISSING}'
+    END AS __reason"""
+    return select(values, *LOG_COLUMNS, reason, "__unknown", *(f"`{field.name}`" for field in field_sqls))
 
 
 def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
-    """Return how many top-level fields the schema does not name.
+    """Count the top-level fields that are not in the schema.
 
-    Keys are listed by a second parse, which most records do without: each key has a colon behind it, so a text with as
-    many colons as it has known fields that are given has no further key. Colons of a time are set off, unless the text
-    has an escape: then nobody knows whether a colon was written as one.
+    Listing the keys needs a second parse, which is skipped for most records: every key is followed by a colon, so a
+    text with as many colons as present known fields has no other key. Colons in timestamps are subtracted, unless the
+    text contains an escape, since a colon may be written as one.
     """
     known_names = ", ".join(f"'{field.name}'" for field in field_sqls)
-    present_count = " + ".join(f"IF({field.absent}, 0, 1)" for field in field_sqls)
+    present_count = " + ".join(f"IF({field.is_absent}, 0, 1)" for field in field_sqls)
     times = [field for field in field_sqls if field.has_colons]
     colons = " - ".join(
         [
@@ -195,7 +196,7 @@ def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
     )
     has_no_escape = "instr(__text, chr(92)) = 0 AND " if times else ""
     unknown_count = f"size(array_except(json_object_keys(__text), array({known_names})))"
-    return f"IF(__bad IS NOT NULL OR ({has_no_escape}{colons} = {present_count}), 0, {unknown_count}) AS __unknown"
+    return f"IF(__reason IS NOT NULL OR ({has_no_escape}{colons} = {present_count}), 0, {unknown_count}) AS __unknown"
 
 
 def _count_colons_sql(text: str) -> str:
@@ -212,7 +213,7 @@ def _finish_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     event_time = f"`{pipeline.source.event_time}`"
     columns = [f"`{name}`" for name in compiled.column_types]
     reason = f"""CASE
-        WHEN __bad IS NOT NULL THEN __bad
+        WHEN __reason IS NOT NULL THEN __reason
         WHEN {event_time} IS NULL THEN '{Reason.EVENT_TIME}'
         WHEN {compiled.row_failed} THEN '{Reason.EXPRESSION}'
     END AS _reason"""

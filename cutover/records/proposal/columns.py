@@ -63,22 +63,22 @@ class ColumnValues:
     name: str
     is_cell: bool  # of CSV; else a JSON value
     type: str | None = None  # None: no value yet
-    given: int = 0  # values that are not null
+    value_count: int = 0  # values that are not null
     low: int = 0  # of whole numbers
     high: int = 0
     is_nested: bool = False
-    first: Example | None = None
+    example: Example | None = None
     conflict: Example | None = None  # first value that no type takes together with those before
-    was_time: Example | None = None  # first value that is no time in a column that began with times
+    first_non_time: Example | None = None  # first value that is no time in a column that began with times
     _fits: Callable[[Any], Any] = field(default=lambda _: None)
 
     def add(self, line: int, value: Any) -> None:
         """Take one value."""
-        self.given += 1
+        self.value_count += 1
         if self.conflict is not None or self.is_nested or (self.is_cell and self.type == "string"):
             return
         if self.type is None:
-            self.first = Example(line=line, value=value)
+            self.example = Example(line=line, value=value)
             self._widen(line, value, TYPES_TRIED)
         else:
             try:
@@ -94,7 +94,7 @@ class ColumnValues:
             self.is_nested = True
             return
         if self.type in {"date", "timestamp"}:
-            self.was_time = Example(line=line, value=value)
+            self.first_non_time = Example(line=line, value=value)
         for kind in types:
             fits = _CELL_READERS.get(kind) if self.is_cell else _JSON_READERS.get(kind)
             if fits is None:
@@ -123,11 +123,11 @@ class ColumnValues:
     @property
     def time_form(self) -> str | None:
         """Return the form of time that the values have and no timestamp takes; None if they look like no times."""
-        if self.was_time is not None and self.first is not None and self.type == "string":
-            return f"times but for line {self.was_time.line}, {format_value(self.was_time.value)}"
-        if self.first is None or self.proposed_type[0] == "timestamp":
+        if self.first_non_time is not None and self.example is not None and self.type == "string":
+            return f"times but for line {self.first_non_time.line}, {format_value(self.first_non_time.value)}"
+        if self.example is None or self.proposed_type[0] == "timestamp":
             return None
-        value = self.first.value
+        value = self.example.value
         if not isinstance(value, str | JsonNumber) or (self.type != "string" and not self._is_time_name()):
             return None
         is_number = isinstance(value, JsonNumber) or (self.is_cell and self.type != "string")

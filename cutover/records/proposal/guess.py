@@ -63,7 +63,7 @@ class Guess:
     """What a definition can start from."""
 
     columns: tuple[Column, ...]
-    left_out: Mapping[str, str]  # name to why
+    omitted: Mapping[str, str]  # name to why
     event_time: str | None
     log_time: str | None
     time_format: TimeFormat
@@ -122,7 +122,7 @@ class Survey:
         key, amount = _choose_key(columns, len(self.sample)), _choose_amount(columns)
         return Guess(
             columns=columns,
-            left_out=omissions,
+            omitted=omissions,
             event_time=event.name if event else None,
             log_time=log,
             time_format=time_format,
@@ -158,10 +158,10 @@ class Survey:
             name=values.name,
             type=kind,
             form=form,
-            nulls=self.rows - values.given,
+            nulls=self.rows - values.value_count,
             distinct=len({str(value) for value in present if self._is_given(value)}),
             time_form=values.time_form,
-            example="" if values.first is None else format_value(values.first.value),
+            example="" if values.example is None else format_value(values.example.value),
         )
 
     def _is_given(self, value: Any) -> bool:
@@ -216,7 +216,7 @@ def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> st
     if not IDENTIFIER.match(name):
         renamed = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[:60]
         better = renamed if IDENTIFIER.match(renamed) else f"column_{renamed}"
-        holds = f"{column.proposed_type[0]}; " if column.given and not column.is_nested else ""
+        holds = f"{column.proposed_type[0]}; " if column.value_count and not column.is_nested else ""
         form = f"{column.time_form}; " if column.time_form else ""
         return f"{holds}{form}its name is no identifier, such as `{better}`"
     if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX):
@@ -225,9 +225,11 @@ def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> st
         return f"its name differs from `{names_used[name.lower()]}` by case alone"
     if column.is_nested:
         return NESTED
-    if column.conflict is not None and column.first is not None:
-        values = (f"{format_value(example.value)} (line {example.line})" for example in (column.first, column.conflict))
-        return f"no type takes both {' and '.join(values)}"
+    if column.conflict is not None and column.example is not None:
+        values = (
+            f"{format_value(example.value)} (line {example.line})" for example in (column.example, column.conflict)
+        )
+        return f"no type accepts both {' and '.join(values)}"
     return None
 
 

@@ -74,8 +74,8 @@ class Pace:
     max_ahead: str = "1 hour"
     window: str = "hours=1"  # of `Fixed`
     epoch_rows: int = MAX_EPOCH_ROWS
-    seen: tuple[str, ...] = ()  # what was measured of lateness; empty: nothing could be
-    windows_seen: tuple[str, ...] = ()
+    lateness_evidence: tuple[str, ...] = ()  # what was measured of lateness; empty: nothing could be
+    window_evidence: tuple[str, ...] = ()
 
 
 def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
@@ -110,13 +110,13 @@ def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
         max_ahead=max_ahead,
         window=window,
         epoch_rows=rows,
-        seen=(
+        lateness_evidence=(
             *_describe_order(
                 sorted_delays, usual_delay, long_delay, delays=None if logged is None else -ahead[~is_future]
             ),
             *_describe_future(ahead[is_future], "`max_ahead`" if logged is not None else "the others by far"),
         ),
-        windows_seen=(windows_seen,),
+        window_evidence=(windows_seen,),
     )
 
 

@@ -92,7 +92,7 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
         imports=", ".join(imports),
         topic=json.dumps(topic),
         left_out="".join(
-            f"        # Left out: {_escape_comment(field)} ({reason}).\n" for field, reason in guess.left_out.items()
+            f"        # Left out: {_escape_comment(field)} ({reason}).\n" for field, reason in guess.omitted.items()
         ),
         schema=_schema(guess),
         event_time=guess.event_time,
@@ -108,8 +108,8 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
         keywords=_keywords(guess),
         window=guess.pace.window,
         windows=", ".join(kind.example for kind in KINDS),
-        window_seen=_format_evidence(4, guess.pace.windows_seen),
-        pace_seen=_format_evidence(8, guess.pace.seen),
+        window_seen=_format_evidence(4, guess.pace.window_evidence),
+        pace_seen=_format_evidence(8, guess.pace.lateness_evidence),
         out_of_orderness=guess.pace.out_of_orderness,
         allowed=guess.pace.allowed,
         max_ahead=guess.pace.max_ahead,
@@ -187,7 +187,7 @@ def _name_series(guess: Guess) -> str:
 
 
 def _describe_left_out(guess: Guess) -> str:
-    return "".join(f"        # Left out: {_escape_comment(name)} ({why}).\n" for name, why in guess.left_out.items())
+    return "".join(f"        # Left out: {_escape_comment(name)} ({why}).\n" for name, why in guess.omitted.items())
 
 
 def _describe_unread_times(guess: Guess) -> str:

@@ -1,1 +1,1 @@
-"""Exact reads of the log by Spark, and which offsets to read."""
+"""Exact reads of the log by Spark, and the planning of their offset ranges."""

@@ -1,7 +1,7 @@
-"""Headers of record batches, read by the Kafka client of Spark's JVM: no client hands them to its users.
+"""Headers of record batches, read with the Kafka client of Spark's JVM, since no client API exposes them.
 
-A fetch request is sent as the client itself would send it, under the same settings of security. Of the response, which
-holds whole batches, only pieces with headers come to Python.
+Fetch requests are sent as the client itself sends them, with the same security settings. The response contains whole
+batches; only the pieces with headers are copied to Python.
 """
 
 from collections.abc import Iterator
@@ -31,22 +31,22 @@ _DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
 class BatchHeaderReader:
-    """Reads headers of the batches of one log; keeps a connection to each leader until it is closed."""
+    """Reader of the batch headers of one log; it keeps a connection to each leader until it is closed."""
 
     def __init__(self, session: "SparkSession", settings: Settings, client: LogClient, log: str) -> None:
-        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 -- no public way leads to the JVM's classes
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 -- no public API gives access to the JVM's classes
         self._jvm, self._kafka = jvm, jvm.org.apache.kafka
         self._client, self._log = client, log
-        self._consumer = client.consumer()  # tells the leaders
+        self._consumer = client.consumer()  # for metadata: the leader of each partition
         self._timeout_ms = int(client.timeout * 1000)
         self._clock = self._kafka.common.utils.Time.SYSTEM
         self._network = self._connect(settings)
 
     def read(self, partition: int, start: int, end: int) -> Iterator[RecordBatch]:
-        """Yield the batches of `[start, end)` of one partition, ascending; the first one may begin before `start`.
+        """Yield the batches of `[start, end)` of one partition, ascending; the first one may start before `start`.
 
         Raises:
-            LogError: No broker answers, or the log no longer holds `start`.
+            LogError: No broker responds, or `start` is no longer in the log.
         """
         while start < end:
             batches = self._fetch(partition, start)
@@ -62,7 +62,7 @@ class BatchHeaderReader:
         self._network.close()
 
     def _connect(self, settings: Settings) -> Any:
-        """Return a network client under the settings of Spark's own consumers."""
+        """Return a network client with the settings of Spark's consumers."""
         spark_options = options.spark(settings.kafka, bootstrap_servers(settings))
         properties = self._jvm.java.util.HashMap()
         for key, value in spark_options.items():
@@ -88,14 +88,14 @@ class BatchHeaderReader:
             self._timeout_ms,
             self._timeout_ms,
             self._clock,
-            True,  # noqa: FBT003 -- of a Java constructor: ask the broker for the versions that it speaks
+            True,  # noqa: FBT003 -- of a Java constructor: discover the API versions of the broker
             clients.ApiVersions(),
             context,
             clients.MetadataRecoveryStrategy.NONE,
         )
 
     def _fetch(self, partition: int, offset: int) -> list[RecordBatch]:
-        """Return the batches of one response, from the one that holds an offset on; none at the log's end."""
+        """Fetch batches, starting with the one that contains an offset; empty at the end of the log."""
         try:
             return retry_transient(lambda: self._fetch_once(partition, offset), seconds=self._client.timeout)
         except KafkaException as error:
@@ -116,7 +116,7 @@ class BatchHeaderReader:
         return self._parse(response.records())
 
     def _find_leader(self, partition: int) -> Any:
-        """Return the node of the broker that leads a partition now."""
+        """Return the node of the broker that is currently the leader of a partition."""
         place = topic_partitions.place(self._log, partition)
         topics = self._consumer.list_topics(place.topic, timeout=self._client.timeout)
         metadata = topics.topics[place.topic].partitions.get(place.partition)
@@ -126,7 +126,7 @@ class BatchHeaderReader:
         return self._kafka.common.Node(int(broker.id), str(broker.host), int(broker.port))
 
     def _send(self, node: Any, partition: int, offset: int) -> Any:
-        """Send one request and return what the response says of the partition."""
+        """Send one fetch request and return the partition's part of the response."""
         place, jvm, clients = topic_partitions.place(self._log, partition), self._jvm, self._kafka.clients
         topic_partition = self._kafka.common.TopicPartition(place.topic, place.partition)
         requests = self._kafka.common.requests
@@ -145,7 +145,7 @@ class BatchHeaderReader:
         return response.responseBody().responseData(jvm.java.util.HashMap(), _FETCH_VERSION).get(topic_partition)
 
     def _parse(self, records: Any) -> list[RecordBatch]:
-        """Return the batches of a response; the last one may be cut off, but its header is not looked for then."""
+        """Parse the batch headers of a response; a truncated last batch is ignored if its header is incomplete."""
         buffer, size, position = records.buffer(), int(records.sizeInBytes()), 0
         batches: list[RecordBatch] = []
         while position < size:
@@ -158,8 +158,11 @@ class BatchHeaderReader:
 
     def _make_gone_error(self, partition: int, offset: int) -> LogError:
         partition_name = topic_partitions.format_partition(self._log, partition)
-        msg = f"Log, {partition_name}: expected offset {offset}, the log starts at "
-        msg += f"{self._client.earliest(self._log).get(partition)}: what lies before it left the log while it was read."
+        earliest = self._client.earliest(self._log).get(partition)
+        msg = (
+            f"Log, {partition_name}: expected offset {offset}, the log starts at {earliest}: "
+            "earlier records were deleted while they were read."
+        )
         return LogError(msg, runbook="LogDataLost")
 
 
@@ -167,7 +170,7 @@ class BatchHeaderReader:
 def open_reader(
     session: "SparkSession", settings: Settings, client: LogClient, log: str
 ) -> Iterator[BatchHeaderReader]:
-    """Open a reader for as long as the block lasts."""
+    """Open a reader and close it at the end of the `with` block."""
     reader = BatchHeaderReader(session, settings, client, log)
     try:
         yield reader

@@ -1,36 +1,43 @@
-"""Exact reads of the log by Spark: from an offset to an offset, never to `latest`."""
+"""Exact reads of the log by Spark: bounded offset ranges, never up to `latest`.
+
+A read can count its records, so that the caller can check that every offset is accounted for.
+"""
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.definition.model.pipeline import Pipeline
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
+from cutover.records.columns import observe
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 ISOLATION = "kafka.isolation.level"
 Offsets = Mapping[int, tuple[int, int]]
 """Partition -> `[from, to)`."""
 
+_RECORDS = "records"
+
 
 def read_records(
     spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]
 ) -> "DataFrame":
-    """Return the records of disjoint offset ranges, as Spark's Kafka source gives them, and `_right boolean`.
+    """Read the records of disjoint offset ranges, with the columns of Spark's Kafka source and `_right boolean`.
 
-    `_right` says of a join of two topics that a record is of the right one, whose partitions are numbered as in `two`.
+    `_right` is true for records of the right topic of a join; its partitions are numbered from `RIGHT_PARTITION_BASE`.
 
     Args:
         spark: The session.
-        settings: How to reach the log.
-        pipeline: Names the topic and the isolation.
-        reads: At least one; each at most one range a partition, `[from, to)`.
+        settings: Addresses and credentials of the brokers.
+        pipeline: Topics and isolation level.
+        reads: Offset ranges `[from, to)`; at least one read, each with at most one range per partition.
     """
     topics = topic_partitions.topics_of(topic_partitions.log_of(pipeline))
     topic_reads = [
@@ -40,32 +47,66 @@ def read_records(
     ]
     frames = [
         _read(spark, settings, pipeline, topic, topic_offsets).selectExpr(
-            "* EXCEPT (partition)", f"partition + {turn * RIGHT_PARTITION_BASE} AS partition", f"{bool(turn)} AS _right"
+            "* EXCEPT (partition)",
+            f"partition + {topic_index * RIGHT_PARTITION_BASE} AS partition",
+            f"{bool(topic_index)} AS _right",
         )
-        for topic, topic_offsets, turn in topic_reads
+        for topic, topic_offsets, topic_index in topic_reads
         if topic_offsets
     ]
     return reduce(lambda frame, other: frame.unionByName(other), frames)
 
 
-def _select_topic(offsets: Offsets, turn: int) -> Offsets:
-    """Return the ranges of one topic of the log, by Kafka's numbers of its partitions."""
+def _select_topic(offsets: Offsets, topic_index: int) -> Offsets:
+    """Return the ranges of one topic of the log, by its partition numbers in Kafka."""
     return {
         partition % RIGHT_PARTITION_BASE: span
         for partition, span in offsets.items()
-        if partition // RIGHT_PARTITION_BASE == turn
+        if partition // RIGHT_PARTITION_BASE == topic_index
     }
 
 
 def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: str, offsets: Offsets) -> "DataFrame":
-    from_, to = ({str(p): span[end] for p, span in sorted(offsets.items())} for end in (0, 1))
+    starts, ends = ({str(p): span[bound] for p, span in sorted(offsets.items())} for bound in (0, 1))
     return (
         spark.read.format("kafka")
         .options(**options.spark(settings.kafka, bootstrap_servers(settings)))
         .option(ISOLATION, pipeline.source.isolation)
         .option("assign", json.dumps({topic: sorted(offsets)}))
-        .option("startingOffsets", json.dumps({topic: from_}))
-        .option("endingOffsets", json.dumps({topic: to}))
+        .option("startingOffsets", json.dumps({topic: starts}))
+        .option("endingOffsets", json.dumps({topic: ends}))
         .option("failOnDataLoss", "true")
         .load()
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRead:
+    """Offset ranges, and the observation that counts their records when the frame is first evaluated."""
+
+    reads: tuple[Offsets, ...]
+    observation: "Observation"
+
+    @property
+    def records(self) -> int | None:
+        """Number of records; None if the frame has not been evaluated.
+
+        A map task that is repeated because its executor was lost counts its records twice.
+        """
+        java: Any = self.observation._jo  # noqa: SLF001 -- `get` alone would block forever without an evaluation
+        is_complete = java is not None and java.future().isCompleted()
+        return int(self.observation.get[_RECORDS]) if is_complete else None
+
+
+def count_records(frame: "DataFrame", reads: tuple[Offsets, ...]) -> "tuple[DataFrame, CountedRead]":
+    """Return a frame that counts its records while it is evaluated.
+
+    Args:
+        frame: Records as `read_records` returns them.
+        reads: The ranges that the frame reads.
+    """
+    from pyspark.sql import Observation  # noqa: PLC0415 -- other commands need not load Spark
+
+    observation = Observation()
+    counting = observe(frame, observation, (f"count(1) AS {_RECORDS}",))
+    return counting, CountedRead(reads=reads, observation=observation)

@@ -25,7 +25,7 @@ CONDITIONS = ("join.left", "join.right")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
     columns: Mapping[str, Any]  # the key's and both sides'; null of a side that is not there
-    weight: int  # how many pairs of equal columns there are
+    count: int  # how many pairs of equal columns there are
 
 
 def make_side_pipelines(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
@@ -73,7 +73,7 @@ def compute_join_measures(
         for (group, pair), value in zip(
             group_pairs, _evaluate_pairs(pipeline, name, [pair for _, pair in group_pairs]), strict=True
         ):
-            values[group].append((value, pair.weight))
+            values[group].append((value, pair.count))
         for group, weighted in values.items():
             measures_by_group[group][name] = finish_measure(measure, _merge_weighted(measure, weighted))
     return measures_by_group
@@ -86,7 +86,7 @@ def _make_pairs(pipeline: Pipeline, key: Key, rows: Sequence[CountedRow]) -> Ite
         for left_row, left_count in left_rows.items():
             for right_row, right_count in right_rows.items():
                 yield _Pair(
-                    columns={**key_columns, **dict(left_row), **dict(right_row)}, weight=left_count * right_count
+                    columns={**key_columns, **dict(left_row), **dict(right_row)}, count=left_count * right_count
                 )
 
 

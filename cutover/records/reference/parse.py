@@ -146,9 +146,9 @@ def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
     """Return the typed fields of a JSON object, with every field that does not fit and the first reason."""
     schema = {item.name: item for item in list_fields(topic)}
     values: dict[str, Any] = dict.fromkeys(schema)
-    present = dict(document.items)  # of a doubled name the last one
+    present = dict(document.members)  # of a doubled name the last one
     misfits: dict[str, Misfit] = {}
-    if len(present) < len(document.items):
+    if len(present) < len(document.members):
         _check_earlier_values(document, schema, topic, misfits)
     for name, value in present.items():
         if name in schema and value is not None and name not in misfits:
@@ -174,7 +174,7 @@ _ORDER = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
 def _check_earlier_values(
     document: JsonObject, schema: dict[str, Field], topic: Topic, misfits: dict[str, Misfit]
 ) -> None:
-    for name, value in document.items:
+    for name, value in document.members:
         if name in schema and name not in misfits:
             try:
                 check_kind(value, schema[name].type, topic.time_format)

@@ -24,14 +24,14 @@ class PlacedRecord:
     """One record in one of its windows; it parsed and passed `where`."""
 
     group: Group  # of sessions: the window of the record alone
-    counted: CountedRow
+    row: CountedRow
     is_future: bool
     twin: Twin | None  # None: records have no id
 
     @property
     def position(self) -> tuple[int, int]:
         """(partition, offset)."""
-        return self.counted[1][1:]
+        return self.row[1][1:]
 
 
 def place_records(
@@ -51,14 +51,14 @@ def place_records(
         row, twin = make_counted_row(record, evaluated), _find_twin(pipeline, record, event)
         for start, end in pipeline.window.assign_windows(event):
             group = (start, end, evaluated.key)
-            yield PlacedRecord(group=group, counted=row, is_future=record.is_future(pipeline), twin=twin)
+            yield PlacedRecord(group=group, row=row, is_future=record.is_future(pipeline), twin=twin)
 
 
 def fold_records(pipeline: Pipeline, selected: Sequence[PlacedRecord]) -> Mapping[Group, ResultRow]:
     """Return the result of some records, as if they were all there are."""
     groups: dict[Group, list[CountedRow]] = {}
     for placed in selected:
-        groups.setdefault(placed.group, []).append(placed.counted)
+        groups.setdefault(placed.group, []).append(placed.row)
     merged_groups = merge_sessions(groups) if pipeline.window.merges else groups
     measures = compute_measures(pipeline, merged_groups)
     return {group: ResultRow(n=len(rows), measures=measures[group]) for group, rows in merged_groups.items()}

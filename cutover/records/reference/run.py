@@ -54,7 +54,7 @@ class Result:
     counts: Mapping[Class, int]  # (record, window) pairs by class; a class that did not occur is 0
     unknown: int  # unknown top-level fields of well-formed records, summed
     watermarks: tuple[int | None, ...] = ()  # after each epoch
-    shown: frozenset[Twin] = frozenset()  # ids and event times that nobody knew before the first record
+    new_twins: frozenset[Twin] = frozenset()  # ids and event times that nobody knew before the first record
     id_conflicts: int = 0  # records that count though one with the same id and an earlier event time does too
 
 
@@ -65,7 +65,7 @@ class _RunState:
     groups: dict[Group, list[CountedRow]] = field(default_factory=dict)
     ledger: set[UncountedPair] = field(default_factory=set)
     counts: Counter[Class] = field(default_factory=Counter)
-    seen: set[Twin] = field(default_factory=set)
+    twins: set[Twin] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def run(
     """
     evaluated = evaluate_records(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
     initial_twins = set(known_twins)
-    books = _RunState(seen=set(initial_twins))
+    books = _RunState(twins=set(initial_twins))
     epoch_watermarks: list[int | None] = []
     for number, epoch_records in enumerate([evaluated] if epochs is None else _split_epochs(evaluated, epochs)):
         watermark = (epoch_watermarks[-1] if epoch_watermarks else None) if watermarks is None else watermarks[number]
@@ -121,7 +121,7 @@ def run(
     result = _make_result(
         pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(epoch_watermarks)
     )
-    return replace(result, shown=frozenset(books.seen - initial_twins))
+    return replace(result, new_twins=frozenset(books.twins - initial_twins))
 
 
 def evaluate_records(
@@ -205,8 +205,8 @@ def _check_twin(
     if remembered is not None and event < remembered:
         return True, False
     twin = (record.parsed.values[name], event)
-    is_twin = twin in books.seen
-    books.seen.add(twin)
+    is_twin = twin in books.twins
+    books.twins.add(twin)
     return False, is_twin
 
 
@@ -276,7 +276,7 @@ def _make_result(pipeline: Pipeline, books: _RunState, unknown: int, watermarks:
         counts=counts,
         unknown=unknown,
         watermarks=watermarks,
-        id_conflicts=len(books.seen) - len({name for name, _ in books.seen}),
+        id_conflicts=len(books.twins) - len({name for name, _ in books.twins}),
     )
 
 

@@ -18,12 +18,12 @@ LOWEST_DIGIT = Fraction(2) ** doubles.LOWEST
 class ApproximateFloat(float):
     """A number with a bound: what differs by less is the same."""
 
-    bound: float
+    max_error: float
 
     def __new__(cls, value: float, max_error: float) -> Self:
         """Make a float that knows how far it may lie from the true value."""
         number = super().__new__(cls, value)
-        number.bound = max_error
+        number.max_error = max_error
         return number
 
 

@@ -24,7 +24,7 @@ RANGES = {"int": 2**31, "bigint": 2**63}
 class JsonObject:
     """A JSON object, doubled names kept."""
 
-    items: tuple[tuple[str, Any], ...]
+    members: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)

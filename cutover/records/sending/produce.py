@@ -40,10 +40,10 @@ class Request:
     """What to send."""
 
     file: Path
-    stretch: LogTimeRange = ALL_TIMES
+    log_times: LogTimeRange = ALL_TIMES
     speed: float | None = None  # how many times faster than the log times say; None: as fast as it goes
     partitions: int | None = None  # of a topic that is made; None: 4
-    again: bool = False
+    resend: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +66,11 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Callbacks on how far it is; `total` is called once, when the number of records is known."""
+    """Callbacks on how far it is; `on_total` is called once, when the number of records is known."""
 
-    read: ProgressCallback
-    total: ProgressCallback
-    sent: ProgressCallback
+    on_read: ProgressCallback
+    on_total: ProgressCallback
+    on_sent: ProgressCallback
 
 
 def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: Clock, progress: Progress) -> Summary:
@@ -87,7 +87,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."
         raise DefinitionError(msg)
-    if pipeline.source.log_time is None and (request.stretch, request.speed) != (ALL_TIMES, None):
+    if pipeline.source.log_time is None and (request.log_times, request.speed) != (ALL_TIMES, None):
         msg = f"Pipeline `{pipeline.name}`: expected `log_time` in its topic for --from, --to and --speed, got none."
         raise DefinitionError(msg)
     client, topic = LogClient(settings), pipeline.source.name
@@ -97,7 +97,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     with tempfile.TemporaryDirectory(dir=folder) as scratch, Spool(Path(scratch)) as spool:
         content = FileContent()
         with explain_interrupt():
-            spool.fill(read_rows(request.file, pipeline, content, request.stretch, progress.read))
+            spool.fill(read_rows(request.file, pipeline, content, request.log_times, progress.on_read))
         _reject_empty(request, spool.count)
         sending = FileTransfer(settings, topic, request, client, spool, content, clock, progress)
         with lock_sending(settings.home.resolve(), topic, content):
@@ -124,7 +124,7 @@ def _reject_empty(request: Request, count: int) -> None:
     Raises:
         DefinitionError: There is none.
     """
-    if not count and request.stretch == ALL_TIMES:
+    if not count and request.log_times == ALL_TIMES:
         msg = f"{request.file}: expected at least one record, got none ({request.file.stat().st_size:,} bytes)."
         raise DefinitionError(msg + "\nHint: nothing was sent.")
 
@@ -152,14 +152,14 @@ class FileTransfer:
             malformed = self.spool.summarize_malformed(EXAMPLES)
             target = prepare_topic(self.client, self.topic, self.request.partitions, existing, self.spool, self.clock)
         count = self.spool.count
-        self.progress.total(count)
+        self.progress.on_total(count)
         if self.content.records:
             produced = ProducedNotes(self.settings.home.resolve(), target.log.topic_id)
             run = self._make_run(target.log, history, resumed, sha256)
-            produced.note(run, self.content)
+            produced.record_start(run, self.content)
             rows = pace_rows(self.spool.read_sorted_rows(), self.request.speed, self.clock)
-            send_records(self.settings, self.client, target, run.run, rows, self.progress.sent)
-            produced.finish(_find_finished(run, history))
+            send_records(self.settings, self.client, target, run.run, rows, self.progress.on_sent)
+            produced.record_finished(_find_finished(run, history))
         return Summary(
             topic=target.log.topic,
             topic_id=target.log.topic_id,
@@ -180,7 +180,7 @@ class FileTransfer:
         if log is None:
             return NO_HISTORY, None
         history = ProducedNotes(self.settings.home.resolve(), log.topic_id).find_history(self.content, sha256)
-        if self.request.again:
+        if self.request.resend:
             return history, None
         self._reject_edited_copy(history.difference)
         return history, self._drop_sent(log, history.runs)
@@ -216,7 +216,7 @@ class FileTransfer:
         for run in runs:
             if run.finished:
                 first_record = resumed.read if resumed is not None and is_repeat else 0
-                self.spool.drop_stretch(first_record, run.read or self.content.records, run.stretch)
+                self.spool.drop_stretch(first_record, run.read or self.content.records, run.log_times)
             elif run is resumed or not (run.again or is_repeat):
                 self.spool.drop_numbers(delivered.get(run.run, set()))
         is_sent = read and resumed is None and not self.spool.count
@@ -226,11 +226,11 @@ class FileTransfer:
 
     def _find_resumed(self, interrupted: list[ProducedRun]) -> ProducedRun | None:
         """Return the latest interrupted run over the same stretch; none of a file that has become shorter since."""
-        resumable = (run for run in reversed(interrupted) if run.run and run.stretch == self.request.stretch)
+        resumable = (run for run in reversed(interrupted) if run.run and run.log_times == self.request.log_times)
         return next((run for run in resumable if run.read <= self.content.records), None)
 
     def _make_repeat_error(self, runs: tuple[ProducedRun, ...]) -> DefinitionError:
-        complete_runs = [run for run in runs if run.finished and run.stretch == ALL_TIMES and self._covers_file(run)]
+        complete_runs = [run for run in runs if run.finished and run.log_times == ALL_TIMES and self._covers_file(run)]
         run = complete_runs[-1] if complete_runs else runs[-1]
         sent_by = (
             "the file was sent" if complete_runs or len(runs) == 1 else f"{len(runs)} runs have sent them, the latest"
@@ -250,15 +250,15 @@ class FileTransfer:
 
     def _make_run(self, log: LogId, history: History, resumed: ProducedRun | None, sha256: str) -> ProducedRun:
         if resumed is None:
-            run, resend = secrets.token_hex(8), self.request.again
+            run, resend = secrets.token_hex(8), self.request.resend
             offsets = {str(p): end for p, end in self.client.high_watermarks(log.topic).items()}
         else:
             run, resend, offsets = resumed.run, resumed.again, dict(resumed.offsets)
         return ProducedRun(
             sha256=sha256,
             file=self.request.file.name,
-            start=self.request.stretch.start,
-            end=self.request.stretch.end,
+            start=self.request.log_times.start,
+            end=self.request.log_times.end,
             records=self.spool.count,
             at=self.clock.now().isoformat(timespec="microseconds"),
             finished=False,
@@ -275,6 +275,6 @@ def _find_finished(run: ProducedRun, history: History) -> set[str]:
     completed = (
         other
         for other in history.runs
-        if not (run.again or other.again) and other.stretch == run.stretch and other.read <= run.read
+        if not (run.again or other.again) and other.log_times == run.log_times and other.read <= run.read
     )
     return {run.run, *(other.run for other in completed)}

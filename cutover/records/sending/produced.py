@@ -40,7 +40,7 @@ class ProducedRun:
     offsets: Mapping[str, int] = field(default_factory=dict)  # end of each partition before it began
 
     @property
-    def stretch(self) -> LogTimeRange:
+    def log_times(self) -> LogTimeRange:
         """Part of the file that it sent."""
         return LogTimeRange(start=self.start, end=self.end)
 
@@ -129,7 +129,7 @@ class ProducedNotes:
             difference=difference,
         )
 
-    def note(self, run: ProducedRun, content: FileContent) -> None:
+    def record_start(self, run: ProducedRun, content: FileContent) -> None:
         """Write down a run that begins, before its first record is sent; on the disk when this returns."""
         path = self._hashes_path(run.content)
         if not path.exists() or path.stat().st_size < len(content.hashes):
@@ -137,7 +137,7 @@ class ProducedNotes:
         with self._lock():
             self._write([*(other for other in self.list_runs() if other.run != run.run), run])
 
-    def finish(self, finished: set[str]) -> None:
+    def record_finished(self, finished: set[str]) -> None:
         """Write down that all records of some runs are in the topic."""
         with self._lock():
             runs = self.list_runs()

@@ -55,7 +55,7 @@ class LogTimeRange:
     start: int | None = None
     end: int | None = None
 
-    def has(self, log_micros: int | None) -> bool:
+    def contains(self, log_micros: int | None) -> bool:
         """Return whether a record of this log time is in it; one of a topic without log time is."""
         if log_micros is None:
             return True
@@ -107,7 +107,7 @@ def read_rows(
             dated += parsed.values[pipeline.source.event_time] is not None
             if number % _REPORT_EVERY == 0:
                 advance(_REPORT_EVERY)
-            if stretch.has(row.log_micros):
+            if stretch.contains(row.log_micros):
                 if len(row.value) > MAX_MESSAGE:
                     reject(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
                 yield row
@@ -236,7 +236,7 @@ def _encode_members(document: JsonObject) -> bytes:
 def _sort_members(value: Any) -> Any:
     """Return a JSON value whose objects are lists of members by name, and whose numbers are as they are written."""
     if isinstance(value, JsonObject):
-        members = sorted(value.items, key=lambda member: member[0])  # stable: of equal names the last one counts
+        members = sorted(value.members, key=lambda member: member[0])  # stable: of equal names the last one counts
         return [[name, _sort_members(member)] for name, member in members]
     if isinstance(value, list):
         return {"list": [_sort_members(item) for item in value]}
@@ -245,7 +245,7 @@ def _sort_members(value: Any) -> Any:
 
 def _encode_key(document: JsonObject, keys: list[str]) -> bytes:
     """Return a message key: the JSON array of the key columns' values."""
-    members: dict[str, Any] = dict(document.items)
+    members: dict[str, Any] = dict(document.members)
     values = (members.get(name) for name in keys)
     scalars = (value if isinstance(value, bool | str | JsonNumber) else None for value in values)
     return f"[{','.join(map(encode_value, scalars))}]".encode("utf-8", "replace")

@@ -155,7 +155,7 @@ def _recompute_portion(
         actual=_read_rows(source, facts, segment.last_epoch),
         expected_ledger=expected.ledger,
         actual_ledger=actual_ledger,
-        expected_ids=known_ids.select_retained_ids(source, expected.shown),
+        expected_ids=known_ids.select_retained_ids(source, expected.new_twins),
         actual_ids=known_ids.read_new_ids(source, segment),
     )
 

@@ -42,7 +42,7 @@ def nothing(count: int) -> None:
     assert count >= 0
 
 
-SILENT = Progress(read=nothing, total=nothing, sent=nothing)
+SILENT = Progress(on_read=nothing, on_total=nothing, on_sent=nothing)
 
 
 @pytest.fixture
@@ -114,10 +114,10 @@ def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: P
     start, end = 1357035420 * 1_000_000, 1357035500 * 1_000_000
 
     assert (
-        send(kafka_settings, pipeline, Request(file=file, partitions=1, stretch=LogTimeRange(start=start, end=end)))
+        send(kafka_settings, pipeline, Request(file=file, partitions=1, log_times=LogTimeRange(start=start, end=end)))
         == 2
     )
-    assert send(kafka_settings, pipeline, Request(file=file, stretch=LogTimeRange(end=start))) == 1
+    assert send(kafka_settings, pipeline, Request(file=file, log_times=LogTimeRange(end=start))) == 1
     assert numbers(records(kafka_settings, pipeline.source.name)) == [1, 3, 2]
 
 
@@ -126,7 +126,7 @@ def test_repeat_is_refused_and_again_sends_it(kafka_settings: Settings, pipeline
 
     with pytest.raises(DefinitionError, match=r"was sent at .*\n.*nothing was sent; `--again` sends it once more"):
         send(kafka_settings, pipeline, Request(file=file))
-    assert send(kafka_settings, pipeline, Request(file=file, again=True)) == 4
+    assert send(kafka_settings, pipeline, Request(file=file, resend=True)) == 4
     assert len(records(kafka_settings, pipeline.source.name)) == 8
 
 
@@ -189,7 +189,7 @@ def test_an_edited_copy_is_refused_with_the_line_from_which_it_differs(
     with pytest.raises(DefinitionError, match=r"differs from line 6 on .*, which held 199 of its 200 records"):
         send(kafka_settings, pipeline, Request(file=day))
     assert len(records(kafka_settings, pipeline.source.name)) == 200
-    assert send(kafka_settings, pipeline, Request(file=day, again=True)) == 200
+    assert send(kafka_settings, pipeline, Request(file=day, resend=True)) == 200
 
 
 def test_another_file_of_the_same_name_is_sent(kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_stretches_that_overlap_send_each_record_once(
     second = LogTimeRange(start=begin + 40_000_000, end=begin + 80_000_000)
 
     sent = [
-        send(kafka_settings, pipeline, Request(file=day, stretch=part)) for part in (stretch, second, LogTimeRange())
+        send(kafka_settings, pipeline, Request(file=day, log_times=part)) for part in (stretch, second, LogTimeRange())
     ]
 
     assert sent == [40, 20, 40]
@@ -247,7 +247,7 @@ def test_an_interrupted_run_is_resumed_from_what_the_log_holds(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     day, name = numbered(tmp_path / "day.csv", range(4_000)), pipeline.source.name
-    cut = replace(SILENT, sent=pull_plug)
+    cut = replace(SILENT, on_sent=pull_plug)
     for _ in range(2):
         with pytest.raises(PulledPlugError):
             produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=cut)
@@ -265,9 +265,9 @@ def test_an_interrupted_run_is_resumed_from_what_the_log_holds(
 def test_a_repeat_that_was_interrupted_is_resumed(kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path) -> None:
     day, name = numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
     send(kafka_settings, pipeline, Request(file=day))
-    request = Request(file=day, again=True)
+    request = Request(file=day, resend=True)
     with pytest.raises(PulledPlugError):
-        produce(kafka_settings, pipeline, request, clock=SystemClock(), progress=replace(SILENT, sent=pull_plug))
+        produce(kafka_settings, pipeline, request, clock=SystemClock(), progress=replace(SILENT, on_sent=pull_plug))
 
     send(kafka_settings, pipeline, Request(file=day))
 
@@ -302,7 +302,7 @@ def test_an_interrupted_run_whose_records_left_the_log_is_not_resumed(
     day, name = numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
     request = Request(file=day, partitions=1)
     with pytest.raises(PulledPlugError):
-        produce(kafka_settings, pipeline, request, clock=SystemClock(), progress=replace(SILENT, sent=pull_plug))
+        produce(kafka_settings, pipeline, request, clock=SystemClock(), progress=replace(SILENT, on_sent=pull_plug))
     send(kafka_settings, pipeline, Request(file=numbered(tmp_path / "other.csv", range(9_000, 9_100))))
     admin = AdminClient({"bootstrap.servers": LogClient(kafka_settings).bootstrap})
     for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():

@@ -45,13 +45,13 @@ def test_types_that_are_not_strict_by_themselves_are_read_with_their_own_kind(
 
 @pytest.mark.parametrize("time_format", ["seconds", "millis"])
 def test_a_number_that_is_no_time_is_a_wrong_type_in_every_field_but_the_event_time(time_format: TimeFormat) -> None:
-    never_wrong = {name for name, field in by_name(time_format).items() if field.given is None}
+    never_wrong = {name for name, field in by_name(time_format).items() if field.is_present is None}
 
     assert never_wrong == {"at", "whole", "flag"}
 
 
 def test_texts_that_are_no_times_may_be_told_from_numbers_in_their_place() -> None:
-    never_wrong = {name for name, field in by_name("iso").items() if field.given is None}
+    never_wrong = {name for name, field in by_name("iso").items() if field.is_present is None}
 
     assert never_wrong == {"whole", "flag"}
 

@@ -98,7 +98,7 @@ def test_a_variance_of_doubles_may_be_off_by_what_squares_and_sums_are_rounded(
 ) -> None:
     found: Any = spread.variance(values)
 
-    assert (found, found.bound) == (variance, pytest.approx(bound, rel=1e-12, abs=0))
+    assert (found, found.max_error) == (variance, pytest.approx(bound, rel=1e-12, abs=0))
 
 
 @pytest.mark.parametrize("function", [spread.variance, spread.stddev])
@@ -112,7 +112,7 @@ def test_a_deviation_of_doubles_lies_between_the_roots_of_both_ends_of_its_varia
     found: Any = spread.stddev([1.0, 3.0])
 
     assert found == pytest.approx(2.0**0.5)
-    assert found.bound == pytest.approx(2.0**0.5 - (2.0 - 10 * 2.0**-48) ** 0.5, rel=0.1)
+    assert found.max_error == pytest.approx(2.0**0.5 - (2.0 - 10 * 2.0**-48) ** 0.5, rel=0.1)
 
 
 def test_from_k_values_on_the_number_of_distinct_ones_is_estimated() -> None:

@@ -6,7 +6,7 @@ from cutover.records.reading.segments import MAX_RANGES, MERGED_GAP, OffsetSpan,
 
 
 def span(partition: int, first: int, last: int) -> OffsetSpan:
-    return OffsetSpan(partition=partition, first=first, last=last)
+    return OffsetSpan(partition=partition, first_offset=first, last_offset=last)
 
 
 def test_nothing_to_read_needs_no_read() -> None:

@@ -187,7 +187,7 @@ def send_file(rig: Rig, *, form: str, is_joined: bool = False) -> None:
     else:
         lines = (json.dumps(dict(zip(("id", "k", "at"), row, strict=True))) + "\n" for row in rows)
         file.write_text("".join(lines), encoding="utf-8")
-    quiet = Progress(read=lambda _: None, total=lambda _: None, sent=lambda _: None)
+    quiet = Progress(on_read=lambda _: None, on_total=lambda _: None, on_sent=lambda _: None)
     produce(rig.settings, rig.pipeline, Request(file=file), clock=SystemClock(), progress=quiet)
     _note_sent(rig, {number: key for number, key, _ in rows})
 

@@ -29,7 +29,7 @@ def guess(sample: Sample, partitions: Sequence[int] = ()) -> Guess:
     """Return what is guessed of JSON records."""
     survey = Survey(is_cells=False)
     for line, (record, partition) in enumerate(zip(sample, partitions or repeat(0), strict=False), start=1):
-        survey.add(line, dict(parse_object(json.dumps(record)).items), partition)
+        survey.add(line, dict(parse_object(json.dumps(record)).members), partition)
     return survey.guess()
 
 
@@ -112,16 +112,16 @@ def test_type_of_a_json_field(values: list[Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ([1, "1"], 'no type takes both 1 (line 1) and "1" (line 2)'),
-        (["a", None, 2.5], 'no type takes both "a" (line 1) and 2.5 (line 3)'),
-        ([True, 1], "no type takes both true (line 1) and 1 (line 2)"),
+        ([1, "1"], 'no type accepts both 1 (line 1) and "1" (line 2)'),
+        (["a", None, 2.5], 'no type accepts both "a" (line 1) and 2.5 (line 3)'),
+        ([True, 1], "no type accepts both true (line 1) and 1 (line 2)"),
         ([1, {"a": 1}], "it is nested"),
     ],
 )
 def test_a_field_that_no_type_takes_is_left_out_with_both_lines(values: list[Any], reason: str) -> None:
     found = guess([{"x": value, "happened": AT} for value in values])
 
-    assert dict(found.left_out) == {"x": reason}
+    assert dict(found.omitted) == {"x": reason}
 
 
 def test_types_come_from_every_record_and_not_from_the_first_ones() -> None:
@@ -187,7 +187,7 @@ def test_time_in_another_form_is_no_timestamp() -> None:
 def test_what_cannot_be_declared_is_left_out_with_its_reason() -> None:
     found = guess([{"a b": 1, "_class": 1, "nested": {"x": 1}, "many": [1], "ok": 1}])
 
-    assert dict(found.left_out) == {
+    assert dict(found.omitted) == {
         "a b": "bigint; its name is no identifier, such as `a_b`",
         "_class": "Cutover uses this name itself",
         "nested": "it is nested",
@@ -414,7 +414,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_comments_of_a_draft_keep_what_is_printable_and_hold_one_line_each(text: str) -> None:
-    found = replace(guess([{"at": AT, "x": 1}, {"at": AT, "x": 2}]), left_out={text: "it is nested"})
+    found = replace(guess([{"at": AT, "x": 1}, {"at": AT, "x": 2}]), omitted={text: "it is nested"})
 
     draft = template.render_definition("shop", "shop", f"{text}.csv", found)
 

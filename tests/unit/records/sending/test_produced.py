@@ -34,7 +34,7 @@ def content(records: Sequence[object], header: str = "h") -> FileContent:
 
 def sent(home: Path, records: Sequence[object]) -> ProducedNotes:
     produced = ProducedNotes(home, "id+/")
-    produced.note(SENT, content(records))
+    produced.record_start(SENT, content(records))
     return ProducedNotes(home, "id+/")
 
 
@@ -116,8 +116,8 @@ def test_another_topic_knows_nothing(tmp_path: Path) -> None:
 
 def test_hashes_of_a_file_that_grew_are_kept_and_those_of_a_shorter_one_forget_nothing(tmp_path: Path) -> None:
     produced = sent(tmp_path, range(100))
-    produced.note(replace(SENT, run="r2"), content(range(150)))
-    produced.note(replace(SENT, run="r3"), content(range(50)))
+    produced.record_start(replace(SENT, run="r2"), content(range(150)))
+    produced.record_start(replace(SENT, run="r3"), content(range(50)))
 
     history = produced.find_history(content([*range(149), "other"]), "b")
 
@@ -137,14 +137,14 @@ def test_notes_of_an_earlier_version_know_a_file_by_its_bytes(tmp_path: Path) ->
 
 def test_the_end_of_a_run_replaces_its_beginning(tmp_path: Path) -> None:
     produced = ProducedNotes(tmp_path, "id")
-    produced.note(replace(SENT, finished=False), content(range(5)))
-    produced.finish({"r1"})
+    produced.record_start(replace(SENT, finished=False), content(range(5)))
+    produced.record_finished({"r1"})
 
     assert produced.list_runs() == [SENT]
 
 
 def test_damaged_notes_are_named(tmp_path: Path) -> None:
-    ProducedNotes(tmp_path, "id").note(SENT, content(range(5)))
+    ProducedNotes(tmp_path, "id").record_start(SENT, content(range(5)))
     (tmp_path / "produced" / "id.json").write_text("[{}]", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=r"id\.json: expected the notes"):

@@ -247,7 +247,7 @@ def test_gzip_bomb_of_many_lines_is_refused_by_its_growth(tmp_path: Path, monkey
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(b'{"seen":1}\n' * 200_000, mtime=0))
 
-    with pytest.raises(DefinitionError, match="grows at most 200 times"):
+    with pytest.raises(DefinitionError, match="expands at most 200 times"):
         rows(path)
 
 
