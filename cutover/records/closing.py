@@ -11,7 +11,7 @@ from cutover.definition.windows.window_fn import WindowFn
 
 
 def compute_closing_watermark(window: WindowFn, lateness: Lateness, end: int) -> int:
-    """Return the first watermark at which a window with this end is closed, in microseconds."""
+    """Add the delay of the window kind and the allowed lateness to the end of a window, in microseconds."""
     return end + window.closes_after + lateness.allowed_micros
 
 

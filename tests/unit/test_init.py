@@ -19,7 +19,7 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("id,id,at\n1,2,2026-01-01T00:00:00Z\n", "line 1: expected different column names, got `id` twice"),
+        ("id,id,at\n1,2,2026-01-01T00:00:00Z\n", "line 1: expected unique column names, got `id` twice"),
         (
             "Customer,Created At\na,2026-01-01T00:00:00Z\n",
             "left out: `Created At`, timestamp; its name is no identifier, such as `Created_At`",
