@@ -1,4 +1,4 @@
-"""Rules of acceptance as files: what is no rule is said on one line and accepts nothing."""
+"""Acceptance rules as files: an invalid rule is reported on one line and accepts nothing."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ KEYS = 'keys = ["Oslo,1"]\n'
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "message"),
     [
         (HEAD + KEYS + "max_volume = { total = inf }", "`max_volume.total`: Input should be a finite number"),
         (HEAD + KEYS + "max_volume = { total = 1e400 }", "`max_volume.total`: Input should be a finite number"),
@@ -40,11 +40,11 @@ KEYS = 'keys = ["Oslo,1"]\n'
         ),
     ],
 )
-def test_what_is_no_rule_is_refused(rule: str, said: str) -> None:
+def test_invalid_rule_is_rejected(rule: str, message: str) -> None:
     with pytest.raises(DefinitionError) as refused:
         acceptance_files.parse(rule, PIPELINE)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_range_of_366_days_needs_no_key() -> None:
@@ -54,15 +54,15 @@ def test_a_range_of_366_days_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["UP.TOML", ".hidden.toml", "Big.toml", "two words.toml"])
-def test_a_file_whose_name_is_none_of_a_rule_is_a_problem_and_accepts_nothing(tmp_path: Path, name: str) -> None:
+def test_a_file_with_an_invalid_rule_name_is_a_problem_and_accepts_nothing(tmp_path: Path, name: str) -> None:
     settings = Settings(pipelines=tmp_path)
     folder = acceptance_files.folder(settings, PIPELINE)
     folder.mkdir(parents=True)
     (folder / name).write_text(HEAD + KEYS, encoding="utf-8")
     (folder / "README.md").write_text("why", encoding="utf-8")
 
-    found = acceptance_files.load(settings, PIPELINE)
+    loaded = acceptance_files.load(settings, PIPELINE)
 
-    assert found.rules == {}
-    assert len(found.problems) == 1
-    assert "Name of a rule: expected small letters" in next(iter(found.problems.values()))
+    assert loaded.rules == {}
+    assert len(loaded.problems) == 1
+    assert "Name of a rule: expected small letters" in next(iter(loaded.problems.values()))

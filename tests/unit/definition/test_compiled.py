@@ -1,4 +1,4 @@
-"""A definition is compiled once: equal definitions share what follows from them, others share nothing."""
+"""Compiled definitions: equal definitions share their compiled parts, different ones share nothing."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,14 +19,23 @@ PLAIN = replace(TWO, join=None, measures={"s": Sum("v")})
 def test_each_expression_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Mock(wraps=compile_expression)
     monkeypatch.setattr(compiled, "compile_expression", spy)
-    found = compile_pipeline(replace(PLAIN, where="v > 0", derive={"w": "v + 1"}, measures={"s": Sum("w * 2")}))
+    compiled_pipeline = compile_pipeline(
+        replace(PLAIN, where="v > 0", derive={"w": "v + 1"}, measures={"s": Sum("w * 2")})
+    )
 
-    asked = [
-        (found.states, found.row_failed, found.passes, found.result_types, found.column_types, found.finishes)
+    properties = [
+        (
+            compiled_pipeline.states,
+            compiled_pipeline.row_failed,
+            compiled_pipeline.passes,
+            compiled_pipeline.result_types,
+            compiled_pipeline.column_types,
+            compiled_pipeline.finishes,
+        )
         for _ in range(2)
     ]
 
-    assert asked[0] == asked[1]
+    assert properties[0] == properties[1]
     assert sorted(call.kwargs["of"] for call in spy.call_args_list) == ["derive.w", "measures.s", "where"]
 
 
@@ -35,24 +44,24 @@ def test_equal_definitions_share_one() -> None:
 
 
 def test_another_measure_is_another_definition() -> None:
-    first, other = (compile_pipeline(replace(PLAIN, measures={"s": Sum(text)})) for text in ("v", "v + 1"))
+    original, other = (compile_pipeline(replace(PLAIN, measures={"s": Sum(text)})) for text in ("v", "v + 1"))
 
-    assert first.states != other.states
+    assert original.states != other.states
 
 
 def test_a_definition_that_does_not_compile_is_refused_each_time() -> None:
-    found = compile_pipeline(replace(PLAIN, where="nowhere > 1"))
+    compiled_pipeline = compile_pipeline(replace(PLAIN, where="nowhere > 1"))
 
     for _ in range(2):
         with pytest.raises(DefinitionError, match="unknown column `nowhere`"):
-            _ = found.where
+            _ = compiled_pipeline.where
 
 
 def test_sides_of_a_join_show_their_columns_under_the_prefix() -> None:
-    left, right = compile_pipeline(TWO).sides
+    left_side, right_side = compile_pipeline(TWO).sides
 
-    assert {*left.types} <= {*compile_pipeline(TWO).own_types}
-    assert all(column.startswith(str(TWO.join and TWO.join.prefix)) for column in right.types)
+    assert {*left_side.types} <= {*compile_pipeline(TWO).own_types}
+    assert all(column.startswith(str(TWO.join and TWO.join.prefix)) for column in right_side.types)
 
 
 def test_a_self_join_reads_both_sides_from_one_record() -> None:

@@ -28,15 +28,15 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 
 def total(connection: duckdb.DuckDBPyConnection, parts: Sequence[Sequence[float]]) -> float | None:
-    """Return the sum of values as the paths have it: states of parts, merged, finished."""
+    """Compute the sum of values as the paths do: merge the states of parts, then finish."""
     states = pa.table(
         {"part": [i for i, p in enumerate(parts) for _ in p], "s": [digits_of(v) for p in parts for v in p]}
     )
     connection.register("states", states)
     merged = f"SELECT {doubles.merge_sql('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
     twice = f"SELECT {doubles.merge_sql('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
-    found: float | None = connection.execute(f"SELECT {doubles.total_sql('s')} FROM ({twice})").fetchall()[0][0]  # noqa: S608 -- ours
-    return found
+    result: float | None = connection.execute(f"SELECT {doubles.total_sql('s')} FROM ({twice})").fetchall()[0][0]  # noqa: S608 -- ours
+    return result
 
 
 @FEW
@@ -48,11 +48,11 @@ def test_a_sum_is_the_same_for_any_order_and_split(
     at = data.draw(st.integers(0, len(values)))
     expected = doubles.from_units(sum(map(doubles.to_units, values)))
 
-    found = total(connection, [shuffled[:at], shuffled[at:]])
+    total_value = total(connection, [shuffled[:at], shuffled[at:]])
 
-    assert found == total(connection, [values])
-    assert found is not None
-    assert abs(found - expected) <= math.ulp(expected)
+    assert total_value == total(connection, [values])
+    assert total_value is not None
+    assert abs(total_value - expected) <= math.ulp(expected)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_sum_is_the_same_for_any_order_and_split(
         ([2.0**-180, 2.0**-180], 2.0**-179),
     ],
 )
-def test_values_that_cancel_leave_what_is_left(
+def test_values_that_cancel_leave_the_remainder(
     connection: duckdb.DuckDBPyConnection, values: list[float], expected: float
 ) -> None:
     assert total(connection, [values]) == expected
@@ -78,9 +78,9 @@ def test_pairs_are_summed_as_records_are(connection: duckdb.DuckDBPyConnection, 
     connection.register("pairs", pa.table({"v": values, "w": [3] * len(values)}))
     summed = doubles.weighted_sum_sql("v", "w")
 
-    found = connection.execute(f"SELECT {doubles.total_sql('s')} FROM (SELECT {summed} AS s FROM pairs)").fetchall()  # noqa: S608 -- ours
+    rows = connection.execute(f"SELECT {doubles.total_sql('s')} FROM (SELECT {summed} AS s FROM pairs)").fetchall()  # noqa: S608 -- ours
 
-    assert found[0][0] == total(connection, [values * 3])
+    assert rows[0][0] == total(connection, [values * 3])
 
 
 SMALL = [0.0, 7e-28, 5.5e-28, -7e-28, 1e-27, 1e-55, -1e-55, 5e-324, 2.0**-90, 2.0**-91, 1.0, 1 + 2.0**-52, 1e26, -1e26]
@@ -93,7 +93,7 @@ SQUARES = st.lists(st.sampled_from(SMALL) | st.floats(-6e26, 6e26) | st.floats(-
 @example(values=[7e-28, -7e-28])
 @example(values=[5.8e-28] * 3)
 @given(values=SQUARES)
-def test_a_spread_lies_within_the_bound_that_plain_python_gives(
+def test_a_spread_matches_plain_python_within_its_bound(
     connection: duckdb.DuckDBPyConnection, measure: Variance, plain: Callable[[list[float]], float], values: list[float]
 ) -> None:
     states = {"x__sum": map(digits_of, values), "x__squares": (digits_of(v * v) for v in values)}
@@ -101,6 +101,6 @@ def test_a_spread_lies_within_the_bound_that_plain_python_gives(
     merged = ", ".join(f"{doubles.merge_sql(name)} AS {name}" for name in states)
     query = f"SELECT {measure.finish('x', 'double').sql} FROM (SELECT count(*) AS x__count, {merged} FROM spreads)"  # noqa: S608 -- ours
 
-    (found,) = connection.execute(query).fetchall()[0]
+    (result,) = connection.execute(query).fetchall()[0]
 
-    assert same(plain(values), found)
+    assert same(plain(values), result)

@@ -1,4 +1,4 @@
-"""Durations as people write them, and how long one may be: a time beyond it no engine can write."""
+"""Durations as text, and the longest one that every engine can represent."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ def test_numbers_and_units(text: str, micros: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "1", "1.5 hours", "-1 hour", "1 week", "1 hour2 minutes", "9" * 5_000 + " days"])
-def test_anything_else_is_refused_with_its_place(text: str) -> None:
+def test_other_text_is_rejected_with_its_field(text: str) -> None:
     with pytest.raises(DefinitionError, match=r"`lateness\.allowed`: expected"):
         Lateness(allowed=text)
 
 
 @pytest.mark.parametrize("value", [600, 1.5, None])
-def test_what_is_no_text_is_refused_with_its_place(value: Any) -> None:
+def test_non_text_is_rejected_with_its_field(value: Any) -> None:
     with pytest.raises(DefinitionError, match=rf"`window\.size`: expected a whole number and a unit.*got `{value}`"):
         Sliding(size=value, every="10 minutes")
 
@@ -46,7 +46,7 @@ def test_a_hundred_years_are_the_most(field: str) -> None:
         Lateness(**{field: "36501 days"})
 
 
-def test_a_window_is_no_longer_than_that_either() -> None:
+def test_a_window_is_at_most_a_hundred_years_long() -> None:
     Fixed(days=36_500)
     with pytest.raises(DefinitionError, match="at most 36500 days"):
         SlidingWindows(size=36_501 * DAY, every=DAY)

@@ -1,4 +1,4 @@
-"""What an expression may be; that both engines agree on it is shown in `tests/spec`."""
+"""Allowed expressions; `tests/spec` shows that both engines agree on them."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_a_column_stays_a_plain_column(name: str) -> None:
     assert (expression.spark, expression.duckdb, expression.spark_failed) == ("`i`", '"i"', "false")
 
 
-def test_what_cannot_fail_asks_nothing() -> None:
+def test_an_expression_that_cannot_fail_has_no_condition() -> None:
     assert compile_expression("CASE WHEN i > 15 THEN 1 ELSE 0 END", TYPES).spark_failed == "false"
 
 

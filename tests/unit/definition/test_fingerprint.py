@@ -1,4 +1,4 @@
-"""Which changes make another truth, which another pace, which another batch."""
+"""Fingerprints of results, lateness, panes and batch SQL, and the changes that affect each."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +71,7 @@ SAME_TRUTH: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", OTHER_TRUTH)
-def test_a_change_of_the_truth_changes_the_result_fingerprint(change: str) -> None:
+def test_a_change_of_the_result_changes_the_result_fingerprint(change: str) -> None:
     assert result_fingerprint(PIPELINE) != result_fingerprint(replace(PIPELINE, **OTHER_TRUTH[change]))
 
 
@@ -80,7 +80,7 @@ def test_any_other_change_keeps_the_result_fingerprint(change: str) -> None:
     assert result_fingerprint(PIPELINE) == result_fingerprint(replace(PIPELINE, **SAME_TRUTH[change]))
 
 
-def test_fingerprints_stay_what_they_are_from_version_to_version() -> None:
+def test_fingerprints_are_stable_across_releases() -> None:
     plain = replace(PIPELINE, measures={"n": Count()})
 
     assert (result_fingerprint(plain), lateness_fingerprint(plain)) == ("793e0df84d08", "cfeec8dce598")
@@ -103,11 +103,11 @@ def test_lateness_has_a_fingerprint_of_its_own() -> None:
 def test_batch_fingerprint_is_of_the_sql_files_content(tmp_path: Path) -> None:
     pipeline = replace(PIPELINE, batch=Sql("a.sql"), file=tmp_path / "p.py")
     (tmp_path / "a.sql").write_text("SELECT 1", encoding="utf-8")
-    first = batch_fingerprint(pipeline)
+    fingerprint_before = batch_fingerprint(pipeline)
     (tmp_path / "a.sql").write_text("SELECT 2", encoding="utf-8")
 
     assert batch_fingerprint(PIPELINE) == "same"
-    assert first != batch_fingerprint(pipeline)
+    assert fingerprint_before != batch_fingerprint(pipeline)
 
 
 def test_a_pipeline_without_a_trigger_has_no_fingerprint_of_panes() -> None:
@@ -115,14 +115,14 @@ def test_a_pipeline_without_a_trigger_has_no_fingerprint_of_panes() -> None:
 
 
 def test_trigger_and_accumulation_change_the_fingerprint_of_panes() -> None:
-    one = replace(PIPELINE, trigger=Repeat(AtWatermark()))
-    others = [
-        replace(one, trigger=AtWatermark()),
-        replace(one, trigger=AtWatermark(late=EachEpoch())),
-        replace(one, accumulation=Accumulation.RETRACTING),
+    base = replace(PIPELINE, trigger=Repeat(AtWatermark()))
+    variants = [
+        replace(base, trigger=AtWatermark()),
+        replace(base, trigger=AtWatermark(late=EachEpoch())),
+        replace(base, accumulation=Accumulation.RETRACTING),
     ]
 
-    assert len({panes_fingerprint(pipeline) for pipeline in (one, *others)}) == 4
+    assert len({panes_fingerprint(pipeline) for pipeline in (base, *variants)}) == 4
 
 
 def test_trigger_does_not_change_which_rows_are_late() -> None:
@@ -130,7 +130,7 @@ def test_trigger_does_not_change_which_rows_are_late() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "same"),
+    ("changes", "is_same"),
     [
         ({"columns": {"b": "string", "a": "integer"}}, True),
         ({"table": "adverts"}, False),
@@ -138,7 +138,9 @@ def test_trigger_does_not_change_which_rows_are_late() -> None:
         ({"columns": {"a": "bigint", "b": "string"}}, False),
     ],
 )
-def test_what_a_lookup_takes_from_where_is_part_of_the_truth(changes: dict[str, Any], *, same: bool) -> None:
-    before, after = (replace(PIPELINE, lookups={"ads": lookup}) for lookup in (ADS, replace(ADS, **changes)))
+def test_table_columns_and_keys_of_a_lookup_are_in_the_result_fingerprint(
+    changes: dict[str, Any], *, is_same: bool
+) -> None:
+    original, modified = (replace(PIPELINE, lookups={"ads": lookup}) for lookup in (ADS, replace(ADS, **changes)))
 
-    assert (result_fingerprint(before) == result_fingerprint(after)) is same
+    assert (result_fingerprint(original) == result_fingerprint(modified)) is is_same

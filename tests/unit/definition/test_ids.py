@@ -1,4 +1,4 @@
-"""How long ids are remembered: at least as long as a record of that event time could be accepted, in whole minutes."""
+"""Horizon of remembered ids: as long as a record of that event time could be accepted, in whole minutes."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def with_horizon(text: str | None, window: Window = PIPELINE.window) -> Pipeline
     return replace(PIPELINE, window=window, source=replace(PIPELINE.source, id_horizon=text))
 
 
-def test_horizon_is_the_window_and_what_it_waits() -> None:
+def test_horizon_is_the_window_plus_its_lateness() -> None:
     assert compute_id_horizon(PIPELINE) == 80 * MINUTE
     assert compute_id_horizon(with_horizon("5 minutes")) == 5 * MINUTE
 
@@ -54,20 +54,20 @@ def test_without_ids_nothing_is_forgotten() -> None:
     assert compute_oldest_remembered(replace(PIPELINE, source=replace(PIPELINE.source, record_id=None)), HOUR) is None
 
 
-def test_window_of_all_time_asks_for_a_horizon() -> None:
+def test_global_window_requires_a_horizon() -> None:
     with pytest.raises(DefinitionError, match='id_horizon="1 day"'):
         compute_id_horizon(with_horizon(None, Global()))
     assert compute_id_horizon(with_horizon("1 day", Global())) == 24 * HOUR
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@given(event=st.integers(-(10**16), 10**16), behind=st.integers(0, 200 * HOUR))
-def test_what_is_forgotten_by_default_could_not_be_accepted_any_more(
-    window: AlignedWindowFn, event: int, behind: int
-) -> None:
-    pipeline, watermark = with_horizon(None, window), event + behind
+@given(event=st.integers(-(10**16), 10**16), lag=st.integers(0, 200 * HOUR))
+def test_ids_forgotten_by_default_can_no_longer_be_accepted(window: AlignedWindowFn, event: int, lag: int) -> None:
+    pipeline, watermark = with_horizon(None, window), event + lag
     remembered = compute_oldest_remembered(pipeline, watermark)
-    closed = max(one.end for one in window.assign_windows(event)) + pipeline.lateness.allowed_micros <= watermark
+    closed = (
+        max(interval.end for interval in window.assign_windows(event)) + pipeline.lateness.allowed_micros <= watermark
+    )
 
     assert remembered is not None
     assert closed or event >= remembered

@@ -1,4 +1,4 @@
-"""What a person means by a day, and which windows a range touches."""
+"""Days as given on the command line, and the windows that a range touches."""
 
 from datetime import UTC, date, datetime
 
@@ -23,7 +23,7 @@ BERLIN = Daily(zone="Europe/Berlin")
         ("2013-02-08T01:00+01:00", datetime(2013, 2, 8, tzinfo=UTC)),
     ],
 )
-def test_a_date_begins_where_daily_windows_have_it(text: str, expected: datetime) -> None:
+def test_a_date_begins_where_its_daily_window_does(text: str, expected: datetime) -> None:
     assert parse_range_end(text, BERLIN, of="`--from`") == expected
 
 
@@ -33,7 +33,7 @@ def test_a_day_without_daily_windows_is_one_of_utc() -> None:
     assert day_range == (datetime(2013, 2, 8, tzinfo=UTC), datetime(2013, 2, 9, tzinfo=UTC))
 
 
-def test_what_is_no_time_is_refused() -> None:
+def test_invalid_time_is_rejected() -> None:
     with pytest.raises(DefinitionError, match=r"`--to`: expected a time such as .* got `yesterday`"):
         parse_range_end("yesterday", BERLIN, of="`--to`")
 
@@ -56,12 +56,12 @@ def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(
     window: AlignedWindowFn, length: int
 ) -> None:
     start = 1_360_317_600_000_000 + 7
-    first, end = extend_to_windows(window, (start, start + length))
+    range_start, end = extend_to_windows(window, (start, start + length))
 
-    begins, ends = window.assign_windows(first)[-1], select_last_window(window, first)
+    begins, ends = window.assign_windows(range_start)[-1], select_last_window(window, range_start)
     assert begins == ends
-    assert first == min(found.start for found in window.assign_windows(start))
-    assert end == max(found.end for found in window.assign_windows(start + length - 1))
+    assert range_start == min(interval.start for interval in window.assign_windows(start))
+    assert end == max(interval.end for interval in window.assign_windows(start + length - 1))
 
 
 def test_a_range_is_cut_where_event_time_ends() -> None:

@@ -1,4 +1,4 @@
-"""A time that no timestamp takes is named by its form; one that is taken, or is no time, has none."""
+"""Forms of times that a timestamp column does not accept; valid timestamps and other texts have none."""
 
 import pytest
 
@@ -87,6 +87,6 @@ def test_a_number_has_the_form(text: str, form: str | None) -> None:
 @pytest.mark.parametrize(
     "text", ["2026-03-02", "2026-03-02 00:00:00", "2026-03-02T00:00:00.123456789-05:30", "2026-03-02 00:00:00Z"]
 )
-def test_a_time_that_is_taken_has_no_other_form(text: str) -> None:
+def test_an_accepted_time_has_no_other_form(text: str) -> None:
     assert parse_iso_micros(text) > 0
     assert name_time_form(text, is_number=False) is None

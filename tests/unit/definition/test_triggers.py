@@ -1,4 +1,4 @@
-"""Triggers: what can never fire is refused when it is made, and what one waits for."""
+"""Triggers: one that can never fire is rejected on construction; the others know what they wait for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -82,7 +82,7 @@ def test_trigger_is_a_value(trigger: Trigger) -> None:
         (AtWatermark(early=AfterDelay("1 minute"), always=True), False),
     ],
 )
-def test_what_waits_for_the_watermark(trigger: Trigger, *, expected: bool) -> None:
+def test_triggers_that_wait_for_the_watermark(trigger: Trigger, *, expected: bool) -> None:
     assert waits_for_watermark(trigger) is expected
 
 
@@ -96,7 +96,7 @@ def test_what_waits_for_the_watermark(trigger: Trigger, *, expected: bool) -> No
         (Sequence(AfterCount(1), Repeat(AfterCount(1))), False),
     ],
 )
-def test_what_ends(trigger: Trigger, *, expected: bool) -> None:
+def test_triggers_that_end(trigger: Trigger, *, expected: bool) -> None:
     assert is_finite(trigger) is expected
 
 
@@ -111,5 +111,5 @@ def test_what_ends(trigger: Trigger, *, expected: bool) -> None:
         (Sequence(AfterCount(1), Every("1 minute")), False),
     ],
 )
-def test_what_needs_epochs(trigger: Trigger, *, expected: bool) -> None:
+def test_triggers_that_need_epochs(trigger: Trigger, *, expected: bool) -> None:
     assert has_epoch_trigger(trigger) is expected

@@ -1,4 +1,4 @@
-"""Where in event time: alignment, days with a clock change, before 1970, sessions that touch, what is refused."""
+"""Windows in event time: alignment, days with a clock change, before 1970, touching sessions, invalid windows."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,8 +42,8 @@ def micros(text: str) -> int:
 
 def day(zone: str, text: str, offset: str = "0 hours") -> tuple[str, str]:
     """Return the start and end, in UTC, of the day that holds a time."""
-    (found,) = Daily(zone=zone, offset=offset).assign_windows(micros(text))
-    start, end = (datetime.fromtimestamp(edge / SECOND, UTC).strftime("%Y-%m-%dT%H:%MZ") for edge in found)
+    (interval,) = Daily(zone=zone, offset=offset).assign_windows(micros(text))
+    start, end = (datetime.fromtimestamp(edge / SECOND, UTC).strftime("%Y-%m-%dT%H:%MZ") for edge in interval)
     return start, end
 
 
@@ -85,17 +85,17 @@ def test_windows_before_1970_are_counted_downwards(event: int, start: int) -> No
 
 @given(
     event=st.integers(-(10**15), 10**15),
-    every=st.integers(1, 10**6),
+    step=st.integers(1, 10**6),
     more=st.integers(0, 10**6),
     offset=st.integers(0, 10**6),
 )
-def test_sliding_windows_are_all_that_hold_the_event(event: int, every: int, more: int, offset: int) -> None:
-    window = SlidingWindows(size=every + more % (60 * every), every=every, offset=offset % every)
+def test_sliding_windows_are_all_that_hold_the_event(event: int, step: int, more: int, offset: int) -> None:
+    window = SlidingWindows(size=step + more % (60 * step), every=step, offset=offset % step)
     intervals = window.assign_windows(event)
 
-    assert all(one.start <= event < one.end for one in intervals)
-    assert all((one.start - window.offset) % every == 0 for one in intervals)
-    assert intervals[0].start - every + window.size <= event < intervals[-1].start + every
+    assert all(interval.start <= event < interval.end for interval in intervals)
+    assert all((interval.start - window.offset) % step == 0 for interval in intervals)
+    assert intervals[0].start - step + window.size <= event < intervals[-1].start + step
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_sliding_windows_are_all_that_hold_the_event(event: int, every: int, mor
         ("UTC", "1969-12-31T23:59:59Z", "1969-12-31T00:00Z", "1970-01-01T00:00Z"),
     ],
 )
-def test_day_is_as_long_as_the_clock_on_the_wall_makes_it(zone: str, event: str, start: str, end: str) -> None:
+def test_day_is_as_long_as_its_wall_clock_day(zone: str, event: str, start: str, end: str) -> None:
     assert day(zone, event) == (start, end)
 
 
@@ -134,11 +134,11 @@ def test_day_that_begins_at_a_skipped_time_is_whole() -> None:
 )
 def test_every_moment_is_in_exactly_one_day_and_days_follow_one_another(zone: str, event: int, offset: int) -> None:
     window = Daily(zone=zone, offset=f"{offset} hours")
-    (found,) = window.assign_windows(event)
+    (interval,) = window.assign_windows(event)
 
-    assert found.start <= event < found.end
-    assert window.assign_windows(found.end)[0].start == found.end
-    assert window.assign_windows(found.start) == (found,)
+    assert interval.start <= event < interval.end
+    assert window.assign_windows(interval.end)[0].start == interval.end
+    assert window.assign_windows(interval.start) == (interval,)
 
 
 MID_MONTH = Monthly(zone="UTC", first_day=15, offset="6 hours")
@@ -158,17 +158,17 @@ MID_MONTH = Monthly(zone="UTC", first_day=15, offset="6 hours")
     ],
 )
 def test_month_of_a_zone_is_as_long_as_its_clock_says(event: str, window: Monthly, expected: tuple[str, str]) -> None:
-    (found,) = window.assign_windows(micros(event))
+    (interval,) = window.assign_windows(micros(event))
 
-    assert tuple(from_micros(bound).strftime("%Y-%m-%dT%H:%MZ") for bound in found) == expected
+    assert tuple(from_micros(edge).strftime("%Y-%m-%dT%H:%MZ") for edge in interval) == expected
 
 
 @given(event=st.integers(-(4 * 10**15), 4 * 10**15), day=st.integers(1, 28), hour=st.integers(0, 23))
 def test_a_month_is_never_longer_than_ids_are_remembered_for_it(event: int, day: int, hour: int) -> None:
     window = Monthly(zone="Pacific/Kwajalein", first_day=day, offset=f"{hour} hours")
-    (found,) = window.assign_windows(event)
+    (interval,) = window.assign_windows(event)
 
-    assert found.start <= event < found.end <= event + window.reach
+    assert interval.start <= event < interval.end <= event + window.reach
 
 
 def test_session_of_one_row_ends_a_gap_behind_it() -> None:
@@ -224,17 +224,17 @@ def test_global_window_holds_everything() -> None:
         (lambda: SlidingWindows(size=10, every=5, offset=-1), "expected 0 <= offset < every"),
     ],
 )
-def test_window_that_cannot_be_is_refused(make: Callable[[], WindowFn], message: str) -> None:
+def test_impossible_window_is_rejected(make: Callable[[], WindowFn], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         make()
 
 
-def test_a_query_of_ones_own_beside_sessions_is_refused() -> None:
+def test_batch_sql_with_sessions_is_rejected() -> None:
     with pytest.raises(DefinitionError, match=r"batch: expected SameDefinition\(\) where the window is Sessions"):
         check(replace(PIPELINE, window=Sessions("1 minute"), batch=Sql("own.sql")))
 
 
-def test_what_is_no_window_is_refused() -> None:
+def test_non_window_is_rejected() -> None:
     with pytest.raises(DefinitionError, match=r"window: expected one of Fixed\(hours=1\), .* got 'hourly'"):
         check(replace(PIPELINE, window="hourly"))  # type: ignore[arg-type]  # a definition file may hold it
 
@@ -267,7 +267,7 @@ def test_no_window_follows_the_global_one() -> None:
     assert Global().next_start(Global().assign_windows(0)[0].start) == Global().assign_windows(0)[0].end
 
 
-def test_every_part_of_a_window_makes_another_truth() -> None:
+def test_every_parameter_of_a_window_changes_the_result_fingerprint() -> None:
     windows: list[AlignedWindowFn] = [
         Fixed(hours=1),
         Fixed(hours=1, offset="15 minutes"),
@@ -283,16 +283,16 @@ def test_every_part_of_a_window_makes_another_truth() -> None:
     ]
 
     assert len({result_fingerprint(replace(PIPELINE, window=window)) for window in windows}) == len(windows)
-    same = {Daily(zone="UTC", offset="6 hours"), Daily(zone="UTC", offset="360 minutes")}
-    assert len({result_fingerprint(replace(PIPELINE, window=window)) for window in same}) == 1
+    equal_windows = {Daily(zone="UTC", offset="6 hours"), Daily(zone="UTC", offset="360 minutes")}
+    assert len({result_fingerprint(replace(PIPELINE, window=window)) for window in equal_windows}) == 1
 
 
-def test_fingerprint_of_a_fixed_window_is_what_it_was() -> None:
+def test_fingerprint_of_a_fixed_window_is_stable() -> None:
     assert result_fingerprint(PIPELINE) == "a7b7c99d2806"
 
 
 @pytest.mark.parametrize(
-    ("window", "most", "least", "length"),
+    ("window", "max_windows", "min_windows", "length"),
     [
         (SlidingWindows(size=10, every=10), 1, 1, None),
         (SlidingWindows(size=10, every=5), 2, 2, 5),
@@ -300,10 +300,15 @@ def test_fingerprint_of_a_fixed_window_is_what_it_was() -> None:
         (SlidingWindows(size=10, every=9), 2, 1, 1),
     ],
 )
-def test_a_row_falls_into_so_many_windows_and_one_slice(
-    window: SlidingWindows, most: int, least: int, length: int | None
+def test_a_row_belongs_to_a_known_number_of_windows_and_one_slice(
+    window: SlidingWindows, max_windows: int, min_windows: int, length: int | None
 ) -> None:
-    assert (window.max_windows, window.min_windows, window.slice_micros, window.reach) == (most, least, length, 10)
+    assert (window.max_windows, window.min_windows, window.slice_micros, window.reach) == (
+        max_windows,
+        min_windows,
+        length,
+        10,
+    )
 
 
 def test_parts_of_a_size_add_up() -> None:
@@ -318,14 +323,14 @@ def test_the_longest_window_is_36500_days() -> None:
         Fixed(days=36_501)
 
 
-@pytest.mark.parametrize(("size", "every"), [(0, 0), (10, 0), (10, 11), (0, 1), (-1, -1)])
-def test_windows_that_leave_a_gap_or_do_not_move_on_are_refused(size: int, every: int) -> None:
-    with pytest.raises(DefinitionError, match=f"0 < every <= size, got size {size} us, every {every} us"):
-        SlidingWindows(size=size, every=every)
+@pytest.mark.parametrize(("size", "step"), [(0, 0), (10, 0), (10, 11), (0, 1), (-1, -1)])
+def test_windows_with_gaps_or_without_a_step_are_rejected(size: int, step: int) -> None:
+    with pytest.raises(DefinitionError, match=f"0 < every <= size, got size {size} us, every {step} us"):
+        SlidingWindows(size=size, every=step)
 
 
 @pytest.mark.parametrize(
-    ("zone", "offset", "named", "hours"),
+    ("zone", "offset", "day_date", "hours"),
     [
         ("Europe/Berlin", "0 hours", date(2024, 3, 31), 23),
         ("Europe/Berlin", "6 hours", date(2024, 3, 30), 23),
@@ -333,25 +338,28 @@ def test_windows_that_leave_a_gap_or_do_not_move_on_are_refused(size: int, every
         ("Pacific/Apia", "0 hours", date(2011, 12, 30), 0),
     ],
 )
-def test_a_date_is_as_long_as_its_zone_has_it(zone: str, offset: str, named: date, hours: int) -> None:
-    interval = Daily(zone=zone, offset=offset).day_interval(named)
+def test_a_date_is_as_long_as_its_zone_has_it(zone: str, offset: str, day_date: date, hours: int) -> None:
+    interval = Daily(zone=zone, offset=offset).day_interval(day_date)
 
     assert interval.end - interval.start == hours * HOUR
 
 
-def test_ranges_for_windows_that_lie_where_they_lie() -> None:
+def test_bounds_of_sliding_windows_around_a_time() -> None:
     window = SlidingWindows(size=10, every=5)
 
-    assert [window.last_end_before(before) for before in (10, 11, 15, 16)] == [15, 20, 20, 25]
+    assert [window.last_end_before(time) for time in (10, 11, 15, 16)] == [15, 20, 20, 25]
     assert [window.start_after(end) for end in (9, 10, 14, 15)] == [0, 5, 5, 10]
     assert [window.end_of_starts(event) for event in (9, 10, 14, 15)] == [10, 15, 15, 20]
     assert window.event_range(Interval(5, 15)) == Interval(5, 15)
 
 
 def test_nothing_starts_after_the_global_window() -> None:
-    (found,) = Global().assign_windows(0)
+    (interval,) = Global().assign_windows(0)
 
-    assert (Global().start_after(found.end - 1), Global().start_after(found.end)) == (found.start, found.end)
+    assert (Global().start_after(interval.end - 1), Global().start_after(interval.end)) == (
+        interval.start,
+        interval.end,
+    )
 
 
 def test_windows_after_a_time_are_listed_up_to_another() -> None:

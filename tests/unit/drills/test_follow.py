@@ -1,4 +1,4 @@
-"""A page is followed to the letter: a command that ends or prints otherwise stops the drill and is named by place."""
+"""A drill runs the commands of a page exactly, and stops at the first one whose exit code or output differs."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ $ cutover down
 
 
 class Answers(Stack):
-    """A stack whose commands answer at once, as they are told to."""
+    """Fake stack whose commands immediately return configured answers."""
 
     def __init__(self, root: Path, code: int = 0, printed: str = "Kafka  127.0.0.1:1  (answers)") -> None:
         super().__init__(root)
@@ -55,7 +55,7 @@ def test_blocks_of_the_case_are_run_in_order_and_examples_are_not(
     assert stack.lines == lines
 
 
-def test_command_that_prints_otherwise_is_named(tmp_path: Path) -> None:
+def test_command_with_different_output_is_named(tmp_path: Path) -> None:
     with pytest.raises(CutoverError, match=r"NoInput.md, line \d+: `cutover status`: expected the line `Kafka"):
         run(Answers(tmp_path, printed="Kafka  (does not answer)"), page())
 
@@ -65,17 +65,17 @@ def test_command_of_a_fix_that_fails_is_named(tmp_path: Path) -> None:
         run(Answers(tmp_path, code=2), page())
 
 
-def test_command_that_only_looks_may_fail_where_something_is_broken(tmp_path: Path) -> None:
+def test_diagnostic_command_may_fail_during_an_incident(tmp_path: Path) -> None:
     diagnose = page().sections["Fix"]
-    made = parse_page("NoInput", text().replace("## Diagnose\nWords.", f"## Diagnose\n{diagnose}"))
+    diagnose_page = parse_page("NoInput", text().replace("## Diagnose\nWords.", f"## Diagnose\n{diagnose}"))
     stack = Answers(tmp_path, code=1)
 
-    run(stack, made, "Diagnose")
+    run(stack, diagnose_page, "Diagnose")
 
     assert stack.lines == ["cutover status"]
 
 
-def test_program_that_is_none_of_ours_is_never_run(tmp_path: Path) -> None:
+def test_foreign_program_is_never_run(tmp_path: Path) -> None:
     stack = Answers(tmp_path)
 
     with pytest.raises(CutoverError, match="expected a command of Cutover"):

@@ -1,4 +1,4 @@
-"""What a drill came to is kept by its name, shown in the table, and written into the page's head."""
+"""Drill outcomes: stored by name, shown in the table, and written into the page's head."""
 
 from dataclasses import replace
 from datetime import date
@@ -25,7 +25,7 @@ OUTCOME = DrillOutcome(
 )
 
 
-def test_newest_outcome_of_a_drill_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_newest_outcome_of_a_drill_replaces_the_previous_one(tmp_path: Path) -> None:
     file = tmp_path / "drills.json"
     for outcome in (OUTCOME, replace(OUTCOME, name="ClockSkew"), replace(OUTCOME, detect_seconds=7.0)):
         results_file.add(file, outcome)
@@ -36,7 +36,7 @@ def test_newest_outcome_of_a_drill_takes_the_place_of_the_one_before(tmp_path: P
     }
 
 
-def test_table_has_a_row_for_each_drill_and_says_of_the_others_why_not(tmp_path: Path) -> None:
+def test_table_has_a_row_for_each_drill_and_for_pages_without_one(tmp_path: Path) -> None:
     results_file.add(tmp_path / "drills.json", OUTCOME)
     pages = [folder.read_page(name) for name in ("NoInput", "PortInUse")]
 
@@ -47,15 +47,13 @@ def test_table_has_a_row_for_each_drill_and_says_of_the_others_why_not(tmp_path:
     assert "| [PortInUse](runbooks/PortInUse.md) | " in text
 
 
-def test_head_of_a_page_takes_the_times_and_nothing_else_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = folder.read_text("NoInput") or ""
-    (tmp_path / "NoInput.md").write_text(before, encoding="utf-8")
+def test_only_the_times_in_the_head_of_a_page_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page_before = folder.read_text("NoInput") or ""
+    (tmp_path / "NoInput.md").write_text(page_before, encoding="utf-8")
     monkeypatch.setattr(folder, "FOLDER", tmp_path)
 
     folder.write_times("NoInput", day=date(2031, 2, 3), detect_seconds=21.44, repair_seconds=3)
 
     head = folder.read_page("NoInput").head
     assert (head.last_drilled, head.detect_seconds, head.repair_seconds) == (date(2031, 2, 3), 21.4, 3.0)
-    assert (folder.read_text("NoInput") or "").partition("# NoInput")[2] == before.partition("# NoInput")[2]
+    assert (folder.read_text("NoInput") or "").partition("# NoInput")[2] == page_before.partition("# NoInput")[2]

@@ -32,7 +32,7 @@ def test_event_becomes_a_readable_line() -> None:
     assert lines == ["batch_read rows=7"]
 
 
-def test_message_is_what_was_said_after_the_last_event() -> None:
+def test_message_is_the_text_after_the_last_event() -> None:
     script = (
         """import sys; print('noise\\n{"event": "x"}\\nTopic is gone.\\nHint: look.', file=sys.stderr); sys.exit(2)"""
     )
@@ -44,7 +44,7 @@ def test_killed_child_shows_its_signal() -> None:
     assert run("import os; os.kill(os.getpid(), 9)").exit_code == -9
 
 
-def test_unknown_command_of_cutover_is_refused() -> None:
+def test_unknown_command_of_cutover_is_rejected() -> None:
     end = run_command(["no-such-command"], on_line=print)
 
     assert (end.exit_code, "no-such-command" in end.message) == (2, True)

@@ -33,27 +33,27 @@ def loaded(text: str) -> str:
 
 
 def test_two_processes_find_the_same_hashes() -> None:
-    found = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", PRINT], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
         ).stdout
         for seed in ("1", "2")
     }
 
-    assert len(found) == 1
+    assert len(outputs) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_modules_of_a_definitions_window_are_hashed_and_no_other_kinds(kind: WindowKind) -> None:
     window = eval(kind.example, vars(definition))  # noqa: S307 -- an example of ours
-    found = readback.of_process(replace(rig.pipeline("clicks"), window=window)).families["code"]
-    own = {name for name in found if name.startswith("cutover.definition.windows.")}
+    code_hashes = readback.of_process(replace(rig.pipeline("clicks"), window=window)).families["code"]
+    window_modules = {name for name in code_hashes if name.startswith("cutover.definition.windows.")}
 
-    assert type(window).__module__ in own
-    assert own - set(SHARED) == {*of_window(window)} - set(SHARED)
+    assert type(window).__module__ in window_modules
+    assert window_modules - set(SHARED) == {*of_window(window)} - set(SHARED)
 
 
-def test_modules_of_one_path_are_there() -> None:
+def test_modules_of_one_path_exist() -> None:
     names = (*streaming_settings.OWN, *batch_settings.OWN)
 
     assert hashes(names).keys() == set(names)
@@ -110,12 +110,14 @@ def test_text_for_people_changes_no_hash(change: tuple[str, str]) -> None:
         (fold, "finish_sql", lambda pipeline, rows: "SELECT 1"),  # noqa: ARG005 -- in its place
     ],
 )
-def test_code_that_is_put_in_anothers_place_is_seen(
+def test_replaced_code_changes_the_hash(
     monkeypatch: pytest.MonkeyPatch, module: types.ModuleType, name: str, value: object
 ) -> None:
-    before = hashes()
+    original_hashes = hashes()
 
     monkeypatch.setattr(module, name, value)
 
     now = hashes()
-    assert {found for found in SHARED if now[found] != before[found]} == {module.__name__}
+    assert {module_name for module_name in SHARED if now[module_name] != original_hashes[module_name]} == {
+        module.__name__
+    }

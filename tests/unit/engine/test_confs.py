@@ -1,4 +1,4 @@
-"""Which confs of Spark the settings may hold, and which a running session is judged by."""
+"""Spark confs that the settings may hold, and those checked in a running session."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from cutover.engine.confs import PINNED, confs_in_question, refusal
 
 
 @pytest.mark.parametrize("key", sorted(PINNED))
-def test_a_pinned_conf_may_be_said_again_and_not_changed(key: str) -> None:
+def test_a_pinned_conf_may_be_repeated_but_not_changed(key: str) -> None:
     assert refusal({key: PINNED[key]}) is None
     assert refusal({key: "something else"}) == (key, f"`{key}` = `{PINNED[key]}`")
 
@@ -22,7 +22,7 @@ def test_a_pinned_conf_may_be_said_again_and_not_changed(key: str) -> None:
         "spark.sql.shuffle",
     ],
 )
-def test_a_conf_that_is_not_known_to_be_harmless_is_refused(key: str) -> None:
+def test_a_conf_not_known_to_be_harmless_is_rejected(key: str) -> None:
     assert refusal({key: "true"}) == (key, "confs of Spark SQL that change no result")
 
 
@@ -41,7 +41,7 @@ def test_width_memory_and_places_pass(key: str) -> None:
     assert refusal({key: "12"}) is None
 
 
-def test_what_a_session_took_from_elsewhere_is_judged_unless_it_is_harmless() -> None:
+def test_confs_from_other_sources_are_checked_unless_harmless() -> None:
     unknown = {"spark.sql.made.up": "1", "spark.sql.extensions": "a.B", "spark.databricks.delta.made.up": "2"}
     harmless = {"spark.sql.shuffle.partitions": "3", "spark.executor.memory": "4g", "spark.sql.streaming.x": "y"}
 

@@ -1,4 +1,4 @@
-"""What DuckDB says of CSV that it cannot read, on one line."""
+"""Errors of DuckDB for unreadable CSV, on one line."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ MANY = "1,2\n" * 30_000
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "description"),
     [
         (f"{MANY}1,2,secret\n", "line 30002: Expected Number of Columns: 2 Found: 3"),
         (f"{MANY}1,secret\n", 'line 30002: Error when converting column "b"'),
@@ -21,13 +21,13 @@ MANY = "1,2\n" * 30_000
     ],
     ids=["fields", "type", "quote", "long", "no UTF-8"],
 )
-def test_the_line_and_what_is_wrong_are_said_and_not_the_text(tmp_path: Path, rows: str, said: str) -> None:
+def test_csv_error_names_line_and_cause_but_not_the_text(tmp_path: Path, rows: str, description: str) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(f"a,b\n{rows}".encode(errors="surrogateescape"))
     with queries.connect() as connection, pytest.raises(duckdb.Error) as refused:
         connection.read_csv(str(file), quotechar='"').aggregate("sum(a), max(b)").fetchall()
 
-    assert queries.describe_error(refused.value) == f"{said} (`a.csv`)"
+    assert queries.describe_error(refused.value) == f"{description} (`a.csv`)"
 
 
 def test_an_error_of_another_kind_is_its_first_line() -> None:

@@ -1,44 +1,46 @@
-"""Where settings in force differ: item, who and both values."""
+"""Differences between effective settings: item, process and both values."""
 
 import json
 
 from cutover.engine.in_force import NOT_SET, InForce, Ran, drifts
 
 
-def ran(who: str, **families: dict[str, str]) -> Ran:
-    return Ran(who=who, in_force=InForce(families))
+def make_ran(process: str, **families: dict[str, str]) -> Ran:
+    return Ran(who=process, in_force=InForce(families))
 
 
-def test_an_item_that_differs_is_named_with_who_ran_with_what() -> None:
-    sides = [ran("batch", spark={"a": "1", "b": "2"}), ran("stream", spark={"a": "1", "b": "3"})]
+def test_a_differing_item_is_named_with_each_process_and_value() -> None:
+    sides = [make_ran("batch", spark={"a": "1", "b": "2"}), make_ran("stream", spark={"a": "1", "b": "3"})]
 
-    (found,) = drifts(sides)
+    (drift,) = drifts(sides)
 
-    assert (found.item, found.values) == ("spark `b`", (("batch", "2"), ("stream", "3")))
+    assert (drift.item, drift.values) == ("spark `b`", (("batch", "2"), ("stream", "3")))
     assert (
-        found.text
+        drift.text
         == "Setting in force, spark `b`: expected one value, got several: batch ran with `2`; stream ran with `3`."
     )
 
 
-def test_an_item_that_one_side_does_not_name_is_not_set_there() -> None:
-    (found,) = drifts([ran("batch", spark={}), ran("stream", spark={"b": "3"})])
+def test_an_item_missing_on_one_side_is_shown_as_not_set() -> None:
+    (drift,) = drifts([make_ran("batch", spark={}), make_ran("stream", spark={"b": "3"})])
 
-    assert found.values == (("batch", NOT_SET), ("stream", "3"))
+    assert drift.values == (("batch", NOT_SET), ("stream", "3"))
 
 
 def test_a_family_that_a_side_does_not_report_is_not_compared_with_it() -> None:
-    assert drifts([ran("batch", spark={"a": "1"}), ran("here", code={"m": "x"})]) == ()
+    assert drifts([make_ran("batch", spark={"a": "1"}), make_ran("here", code={"m": "x"})]) == ()
 
 
-def test_sides_of_one_value_stand_together() -> None:
-    (found,) = drifts([ran(who, jvm={"locale": value}) for who, value in (("a", "en"), ("b", "tr"), ("c", "en"))])
+def test_sides_with_one_value_are_grouped() -> None:
+    (drift,) = drifts(
+        [make_ran(process, jvm={"locale": value}) for process, value in (("a", "en"), ("b", "tr"), ("c", "en"))]
+    )
 
-    assert found.values == (("a and c", "en"), ("b", "tr"))
+    assert drift.values == (("a and c", "en"), ("b", "tr"))
 
 
 def test_a_digest_is_of_the_values_and_not_of_their_order() -> None:
-    one, other = InForce({"a": {"x": "1", "y": "2"}, "b": {}}), InForce({"b": {}, "a": {"y": "2", "x": "1"}})
+    families, other = InForce({"a": {"x": "1", "y": "2"}, "b": {}}), InForce({"b": {}, "a": {"y": "2", "x": "1"}})
 
-    assert one.digest == other.digest == InForce(json.loads(json.dumps(one.families))).digest
-    assert one.digest != InForce({"a": {"x": "1", "y": "3"}, "b": {}}).digest
+    assert families.digest == other.digest == InForce(json.loads(json.dumps(families.families))).digest
+    assert families.digest != InForce({"a": {"x": "1", "y": "3"}, "b": {}}).digest

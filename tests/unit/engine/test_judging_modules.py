@@ -1,4 +1,4 @@
-"""The lists of modules that judge are whole: what they import judges too, or stands here with why it does not."""
+"""Completeness of the lists of hashed modules: each imported module is hashed too, or listed here with a reason."""
 
 import pkgutil
 
@@ -12,7 +12,7 @@ from cutover.streaming.microbatch import settings_in_force as streaming_settings
 
 ROOMS = ("cutover", "streaming", "batch")
 NO_VALUE = {
-    "what is said, kept and asked for beside records": """
+    "messages, stored state and settings, which change no record": """
         cutover.clock cutover.errors cutover.events cutover.process cutover.settings cutover.lake.control.signature
         cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs
         cutover.engine.in_force cutover.engine.readback cutover.streaming.microbatch.settings_in_force
@@ -24,9 +24,9 @@ NO_VALUE = {
     "asks the log; what a reader gets is settings": """
         cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options
         cutover.log.marks cutover.log.transient_errors cutover.log.reachability""",
-    "counts what was read, and refuses the whole run if records are missing": """
+    "counts the records read, and rejects the run if records are missing": """
         cutover.lake.integrity.complete_read cutover.lake.integrity.lost_records cutover.log.record_batches""",
-    "files and their records: bytes are held to checksums, rows to what was recorded of them": """
+    "files and their records: bytes are verified by checksums, rows by recorded totals": """
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal
         cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows
         cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
@@ -40,11 +40,11 @@ NO_VALUE = {
         cutover.batch.staging cutover.batch.cut cutover.batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension cutover.batch.read.enrichment""",
-    "plain Python that both paths are held against": "cutover.records.reference.lookups",
+    "plain Python reference of both paths": "cutover.records.reference.lookups",
     "what the log no longer holds: such windows are incomplete by name": "cutover.batch.plan.retention",
 }
-OF_A_WINDOW = frozenset(found.name for found in pkgutil.iter_modules(windows.__path__, f"{windows.__name__}."))
-"""Hashed where a definition has such a window, beside the modules of the lists."""
+OF_A_WINDOW = frozenset(module.name for module in pkgutil.iter_modules(windows.__path__, f"{windows.__name__}."))
+"""Hashed in addition to the listed modules if a definition has such a window."""
 KNOWN = frozenset(name for names in NO_VALUE.values() for name in names.split()) | OF_A_WINDOW - {*SHARED}
 
 
@@ -57,36 +57,40 @@ def graph() -> grimp.ImportGraph:
     return grimp.build_graph(*ROOMS, exclude_type_checking_imports=True, cache_dir=None)
 
 
-def unlisted(graph: grimp.ImportGraph, listed: set[str]) -> set[str]:
-    """Return what the listed modules import, at any distance, that stands on no list."""
-    found = {upstream_module for name in listed for upstream_module in graph.find_upstream_modules(name)}
-    packages = {name for name in found if graph.find_children(name)}  # these import their modules for users
-    return found - listed - KNOWN - packages
+def find_unlisted(graph: grimp.ImportGraph, listed_modules: set[str]) -> set[str]:
+    """Find modules that the listed ones import, directly or indirectly, and that are on no list."""
+    upstream_modules = {
+        upstream_module for name in listed_modules for upstream_module in graph.find_upstream_modules(name)
+    }
+    packages = {name for name in upstream_modules if graph.find_children(name)}  # these import their modules for users
+    return upstream_modules - listed_modules - KNOWN - packages
 
 
-@pytest.mark.parametrize("own", [(), streaming_settings.OWN, batch_settings.OWN], ids=["shared", "streaming", "batch"])
-def test_each_module_that_judging_code_imports_is_hashed_or_known_to_judge_nothing(
-    graph: grimp.ImportGraph, own: tuple[str, ...]
+@pytest.mark.parametrize(
+    "own_modules", [(), streaming_settings.OWN, batch_settings.OWN], ids=["shared", "streaming", "batch"]
+)
+def test_each_imported_module_is_hashed_or_listed_as_irrelevant(
+    graph: grimp.ImportGraph, own_modules: tuple[str, ...]
 ) -> None:
-    assert unlisted(graph, {*SHARED, *own}) == set()
+    assert find_unlisted(graph, {*SHARED, *own_modules}) == set()
 
 
 def test_every_module_that_parses_classifies_and_folds_is_hashed(graph: grimp.ImportGraph) -> None:
-    found = {name for name in graph.find_descendants("cutover.records") if not name.startswith(NOT_OF_A_PATH)}
-    packages = {name for name in found if graph.find_children(name)}
+    record_modules = {name for name in graph.find_descendants("cutover.records") if not name.startswith(NOT_OF_A_PATH)}
+    packages = {name for name in record_modules if graph.find_children(name)}
 
-    assert found - packages - set(SHARED) == set()
-
-
-def test_no_module_is_listed_twice_or_gone(graph: grimp.ImportGraph) -> None:
-    listed = [*SHARED, *streaming_settings.OWN, *batch_settings.OWN]
-
-    assert sorted(set(listed)) == sorted(listed)
-    assert set(listed) & KNOWN == set()
-    assert {*listed, *KNOWN} - graph.modules == set()
+    assert record_modules - packages - set(SHARED) == set()
 
 
-def test_a_judging_module_that_is_taken_off_the_list_is_named(graph: grimp.ImportGraph) -> None:
-    listed = {*SHARED} - {"cutover.definition.measures.doubles"}
+def test_no_module_is_listed_twice_or_missing(graph: grimp.ImportGraph) -> None:
+    listed_modules = [*SHARED, *streaming_settings.OWN, *batch_settings.OWN]
 
-    assert unlisted(graph, listed) == {"cutover.definition.measures.doubles"}
+    assert sorted(set(listed_modules)) == sorted(listed_modules)
+    assert set(listed_modules) & KNOWN == set()
+    assert {*listed_modules, *KNOWN} - graph.modules == set()
+
+
+def test_a_module_removed_from_the_list_is_named(graph: grimp.ImportGraph) -> None:
+    listed_modules = {*SHARED} - {"cutover.definition.measures.doubles"}
+
+    assert find_unlisted(graph, listed_modules) == {"cutover.definition.measures.doubles"}

@@ -17,11 +17,11 @@ def test_family_holds_a_process_and_its_children() -> None:
         child.kill()
 
 
-def test_process_that_is_gone_has_no_family_and_no_memory() -> None:
+def test_ended_process_has_no_family_and_no_memory() -> None:
     assert (family([2**22 + 1]), proportional_set_size(2**22 + 1)) == (set(), 0)
 
 
-def test_peak_is_kept_after_the_memory_is_given_back() -> None:
+def test_peak_is_kept_after_memory_is_released() -> None:
     with (
         subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child,
         PeakMemory(lambda: [child.pid], seconds=0.05) as memory,

@@ -1,4 +1,4 @@
-"""Who a process is: whatever becomes of the wall clock, and whoever gets its pid later."""
+"""Identity of a process, stable across changes of the wall clock and reuse of its pid."""
 
 import os
 import subprocess
@@ -25,12 +25,12 @@ def child() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_process_stays_itself_while_the_wall_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, began = current(), psutil.Process().create_time()
+    identity, began = current(), psutil.Process().create_time()
     boot_time = psutil.boot_time()
     monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot_time + 2)
 
     assert psutil.Process().create_time() == began + 2
-    assert is_alive(before)
+    assert is_alive(identity)
 
 
 def test_process_of_another_boot_or_start_is_another_one() -> None:
@@ -40,7 +40,7 @@ def test_process_of_another_boot_or_start_is_another_one() -> None:
     assert not is_alive(replace(me, started=me.started - 0.01))
 
 
-def test_zombie_is_nobody(child: "subprocess.Popen[bytes]") -> None:
+def test_zombie_is_not_alive(child: "subprocess.Popen[bytes]") -> None:
     identity = identify(child.pid)
     child.kill()
     until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
@@ -56,7 +56,7 @@ def test_start_is_counted_from_the_boot(child: "subprocess.Popen[bytes]") -> Non
     assert 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - identity.started < 60
 
 
-def test_pid_of_nobody_is_nobody() -> None:
+def test_unused_pid_is_not_alive() -> None:
     assert identify(2**22 + 1) is None
 
 
@@ -68,10 +68,10 @@ def test_without_an_id_of_the_boot_the_start_is_a_time(monkeypatch: pytest.Monke
     assert (identity.boot, identity.started) == ("", psutil.Process().create_time())
 
 
-def test_identity_comes_back_from_json() -> None:
+def test_identity_round_trips_through_json() -> None:
     assert parse_identity(asdict(current())) == current()
 
 
 @pytest.mark.parametrize("raw", [None, [], {}, {"pid": "1", "boot": "b", "started": 1.0}, {"pid": 1, "started": 1.0}])
-def test_a_record_without_pid_boot_and_start_is_nobody(raw: object) -> None:
+def test_a_record_without_pid_boot_and_start_is_not_alive(raw: object) -> None:
     assert parse_identity(raw) is None

@@ -1,4 +1,4 @@
-"""What the one session factory tells Spark; no Spark is started."""
+"""Configuration built by the Spark session factory, without starting Spark."""
 
 import shlex
 import sys
@@ -17,7 +17,7 @@ def settings(home: Path, *, master: str = "local[2]", conf: dict[str, str] | Non
     return Settings(home=home, spark=SparkSettings(master=master, conf=conf or {}))
 
 
-def test_local_session_listens_on_loopback_alone(tmp_path: Path) -> None:
+def test_local_session_listens_only_on_loopback(tmp_path: Path) -> None:
     conf = configuration(settings(tmp_path))
 
     assert {conf["spark.driver.host"], conf["spark.driver.bindAddress"]} == {"127.0.0.1"}
@@ -43,7 +43,7 @@ def test_java_options_hold_with_a_blank_in_the_folder(tmp_path: Path) -> None:
     assert any(option.endswith("a%20folder/tmp/spark/log4j2.properties") for option in options)
 
 
-def test_class_archive_is_used_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_class_archive_is_used_if_it_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = tmp_path / "share" / "cutover" / "jars" / "spark"
     jars.mkdir(parents=True)
     (jars / "delta.jar").touch()
@@ -51,17 +51,17 @@ def test_class_archive_is_used_where_there_is_one(tmp_path: Path, monkeypatch: p
     without = configuration(settings(tmp_path))
     archive().touch()
 
-    found = configuration(settings(tmp_path))
+    conf = configuration(settings(tmp_path))
 
     assert "SharedArchiveFile" not in without["spark.driver.extraJavaOptions"]
-    assert f"-XX:SharedArchiveFile={archive()}" in shlex.split(found["spark.driver.extraJavaOptions"])
-    assert (found["spark.driver.extraClassPath"], "spark.jars" in found) == (str(jars / "*"), False)
+    assert f"-XX:SharedArchiveFile={archive()}" in shlex.split(conf["spark.driver.extraJavaOptions"])
+    assert (conf["spark.driver.extraClassPath"], "spark.jars" in conf) == (str(jars / "*"), False)
 
 
 def test_executors_of_a_cluster_fetch_the_jars(tmp_path: Path) -> None:
-    found = configuration(settings(tmp_path, master="yarn"))
+    conf = configuration(settings(tmp_path, master="yarn"))
 
-    assert all(Path(jar).is_file() for jar in found["spark.jars"].split(","))
+    assert all(Path(jar).is_file() for jar in conf["spark.jars"].split(","))
 
 
 @pytest.mark.parametrize("key", ["spark.driver.host", "spark.local.dir", "spark.driver.extraClassPath"])
@@ -73,16 +73,16 @@ def test_a_cluster_keeps_its_own_hosts_and_folders(tmp_path: Path, key: str) -> 
 def test_a_cluster_shuffles_into_as_many_partitions_as_it_may_use_cores(
     tmp_path: Path, conf: dict[str, str], expected: str
 ) -> None:
-    found = configuration(settings(tmp_path, master="yarn", conf=conf))
+    conf = configuration(settings(tmp_path, master="yarn", conf=conf))
 
-    assert found["spark.sql.shuffle.partitions"] == expected
+    assert conf["spark.sql.shuffle.partitions"] == expected
 
 
 def test_further_conf_is_passed_through(tmp_path: Path) -> None:
     assert configuration(settings(tmp_path, conf={"spark.task.maxFailures": "1"}))["spark.task.maxFailures"] == "1"
 
 
-def test_conf_that_a_result_depends_on_is_refused(tmp_path: Path) -> None:
+def test_conf_that_affects_results_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"expected `spark.sql.session.timeZone` = `UTC`, got .*`Europe/Berlin`"):
         configuration(settings(tmp_path, conf={"spark.sql.session.timeZone": "Europe/Berlin"}))
 
@@ -94,21 +94,21 @@ def test_missing_jars_are_named_with_their_place(tmp_path: Path, monkeypatch: py
         configuration(settings(tmp_path))
 
 
-def test_early_start_asks_for_the_same_session_and_leaves_the_failure_to_the_one_who_needs_it(
+def test_early_start_requests_the_same_session_and_ignores_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, called = threading.Event(), []
+    session_requested, called = threading.Event(), []
 
-    def fails(*given: object, **named: object) -> None:
-        called.append((given, named))
-        asked.set()
+    def fails(*arguments: object, **options: object) -> None:
+        called.append((arguments, options))
+        session_requested.set()
         msg = "no JARs"
         raise LakeError(msg)
 
     monkeypatch.setattr(spark, "session", fails)
     spark.start_early(settings(tmp_path), app="cutover-clicks")
 
-    assert asked.wait(10)
+    assert session_requested.wait(10)
     assert called == [((settings(tmp_path),), {"app": "cutover-clicks"})]
 
 

@@ -1,4 +1,4 @@
-"""What Spark is told of an object store."""
+"""Spark's configuration for an object store."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def test_a_folder_is_no_object_store(uri: str) -> None:
     assert (storage.is_object_store(uri), storage.extra_jars(uri), storage.spark_conf(uri, {})) == (False, None, {})
 
 
-def test_a_store_of_ones_own_is_reached_by_path_and_address() -> None:
+def test_a_self_hosted_store_is_reached_by_path_and_address() -> None:
     conf = storage.spark_conf("s3://lake/a", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000", "AWS_REGION": "eu-1"})
 
     assert conf == {
@@ -29,7 +29,7 @@ def test_no_key_goes_into_the_conf() -> None:
     assert "canary" not in str(storage.spark_conf("s3://lake/a", keys))
 
 
-def test_a_scheme_that_nobody_tried_is_refused() -> None:
+def test_an_untested_scheme_is_rejected() -> None:
     with pytest.raises(
         DefinitionError, match=r"Lake `gs://lake`: expected a folder or one of s3://, s3a://, got `gs://`"
     ):

@@ -1,4 +1,4 @@
-"""What a process and those that it started have used, as the kernel counts it."""
+"""Resource usage of a process and its descendants, as counted by the kernel."""
 
 import subprocess
 import sys
@@ -18,8 +18,8 @@ open("/dev/zero", "rb").read(5_000_000)
 """
 
 
-def put(proc: Path, pid: int, *, ticks: int, read: int, children: str = "") -> None:
-    """Write what the kernel shows of a process whose name holds a bracket."""
+def write_proc_files(proc: Path, pid: int, *, ticks: int, read: int, children: str = "") -> None:
+    """Write the `/proc` files of a process whose name contains a bracket."""
     folder = proc / str(pid)
     (folder / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
     fields = ["S", *["0"] * 10, str(ticks), "0", "0", "0", "20"]
@@ -32,41 +32,41 @@ def test_a_child_that_has_ended_is_counted_with_its_parent() -> None:
     meter = UsageMeter()
 
     subprocess.run([sys.executable, "-c", BUSY], check=True)
-    found = meter.measure()
+    usage_sample = meter.measure()
 
-    assert found is not None
-    assert 0.3 <= found.core_seconds < 30
-    assert found.read_bytes >= 5_000_000
+    assert usage_sample is not None
+    assert 0.3 <= usage_sample.core_seconds < 30
+    assert usage_sample.read_bytes >= 5_000_000
 
 
 def test_processes_that_descend_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "_LOOK_SECONDS", 0.0)
-    put(tmp_path, 1, ticks=100, read=10, children="2 ")
-    put(tmp_path, 2, ticks=0, read=0, children="3 ")
-    put(tmp_path, 3, ticks=0, read=0)
+    write_proc_files(tmp_path, 1, ticks=100, read=10, children="2 ")
+    write_proc_files(tmp_path, 2, ticks=0, read=0, children="3 ")
+    write_proc_files(tmp_path, 3, ticks=0, read=0)
     meter = UsageMeter(proc=tmp_path, pid=1)
 
-    put(tmp_path, 1, ticks=150, read=20, children="2 ")
-    put(tmp_path, 3, ticks=250, read=7)
-    found = meter.measure()
+    write_proc_files(tmp_path, 1, ticks=150, read=20, children="2 ")
+    write_proc_files(tmp_path, 3, ticks=250, read=7)
+    usage_sample = meter.measure()
 
-    assert found is not None
-    assert (found.core_seconds, found.read_bytes) == (300 / usage._TICKS, 17)
+    assert usage_sample is not None
+    assert (usage_sample.core_seconds, usage_sample.read_bytes) == (300 / usage._TICKS, 17)
 
 
-def test_figures_never_go_back_when_a_child_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_usage_never_decreases_if_a_child_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage, "_LOOK_SECONDS", 0.0)
-    put(tmp_path, 1, ticks=0, read=0, children="2 ")
-    put(tmp_path, 2, ticks=0, read=0)
+    write_proc_files(tmp_path, 1, ticks=0, read=0, children="2 ")
+    write_proc_files(tmp_path, 2, ticks=0, read=0)
     meter = UsageMeter(proc=tmp_path, pid=1)
-    put(tmp_path, 2, ticks=500, read=9)
-    before = meter.measure()
-    put(tmp_path, 1, ticks=1, read=1, children="")
+    write_proc_files(tmp_path, 2, ticks=500, read=9)
+    sample_before = meter.measure()
+    write_proc_files(tmp_path, 1, ticks=1, read=1, children="")
 
-    assert before is not None
-    assert before.core_seconds == 500 / usage._TICKS
-    assert meter.measure() == before
+    assert sample_before is not None
+    assert sample_before.core_seconds == 500 / usage._TICKS
+    assert meter.measure() == sample_before
 
 
-def test_nothing_is_said_where_the_kernel_shows_nothing(tmp_path: Path) -> None:
+def test_usage_is_unknown_without_the_kernels_files(tmp_path: Path) -> None:
     assert UsageMeter(proc=tmp_path / "none").measure() is None

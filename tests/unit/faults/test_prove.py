@@ -1,4 +1,4 @@
-"""A fault that did not happen, or after which something does not hold, is never called proven."""
+"""Proven faults: the fault happened, and every invariant held afterwards."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from tests.faults.running.rig import Rig, new_rig
 
 
 def stop(rig: Rig) -> None:
-    """Leave what a driver leaves that was fenced."""
+    """Write the files that a fenced driver leaves behind."""
 
     def refuse() -> None:
         message = "Stream of clicks: epoch 1 was committed by another driver."
@@ -64,15 +64,15 @@ def run(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Any:
     return prove_it
 
 
-def test_a_fault_after_which_all_holds_is_proven(run: Any) -> None:
-    found = run()
+def test_a_fault_is_proven_if_all_invariants_hold_afterwards(run: Any) -> None:
+    result = run()
 
-    assert (found.outcome, found.why, found.alerts, found.exit_code) == ("proven", "", ("StreamFenced",), 2)
-    assert found.holds == ("holds",)
+    assert (result.outcome, result.why, result.alerts, result.exit_code) == ("proven", "", ("StreamFenced",), 2)
+    assert result.holds == ("holds",)
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "reason"),
     [
         ({"happened": lambda _: False}, "the fault did not happen"),
         ({"exit_code": 1}, "expected exit code 1, got 2"),
@@ -84,14 +84,16 @@ def test_a_fault_after_which_all_holds_is_proven(run: Any) -> None:
         ({"inject": nothing}, "the fault did not happen"),
     ],
 )
-def test_whatever_does_not_hold_is_not_proven_and_says_why(run: Any, changes: dict[str, Any], why: str) -> None:
-    found = run(**changes)
+def test_a_fault_with_a_violation_is_not_proven_and_names_the_reason(
+    run: Any, changes: dict[str, Any], reason: str
+) -> None:
+    result = run(**changes)
 
-    assert found.outcome == "not proven"
-    assert re.search(why, found.why)
+    assert result.outcome == "not proven"
+    assert re.search(reason, result.why)
 
 
-def test_an_alert_that_goes_on_after_healing_is_not_proven_unless_the_fault_says_so(run: Any) -> None:
+def test_an_alert_that_persists_after_healing_is_not_proven_unless_expected(run: Any) -> None:
     def leave(rig: Rig) -> None:
         stop(rig)
         beat = heartbeat.Heartbeat(
@@ -109,11 +111,11 @@ def test_an_alert_that_goes_on_after_healing_is_not_proven_unless_the_fault_says
     assert run(inject=leave, stays=True).outcome == "proven"
 
 
-def test_of_two_results_of_a_fault_the_newer_one_counts(run: Any, tmp_path: Path) -> None:
+def test_the_newer_result_of_a_fault_counts(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    first, second = run(exit_code=1), run()
+    first_result, second = run(exit_code=1), run()
 
-    append(file, first)
+    append(file, first_result)
     append(file, second)
 
     assert read(file) == {"F00": second}
@@ -121,19 +123,19 @@ def test_of_two_results_of_a_fault_the_newer_one_counts(run: Any, tmp_path: Path
 
 def test_a_partial_run_replaces_its_own_results_and_keeps_the_others(run: Any, tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    first, second = run(exit_code=1), run()
-    for result in (first, replace(second, fault="F01"), replace(second, fault="F02-gone"), second):
+    first_result, second = run(exit_code=1), run()
+    for result in (first_result, replace(second, fault="F01"), replace(second, fault="F02-gone"), second):
         append(file, result)
 
-    kept = keep_newest(file, ["F00", "F01", "F03"])
+    newest_results = keep_newest(file, ["F00", "F01", "F03"])
 
-    assert kept == {"F00": second, "F01": replace(second, fault="F01")} == read(file)
+    assert newest_results == {"F00": second, "F01": replace(second, fault="F01")} == read(file)
     assert len(file.read_text().splitlines()) == 2
 
 
 def test_a_result_names_no_folder_of_this_machine(run: Any) -> None:
-    def tell(rig: Rig) -> None:
+    def note_path(rig: Rig) -> None:
         stop(rig)
         rig.note("seen", [f"file {rig.settings.home}/lake/x", 7])
 
-    assert run(inject=tell).evidence == {"seen": ["file <home>/lake/x", 7]}
+    assert run(inject=note_path).evidence == {"seen": ["file <home>/lake/x", 7]}

@@ -1,4 +1,4 @@
-"""The page of faults says what results say, and no more."""
+"""Fault page generated from recorded results only."""
 
 import re
 from dataclasses import replace
@@ -38,7 +38,7 @@ def test_a_result_is_shown_with_what_held() -> None:
     assert "Seed: 7." in text
 
 
-def test_what_did_not_hold_is_said_in_short() -> None:
+def test_a_violation_is_shown_in_short() -> None:
     failed = replace(
         PROVEN, outcome="not proven", why="NotProvenError: N1: a row\nis | missing " + "x" * 300, checks=()
     )
@@ -55,14 +55,14 @@ def test_a_game_of_the_random_mode_is_shown_with_its_seed() -> None:
     assert "| 7 | **proven** | N1 to N6 | 70 | broker killed: 2 |" in at_random([result])
 
 
-def test_what_never_happened_in_the_course_of_all_faults_is_named_once_all_of_them_ran() -> None:
+def test_events_that_never_happened_are_named_after_all_faults_ran() -> None:
     tame = {fault.name: replace(PROVEN, fault=fault.name) for fault in catalogue.everything()}
-    first, *_ = tame
-    harsh = tame | {first: replace(tame[first], sometimes=tuple(SOMETIMES)[1:])}
+    first_fault, *_ = tame
+    harsh = tame | {first_fault: replace(tame[first_fault], sometimes=tuple(SOMETIMES)[1:])}
 
     assert list_never_seen(tame) == list(SOMETIMES.values())
     assert list_never_seen(harsh) == [next(iter(SOMETIMES.values()))]
-    assert list_never_seen({name: one for name, one in tame.items() if name != first}) == []
+    assert list_never_seen({name: result for name, result in tame.items() if name != first_fault}) == []
 
 
 def test_names_are_unique_and_every_promised_fault_is_in_the_page() -> None:
@@ -75,8 +75,8 @@ def test_names_are_unique_and_every_promised_fault_is_in_the_page() -> None:
 
 
 def test_the_published_page_calls_nothing_proven_without_a_result() -> None:
-    found = read(DOCS / "faults.jsonl")
+    results = read(DOCS / "faults.jsonl")
     published = (DOCS / "faults.md").read_text(encoding="utf-8") if (DOCS / "faults.md").exists() else ""
     claimed = re.findall(r"^\| (F\S+) \|.*\| \*\*proven\*\* \|", published, re.MULTILINE)
 
-    assert [name for name in claimed if found[name].outcome != "proven"] == []
+    assert [name for name in claimed if results[name].outcome != "proven"] == []

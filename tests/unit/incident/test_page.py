@@ -1,4 +1,4 @@
-"""A page for one pipeline: what fires, where it stands, the last similar incident, and its own name in the commands."""
+"""Runbook page for one pipeline: firing alerts, its position, the last similar incident, and commands with its name."""
 
 from pathlib import Path
 
@@ -38,21 +38,21 @@ def watched(*names: str) -> WatchStatus:
     )
 
 
-def told(tmp_path: Path, name: str, *firing: str) -> dict[str, str]:
+def read_fields(tmp_path: Path, name: str, *firing: str) -> dict[str, str]:
     text = folder.read_text(name) or ""
     page = fill_page(Settings(home=tmp_path), CLICKS, name, text, watched(*firing))
     return {detail.name: detail.told for detail in page.details}
 
 
-def test_page_begins_with_what_fires_and_where_it_stands(tmp_path: Path) -> None:
-    found = told(tmp_path, "LogDataLost", "LogDataLost", "NoInput")
+def test_page_begins_with_firing_alerts_and_the_position(tmp_path: Path) -> None:
+    sections = read_fields(tmp_path, "LogDataLost", "LogDataLost", "NoInput")
 
-    assert (found["Now"], found["Newest epoch"]) == ("page, 7 offsets are gone", "1,234")
-    assert found["Last similar incident"] == NONE_RECORDED
+    assert (sections["Now"], sections["Newest epoch"]) == ("page, 7 offsets are gone", "1,234")
+    assert sections["Last similar incident"] == NONE_RECORDED
 
 
-def test_page_says_that_its_alert_does_not_fire(tmp_path: Path) -> None:
-    assert told(tmp_path, "LogDataLost", "NoInput")["Now"] == "this alert does not fire"
+def test_page_shows_that_its_alert_does_not_fire(tmp_path: Path) -> None:
+    assert read_fields(tmp_path, "LogDataLost", "NoInput")["Now"] == "this alert does not fire"
 
 
 def test_commands_of_a_filled_page_name_the_pipeline_and_the_head_is_left_out(tmp_path: Path) -> None:

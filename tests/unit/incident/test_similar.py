@@ -1,4 +1,4 @@
-"""The last similar incident is one that is over, and the newest of them; what stands now is not its own precedent."""
+"""The last similar incident is the newest resolved one; an ongoing incident is not its own precedent."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -49,12 +49,12 @@ def loss(hour: int, kind: str, *, sequence: int, partition: int = 0) -> Loss:
     return make_row(Loss, **row, topic="flights", who="ada", why="disk lost a file")
 
 
-def test_verdict_that_was_followed_by_another_one_is_an_incident() -> None:
+def test_verdict_followed_by_another_one_is_an_incident() -> None:
     lines = [comparison(1, Verdict.DIVERGED), comparison(2, Verdict.CONSISTENT), comparison(3, Verdict.DIVERGED)]
 
-    found = list(list_of_comparisons(lines, "DivergenceUnexplained"))
+    incidents = list(list_of_comparisons(lines, "DivergenceUnexplained"))
 
-    assert [one.text for one in found] == ["a comparison came to DIVERGED at epoch 1 (run r1)"]
+    assert [incident.text for incident in incidents] == ["a comparison came to DIVERGED at epoch 1 (run r1)"]
 
 
 def test_broken_seal_is_an_incident_of_the_page_that_it_names() -> None:
@@ -64,17 +64,17 @@ def test_broken_seal_is_an_incident_of_the_page_that_it_names() -> None:
     assert list(list_of_comparisons(lines, "SealBroken")) == []
 
 
-def test_violated_checks_that_held_afterwards_are_an_incident() -> None:
+def test_violated_checks_that_later_passed_are_an_incident() -> None:
     rows = [checks(1, N1="violated", N2="held"), checks(2, N1="held", N2="held"), checks(3, N2="violated")]
 
-    assert [one.text for one in list_of_checks(rows, "InvariantBroken")] == ["N1 violated at epoch 1"]
+    assert [incident.text for incident in list_of_checks(rows, "InvariantBroken")] == ["N1 violated at epoch 1"]
     assert list(list_of_checks(rows, "NoInput")) == []
 
 
-def test_each_accepted_step_is_one_incident_with_who_and_why() -> None:
+def test_each_accepted_loss_is_one_incident_with_author_and_reason() -> None:
     rows = [loss(1, "gap", sequence=0), loss(1, "gap", sequence=0, partition=1), loss(2, "anew", sequence=1)]
 
-    lost, again = (list(list_of_losses(rows, name)) for name in ("LogDataLost", "TableUnreadable"))
+    losses, restarts = (list(list_of_losses(rows, name)) for name in ("LogDataLost", "TableUnreadable"))
 
-    assert lost[0].text == "a loss was accepted (2 partitions of flights, ada: disk lost a file)"
-    assert [one.at for one in again] == [NOON + timedelta(hours=2)]
+    assert losses[0].text == "a loss was accepted (2 partitions of flights, ada: disk lost a file)"
+    assert [incident.at for incident in restarts] == [NOON + timedelta(hours=2)]

@@ -1,4 +1,4 @@
-"""Change notes: what does not fit its own definition, or the one that is to be replaced, is refused with the field."""
+"""Change notes: a note that contradicts its own definition or the replaced one is rejected with the field's name."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -43,13 +43,13 @@ OWN: Mapping[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", OWN)
-def test_a_note_that_does_not_fit_its_definition_is_refused(case: str) -> None:
-    changes, said = OWN[case]
+def test_a_note_that_contradicts_its_definition_is_rejected(case: str) -> None:
+    changes, message = OWN[case]
 
     with pytest.raises(DefinitionError) as refused:
         check(replace(NEW, change=replace(NOTE, **changes)))
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_note_changes_no_version() -> None:
@@ -90,16 +90,16 @@ OTHER: Mapping[str, tuple[Pipeline, Pipeline, str]] = {
 
 
 @pytest.mark.parametrize("case", OTHER)
-def test_a_note_that_does_not_fit_the_old_definition_is_refused(case: str) -> None:
-    new, old, said = OTHER[case]
+def test_a_note_that_contradicts_the_old_definition_is_rejected(case: str) -> None:
+    new, old, message = OTHER[case]
 
     with pytest.raises(DefinitionError) as refused:
         check_pair(new, old)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_a_note_that_fits_is_taken() -> None:
+def test_a_valid_note_is_accepted() -> None:
     check(NEW)
     check_pair(NEW, OLD)
     check_pair(replace(NEW, lateness=Lateness(allowed="1 day"), change=replace(NOTE, lateness=True)), OLD)
@@ -117,15 +117,15 @@ OTHER_WINDOW = 'OLD = Pipeline(name="old", source=TOPIC, key=("shop",), window=F
 
 
 @pytest.mark.parametrize(
-    ("old", "said"),
+    ("old", "message"),
     [("", "no definition `old` is there"), (OTHER_WINDOW, "cannot be compared: Pipeline `new`: window")],
 )
-def test_lint_says_where_the_two_cannot_be_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], old: str, said: str
+def test_lint_reports_definitions_that_cannot_be_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], old: str, message: str
 ) -> None:
     (tmp_path / "new.py").write_text(TEXT.format(old=old), encoding="utf-8")
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
 
     assert main(["lint", "new"]) == 0
 
-    assert said in capsys.readouterr().out
+    assert message in capsys.readouterr().out

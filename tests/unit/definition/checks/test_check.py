@@ -1,4 +1,4 @@
-"""Definitions that cannot be run: refused when loaded, with the field, what was expected, what was found and a hint."""
+"""Definitions that cannot be run: rejected on load, with the field, the expected value, the actual value and a hint."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -48,8 +48,8 @@ def schema(text: str) -> dict[str, Any]:
     return {"source": replace(TOPIC, schema=text)}
 
 
-def ads(**changed: Any) -> dict[str, Any]:
-    lookup = Lookup(**{"table": "ads", "on": {"carrier": "id"}, "columns": {"c": "string"}} | changed)
+def ads(**changes: Any) -> dict[str, Any]:
+    lookup = Lookup(**{"table": "ads", "on": {"carrier": "id"}, "columns": {"c": "string"}} | changes)
     return {"lookups": {"ads": lookup}}
 
 
@@ -197,7 +197,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_a_contract_may_be_about_every_column_of_the_result() -> None:
+def test_a_contract_may_use_every_column_of_the_result() -> None:
     of_numbers: dict[str, Measure] = {
         "a": Avg("price"),
         "v": Variance("price"),
@@ -214,7 +214,7 @@ def test_a_contract_may_be_about_every_column_of_the_result() -> None:
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_definition_is_refused_with_the_field_and_what_was_expected(case: str) -> None:
+def test_definition_is_rejected_with_the_field_and_the_expectation(case: str) -> None:
     changes, expected = BAD[case]
 
     with pytest.raises(DefinitionError) as refused:
@@ -223,7 +223,7 @@ def test_definition_is_refused_with_the_field_and_what_was_expected(case: str) -
     assert expected in str(refused.value)
 
 
-def test_definition_that_fits_is_accepted() -> None:
+def test_valid_definition_is_accepted() -> None:
     check(
         replace(
             GOOD,
@@ -272,7 +272,7 @@ def test_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
         catalogue.get(write(tmp_path, "b.py", text("a")), "a")
 
 
-def test_file_that_does_not_run_is_named(tmp_path: Path) -> None:
+def test_file_that_raises_is_named(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"a\.py:2: expected a definition that loads, got ZeroDivisionError"):
         catalogue.get(write(tmp_path, "a.py", "1 / 0"), "a")
 
@@ -299,9 +299,9 @@ def test_sql_outside_of_the_definitions_folder_is_refused(tmp_path: Path) -> Non
 def test_the_projects_own_definitions_load() -> None:
     root = Path(__file__).parents[4]
 
-    found = catalogue.read_catalogue(Settings(pipelines=root / "pipelines"))
+    loaded = catalogue.read_catalogue(Settings(pipelines=root / "pipelines"))
 
-    assert ("flights" in found.pipelines, found.problems) == (True, ())
+    assert ("flights" in loaded.pipelines, loaded.problems) == (True, ())
 
 
 def test_check_of_sql_needs_no_file_before_it_is_loaded() -> None:
@@ -326,18 +326,18 @@ def test_lookups_may_follow_one_another_and_all_later_parts_see_their_columns() 
     )
 
 
-def test_a_file_that_fails_or_exits_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_file_that_fails_or_exits_is_reported_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"a\.py:3: expected a definition that loads, got SystemExit: 0"):
         catalogue.get(write(tmp_path, "a.py", "import sys\nsys.exit(0)\n"), "a")
 
 
-def test_what_a_file_prints_is_no_output_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_file_is_not_output_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     catalogue.get(write(tmp_path, "a.py", text("a") + 'print("said")'), "a")
 
     assert capsys.readouterr() == ("", "said\n")
 
 
-def test_all_that_is_wrong_is_told_and_of_a_named_file_its_own(tmp_path: Path) -> None:
+def test_all_problems_are_reported_and_only_its_own_for_a_named_file(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "1 / 0")
     settings = write(tmp_path, "b.py", "kye = Sessions()")
 

@@ -1,4 +1,4 @@
-"""Whatever stands in a field of a definition is refused with the field's name, never with an error of Python."""
+"""Invalid values in any field of a definition: rejected with the field's name, never with a Python error."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -51,29 +51,29 @@ def list_broken() -> Iterator[Any]:
                 yield pytest.param(name, (inner, field.name, junk), id=f"{name}.{field.name}={junk!r:.20}")
 
 
-def put(name: str, given: Any) -> Pipeline:
-    """Return the definition with one wrong value."""
-    if not (isinstance(given, tuple) and len(given) == 3):
-        return replace(GOOD, **{name: given})
-    inner, field, junk = given
+def replace_field(name: str, value: Any) -> Pipeline:
+    """Build a definition with one wrong value."""
+    if not (isinstance(value, tuple) and len(value) == 3):
+        return replace(GOOD, **{name: value})
+    inner, field, junk = value
     broken = replace(inner, **{field: junk})
-    kept = {"lookups": {"ads": broken}, "contract": (broken,)}.get(name, broken)
-    return replace(GOOD, **{name: kept})
+    replacement = {"lookups": {"ads": broken}, "contract": (broken,)}.get(name, broken)
+    return replace(GOOD, **{name: replacement})
 
 
-@pytest.mark.parametrize(("name", "given"), list_broken())
-def test_any_value_in_any_field_is_taken_or_refused_in_our_words(name: str, given: Any) -> None:
+@pytest.mark.parametrize(("name", "value"), list_broken())
+def test_any_value_in_any_field_is_accepted_or_rejected_with_a_message(name: str, value: Any) -> None:
     try:
-        made = put(name, given)
+        pipeline = replace_field(name, value)
     except (DefinitionError, TypeError, ValueError, AttributeError):
-        return  # its constructor refuses it, and whoever loads the file says the line
+        return  # its constructor rejects it, and the loader reports the line
 
     with suppress(DefinitionError):
-        check(made)
+        check(pipeline)
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changes", "message"),
     [
         ({"name": None}, "name: expected "),
         ({"key": ("k", 5)}, "key: expected "),
@@ -92,9 +92,9 @@ def test_any_value_in_any_field_is_taken_or_refused_in_our_words(name: str, give
         ({"schedule": 5}, "schedule: expected "),
     ],
 )
-def test_the_message_names_the_field_what_is_expected_and_what_was_given(changed: Any, message: str) -> None:
+def test_message_names_the_field_the_expectation_and_the_value(changes: Any, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
-        check(replace(GOOD, **changed))
+        check(replace(GOOD, **changes))
 
 
 def test_whole_numbers_are_numbers_and_lists_are_tuples() -> None:

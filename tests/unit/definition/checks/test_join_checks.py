@@ -1,4 +1,4 @@
-"""Joins that cannot be run: refused when the definition is loaded, with the field, what was expected and a hint."""
+"""Joins that cannot be run: rejected on load, with the field, the expected value and a hint."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -59,35 +59,35 @@ BAD: Mapping[str, tuple[Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_join_that_cannot_be_run_is_refused(case: str) -> None:
-    changes, said = BAD[case]
+def test_an_invalid_join_is_rejected(case: str) -> None:
+    changes, message = BAD[case]
     with pytest.raises(DefinitionError, match=r"\w") as refused:
         check(replace(TWO, **changes))
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("pipeline", [TWO, ONE], ids=["two topics", "one topic"])
-def test_a_join_that_fits_is_accepted(pipeline: Pipeline) -> None:
+def test_a_valid_join_is_accepted(pipeline: Pipeline) -> None:
     check(pipeline)
 
 
-def test_a_join_changes_the_truth_and_its_absence_changes_nothing() -> None:
+def test_a_join_changes_the_result_fingerprint() -> None:
     plain = Pipeline(
         name="p", source=Topic(name="t", schema="at timestamp, k string", event_time="at"), key=("k",),
         window=Fixed(hours=1), measures={"n": Sum("1")},
     )  # fmt: skip
-    changed = [TWO, replace(TWO, join=replace(JOIN, how="full")), replace(TWO, join=replace(JOIN, where="n > 0")), ONE]
+    variants = [TWO, replace(TWO, join=replace(JOIN, how="full")), replace(TWO, join=replace(JOIN, where="n > 0")), ONE]
 
-    assert len({result_fingerprint(p) for p in changed}) == len(changed)
+    assert len({result_fingerprint(p) for p in variants}) == len(variants)
     assert result_fingerprint(plain) == "0c7b04284383"
 
 
-def test_a_bag_holds_the_columns_that_measures_look_at() -> None:
-    left, right = compile_pipeline(replace(TWO, measures={"n": Sum("v + c_n")})).states
+def test_a_bag_holds_the_columns_that_measures_read() -> None:
+    left_state, right_state = compile_pipeline(replace(TWO, measures={"n": Sum("v + c_n")})).states
 
-    assert left.type == "array<struct<value:struct<v:int>,count:bigint>>"
-    assert right.type == "array<struct<value:struct<c_n:bigint>,count:bigint>>"
+    assert left_state.type == "array<struct<value:struct<v:int>,count:bigint>>"
+    assert right_state.type == "array<struct<value:struct<c_n:bigint>,count:bigint>>"
 
 
 def test_lint_names_the_measures_that_may_fail_on_a_pair() -> None:

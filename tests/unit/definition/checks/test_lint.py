@@ -1,4 +1,4 @@
-"""`cutover lint` and `cutover init` as a person runs them: exit codes and messages, without Kafka and Spark."""
+"""`cutover lint` and `cutover init` on the command line: exit codes and messages, without Kafka and Spark."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ BROKEN = {"syntax": "pipeline = (\n", "raises": "raise ValueError('no')\n", "non
 
 
 @pytest.mark.parametrize("broken", [["syntax"], ["none", "raises", "syntax"]])
-def test_a_broken_file_keeps_no_other_pipeline_from_being_judged(
+def test_a_broken_file_does_not_prevent_linting_other_pipelines(
     home: Path, capsys: pytest.CaptureFixture[str], broken: list[str]
 ) -> None:
     for name in ("shop", "zoo"):
@@ -48,22 +48,20 @@ def test_a_broken_file_keeps_no_other_pipeline_from_being_judged(
 
     assert main(["lint"]) == 2
 
-    out, err = capsys.readouterr()
-    lines = out.splitlines()
+    stdout, stderr = capsys.readouterr()
+    lines = stdout.splitlines()
     assert [line.partition(": ok")[0] for line in lines[:2]] == ["shop", "zoo"]
     assert lines[-1].startswith(f"2 can run, 0 warning(s); {len(broken)} cannot: ")
     assert [name for name in BROKEN if f"{name}.py" in lines[-1]] == sorted(broken, key=list(BROKEN).index)
-    assert [name for name in BROKEN if f"{name}.py" in err] == sorted(broken, key=list(BROKEN).index)
+    assert [name for name in BROKEN if f"{name}.py" in stderr] == sorted(broken, key=list(BROKEN).index)
 
     assert main(["lint", "--json"]) == 2
-    found = json.loads(capsys.readouterr().out)
-    assert (sorted(found["warnings"]), sorted(found["fingerprints"])) == (["shop", "zoo"], ["shop", "zoo"])
-    assert sorted(found["problems"]) == [f"{name}.py" for name in sorted(broken)]
+    report = json.loads(capsys.readouterr().out)
+    assert (sorted(report["warnings"]), sorted(report["fingerprints"])) == (["shop", "zoo"], ["shop", "zoo"])
+    assert sorted(report["problems"]) == [f"{name}.py" for name in sorted(broken)]
 
 
-def test_a_broken_rule_of_one_pipeline_keeps_no_other_from_being_judged(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_rule_does_not_prevent_linting_other_pipelines(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("shop", "zoo"):
         main(["init", name, "--from", str(home / "shop.csv")])
     rules = home / "pipelines" / "accepted" / "shop"
@@ -73,10 +71,10 @@ def test_a_broken_rule_of_one_pipeline_keeps_no_other_from_being_judged(
 
     assert main(["lint"]) == 2
 
-    out, err = capsys.readouterr()
-    assert [line.partition(": ok")[0] for line in out.splitlines()[:-1]] == ["zoo"]
-    assert out.splitlines()[-1].startswith("1 can run, 0 warning(s); 1 cannot: shop.")
-    assert "odd.toml" in err
+    stdout, stderr = capsys.readouterr()
+    assert [line.partition(": ok")[0] for line in stdout.splitlines()[:-1]] == ["zoo"]
+    assert stdout.splitlines()[-1].startswith("1 can run, 0 warning(s); 1 cannot: shop.")
+    assert "odd.toml" in stderr
 
 
 def test_only_broken_files_are_no_empty_folder(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,13 +95,13 @@ def test_init_does_not_overwrite(home: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", ["../x", "a;b", "select", "x" * 64])
-def test_init_refuses_a_name_that_cannot_be_used(home: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_init_rejects_an_invalid_name(home: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert main(["init", name, "--from", str(home / "shop.csv")]) == 2
     assert "expected" in capsys.readouterr().err
     assert not (home / "pipelines").exists()
 
 
-def test_init_says_what_it_needs_of_a_file_without_times(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_explains_the_missing_times_of_a_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "no.csv").write_text("a,b\n1,x\n", encoding="utf-8")
 
     assert main(["init", "no", "--from", str(home / "no.csv")]) == 2
@@ -166,7 +164,7 @@ def test_lint_warns_of_a_trigger_that_waits_for_the_end_of_time(
     ("window", "audit", "warned"),
     [(Global(), Audit(), True), (Global(), None, False), (Fixed(hours=1), Audit(), False)],
 )
-def test_windows_of_which_no_sample_is_drawn_are_told(window: Window, audit: Audit | None, *, warned: bool) -> None:
+def test_windows_that_cannot_be_sampled_are_reported(window: Window, audit: Audit | None, *, warned: bool) -> None:
     pipeline = Pipeline(
         name="clicks",
         source=Topic(name="clicks", schema="who string, at timestamp NOT NULL", event_time="at"),

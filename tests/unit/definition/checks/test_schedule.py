@@ -1,4 +1,4 @@
-"""Schedules: what a scheduler takes and does not mean is refused, with the field; what people use is accepted."""
+"""Schedules: ambiguous and invalid cron expressions are rejected with the field; common ones are accepted."""
 
 import pytest
 
@@ -50,7 +50,7 @@ from cutover.errors import DefinitionError
         ("", "expected cron"),
     ],
 )
-def test_schedule_that_would_not_come_as_it_says_is_refused(schedule: str, reason: str) -> None:
+def test_misleading_or_invalid_schedule_is_rejected(schedule: str, reason: str) -> None:
     with pytest.raises(DefinitionError) as refusal:
         check_schedule(schedule)
 
@@ -87,5 +87,5 @@ def test_schedule_that_would_not_come_as_it_says_is_refused(schedule: str, reaso
         "  0   0 * * *  ",
     ],
 )
-def test_schedule_that_people_use_is_accepted(schedule: str) -> None:
+def test_common_schedule_is_accepted(schedule: str) -> None:
     check_schedule(schedule)

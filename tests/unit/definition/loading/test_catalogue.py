@@ -1,4 +1,4 @@
-"""The folder of definitions: a file that fails, waits or exits is reported, and takes no other one with it."""
+"""Catalogue of definitions: a file that fails, hangs or exits is reported without affecting the others."""
 
 from pathlib import Path
 
@@ -36,11 +36,11 @@ def test_broken_file_is_named_and_the_others_load(kind: str, tmp_path: Path) -> 
     write(tmp_path, f"{kind}.py", BROKEN[kind])
     settings = write(tmp_path, "z.py", text("z"))
 
-    found = catalogue.read_catalogue(settings)
+    loaded = catalogue.read_catalogue(settings)
 
-    assert list(found.pipelines) == ["a", "z"]
-    assert list(found.problems_by_file) == [tmp_path / f"{kind}.py"]
-    assert f"{kind}.py" in str(found.problems[0])
+    assert list(loaded.pipelines) == ["a", "z"]
+    assert list(loaded.problems_by_file) == [tmp_path / f"{kind}.py"]
+    assert f"{kind}.py" in str(loaded.problems[0])
     assert catalogue.get(settings, "z").name == "z"
 
 
@@ -52,7 +52,7 @@ def test_file_that_hangs_says_how_long_it_may_take(tmp_path: Path) -> None:
         catalogue.get(settings, "a")
 
 
-def test_problem_of_a_named_file_is_told_alone(tmp_path: Path) -> None:
+def test_only_the_problem_of_a_named_file_is_reported(tmp_path: Path) -> None:
     write(tmp_path, "a.py", BROKEN["exception"])
     settings = write(tmp_path, "b.py", text("b", batch='Sql("none.sql")'))
 
@@ -66,11 +66,11 @@ def test_name_in_two_files_is_a_problem_of_both_and_of_no_other(tmp_path: Path) 
     write(tmp_path, "copy.py", text("a"))
     settings = write(tmp_path, "z.py", text("z"))
 
-    found = catalogue.read_catalogue(settings)
+    loaded = catalogue.read_catalogue(settings)
 
-    assert list(found.pipelines) == ["z"]
-    assert set(found.problems_by_file) == {tmp_path / "a.py", tmp_path / "copy.py"}
-    assert len(found.problems) == 1
+    assert list(loaded.pipelines) == ["z"]
+    assert set(loaded.problems_by_file) == {tmp_path / "a.py", tmp_path / "copy.py"}
+    assert len(loaded.problems) == 1
 
 
 def test_folder_and_dangling_link_named_like_a_definition_are_reported(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_folder_and_dangling_link_named_like_a_definition_are_reported(tmp_path:
     (tmp_path / "link.py").symlink_to(tmp_path / "nowhere")
     settings = write(tmp_path, "z.py", text("z"))
 
-    found, problems = catalogue.scan(settings)
+    pipelines, problems = catalogue.scan(settings)
 
-    assert list(found) == ["z"]
+    assert list(pipelines) == ["z"]
     assert len(problems) == 2
 
 

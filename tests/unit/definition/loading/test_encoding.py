@@ -1,4 +1,4 @@
-"""Definitions as data and back: equal, with the same fingerprints, whatever they are made of."""
+"""Encoded definitions: they decode to equal definitions with the same fingerprints."""
 
 import json
 from dataclasses import replace
@@ -68,19 +68,19 @@ def through_json(pipeline: Pipeline) -> Pipeline:
 def test_definition_is_the_same_after_it_was_recorded(change: str) -> None:
     pipeline = replace(PIPELINE, **CHANGES[change])
 
-    found = through_json(pipeline)
+    decoded = through_json(pipeline)
 
-    assert (found, found.file) == (pipeline, pipeline.file)
-    assert describe_version(found) == describe_version(pipeline)
+    assert (decoded, decoded.file) == (pipeline, pipeline.file)
+    assert describe_version(decoded) == describe_version(pipeline)
 
 
 def test_the_projects_own_definitions_are_the_same_after_they_were_recorded() -> None:
     settings = Settings(pipelines=Path(__file__).parents[4] / "pipelines")
     for pipeline in catalogue.read_catalogue(settings).pipelines.values():
-        found = through_json(pipeline)
+        decoded = through_json(pipeline)
 
-        assert (found, found.file) == (pipeline, pipeline.file)
-        assert result_fingerprint(found) == result_fingerprint(pipeline)
+        assert (decoded, decoded.file) == (pipeline, pipeline.file)
+        assert result_fingerprint(decoded) == result_fingerprint(pipeline)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_the_projects_own_definitions_are_the_same_after_they_were_recorded() ->
         {"class": "Sequence", "items": {"parts": []}},
     ],
 )
-def test_what_is_no_recorded_definition_is_refused(raw: object) -> None:
+def test_invalid_recorded_definition_is_rejected(raw: object) -> None:
     with pytest.raises(DefinitionError):
         decode_definition(raw)
 
 
-def test_argument_that_json_does_not_have_is_refused() -> None:
+def test_argument_without_a_json_form_is_rejected() -> None:
     odd = Expect(type="e", arguments={"a": object()})
 
     with pytest.raises(DefinitionError, match="got object"):

@@ -1,4 +1,4 @@
-"""A key that is shown anywhere is the same key when it is typed: from terminal, report, JSON, CSV, and by a shell."""
+"""Keys as text: a key copied from terminal, report, JSON, CSV or shell command parses to the same key."""
 
 import io
 import json
@@ -73,11 +73,15 @@ def name_columns(key: Key) -> dict[str, Any]:
 @example(TRICKY)
 @example([("VARCHAR", "-a")])
 def test_key_of_any_types_is_read_back_from_every_form(engine: duckdb.DuckDBPyConnection, key: Key) -> None:
-    named = name_columns(key)
-    columns = list(named)
-    shown = [format_values(named.values()), format_columns(named), json.dumps(named, allow_nan=False)]
+    named_values = name_columns(key)
+    columns = list(named_values)
+    texts = [
+        format_values(named_values.values()),
+        format_columns(named_values),
+        json.dumps(named_values, allow_nan=False),
+    ]
 
-    for text in shown:
+    for text in texts:
         assert is_same(engine, parse_key(text, columns), key), text
         assert message(text) == text, "what a terminal shows is what is typed"
 
@@ -108,10 +112,10 @@ def test_suggested_command_is_read_back_by_a_shell(engine: duckdb.DuckDBPyConnec
 
 @given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)))  # noqa: DTZ001
 def test_start_of_a_window_is_read_back_with_its_microseconds(at: datetime) -> None:
-    shown = when(str(scalar(at)))
+    text = when(str(scalar(at)))
 
-    assert datetime.fromisoformat(shown).replace(tzinfo=UTC) == at
-    assert literal_text(shown) == shown
+    assert datetime.fromisoformat(text).replace(tzinfo=UTC) == at
+    assert literal_text(text) == text
 
 
 def test_forms_of_one_key() -> None:
@@ -123,7 +127,7 @@ def test_forms_of_one_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "columns", "got"),
+    ("typed", "columns", "message"),
     [
         ("JFK", ("origin", "carrier"), "expected 2 values (origin, carrier), got 1"),
         ("JFK,UA,1", ("origin", "carrier"), "got 3"),
@@ -133,11 +137,11 @@ def test_forms_of_one_key() -> None:
         ('"a', ("origin",), "KEY: expected values separated by commas"),
     ],
 )
-def test_key_of_other_columns_is_refused(typed: str, columns: tuple[str, ...], got: str) -> None:
+def test_key_of_other_columns_is_refused(typed: str, columns: tuple[str, ...], message: str) -> None:
     with pytest.raises(DefinitionError) as refusal:
         parse_key(typed, columns)
 
-    assert got in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -153,13 +157,13 @@ def test_key_of_other_columns_is_refused(typed: str, columns: tuple[str, ...], g
 def test_key_that_begins_like_an_option_reaches_its_command(
     words: list[str], key: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[object] = []
+    arguments: list[object] = []
 
     def explain(_settings: object, _pipeline: object, window: datetime, typed: object) -> None:
-        asked.extend([window, typed])
+        arguments.extend([window, typed])
         raise DefinitionError(str(typed))
 
     monkeypatch.setattr("cutover.reconcile.cli.reconcile.explain_cell", explain)
 
     assert app.main(["explain", "flights", "2013-02-08 14:00:07.25", *words]) == 2
-    assert asked == [datetime(2013, 2, 8, 14, 0, 7, 250_000, UTC), key]
+    assert arguments == [datetime(2013, 2, 8, 14, 0, 7, 250_000, UTC), key]

@@ -1,4 +1,4 @@
-"""What DuckDB makes of a measure's state: values by hand, nothing at all, and the bounds."""
+"""Measure states finished by DuckDB: hand-computed values, empty states, and error bounds."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -28,15 +28,17 @@ FIRST = 1_075 * 128  # number of the bucket that begins at 1, of 128 buckets fro
 
 
 def finish(measure: Measure, value_type: str, **states: str) -> Any:
-    """Return the result of a state whose columns are given as SQL."""
-    found = measure.finish("x", value_type)
-    assert isinstance(found, Finish)
+    """Compute the result of a state whose columns are SQL expressions."""
+    finisher = measure.finish("x", value_type)
+    assert isinstance(finisher, Finish)
     columns = ", ".join(f"{value} AS x__{name}" for name, value in states.items())
-    return duckdb.execute(f"SELECT {found.sql} FROM (SELECT {columns})").fetchall()[0][0]  # noqa: S608 -- ours
+    return duckdb.execute(f"SELECT {finisher.sql} FROM (SELECT {columns})").fetchall()[0][0]  # noqa: S608 -- ours
 
 
-def counts(found: dict[int, int], kind: str = "BIGINT") -> str:
-    entries = ", ".join(f"{{'value': {value}::{kind}, 'count': {count}::BIGINT}}" for value, count in found.items())
+def counts(counts_by_value: dict[int, int], kind: str = "BIGINT") -> str:
+    entries = ", ".join(
+        f"{{'value': {value}::{kind}, 'count': {count}::BIGINT}}" for value, count in counts_by_value.items()
+    )
     return f"[{entries}]"
 
 
@@ -68,9 +70,9 @@ def test_buckets_are_no_wider_than_the_error(error: float, bits: int) -> None:
 
 
 def test_the_most_frequent_come_first_and_of_equal_ones_the_smaller() -> None:
-    found = finish(TopK("v", 3), "bigint", counts=counts({1: 2, 5: 9, 7: 2, 8: 3}))
+    top_values = finish(TopK("v", 3), "bigint", counts=counts({1: 2, 5: 9, 7: 2, 8: 3}))
 
-    assert found == [{"value": 5, "count": 9}, {"value": 8, "count": 3}, {"value": 1, "count": 2}]
+    assert top_values == [{"value": 5, "count": 9}, {"value": 8, "count": 3}, {"value": 1, "count": 2}]
 
 
 @pytest.mark.parametrize(
@@ -113,22 +115,22 @@ def test_variance_loses_nothing_to_cancellation(values: list[int], kind: str, sc
 @pytest.mark.parametrize("count", [0, 1])
 @pytest.mark.parametrize("kind", ["bigint", "double"])
 def test_fewer_than_two_values_have_no_variance(count: int, kind: str) -> None:
-    one = f"nullif({count}, 0)::DECIMAL(38,0)" if kind == "bigint" else digits(1.0 * count)
+    state = f"nullif({count}, 0)::DECIMAL(38,0)" if kind == "bigint" else digits(1.0 * count)
 
-    assert finish(Variance("v"), kind, count=str(count), sum=one, squares=one) is None
+    assert finish(Variance("v"), kind, count=str(count), sum=state, squares=state) is None
 
 
 def digits(value: float) -> str:
-    """Return the state of one double as SQL, by what it stands for."""
+    """Format the state of one double as SQL, digit by digit."""
     units, places = doubles.to_units(value), []
     for _ in range(doubles.DIGITS - 1):
         units, place = divmod(units, 2**doubles.PLACES)
         places.append(place)
-    named = zip(doubles.DIGIT_NAMES, [*places, units], strict=True)
-    return "{" + ", ".join(f"'{name}': {place}::BIGINT" for name, place in named) + "}"
+    digit_places = zip(doubles.DIGIT_NAMES, [*places, units], strict=True)
+    return "{" + ", ".join(f"'{name}': {place}::BIGINT" for name, place in digit_places) + "}"
 
 
-def test_a_mean_of_doubles_is_what_its_digits_stand_for_over_the_count() -> None:
+def test_a_mean_of_doubles_is_the_digit_sum_divided_by_the_count() -> None:
     assert finish(Avg("v"), "double", digits=digits(7.5), count="3") == 2.5
     assert finish(Avg("v"), "double", digits=digits(0.0), count="0") is None
     assert finish(Sum("v"), "double", digits=digits(-0.375)) == -0.375
@@ -151,12 +153,12 @@ def test_a_bag_gives_its_values_in_order_and_is_null_without_any() -> None:
         ("decimal(9,0)", 0, "decimal(38,0)"),
     ],
 )
-def test_a_sum_keeps_the_digits_behind_the_point(kind: str | None, scale: int, total: str) -> None:
+def test_a_sum_keeps_its_decimal_places(kind: str | None, scale: int, total: str) -> None:
     assert (parse_scale(kind), compute_sum_type(kind)) == (scale, total)
 
 
 @pytest.mark.parametrize(
-    ("measure", "kind", "same", "other"),
+    ("measure", "kind", "own_tolerance", "other"),
     [
         (Count(), None, None, None),
         (Sum("v"), "double", None, None),
@@ -172,16 +174,16 @@ def test_a_sum_keeps_the_digits_behind_the_point(kind: str | None, scale: int, t
     ],
     ids=str,
 )
-def test_only_what_is_estimated_may_differ_and_only_from_another_definition(
-    measure: Measure, kind: str | None, same: float | None, other: float | None
+def test_only_estimates_have_a_tolerance(
+    measure: Measure, kind: str | None, own_tolerance: float | None, other: float | None
 ) -> None:
     assert (measure.tolerance(kind, same_definition=True), measure.tolerance(kind, same_definition=False)) == (
-        same,
+        own_tolerance,
         other,
     )
 
 
-def test_half_a_unit_of_the_lowest_digit_goes_to_the_even_one() -> None:
+def test_half_a_unit_rounds_to_even() -> None:
     unit = Decimal(2) ** doubles.LOWEST
 
     assert [doubles.to_units(float(unit * n)) for n in (Decimal("0.5"), Decimal("1.5"), Decimal("2.5"), 3)] == [
