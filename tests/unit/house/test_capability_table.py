@@ -7,20 +7,20 @@ from tests.support.pages import capabilities
 from tests.support.pages.capability_table import page
 
 
-def test_cell_names_the_tests_that_showed_it_and_is_empty_without_one() -> None:
-    found = [
+def test_cell_names_the_tests_that_cover_it_or_is_empty() -> None:
+    evidence = [
         {"feature": "window: daily", "runner": "batch", "test": "tests/b.py::test_b[1]"},
         {"feature": "window: daily", "runner": "batch", "test": "tests/b.py::test_b[2]"},
         {"feature": "window: daily", "runner": "reference", "test": "tests/a.py::test_a"},
     ]
 
-    shown = page(found)
+    table = page(evidence)
 
-    assert "| window: daily | 1 |  | 2 |" in shown
-    assert "1. `tests/a.py::test_a`\n2. `tests/b.py::test_b`\n" in shown
+    assert "| window: daily | 1 |  | 2 |" in table
+    assert "1. `tests/a.py::test_a`\n2. `tests/b.py::test_b`\n" in table
 
 
-def test_test_that_fails_has_shown_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_test_covers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "found.jsonl"
     monkeypatch.setenv("CUTOVER_CAPABILITIES", str(place))
     capabilities.note_feature("window: fixed", "batch")

@@ -1,4 +1,4 @@
-"""A public docstring says what the name does not: one sentence that is made of the words of its signature is noise."""
+"""Public docstrings add information: a sentence that only repeats the words of its signature is noise."""
 
 import ast
 import re
@@ -12,23 +12,23 @@ SMALL = re.compile(
     r"an?|all|any|and|are|as|at|be|by|each|every|for|from|ha(s|ve)|i[nst]|its|o[fnr]|one|th(at|e|ere|is)|to|which|with"
 )
 ENDINGS = ("ings", "ing", "es", "ed", "s", "d", "e")
-LEAST = 3  # words of its own
+LEAST = 3  # words that the signature does not contain
 
 
 def stem(word: str) -> str:
-    """Return a word without its ending: `closes`, `closed` and `closing` are one."""
+    """Stem a word: `closes`, `closed` and `closing` are one."""
     low = word.lower()
     return next((low.removesuffix(end) for end in ENDINGS if low.endswith(end) and len(low) > len(end) + 2), low)
 
 
 def own_words(node: ast.FunctionDef | ast.AsyncFunctionDef, sentence: str) -> set[str]:
-    """Return the words of a sentence that neither the function's name nor its parameters' have, without small ones."""
+    """Select words of a sentence that its signature does not contain, without small ones."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    known = {
+    known_words = {
         stem(word) for name in (node.name, *(argument.arg for argument in arguments)) for word in WORD.findall(name)
     }
-    said = {stem(word) for word in re.findall(r"\w+", sentence)[1:] if not SMALL.fullmatch(word)}
-    return said - known
+    sentence_words = {stem(word) for word in re.findall(r"\w+", sentence)[1:] if not SMALL.fullmatch(word)}
+    return sentence_words - known_words
 
 
 def sentences() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef, str]]:

@@ -1,4 +1,4 @@
-"""The page of features: it has nineteen, and every command that it names is there with its options."""
+"""Feature page: nineteen features, and every command that it names exists with its options."""
 
 import re
 import shlex
@@ -23,16 +23,16 @@ ROOMS: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encodi
 def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
     """Return the command that words lead to, and the words behind its name; by `pyproject.toml`, installed or not."""
     room = ROOMS[words[0]].partition(":")[0]
-    each = import_module(room).COMMANDS[words[0]]
-    app = each if isinstance(each, typer.Typer) else typer.Typer()
-    if app is not each:
-        app.command()(each)
-    found, rest = typer.main.get_command(app), words[1:]
-    commands = getattr(found, "commands", None)
+    registered = import_module(room).COMMANDS[words[0]]
+    app = registered if isinstance(registered, typer.Typer) else typer.Typer()
+    if app is not registered:
+        app.command()(registered)
+    command, words_left = typer.main.get_command(app), words[1:]
+    commands = getattr(command, "commands", None)
     if isinstance(commands, dict):  # a group, whose argument may stand before the command's name
-        place = next(number for number, word in enumerate(rest) if word in commands)
-        found = commands[rest.pop(place)]
-    return found, rest  # type: ignore[return-value] # Typer has a copy of click
+        place = next(number for number, word in enumerate(words_left) if word in commands)
+        command = commands[words_left.pop(place)]
+    return command, words_left  # type: ignore[return-value] # Typer has a copy of click
 
 
 def test_the_page_has_nineteen_features_in_order() -> None:
@@ -48,16 +48,16 @@ def test_every_feature_has_a_command() -> None:
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_of_the_page_is_there_with_its_options(line: str) -> None:
-    found, rest = find_command(shlex.split(line))
-    known = {option for parameter in found.params for option in parameter.opts}
+def test_every_command_of_the_page_exists_with_its_options(line: str) -> None:
+    command, words_left = find_command(shlex.split(line))
+    options = {option for parameter in command.params for option in parameter.opts}
 
-    assert [word for word in rest if word.startswith("-") and word not in known] == []
-    assert len([word for word in rest if not word.startswith("-")]) >= sum(
-        parameter.required and isinstance(parameter.name, str) for parameter in found.params
+    assert [word for word in words_left if word.startswith("-") and word not in options] == []
+    assert len([word for word in words_left if not word.startswith("-")]) >= sum(
+        parameter.required and isinstance(parameter.name, str) for parameter in command.params
     )
 
 
-def test_a_command_that_is_not_there_is_noticed() -> None:
+def test_a_missing_command_is_noticed() -> None:
     with pytest.raises(StopIteration):
         find_command(["gate", "flights", "no-such-move"])

@@ -1,4 +1,4 @@
-"""What a command imports before it answers: a heavy library that it does not need costs every call its import."""
+"""Imports of each command: an unneeded heavy library would slow down every call."""
 
 import os
 import subprocess
@@ -36,23 +36,21 @@ UNUSED = {"airflow", "great_expectations", "pandas", "pyspark", "streaming", "ba
 def imported(home: Path, *arguments: str) -> set[str]:
     """Return the top modules that a process has imported once its command has ended well."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CUTOVER_")}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SEEN, *arguments],
         env=environment | {"CUTOVER_HOME": str(home)},
         capture_output=True,
         text=True,
         check=True,
     )
-    return {name.removeprefix("cutover.").partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
+    return {name.removeprefix("cutover.").partition(".")[0] for name in process.stdout.splitlines()[-1].split()}
 
 
 @pytest.mark.parametrize(
     ("command", "needs"),
     [("--help", set()), ("lint", {"sqlglot"}), ("status", {"infra", "sqlglot"})],
 )
-def test_a_command_that_answers_at_once_imports_no_more_than_it_needs(
-    tmp_path: Path, command: str, needs: set[str]
-) -> None:
+def test_a_quick_command_imports_only_what_it_needs(tmp_path: Path, command: str, needs: set[str]) -> None:
     assert needs == imported(tmp_path, command) & (HEAVY | ROOMS)
 
 

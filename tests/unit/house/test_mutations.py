@@ -1,4 +1,4 @@
-"""What the tool that breaks lines of the kernel draws, and which tests it tries."""
+"""Mutations drawn by the mutation tool, and the tests it runs for each."""
 
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -36,20 +36,20 @@ def test_code_is_no_docstring_no_import_no_head_and_no_comment() -> None:
 
 
 def test_each_mutation_changes_one_place_of_one_line() -> None:
-    changed = {(mutation.line, mutation.after.strip()) for mutation in list_mutations("a.py", SOURCE)}
+    mutated_lines = {(mutation.line, mutation.after.strip()) for mutation in list_mutations("a.py", SOURCE)}
 
-    assert changed == {(4, "LIMIT = 1  # not 1 < 2"), (10, "end < LIMIT")}
-
-
-def test_a_seed_draws_the_same_lines_again_and_none_twice() -> None:
-    drawn = draw(seed=7, count=40)
-
-    assert drawn == draw(seed=7, count=40)
-    assert len({(found.file, found.line) for found in drawn}) == 40
-    assert drawn != draw(seed=8, count=40)
+    assert mutated_lines == {(4, "LIMIT = 1  # not 1 < 2"), (10, "end < LIMIT")}
 
 
-def test_unit_tests_that_import_the_lines_module_are_tried_first() -> None:
+def test_a_seed_determines_distinct_lines() -> None:
+    mutations = draw(seed=7, count=40)
+
+    assert mutations == draw(seed=7, count=40)
+    assert len({(mutation.file, mutation.line) for mutation in mutations}) == 40
+    assert mutations != draw(seed=8, count=40)
+
+
+def test_unit_tests_that_import_the_module_run_first() -> None:
     assert "tests/unit/gate/test_hazards.py" in list_importers("reconcile/gate/hazards.py")
     assert list_importers("elsewhere.py") == []
 
@@ -94,7 +94,7 @@ def measure(tests: dict[str, dict[int, list[str]]], tmp_path: Path) -> CoverageD
     return data
 
 
-def test_all_tests_that_run_a_statement_are_planned_the_quickest_first_in_growing_steps(tmp_path: Path) -> None:
+def test_tests_of_a_statement_are_planned_quickest_first_in_growing_steps(tmp_path: Path) -> None:
     file = "reconcile/gate/hazards.py"
     lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
     line = next(number for number, text in enumerate(lines, 1) if text.startswith("    return "))
@@ -111,7 +111,7 @@ def test_all_tests_that_run_a_statement_are_planned_the_quickest_first_in_growin
     assert runners.plan("reconcile/gate/stage.py", 1) == []
 
 
-def test_where_no_test_that_runs_a_line_notices_all_are_tried(tmp_path: Path) -> None:
+def test_all_tests_run_if_no_covering_test_fails(tmp_path: Path) -> None:
     mutation = Mutation(file="reconcile/gate/__init__.py", line=1, before="", after="")
 
     assert plan_steps(mutation, Runners(measure({}, tmp_path), {}), ROOT) == [[*copies.ALL, "-n2"]]
@@ -128,31 +128,31 @@ def test_where_no_test_that_runs_a_line_notices_all_are_tried(tmp_path: Path) ->
         ([1, 0, 1, 0], None),
     ],
 )
-def test_a_failure_is_one_that_fails_alone_too_and_what_passes_runs_once(
+def test_a_failure_is_confirmed_alone_and_a_pass_runs_once(
     monkeypatch: pytest.MonkeyPatch, exits: list[int], expected: str | None
 ) -> None:
-    left = list(exits)
+    exit_codes = list(exits)
 
     def run(*_: object) -> CompletedProcess[str]:
-        code = left.pop(0)
+        code = exit_codes.pop(0)
         return CompletedProcess([], code, "FAILED tests/a.py::test_a - assert 1 == 2" if code == 1 else "")
 
     monkeypatch.setattr(copies, "run_tests", run)
 
-    assert (find_failure(Path(), ["tests"]), left) == (expected, [])
+    assert (find_failure(Path(), ["tests"]), exit_codes) == (expected, [])
 
 
-def test_each_line_is_tried_and_those_that_no_test_notices_are_named(
+def test_each_mutation_is_tried_and_unnoticed_ones_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    drawn = draw(seed=7, count=3)
+    mutations = draw(seed=7, count=3)
 
     def attempt(_copy: Path, mutation: Mutation, _steps: object) -> str | None:
-        return None if mutation is drawn[1] else "tests/a.py::test_a"
+        return None if mutation is mutations[1] else "tests/a.py::test_a"
 
     monkeypatch.setattr(tool, "try_mutation", attempt)
 
-    assert find_unnoticed([ROOT], drawn, Runners(measure({}, tmp_path), {})) == [drawn[1]]
-    said = capsys.readouterr().out
-    assert said.count("NOT NOTICED") == 1
-    assert said.count("tests/a.py::test_a") == 2
+    assert find_unnoticed([ROOT], mutations, Runners(measure({}, tmp_path), {})) == [mutations[1]]
+    output = capsys.readouterr().out
+    assert output.count("NOT NOTICED") == 1
+    assert output.count("tests/a.py::test_a") == 2

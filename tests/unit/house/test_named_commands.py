@@ -1,4 +1,4 @@
-"""Every command that a message, a report, a page or a document names is taken by the command line as printed."""
+"""Every command named in a message, report, page or document is valid as printed."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ from cutover.cli.app import GROUP, build_app
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("cutover", "batch", "streaming", "reconcile", "infra", "dags", "samples", "pipelines")
 VALUE = "1"
-"""What stands for a value that a message fills in: a name, a number and a time."""
+"""Placeholder for a value that a message fills in; it parses as a name, a number and a time."""
 
 _INLINE = re.compile(r"`(cutover [^`\n]+)`")
 _TYPED = re.compile(r"^\s*(?:\$ )?(cutover [^\n]+)$", re.MULTILINE)
@@ -40,7 +40,7 @@ def room_of(name: str) -> Any:
 
 
 def refusal(line: str, *, mention: bool = False) -> str | None:
-    """Return why the command line does not take a line; None if it does.
+    """Find the reason why a command line is invalid; None if it is valid.
 
     Args:
         line: `cutover ...`. The name of a command alone only has to exist.
@@ -56,8 +56,8 @@ def refusal(line: str, *, mention: bool = False) -> str | None:
         return None
     if words[0] not in entry_points(group=GROUP).names:
         return f"no command {words[0]}"
-    found = _parse(words)
-    return None if mention and found is not None and _IS_LEFT_OUT.search(found) else found
+    reason = _parse(words)
+    return None if mention and reason is not None and _IS_LEFT_OUT.search(reason) else reason
 
 
 def _parse(words: list[str]) -> str | None:
@@ -94,10 +94,10 @@ def list_texts(file: Path) -> Iterator[tuple[str, bool]]:
         yield file.read_text(encoding="utf-8"), file.suffix == ".md"
         return
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
+    nested = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and id(node) not in inside):
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and id(node) not in nested):
             yield text_of(node), id(node) in documents
 
 
@@ -125,19 +125,19 @@ def list_files() -> list[Path]:
     return list(dict.fromkeys(file.resolve() for file in (*sources, *documents)))
 
 
-def test_every_named_command_is_taken_as_printed() -> None:
+def test_every_named_command_is_valid_as_printed() -> None:
     refused = [
-        f"{file.relative_to(ROOT)}: `{line}`: {why}"
+        f"{file.relative_to(ROOT)}: `{line}`: {reason}"
         for file in list_files()
         for line, mention in dict.fromkeys(list_lines(file))
-        if (why := refusal(line, mention=mention)) is not None
+        if (reason := refusal(line, mention=mention)) is not None
     ]
 
     assert refused == []
 
 
 @pytest.mark.parametrize(
-    ("line", "why"),
+    ("line", "reason"),
     [
         ("cutover nosuch P", "no command nosuch"),
         ("cutover batch commits", None),
@@ -151,10 +151,10 @@ def test_every_named_command_is_taken_as_printed() -> None:
         ("cutover --help", None),
     ],
 )
-def test_line_that_cannot_be_typed_is_noticed(line: str, why: str | None) -> None:
-    found = refusal(line)
+def test_invalid_command_line_is_noticed(line: str, reason: str | None) -> None:
+    refused_because = refusal(line)
 
-    assert (found is None) if why is None else (why.lower() in str(found).lower())
+    assert (refused_because is None) if reason is None else (reason.lower() in str(refused_because).lower())
 
 
 def test_a_line_is_read_from_messages_pages_and_templates(tmp_path: Path) -> None:
@@ -162,12 +162,12 @@ def test_a_line_is_read_from_messages_pages_and_templates(tmp_path: Path) -> Non
     (tmp_path / "b.md").write_text("`cutover up`\n```console\n$ cutover watch P --once\nok\n```\n", encoding="utf-8")
     (tmp_path / "c.j2").write_text("{{ x }} <b>`cutover gate {{ r.pipeline }} show`</b>", encoding="utf-8")
 
-    found = [line for name in ("a.py", "b.md", "c.j2") for line, _ in list_lines(tmp_path / name)]
+    lines = [line for name in ("a.py", "b.md", "c.j2") for line, _ in list_lines(tmp_path / name)]
 
-    assert found == ["cutover batch 1 --version 1", "cutover watch 1 --once", "cutover up", "cutover gate 1 show"]
+    assert lines == ["cutover batch 1 --version 1", "cutover watch 1 --once", "cutover up", "cutover gate 1 show"]
 
 
-def test_a_document_may_mention_a_command_by_its_options_and_a_message_may_not() -> None:
+def test_only_documents_may_mention_a_command_without_arguments() -> None:
     assert refusal("cutover verify --all", mention=True) is None
     assert refusal("cutover verify --every", mention=True) is not None
     assert "pipeline" in str(refusal("cutover verify --all"))

@@ -28,14 +28,14 @@ def passed(_: Target) -> Outcome:
     return Outcome(exit_code=0, seconds=60, at="2026-11-22T02:00+00:00", revision="def5678")
 
 
-def test_every_test_target_that_make_test_leaves_out_runs_at_night() -> None:
+def test_every_opt_in_test_target_runs_at_night() -> None:
     makefile = Path(__file__).parents[3].joinpath("Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^((?:test|faults|flips|transfers|soak)[a-z-]*):", makefile, re.MULTILINE))
 
     assert {target.name for target in TARGETS} == targets - DAILY
 
 
-def test_page_keeps_what_it_says_of_targets_that_did_not_run(tree: Path) -> None:
+def test_page_keeps_the_outcome_of_targets_that_did_not_run(tree: Path) -> None:
     nightly.run_targets(named("transfers"), lambda _: FAILED)
     nightly.run_targets(named("test-cluster"), passed)
     rows = [line for line in (tree / nightly.PAGE).read_text().splitlines() if line.startswith("| `make")]

@@ -1,4 +1,4 @@
-"""Pages that lead where they say: every link has its file and its heading, every field its row."""
+"""Links and reference tables of the documentation: every link has its target, every field its row."""
 
 import re
 from dataclasses import fields
@@ -27,7 +27,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_page_has_a_target(page: Path) -> None:
     broken = []
     for link in LINK.findall(page.read_text(encoding="utf-8")):
         file, _, anchor = link.partition("#")
@@ -42,7 +42,7 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
 def test_every_field_of_a_definition_has_a_row_in_the_reference(part: type) -> None:
     rows = re.findall(r"^\| `(\w+)` \|", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
 
-    assert {one.name for one in fields(part)} - {"file"} - set(rows) == set()
+    assert {field.name for field in fields(part)} - {"file"} - set(rows) == set()
 
 
 def test_every_measure_and_window_is_in_the_reference() -> None:

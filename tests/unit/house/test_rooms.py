@@ -1,4 +1,4 @@
-"""The house: rooms that fit on a screen, names that mean one thing, and pages that name files which are there."""
+"""Layout of the repository: short modules, unique names, and pages whose files exist."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ FILES = [
 ]
 MOST_LINES, MOST_OF_A_FUNCTION = 450, 40
 MOST_ROOMS = 3
-ROOM_OF_A_PACKAGE = 2  # parts of the path of a module that lies in no room of its own
+ROOM_OF_A_PACKAGE = 2  # parts of the path of a module that lies directly in its package
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -45,7 +45,7 @@ def test_a_module_has_at_most_450_lines() -> None:
     assert {file: lines for file, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
-def test_a_function_has_at_most_40_lines_beside_its_docstring() -> None:
+def test_a_function_has_at_most_40_lines_without_its_docstring() -> None:
     lengths = {
         f"{file}:{node.name}": _count_lines(node)
         for file in FILES
@@ -61,14 +61,14 @@ def _count_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return 1 + (body[-1].end_lineno or 0) - body[0].lineno if body else 0
 
 
-def test_every_room_stands_in_the_page_on_architecture() -> None:
+def test_every_room_is_in_the_architecture_page() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     rooms = {file.parent for file in FILES if len(file.parts) > ROOM_OF_A_PACKAGE}
 
     assert sorted(str(room) for room in rooms if f"`{room.name}`" not in page and f"/{room.name}/" not in page) == []
 
 
-def test_no_file_name_stands_in_more_than_three_rooms() -> None:
+def test_no_file_name_occurs_in_more_than_three_rooms() -> None:
     rooms = defaultdict(list)
     for file in FILES:
         rooms[file.name].append(str(file.parent))
@@ -87,7 +87,7 @@ def test_no_two_public_classes_have_one_name() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_file_that_a_page_names_is_there(page: Path) -> None:
-    named = set(NAMED.findall(page.read_text(encoding="utf-8")))
+def test_every_file_named_in_a_page_exists(page: Path) -> None:
+    named_files = set(NAMED.findall(page.read_text(encoding="utf-8")))
 
-    assert {name for name in named if not (ROOT / name).exists()} == set()
+    assert {name for name in named_files if not (ROOT / name).exists()} == set()

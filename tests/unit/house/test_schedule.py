@@ -1,4 +1,4 @@
-"""How tests are shared out: nothing that belongs together is torn apart, and what takes longest begins first."""
+"""Distribution of tests over workers: related tests stay together, and the longest start first."""
 
 import json
 from pathlib import Path
@@ -16,9 +16,9 @@ def item(test: str) -> Any:
 
 @pytest.fixture(autouse=True)
 def took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = tmp_path / "durations.json"
-    known.write_text(json.dumps({"tests/b.py": 9.0, "tests/faults/test_faults.py::test[F2]": 30.0}))
-    monkeypatch.setattr(schedule, "KNOWN", known)
+    durations_file = tmp_path / "durations.json"
+    durations_file.write_text(json.dumps({"tests/b.py": 9.0, "tests/faults/test_faults.py::test[F2]": 30.0}))
+    monkeypatch.setattr(schedule, "KNOWN", durations_file)
     monkeypatch.setattr(schedule, "TOOK", tmp_path / "build" / "durations.json")
 
 
@@ -38,13 +38,13 @@ def test_units_come_longest_first_and_the_order_within_them_stays() -> None:
 
 
 @pytest.mark.parametrize("file", sorted(schedule.APART))
-def test_files_that_are_taken_apart_are_there(file: str) -> None:
+def test_files_that_are_split_exist(file: str) -> None:
     assert (schedule.ROOT / file).is_file()
     assert schedule.unit_of(f"{file}::test[a::b]") == f"{file}::test[a::b]"
     assert schedule.unit_of("tests/unit/house/test_schedule.py::test[a::b]") == "tests/unit/house/test_schedule.py"
 
 
-def test_what_units_took_is_written_the_longest_first() -> None:
+def test_durations_of_units_are_written_longest_first() -> None:
     durations = schedule.Durations()
     for test, seconds in (
         ("tests/a.py::x", 1.0),
@@ -60,7 +60,7 @@ def test_what_units_took_is_written_the_longest_first() -> None:
 
 
 @pytest.mark.parametrize(("cores", "gigabytes", "expected"), [(2, 24, 3), (2, 8, 2), (1, 3, 1), (16, 256, 17)])
-def test_workers_are_as_many_as_cores_and_memory_carry(
+def test_workers_are_limited_by_cores_and_memory(
     monkeypatch: pytest.MonkeyPatch, cores: int, gigabytes: int, expected: int
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _pid: range(cores))

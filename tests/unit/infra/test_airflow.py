@@ -16,40 +16,40 @@ def environment(settings: Settings, **inherited: str) -> dict[str, str]:
 
 
 def test_the_api_listens_on_loopback_and_tasks_find_it_there(settings: Settings) -> None:
-    found = environment(settings)
+    variables = environment(settings)
 
-    assert found["AIRFLOW__API__HOST"] == "127.0.0.1"
-    assert found["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:20003/execution/"
+    assert variables["AIRFLOW__API__HOST"] == "127.0.0.1"
+    assert variables["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"] == "http://127.0.0.1:20003/execution/"
 
 
-def test_another_airflow_of_the_shell_is_left_out(settings: Settings) -> None:
-    found = environment(settings, AIRFLOW__CORE__FERNET_KEY="theirs", AIRFLOW_HOME="/theirs", PATH="/bin")
+def test_variables_of_another_airflow_are_removed(settings: Settings) -> None:
+    variables = environment(settings, AIRFLOW__CORE__FERNET_KEY="theirs", AIRFLOW_HOME="/theirs", PATH="/bin")
 
-    assert "AIRFLOW__CORE__FERNET_KEY" not in found
-    assert found["AIRFLOW_HOME"] == str(settings.home / "airflow")
-    assert found["PATH"] == "/bin"
+    assert "AIRFLOW__CORE__FERNET_KEY" not in variables
+    assert variables["AIRFLOW_HOME"] == str(settings.home / "airflow")
+    assert variables["PATH"] == "/bin"
 
 
 def test_tasks_get_the_installation_by_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    found = environment(Settings(home=Path("state"), kafka=KafkaSettings(bootstrap_servers="log:9092")))
+    variables = environment(Settings(home=Path("state"), kafka=KafkaSettings(bootstrap_servers="log:9092")))
 
-    assert found["CUTOVER_HOME"] == str(tmp_path / "state")
-    assert found["CUTOVER_PIPELINES"] == str(tmp_path / "pipelines")
-    assert found["CUTOVER_KAFKA__BOOTSTRAP_SERVERS"] == "log:9092"
+    assert variables["CUTOVER_HOME"] == str(tmp_path / "state")
+    assert variables["CUTOVER_PIPELINES"] == str(tmp_path / "pipelines")
+    assert variables["CUTOVER_KAFKA__BOOTSTRAP_SERVERS"] == "log:9092"
 
 
 def test_dag_files_are_copied_into_the_installation_and_parsed_when_definitions_change(settings: Settings) -> None:
-    found = environment(settings)
-    (bundle,) = json.loads(found["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"])
+    variables = environment(settings)
+    (bundle,) = json.loads(variables["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"])
 
     assert bundle["classpath"] == "cutover.infra.airflow.bundle.DefinitionsBundle"
     assert bundle["kwargs"]["path"] == str(settings.home / "airflow" / "dags")
-    assert bundle["kwargs"]["source"] == found["AIRFLOW__CORE__DAGS_FOLDER"]
+    assert bundle["kwargs"]["source"] == variables["AIRFLOW__CORE__DAGS_FOLDER"]
     # A look, the parse of all files and a round of the scheduler have to fit into 30 seconds.
     assert bundle["kwargs"]["refresh_interval"] <= 10
-    assert int(found["AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"]) >= 600
+    assert int(variables["AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"]) >= 600
 
 
 def test_loopback_goes_past_a_proxy(settings: Settings) -> None:
@@ -65,20 +65,20 @@ def test_the_signing_key_is_long_private_and_stable(settings: Settings) -> None:
 
 
 def test_passwords_are_made_once_in_a_file_of_the_owner(settings: Settings) -> None:
-    first = airflow.password(settings)
+    password = airflow.password(settings)
     path = airflow.passwords_file(settings)
 
-    assert airflow.password(settings) == first
+    assert airflow.password(settings) == password
     assert json.loads(path.read_text(encoding="utf-8")).keys() == {"admin", "viewer"}
     assert mode(path) == 0o600
     assert mode(path.parent) == 0o700
 
 
-def test_nothing_is_told_to_anybody(settings: Settings) -> None:
-    found = environment(settings)
+def test_telemetry_is_disabled(settings: Settings) -> None:
+    variables = environment(settings)
 
-    assert found["AIRFLOW__USAGE_DATA_COLLECTION__ENABLED"] == "False"
-    assert found["SCARF_ANALYTICS"] == "false"
+    assert variables["AIRFLOW__USAGE_DATA_COLLECTION__ENABLED"] == "False"
+    assert variables["SCARF_ANALYTICS"] == "false"
 
 
 def mode(path: Path) -> int:
@@ -86,13 +86,13 @@ def mode(path: Path) -> int:
 
 
 def test_airflow_sends_its_metrics_nowhere_by_default(settings: Settings) -> None:
-    found = environment(settings)
+    variables = environment(settings)
 
-    assert (found["AIRFLOW__METRICS__OTEL_ON"], found["AIRFLOW__METRICS__STATSD_ON"]) == ("False", "False")
+    assert (variables["AIRFLOW__METRICS__OTEL_ON"], variables["AIRFLOW__METRICS__STATSD_ON"]) == ("False", "False")
 
 
 def test_airflow_sends_its_metrics_to_the_collector_of_this_machine(settings: Settings) -> None:
-    found = environment(settings.model_copy(update={"metrics": MetricsSettings(airflow_port=4318)}))
+    variables = environment(settings.model_copy(update={"metrics": MetricsSettings(airflow_port=4318)}))
 
-    sent = [found[f"AIRFLOW__METRICS__OTEL_{key}"] for key in ("ON", "HOST", "PORT", "SSL_ACTIVE")]
-    assert sent == ["True", "127.0.0.1", "4318", "False"]
+    exporter = [variables[f"AIRFLOW__METRICS__OTEL_{key}"] for key in ("ON", "HOST", "PORT", "SSL_ACTIVE")]
+    assert exporter == ["True", "127.0.0.1", "4318", "False"]

@@ -12,10 +12,10 @@ NONE = "-"
 
 
 class Airflow(HTTPServer):
-    """Answers as it was told, one status after the other, then well; keeps what it was asked."""
+    """Fake Airflow API that answers with the configured statuses in order, then successfully, and records requests."""
 
     statuses: list[int]
-    asked: list[tuple[str, str, dict[str, object]]]
+    requests: list[tuple[str, str, dict[str, object]]]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -26,7 +26,7 @@ class Handler(BaseHTTPRequestHandler):
         is_login = self.path == "/auth/token"
         status = 201 if is_login or not self.server.statuses else self.server.statuses.pop(0)
         if not is_login:
-            self.server.asked.append((self.command, self.path, body))
+            self.server.requests.append((self.command, self.path, body))
         self.send_response(status)
         self.end_headers()
         self.wfile.write(json.dumps({"access_token": "x", "state": "success", **body}).encode())
@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
 def airflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Airflow]:
     monkeypatch.setattr(airflow_api, "POLL_SECONDS", 0.01)
     server = Airflow(("127.0.0.1", 0), Handler)
-    server.statuses, server.asked = [], []
+    server.statuses, server.requests = [], []
     thread = Thread(target=server.serve_forever)
     thread.start()
     yield server
@@ -55,36 +55,36 @@ def client(airflow: Airflow) -> Api:
     return Api(f"http://127.0.0.1:{airflow.server_port}", user="me", password=NONE)
 
 
-def test_a_locked_database_is_asked_again(airflow: Airflow, client: Api) -> None:
+def test_a_locked_database_is_retried(airflow: Airflow, client: Api) -> None:
     airflow.statuses = [500, 500]
 
     assert client.patch("dags/a", {"is_paused": False}) == {"access_token": "x", "state": "success", "is_paused": False}
-    assert len(airflow.asked) == 3
+    assert len(airflow.requests) == 3
 
 
-def test_what_stays_broken_is_said(airflow: Airflow, client: Api) -> None:
+def test_a_persistent_failure_is_reported(airflow: Airflow, client: Api) -> None:
     airflow.statuses = [503] * 9
 
     with pytest.raises(AirflowError, match="GET dags/a: expected 2xx, got 503"):
         client.get("dags/a")
 
 
-def test_a_run_whose_answer_was_lost_is_started_once(airflow: Airflow, client: Api) -> None:
+def test_a_run_whose_response_was_lost_is_started_once(airflow: Airflow, client: Api) -> None:
     airflow.statuses = [500, 409]
 
     run_id = client.trigger("a", {"epoch": 3})
 
-    assert [body["dag_run_id"] for _, _, body in airflow.asked] == [run_id, run_id]
+    assert [body["dag_run_id"] for _, _, body in airflow.requests] == [run_id, run_id]
 
 
-def test_a_run_that_is_refused_is_no_run(airflow: Airflow, client: Api) -> None:
+def test_a_rejected_run_is_not_started(airflow: Airflow, client: Api) -> None:
     airflow.statuses = [404]
 
     with pytest.raises(AirflowError, match="POST dags/a/dagRuns: expected 2xx, got 404"):
         client.trigger("a")
 
 
-def test_nobody_there_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_reported_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(airflow_api, "POLL_SECONDS", 0.01)
 
     with pytest.raises(AirflowError, match="`cutover up` starts it"):

@@ -21,11 +21,11 @@ def test_a_batch_of_8_mb_fits_with_its_header() -> None:
     assert int(properties(Path("/home"))["message.max.bytes"]) == 9 * 1024 * 1024
 
 
-def test_topics_are_made_on_purpose_only() -> None:
+def test_topics_are_never_created_automatically() -> None:
     assert properties(Path("/home"))["auto.create.topics.enable"] == "false"
 
 
-def test_the_data_lie_under_the_home() -> None:
+def test_data_are_stored_under_the_home() -> None:
     assert properties(Path("/some home"))["log.dirs"] == "/some home/kafka/data"
 
 

@@ -9,7 +9,7 @@ from cutover.infra.install import java
 
 
 @pytest.mark.parametrize(("gib", "grade"), [(20, "ok"), (3, "note"), (0.5, "broken")])
-def test_disk_is_judged_by_what_the_sample_needs(gib: float, grade: str) -> None:
+def test_disk_space_is_compared_with_the_need_of_the_sample(gib: float, grade: str) -> None:
     assert doctor.disk(int(gib * doctor.GIB), Path("/")).grade == grade
 
 
@@ -19,11 +19,11 @@ def test_little_memory_is_noted(gib: int, grade: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "fits"), [("17.0.15", True), ("21", True), ("25-ea", True), ("1.8.0_402", False)])
-def test_java_17_or_newer_fits(version: str, fits: bool) -> None:
+def test_java_17_or_newer_is_accepted(version: str, fits: bool) -> None:
     assert java.fits(version) == fits
 
 
-def test_no_java_does_not_fit() -> None:
+def test_missing_java_is_rejected() -> None:
     assert not java.fits(None)
 
 
@@ -45,7 +45,7 @@ def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: TopicTimestamp
     assert topic.bounded
 
 
-def test_settings_that_do_not_fit_still_get_their_list() -> None:
+def test_invalid_settings_are_still_listed() -> None:
     examination = doctor.refuse_settings(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
 
     assert examination.broken

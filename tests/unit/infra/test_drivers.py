@@ -1,4 +1,4 @@
-"""Drivers of an installation are listed whichever of their files cannot be read."""
+"""Drivers of an installation, listed even if some of their files cannot be read."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_a_driver_with_a_file_that_cannot_be_read_is_listed_and_the_file_is_name
     files.write_json(place / "heartbeat.json", {**asdict(current()), "state": "RUNNING"})
     (place / broken).write_text("{", encoding="utf-8")
 
-    (found,) = list_drivers(tmp_path)
+    (driver,) = list_drivers(tmp_path)
 
-    assert (found.pipeline, found.identity, found.alive) == ("flights", current(), True)
-    assert found.problem == f"{broken} cannot be read"
+    assert (driver.pipeline, driver.identity, driver.alive) == ("flights", current(), True)
+    assert driver.problem == f"{broken} cannot be read"

@@ -1,4 +1,4 @@
-"""The example settings are settings: each loads, and Spark is told what it says."""
+"""Example settings: each loads, and its Spark options reach Spark."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def load(example: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Settin
     return Settings()
 
 
-def test_there_is_an_example_for_each_place() -> None:
+def test_each_place_has_an_example() -> None:
     assert [example.stem for example in EXAMPLES] == ["kubernetes", "object-store", "standalone", "yarn"]
 
 

@@ -19,19 +19,21 @@ def test_the_sets_do_not_mix() -> None:
     assert not jars.read_locked_checksums("spark").keys() & jars.read_locked_checksums("kafka").keys()
 
 
-def test_the_bootstrap_leaves_the_object_store_out() -> None:
+def test_the_bootstrap_excludes_the_object_store() -> None:
     assert jars.BOOTSTRAP == ("spark", "kafka")
 
 
-def test_another_sum_is_told_with_expected_and_got() -> None:
+def test_a_wrong_checksum_is_reported_with_both_values() -> None:
     assert jars.problems({"a.jar": "1"}, {"a.jar": "2"}) == ["a.jar: expected sha256 1, got 2"]
 
 
-def test_a_missing_and_an_unknown_jar_are_told() -> None:
+def test_missing_and_unknown_jars_are_reported() -> None:
     assert jars.problems({"a.jar": "1"}, {"b.jar": "1"}) == ["a.jar: missing", "b.jar: not in the lock"]
 
 
-def test_a_set_with_a_wrong_sum_is_refused_and_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_with_a_wrong_checksum_is_rejected_and_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def bring_another(_jar_set: str, _scratch: Path, target: Path, _tell: object) -> None:
         target.mkdir()
         for name in jars.read_locked_checksums("spark"):

@@ -13,23 +13,23 @@ def all_free(_port: int) -> bool:
 def test_ports_are_chosen_once_and_remembered(tmp_path: Path) -> None:
     path = tmp_path / "run" / "ports.json"
 
-    first = ports.settle(path, needed=("broker",), free=all_free)
+    first_ports = ports.settle(path, needed=("broker",), free=all_free)
 
-    assert ports.settle(path, needed=("broker",), free=all_free) == first
-    assert len({first.broker, first.controller, first.airflow}) == 3
+    assert ports.settle(path, needed=("broker",), free=all_free) == first_ports
+    assert len({first_ports.broker, first_ports.controller, first_ports.airflow}) == 3
 
 
-def test_a_taken_port_that_was_never_used_is_chosen_anew(tmp_path: Path) -> None:
+def test_an_occupied_port_that_was_never_used_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "ports.json"
-    first = ports.settle(path, needed=("broker",), free=all_free)
+    first_ports = ports.settle(path, needed=("broker",), free=all_free)
 
-    second = ports.settle(path, needed=("broker",), free=lambda port: port != first.broker)
+    second = ports.settle(path, needed=("broker",), free=lambda port: port != first_ports.broker)
 
-    assert second.broker != first.broker
+    assert second.broker != first_ports.broker
     assert ports.load(path) == second
 
 
-def test_a_used_port_that_is_taken_is_refused_with_its_holder(tmp_path: Path) -> None:
+def test_an_occupied_port_that_was_used_is_rejected_with_its_process(tmp_path: Path) -> None:
     path = tmp_path / "ports.json"
     with socket.socket() as other:
         other.bind((ports.LOOPBACK, 0))
@@ -41,22 +41,22 @@ def test_a_used_port_that_is_taken_is_refused_with_its_holder(tmp_path: Path) ->
             ports.settle(path, needed=("broker",))
 
 
-def test_a_taken_port_that_is_not_needed_is_no_matter(tmp_path: Path) -> None:
+def test_an_occupied_port_that_is_not_needed_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "ports.json"
-    chosen = ports.Ports(broker=20_001, controller=20_002, airflow=20_003)
-    ports.mark_used(path, chosen)
+    remembered = ports.Ports(broker=20_001, controller=20_002, airflow=20_003)
+    ports.mark_used(path, remembered)
 
-    settled = ports.settle(path, needed=("broker",), free=lambda port: port != chosen.airflow)
+    settled = ports.settle(path, needed=("broker",), free=lambda port: port != remembered.airflow)
 
-    assert settled.broker == chosen.broker
+    assert settled.broker == remembered.broker
 
 
-def test_no_free_port_says_where_it_looked() -> None:
+def test_missing_free_port_names_the_searched_range() -> None:
     with pytest.raises(ports.PortError, match=f"between {ports.FIRST} and {ports.LAST}"):
         ports.choose(free=lambda _port: False)
 
 
-def test_a_damaged_file_of_ports_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_damaged_port_file_is_rejected_by_name(tmp_path: Path) -> None:
     path = tmp_path / "ports.json"
     path.write_text('{"broker": "x"}', encoding="utf-8")
 

@@ -33,19 +33,19 @@ def stubborn() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def identity(process: subprocess.Popen[bytes]) -> Identity:
-    found = identify(process.pid)
-    assert found is not None
-    return found
+    process_identity = identify(process.pid)
+    assert process_identity is not None
+    return process_identity
 
 
 def test_a_process_that_ignores_the_request_is_ended_by_force(stubborn: subprocess.Popen[bytes]) -> None:
-    who = identity(stubborn)
+    process_identity = identity(stubborn)
 
-    assert family.stop([who], within=0.2) == []
-    assert not is_alive(who)
+    assert family.stop([process_identity], within=0.2) == []
+    assert not is_alive(process_identity)
 
 
-def test_a_pid_that_was_given_to_somebody_else_is_not_the_same_process(stubborn: subprocess.Popen[bytes]) -> None:
+def test_a_reused_pid_is_not_the_same_process(stubborn: subprocess.Popen[bytes]) -> None:
     earlier = replace(identity(stubborn), started=identity(stubborn).started - 60)
 
     assert not is_alive(earlier)
@@ -55,13 +55,13 @@ def test_a_pid_that_was_given_to_somebody_else_is_not_the_same_process(stubborn:
 
 def test_members_of_a_session_are_found_though_their_leader_died() -> None:
     leader = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, start_new_session=True)
-    who = identity(leader)
+    leader_identity = identity(leader)
     assert leader.stdout is not None
     child = int(leader.stdout.readline())
     leader.wait()
     leader.stdout.close()
 
-    members = family.session_of(who)
+    members = family.session_of(leader_identity)
 
     assert [member.pid for member in members] == [child]
     assert family.stop(members, within=5) == []

@@ -1,4 +1,4 @@
-"""What `cutover status` and `cutover doctor` end with: what happened, and what to do next."""
+"""Last line of `cutover status` and `cutover doctor`: the outcome and the next step."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -24,17 +24,17 @@ class Driver:
     identity = type("Identity", (), {"pid": 7})
 
     def __init__(self, pipeline: str, *, alive: bool) -> None:
-        """Keep what the screen asks for."""
+        """Store the fields that the screen shows."""
         self.pipeline, self.alive = pipeline, alive
 
 
-def last_line(shown: str) -> str:
-    """Return the line that a person sees last."""
-    return shown.rstrip("\n").splitlines()[-1]
+def last_line(screen: str) -> str:
+    """Select the last line of a screen."""
+    return screen.rstrip("\n").splitlines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("programs", "drivers", "answers", "said"),
+    ("programs", "drivers", "answers", "ending"),
     [
         ((), (), False, "0 process(es) and 0 stream(s) run. Next: `cutover up`."),
         ((), (("flights", False),), False, "0 process(es) and 0 stream(s) run. Next: `cutover up`."),
@@ -47,7 +47,7 @@ def last_line(shown: str) -> str:
     ],
 )
 def test_status_ends_in_what_runs_and_what_to_do_next(
-    programs: Any, drivers: Any, answers: bool, said: str, capsys: pytest.CaptureFixture[str]
+    programs: Any, drivers: Any, answers: bool, ending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     installation_status = InstallationStatus(
         home=Path("home"),
@@ -63,19 +63,19 @@ def test_status_ends_in_what_runs_and_what_to_do_next(
 
     screens.show_status(installation_status)
 
-    assert last_line(capsys.readouterr().out).endswith(said)
+    assert last_line(capsys.readouterr().out).endswith(ending)
 
 
 @pytest.mark.parametrize(
-    ("grade", "said"),
+    ("grade", "ending"),
     [
         ("ok", "1 ok, 0 note, 0 broken. Next: `cutover up`, or `cutover status` once it runs."),
         ("broken", "0 ok, 0 note, 1 broken. Next: mend what is broken, by its hint."),
     ],
 )
 def test_doctor_ends_in_its_count_and_what_to_do_next(
-    grade: Any, said: str, capsys: pytest.CaptureFixture[str]
+    grade: Any, ending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     screens.show_findings(Examination(findings=(Diagnosis(thing="java", grade=grade, found="17"),), settings=()))
 
-    assert last_line(capsys.readouterr().out) == said
+    assert last_line(capsys.readouterr().out) == ending

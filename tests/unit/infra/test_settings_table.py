@@ -9,8 +9,8 @@ from cutover.settings import KafkaSettings, Settings, SparkSettings
 
 
 def row(settings: Settings, name: str, **environment: str) -> SettingRow:
-    found = settings_table.rows(settings, environment=environment, toml={"kafka": {"user": "u"}})
-    return next(r for r in found if r.name == name)
+    rows = settings_table.rows(settings, environment=environment, toml={"kafka": {"user": "u"}})
+    return next(r for r in rows if r.name == name)
 
 
 def test_a_password_is_hidden() -> None:
@@ -23,18 +23,18 @@ def test_the_path_of_a_password_file_is_shown() -> None:
 
 @pytest.mark.parametrize("key", ["spark.hadoop.fs.s3a.secret.key", "spark.hadoop.fs.s3a.access.key", "x.token"])
 def test_a_secret_among_the_passed_through_confs_is_hidden(key: str) -> None:
-    shown = row(Settings(spark=SparkSettings(conf={key: "p4ss", "spark.ui.enabled": "false"})), "spark.conf").value
+    conf = row(Settings(spark=SparkSettings(conf={key: "p4ss", "spark.ui.enabled": "false"})), "spark.conf").value
 
-    assert shown == ", ".join(sorted([f"{key}={HIDDEN}", "spark.ui.enabled=false"]))
+    assert conf == ", ".join(sorted([f"{key}={HIDDEN}", "spark.ui.enabled=false"]))
 
 
-def test_credentials_in_an_address_are_cut_out() -> None:
+def test_credentials_in_an_address_are_hidden() -> None:
     assert row(Settings(lake="s3://me:p4ss@bucket/lake"), "lake").value == f"s3://{HIDDEN}@bucket/lake"
-    told = Settings.model_validate({"lineage": {"url": "http://me:p4ss@host/api"}})
-    assert row(told, "lineage.url").value == f"http://{HIDDEN}@host/api"
+    with_url = Settings.model_validate({"lineage": {"url": "http://me:p4ss@host/api"}})
+    assert row(with_url, "lineage.url").value == f"http://{HIDDEN}@host/api"
 
 
-def test_a_setting_says_where_it_comes_from() -> None:
+def test_a_setting_shows_its_source() -> None:
     settings = Settings()
 
     assert row(settings, "kafka.protocol", CUTOVER_KAFKA__PROTOCOL="SSL").source == "CUTOVER_KAFKA__PROTOCOL"

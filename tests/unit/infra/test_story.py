@@ -27,6 +27,6 @@ def test_what_happens_is_printed_and_written(tmp_path: Path, capsys: pytest.Capt
     assert "flights is in KAPPA" in story.write(2.0).read_text()
 
 
-def test_weeks_follow_one_another_without_a_gap() -> None:
+def test_weeks_are_consecutive() -> None:
     assert len(_WEEKS) == 3 + 3 + 2
-    assert [one.end for one in _WEEKS[:-1]] == [one.start for one in _WEEKS[1:]]
+    assert [week.end for week in _WEEKS[:-1]] == [week.start for week in _WEEKS[1:]]

@@ -32,7 +32,7 @@ def test_a_program_that_dies_is_started_again_and_stops_with_its_group() -> None
     assert section["stopasgroup"] == section["killasgroup"] == "true"
 
 
-def test_airflow_goes_down_as_one_group() -> None:
+def test_airflow_stops_as_one_group() -> None:
     assert parsed()["group:airflow"]["programs"] == "scheduler,triggerer"
 
 
@@ -44,7 +44,7 @@ def test_a_percent_sign_is_not_expanded() -> None:
     assert parsed()["program:triggerer"]["command"] == "airflow 100%%"
 
 
-def test_files_are_for_their_owner_alone() -> None:
+def test_files_are_readable_only_by_their_owner() -> None:
     assert parsed()["supervisord"]["umask"] == "077"
 
 

@@ -1,4 +1,4 @@
-"""`cutover sql`: values from records are shown as they stand, and no cell of its CSV is a formula."""
+"""`cutover sql`: values from records are shown unchanged, and no cell of its CSV is a formula."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -14,21 +14,21 @@ from cutover.lake.serving import views
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Let queries be asked of a database without views, in a folder of its own."""
+def query_without_views(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Run queries against a database without views, in a separate folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(catalogue, "get", lambda *_given: None)
-    monkeypatch.setattr(views, "connect", lambda *_given, **_named: queries.connect())
+    monkeypatch.setattr(catalogue, "get", lambda *_arguments: None)
+    monkeypatch.setattr(views, "connect", lambda *_arguments, **_options: queries.connect())
 
 
 def test_markup_and_control_characters_are_text(capsys: pytest.CaptureFixture[str]) -> None:
     _show(["[b]k"], [("[/x]",), ("\x1b[31mred\u202e\n",), (None,)])
 
-    shown = capsys.readouterr().out
-    assert "[b]k" in shown
-    assert "[/x]" in shown
-    assert r"\x1b[31mred\u202e\n" in shown
-    assert "null" in shown
+    output = capsys.readouterr().out
+    assert "[b]k" in output
+    assert "[/x]" in output
+    assert r"\x1b[31mred\u202e\n" in output
+    assert "null" in output
 
 
 def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +37,7 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
     assert '[{"value": "1.50", "count": 2}]' in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("query_without_views")
 @pytest.mark.parametrize(
     "query",
     [
@@ -53,13 +53,13 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
         "PIVOT (SELECT 1 AS a, 2 AS b) ON a IN (1) USING sum(b)",
     ],
 )
-def test_every_query_that_only_reads_is_answered(query: str) -> None:
+def test_every_read_only_query_is_answered(query: str) -> None:
     sql("orders", query)
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("query_without_views")
 @pytest.mark.parametrize(
-    ("query", "got"),
+    ("query", "message"),
     [
         ("", "none"),
         (" -- a remark", "none"),
@@ -74,14 +74,14 @@ def test_every_query_that_only_reads_is_answered(query: str) -> None:
         ("PIVOT (SELECT 1 AS a, 2 AS b) ON a USING sum(b)", "a PIVOT that names no values"),
     ],
 )
-def test_what_is_no_query_is_refused(tmp_path: Path, query: str, got: str) -> None:
-    with pytest.raises(DefinitionError, match=got):
+def test_non_query_is_rejected(tmp_path: Path, query: str, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         sql("orders", query)
 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("asked")
+@pytest.mark.usefixtures("query_without_views")
 def test_no_cell_of_the_csv_is_a_formula(capsys: pytest.CaptureFixture[str]) -> None:
     sql("orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none")
 
@@ -95,8 +95,8 @@ TEXTS = [
 ]
 
 
-@pytest.mark.usefixtures("asked")
-def test_texts_of_the_csv_are_told_apart_and_typed_back(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("query_without_views")
+def test_texts_of_the_csv_are_distinct_and_can_be_parsed(capsys: pytest.CaptureFixture[str]) -> None:
     values = ", ".join("('" + text.replace("'", "''") + "')" for text in TEXTS)
 
     sql("orders", f"SELECT k FROM (VALUES {values}) AS t(k)")  # noqa: S608 -- literals of this test
@@ -106,8 +106,8 @@ def test_texts_of_the_csv_are_told_apart_and_typed_back(capsys: pytest.CaptureFi
     assert len(set(lines)) == len(TEXTS)
 
 
-@pytest.mark.usefixtures("asked")
-def test_a_null_of_the_csv_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("query_without_views")
+def test_a_null_of_the_csv_is_not_text(capsys: pytest.CaptureFixture[str]) -> None:
     sql("orders", "SELECT * FROM (VALUES (NULL, '', 'null')) AS t(a, b, c)")
 
     assert capsys.readouterr().out == 'a,b,c\n,"","null"\n'

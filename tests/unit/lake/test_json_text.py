@@ -1,4 +1,4 @@
-"""What the lake keeps as JSON comes back as the same value, or is refused with the field's name."""
+"""JSON values in the lake: they round-trip, or are rejected with the field's name."""
 
 import json
 from dataclasses import replace
@@ -33,28 +33,28 @@ RUN = BatchRun(
 )
 
 
-def changed(**fields: Any) -> str:
+def change_json(**fields: Any) -> str:
     return json.dumps(json.loads(json_text.write(RUN)) | fields)
 
 
-def test_a_value_comes_back_as_it_was() -> None:
-    found = json_text.read(BatchRun, json_text.write(RUN))
+def test_a_value_round_trips() -> None:
+    decoded = json_text.read(BatchRun, json_text.write(RUN))
 
-    assert found == RUN
-    assert isinstance(found.marks[0][0], Mark)
-    assert found != replace(RUN, epoch=5)
+    assert decoded == RUN
+    assert isinstance(decoded.marks[0][0], Mark)
+    assert decoded != replace(RUN, epoch=5)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        (changed(epoch="4"), "epoch: Input should be a valid integer"),
-        (changed(epoch=True), "epoch: Input should be a valid integer"),
-        (changed(cut={"x": 1}), "cut: x: "),
-        (changed(computed=[[1]]), "computed: 0: 1: Field required"),
-        (changed(of_another_release=1), "of_another_release: Unexpected"),
+        (change_json(epoch="4"), "epoch: Input should be a valid integer"),
+        (change_json(epoch=True), "epoch: Input should be a valid integer"),
+        (change_json(cut={"x": 1}), "cut: x: "),
+        (change_json(computed=[[1]]), "computed: 0: 1: Field required"),
+        (change_json(of_another_release=1), "of_another_release: Unexpected"),
         (
-            changed(incomplete=[{"window_start": 0, "window_end": 1, "reason": "lost", "more": 1}]),
+            change_json(incomplete=[{"window_start": 0, "window_end": 1, "reason": "lost", "more": 1}]),
             "incomplete: 0: more",
         ),
         ("[]", "Input should be"),
@@ -62,8 +62,8 @@ def test_a_value_comes_back_as_it_was() -> None:
         ("", "Invalid JSON"),
     ],
 )
-def test_another_shape_is_refused_with_the_field(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as refused:
+def test_another_shape_is_rejected_with_the_field(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
         json_text.read(BatchRun, text)
 
     assert "\n" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""Connections for small looks share an engine, and nothing else; a process that forks takes none of it along."""
+"""Connections for small queries: they share only an engine, and survive a fork."""
 
 import subprocess
 import sys
@@ -24,23 +24,25 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or (ask() != mine))
 """
 
 
-def test_what_one_connection_makes_no_other_sees() -> None:
-    with queries.connect() as one, queries.connect() as other:
-        one.execute("CREATE TEMP VIEW here AS SELECT 1 AS n")
+def test_objects_of_one_connection_are_invisible_to_others() -> None:
+    with queries.connect() as connection, queries.connect() as other:
+        connection.execute("CREATE TEMP VIEW here AS SELECT 1 AS n")
 
         with pytest.raises(duckdb.CatalogException):
             other.execute("FROM here")
 
 
-def test_a_connection_is_in_utc_whatever_another_one_is_set_to() -> None:
-    with queries.connect() as one, queries.connect() as other:
-        one.execute("SET TimeZone = 'Asia/Kolkata'")
-        found = [each.execute("SELECT current_setting('TimeZone')").fetchall() for each in (one, other)]
+def test_a_connection_is_in_utc_regardless_of_others() -> None:
+    with queries.connect() as connection, queries.connect() as other:
+        connection.execute("SET TimeZone = 'Asia/Kolkata'")
+        time_zones = [
+            session.execute("SELECT current_setting('TimeZone')").fetchall() for session in (connection, other)
+        ]
 
-    assert found == [[("Asia/Kolkata",)], [("UTC",)]]
+    assert time_zones == [[("Asia/Kolkata",)], [("UTC",)]]
 
 
-def test_a_child_of_a_process_that_has_asked_can_ask_and_end() -> None:
-    done = subprocess.run([sys.executable, "-c", FORKS], timeout=60, check=False, capture_output=True)
+def test_a_forked_child_can_query_and_exit() -> None:
+    process = subprocess.run([sys.executable, "-c", FORKS], timeout=60, check=False, capture_output=True)
 
-    assert done.returncode == 0
+    assert process.returncode == 0

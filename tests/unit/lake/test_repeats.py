@@ -1,4 +1,4 @@
-"""What runs a path once more is found by the entry points of the installation."""
+"""Replays of each path, found by the entry points of the installation."""
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
@@ -11,7 +11,7 @@ from cutover.lake.epochs import repeats
 from cutover.streaming.simulation.repeated import repeat
 
 
-def test_each_path_is_run_again_by_what_it_registered() -> None:
+def test_each_path_registers_its_replay() -> None:
     assert (repeats.find_repeat(), repeats.find_recompute()) == (repeat, recompute_apart)
 
 
@@ -19,7 +19,7 @@ def test_each_path_is_run_again_by_what_it_registered() -> None:
     ("find", "name", "other"),
     [(repeats.find_repeat, "streaming", "batch"), (repeats.find_recompute, "batch", "streaming")],
 )
-def test_installation_without_a_path_is_refused_with_what_to_do(
+def test_installation_without_a_path_is_rejected_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, find: Callable[[], object], name: str, other: str
 ) -> None:
     registered = EntryPoints([EntryPoint(name=other, value="builtins:len", group=repeats.GROUP)])

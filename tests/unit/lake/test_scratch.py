@@ -6,17 +6,17 @@ from cutover.engine import queries, scratch
 from cutover.settings import ReadSettings, Settings
 
 
-def test_what_does_not_fit_into_memory_goes_to_a_folder_of_the_connection_and_is_gone_with_it(tmp_path: Path) -> None:
+def test_data_larger_than_memory_spills_to_a_folder_that_is_removed(tmp_path: Path) -> None:
     spilled = 0
     with queries.connect(queries.Bounds(memory="40MB", home=tmp_path, threads=1)) as connection:
         connection.execute("SET preserve_insertion_order = true")
         connection.execute("CREATE TEMP TABLE large AS SELECT i, md5(i::VARCHAR) AS text FROM range(1000000) r(i)")
-        found = connection.execute(
+        row_count = connection.execute(
             "SELECT count(*) FROM (SELECT * FROM large ORDER BY text, i LIMIT 900000)"
         ).fetchone()
         spilled = sum(file.stat().st_size for file in tmp_path.rglob("*.tmp"))
 
-    assert found == (900_000,)
+    assert row_count == (900_000,)
     assert spilled > 0
     assert not list((tmp_path / "tmp" / "duckdb").glob("*"))
 
@@ -30,15 +30,15 @@ def test_bounds_of_a_reader_come_from_the_settings(tmp_path: Path) -> None:
     assert limit == ("300.0 MiB",)
 
 
-def test_folder_of_a_process_that_died_is_dropped_and_that_of_a_living_one_stays(tmp_path: Path) -> None:
+def test_folder_of_a_dead_process_is_removed_and_a_living_one_is_kept(tmp_path: Path) -> None:
     died = subprocess.Popen([sys.executable, "-c", ""])
     died.wait()
-    mine, dead = scratch.folder(tmp_path), tmp_path / "tmp" / "duckdb" / f"{died.pid}-abc"
-    for folder in (mine, dead):
+    own_folder, dead = scratch.folder(tmp_path), tmp_path / "tmp" / "duckdb" / f"{died.pid}-abc"
+    for folder in (own_folder, dead):
         folder.mkdir(parents=True)
 
     other = scratch.folder(tmp_path)
 
-    assert other != mine
-    assert mine.is_dir()
+    assert other != own_folder
+    assert own_folder.is_dir()
     assert not dead.exists()

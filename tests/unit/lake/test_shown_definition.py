@@ -1,4 +1,4 @@
-"""What exists under a name is shown and stopped by the name alone, whatever has become of the file."""
+"""Pipelines whose definition no longer loads can still be shown and stopped by name."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ CLOCK = SystemClock()
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an installation in which the driver of `flights` has run once, and a comparison was made."""
+    """Create an installation in which the driver of `flights` has run once and one comparison is recorded."""
     folder = tmp_path_factory.mktemp("installation")
     settings = Settings(home=folder / "home", pipelines=folder / "pipelines")
     write(settings.pipelines, "flights.py", text("flights"))
@@ -43,14 +43,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def settings(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    made = Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
-    record_definition(made, catalogue.get(made, "flights"), CLOCK)
+    installation = Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+    record_definition(installation, catalogue.get(installation, "flights"), CLOCK)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CUTOVER_HOME", str(made.home))
-    monkeypatch.setenv("CUTOVER_PIPELINES", str(made.pipelines))
+    monkeypatch.setenv("CUTOVER_HOME", str(installation.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(installation.pipelines))
     monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:9")
     monkeypatch.setenv("CUTOVER_KAFKA__TIMEOUT_SECONDS", "1")
-    return made
+    return installation
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def process() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def beat(settings: Settings, process: "subprocess.Popen[bytes]") -> Path:
-    """Let a process be the living driver of `flights`; return the folder of its files."""
+    """Register a process as the living driver of `flights`, and return the folder of its files."""
     identity = identify(process.pid)
     assert identity is not None
     folder = settings.run_dir / "flights"
@@ -102,54 +102,54 @@ WAYS: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_recorded_definition_takes_the_place_of_one_that_does_not_load(way: str, settings: Settings) -> None:
-    before = catalogue.get(settings, "flights")
+def test_recorded_definition_replaces_one_that_does_not_load(way: str, settings: Settings) -> None:
+    original = catalogue.get(settings, "flights")
     WAYS[way](settings.pipelines)
 
     definition = resolve_definition(settings, "flights")
 
-    assert (definition.pipeline, definition.pipeline.file) == (before, before.file)
+    assert (definition.pipeline, definition.pipeline.file) == (original, original.file)
     assert definition.note is not None
     assert "does not load" in definition.note
     assert "`cutover lint flights`" in definition.note
 
 
-def test_definition_that_loads_is_used_and_nothing_is_said(settings: Settings) -> None:
+def test_definition_that_loads_is_used_without_a_note(settings: Settings) -> None:
     definition = resolve_definition(settings, "flights")
 
     assert (definition.pipeline, definition.note) == (catalogue.get(settings, "flights"), None)
 
 
 def change(settings: Settings) -> Pipeline:
-    """Let the file describe another result, and return the new definition."""
+    """Change the result that the file defines, and load the new definition."""
     file = settings.pipelines / "flights.py"
     file.write_text(file.read_text(encoding="utf-8").replace("hours=1", "hours=2"), encoding="utf-8")
     return catalogue.get(settings, "flights")
 
 
 def test_changed_definition_is_shown_once_something_was_computed_under_it(settings: Settings) -> None:
-    before, changed = catalogue.get(settings, "flights"), change(settings)
+    original, modified = catalogue.get(settings, "flights"), change(settings)
 
     definition = resolve_definition(settings, "flights")
-    versions.open_or_create(settings, changed, CLOCK)
+    versions.open_or_create(settings, modified, CLOCK)
 
-    assert definition.pipeline == before
+    assert definition.pipeline == original
     assert "`window`" in str(definition.note)
-    assert resolve_definition(settings, "flights").pipeline == changed
+    assert resolve_definition(settings, "flights").pipeline == modified
 
 
-def test_what_a_living_driver_runs_with_is_shown_of_what_runs(
+def test_definition_of_a_living_driver_is_shown_for_running_pipelines(
     settings: Settings, process: "subprocess.Popen[bytes]"
 ) -> None:
-    before, changed = catalogue.get(settings, "flights"), change(settings)
-    versions.open_or_create(settings, changed, CLOCK)
+    original, modified = catalogue.get(settings, "flights"), change(settings)
+    versions.open_or_create(settings, modified, CLOCK)
     beat(settings, process)
 
-    assert resolve_definition(settings, "flights").pipeline == changed
-    assert resolve_definition(settings, "flights", running=True).pipeline == before
+    assert resolve_definition(settings, "flights").pipeline == modified
+    assert resolve_definition(settings, "flights", running=True).pipeline == original
 
 
-def test_change_that_changes_no_result_is_in_force_at_once(settings: Settings) -> None:
+def test_change_that_affects_no_result_is_used_immediately(settings: Settings) -> None:
     file = settings.pipelines / "flights.py"
     file.write_text(file.read_text(encoding="utf-8").replace('key=("k",)', 'schedule="@daily", key=("k",)'))
 
@@ -159,20 +159,20 @@ def test_change_that_changes_no_result_is_in_force_at_once(settings: Settings) -
 
 
 @pytest.mark.parametrize("name", ["flihgts", "../flights", "flights/../other", "", "flights\n"])
-def test_name_that_nothing_ran_under_is_refused(name: str, settings: Settings) -> None:
+def test_name_without_any_run_is_rejected(name: str, settings: Settings) -> None:
     with pytest.raises(DefinitionError, match="Unknown pipeline"):
         resolve_definition(settings, name)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"at": "soon", "definition": {}}', "\x00"])
-def test_record_that_cannot_be_read_is_none(content: str, settings: Settings) -> None:
+def test_unreadable_record_is_ignored(content: str, settings: Settings) -> None:
     (settings.home / "lake" / "flights" / "definition.json").write_text(content, encoding="utf-8")
 
     assert find_recorded(settings, "flights") is None
     assert list_recorded(settings) == {}
 
 
-def test_record_that_cannot_be_written_stops_nothing(settings: Settings) -> None:
+def test_unwritable_record_stops_nothing(settings: Settings) -> None:
     pipeline = replace(catalogue.get(settings, "flights"), name="blocked")
     (settings.home / "lake" / "blocked").write_text("a file where the folder should be", encoding="utf-8")
 
@@ -204,33 +204,33 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 def run(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     capsys.readouterr()
     code = app.main(command)
-    said = capsys.readouterr()
-    return code, said.out, said.err
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command_that_shows_answers_as_before(
+def test_read_only_command_answers_as_before(
     command: str, settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = run(COMMANDS[command], capsys)
+    intact_output = run(COMMANDS[command], capsys)
     break_syntax(settings.pipelines)
-    after = run(COMMANDS[command], capsys)
+    broken_output = run(COMMANDS[command], capsys)
 
-    assert "does not load" not in before[2]
-    assert "flights: the definition does not load" in after[2]
-    assert after[0] == before[0]
-    assert len(after[1].splitlines()) == len(before[1].splitlines())
+    assert "does not load" not in intact_output[2]
+    assert "flights: the definition does not load" in broken_output[2]
+    assert broken_output[0] == intact_output[0]
+    assert len(broken_output[1].splitlines()) == len(intact_output[1].splitlines())
 
 
-def test_gate_rolls_back_by_the_name_alone(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gate_rolls_back_by_name(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     break_syntax(settings.pipelines)
 
-    code, said, _ = run(("gate", "flights", "rollback", "--why", "an incident"), capsys)
+    code, stdout, _ = run(("gate", "flights", "rollback", "--why", "an incident"), capsys)
 
-    assert (code, said.splitlines()[0].partition(".")[0]) == (0, "flights: stays in LAMBDA")
+    assert (code, stdout.splitlines()[0].partition(".")[0]) == (0, "flights: stays in LAMBDA")
 
 
-def test_stop_asks_a_driver_whose_definition_is_gone(
+def test_stop_reaches_a_driver_without_a_definition(
     settings: Settings, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = beat(settings, process)
@@ -248,26 +248,24 @@ def test_stop_asks_a_driver_whose_definition_is_gone(
     assert (folder / "stop").exists()
 
 
-def test_stop_of_a_name_that_never_had_a_driver_says_what_is_there(
-    settings: Settings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stop_of_an_unknown_name_suggests_existing_ones(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     assert settings.home.exists()
 
-    code, _, said = run(("stream", "flihgts", "--stop"), capsys)
+    code, _, stderr = run(("stream", "flihgts", "--stop"), capsys)
 
     assert code == 2
-    assert "did you mean `flights`?" in said
+    assert "did you mean `flights`?" in stderr
 
 
-def test_reports_of_all_pipelines_are_listed_beside_a_broken_file(
+def test_reports_of_all_pipelines_are_listed_despite_a_broken_file(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     break_syntax(settings.pipelines)
 
-    code, said, problems = run(("report",), capsys)
+    code, stdout, problems = run(("report",), capsys)
 
     assert code == 0
-    assert "20261121T040212Z-8f31" in said
+    assert "20261121T040212Z-8f31" in stdout
     assert "flights.py" in problems
 
 
@@ -286,7 +284,7 @@ def test_broken_file_and_living_driver_stay_listed_and_a_removed_one_does_not(
     assert names() == {"flights"}
 
 
-def test_status_says_what_is_wrong_with_a_definition(
+def test_status_names_problems_of_a_definition(
     settings: Settings, process: "subprocess.Popen[bytes]", capsys: pytest.CaptureFixture[str]
 ) -> None:
     break_syntax(settings.pipelines)
@@ -294,11 +292,11 @@ def test_status_says_what_is_wrong_with_a_definition(
     write(settings.pipelines, "flights.py", text("flights"))
     change(settings)
     beat(settings, process)
-    changed = json.loads(run(("status", "--json"), capsys)[1])["definitions"]
+    notes = json.loads(run(("status", "--json"), capsys)[1])["definitions"]
 
     assert code == 0
     assert str(settings.pipelines / "flights.py") in broken.replace("\n", "")
     assert "`cutover lint`" in broken
-    assert [note.partition(" (")[0] for note in changed] == [
+    assert [note.partition(" (")[0] for note in notes] == [
         "flights: the definition has changed since its driver started"
     ]

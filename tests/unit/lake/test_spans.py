@@ -1,4 +1,4 @@
-"""Where rows may be missing: windows wholly inside, sessions that touch."""
+"""Spans in which rows may be missing: windows entirely inside, and touching sessions."""
 
 import duckdb
 import pytest
@@ -11,7 +11,7 @@ SPAN = (10, 20)
 
 
 @pytest.mark.parametrize(
-    ("window", "one", "expected"),
+    ("window", "interval", "expected"),
     [
         (Fixed(minutes=1), Interval(10, 20), True),
         (Fixed(minutes=1), Interval(9, 20), False),
@@ -23,9 +23,11 @@ SPAN = (10, 20)
         (Sessions("1 minute"), Interval(0, 9), False),
     ],
 )
-def test_a_stretch_stands_for_a_window_in_python_and_in_sql(window: WindowFn, one: Interval, expected: bool) -> None:
-    times = f"SELECT make_timestamptz({one.start}) AS window_start, make_timestamptz({one.end}) AS window_end"
+def test_a_span_affects_the_same_windows_in_python_and_sql(
+    window: WindowFn, interval: Interval, expected: bool
+) -> None:
+    times = f"SELECT make_timestamptz({interval.start}) AS window_start, make_timestamptz({interval.end}) AS window_end"
     query = f"SELECT {is_affected_sql(window, [SPAN])} FROM ({times})"  # noqa: S608 -- numbers of this file
 
-    assert is_affected(window, one, [SPAN]) is expected
+    assert is_affected(window, interval, [SPAN]) is expected
     assert duckdb.execute(query).fetchall() == [(expected,)]

@@ -1,4 +1,4 @@
-"""Telling of a run: in order, from a thread of its own, and never in the way of the run."""
+"""Lineage events of a run: in order, from a separate thread, and never blocking the run."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ from cutover.settings import KafkaSettings, LineageSettings, Settings
 
 
 class Listener:
-    """Keeps what it is sent; `trouble` is raised instead while it is set, and it waits for `free`."""
+    """Records emitted events; raises `trouble` instead while it is set, and waits for `free`."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
@@ -33,19 +33,19 @@ class Listener:
 
     @property
     def states(self) -> list[str]:
-        return [one.eventType.value for one in self.taken]
+        return [event.eventType.value for event in self.taken]
 
 
 @pytest.fixture
 def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
-    found = Listener()
-    monkeypatch.setattr(runs, "connect", lambda _: found)
-    yield found
-    found.free.set()
+    fake = Listener()
+    monkeypatch.setattr(runs, "connect", lambda _: fake)
+    yield fake
+    fake.free.set()
 
 
 @pytest.fixture
-def wanted(tmp_path: Path) -> Settings:
+def reporting(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path, lineage=LineageSettings(file=tmp_path / "events"))
 
 
@@ -54,8 +54,8 @@ def fail() -> NoReturn:
     raise OSError(message)
 
 
-def test_a_run_begins_and_ends(wanted: Settings, listener: Listener) -> None:
-    with tell_run(LineageRun(wanted, "clicks", "batch"), lambda: Touched(facets={"epoch": 7})):
+def test_a_run_begins_and_ends(reporting: Settings, listener: Listener) -> None:
+    with tell_run(LineageRun(reporting, "clicks", "batch"), lambda: Touched(facets={"epoch": 7})):
         pass
 
     assert listener.states == ["START", "COMPLETE"]
@@ -64,38 +64,38 @@ def test_a_run_begins_and_ends(wanted: Settings, listener: Listener) -> None:
 
 
 @pytest.mark.parametrize(("error", "state"), [(ValueError(), "FAIL"), (KeyboardInterrupt(), "ABORT")])
-def test_an_end_by_an_error_is_told(wanted: Settings, listener: Listener, error: BaseException, state: str) -> None:
-    with pytest.raises(type(error)), tell_run(LineageRun(wanted, "clicks", "batch"), Touched):
+def test_a_failed_run_is_reported(reporting: Settings, listener: Listener, error: BaseException, state: str) -> None:
+    with pytest.raises(type(error)), tell_run(LineageRun(reporting, "clicks", "batch"), Touched):
         raise error
 
     assert listener.states == ["START", state]
 
 
-def test_an_end_is_told_though_nobody_knows_what_was_touched(wanted: Settings, listener: Listener) -> None:
-    with pytest.raises(OSError, match="cannot be read"), tell_run(LineageRun(wanted, "clicks", "batch"), fail):
+def test_a_failed_run_is_reported_without_known_datasets(reporting: Settings, listener: Listener) -> None:
+    with pytest.raises(OSError, match="cannot be read"), tell_run(LineageRun(reporting, "clicks", "batch"), fail):
         fail()
 
     assert listener.states == ["START", "FAIL"]
 
 
-def test_a_listener_that_hangs_holds_no_run_up(
-    wanted: Settings, listener: Listener, monkeypatch: pytest.MonkeyPatch
+def test_a_hanging_listener_blocks_no_run(
+    reporting: Settings, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs, "PATIENCE", 0.01)
     listener.free.clear()
-    run = LineageRun(wanted, "clicks", "stream")
+    run = LineageRun(reporting, "clicks", "stream")
 
     with capture_logs() as logged:
         for _ in range(3 * runs.WAITING):
             run.tell("RUNNING")
         run.tell("COMPLETE")
 
-    assert [one["event"] for one in logged] == ["lineage_not_sent"]
+    assert [entry["event"] for entry in logged] == ["lineage_not_sent"]
 
 
-def test_trouble_is_said_once_until_something_is_sent_again(wanted: Settings, listener: Listener) -> None:
+def test_a_failure_is_logged_once_until_an_event_is_sent(reporting: Settings, listener: Listener) -> None:
     with capture_logs() as logged:
-        run = LineageRun(wanted, "clicks", "stream")
+        run = LineageRun(reporting, "clicks", "stream")
         for state, trouble in (
             ("START", OSError()),
             ("RUNNING", OSError()),
@@ -107,22 +107,22 @@ def test_trouble_is_said_once_until_something_is_sent_again(wanted: Settings, li
             run._events.join()
 
     assert listener.states == ["RUNNING"]
-    assert [one["error"] for one in logged] == ["OSError", "OSError"]
+    assert [entry["error"] for entry in logged] == ["OSError", "OSError"]
 
 
-def test_a_client_that_is_not_installed_ends_nothing(wanted: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_client_does_not_stop_a_run(reporting: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(_: LineageSettings) -> NoReturn:
         raise ImportError
 
     monkeypatch.setattr(runs, "connect", connect)
 
-    with capture_logs() as logged, tell_run(LineageRun(wanted, "clicks", "batch"), Touched):
+    with capture_logs() as logged, tell_run(LineageRun(reporting, "clicks", "batch"), Touched):
         pass
 
-    assert [one["error"] for one in logged] == ["ImportError"]
+    assert [entry["error"] for entry in logged] == ["ImportError"]
 
 
-def test_no_word_of_an_error_is_logged_since_it_may_hold_a_password() -> None:
+def test_error_text_is_never_logged_since_it_may_contain_a_password() -> None:
     answer = Response()
     answer.status_code = 401
 
@@ -131,7 +131,7 @@ def test_no_word_of_an_error_is_logged_since_it_may_hold_a_password() -> None:
     assert trouble == "HTTPError, status 401"
 
 
-def test_nobody_listens_unless_somebody_is_named(tmp_path: Path, listener: Listener) -> None:
+def test_no_listener_is_connected_unless_one_is_configured(tmp_path: Path, listener: Listener) -> None:
     with tell_run(LineageRun(Settings(home=tmp_path), "clicks", "batch"), fail):
         pass
 
@@ -139,15 +139,15 @@ def test_nobody_listens_unless_somebody_is_named(tmp_path: Path, listener: Liste
 
 
 @pytest.mark.parametrize("by", ["settings", "broker of the installation"])
-def test_a_topic_is_named_by_the_broker_that_is_in_force(tmp_path: Path, by: str) -> None:
+def test_a_topic_is_named_by_the_current_broker(tmp_path: Path, by: str) -> None:
     settings = Settings(home=tmp_path, kafka=KafkaSettings(bootstrap_servers="a:1,b:2" if by == "settings" else None))
     settings.run_dir.mkdir(parents=True)
     (settings.run_dir / "broker.json").write_text(json.dumps({"bootstrap_servers": "a:1"}))
 
-    (found,) = datasets.topics(settings, "clicks", "T", "C", {0: (3, 9), 1: (None, 4)})
+    (dataset,) = datasets.topics(settings, "clicks", "T", "C", {0: (3, 9), 1: (None, 4)})
 
-    facets = found.inputFacets
-    assert (found.namespace, found.name) == ("kafka://a:1", "clicks")
+    facets = dataset.inputFacets
+    assert (dataset.namespace, dataset.name) == ("kafka://a:1", "clicks")
     assert facets is not None
     assert facets["cutover_offsets"].ranges == [  # type: ignore[attr-defined]  # of our own facet
         {"partition": 0, "from": 3, "to": 9},
@@ -158,10 +158,10 @@ def test_a_topic_is_named_by_the_broker_that_is_in_force(tmp_path: Path, by: str
 def test_a_join_names_both_topics_with_their_own_partitions(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, kafka=KafkaSettings(bootstrap_servers="a:1"))
 
-    found = list(datasets.topics(settings, "l,r", "L,R", "C", {0: (0, 1), 1_000_002: (0, 5)}))
+    inputs = list(datasets.topics(settings, "l,r", "L,R", "C", {0: (0, 1), 1_000_002: (0, 5)}))
 
-    sent = [(one.name, one.inputFacets["cutover_offsets"]) for one in found if one.inputFacets]
-    assert [(name, facet.topicId, facet.ranges) for name, facet in sent] == [  # type: ignore[attr-defined]
+    topics = [(dataset.name, dataset.inputFacets["cutover_offsets"]) for dataset in inputs if dataset.inputFacets]
+    assert [(name, facet.topicId, facet.ranges) for name, facet in topics] == [  # type: ignore[attr-defined]
         ("l", "L", [{"partition": 0, "from": 0, "to": 1}]),
         ("r", "R", [{"partition": 2, "from": 0, "to": 5}]),
     ]

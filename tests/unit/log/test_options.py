@@ -1,4 +1,4 @@
-"""Settings of the log: what each client is told, and what is refused before any client is made."""
+"""Log settings: options of each client, and those rejected before a client is created."""
 
 from pathlib import Path
 
@@ -24,12 +24,12 @@ def test_every_key_on_the_list_is_one_that_the_client_has(tmp_path: Path, key: s
 
 
 @pytest.mark.parametrize("key", ["sasl.jaas.config", "group.id", "isolation.level", "interceptor.classes", "x"])
-def test_any_other_key_is_refused(tmp_path: Path, key: str) -> None:
+def test_any_other_key_is_rejected(tmp_path: Path, key: str) -> None:
     with pytest.raises(DefinitionError, match=f"got `{key}`"):
         client(tmp_path, client={key: "1"})
 
 
-def test_a_value_that_the_client_does_not_take_is_said(tmp_path: Path) -> None:
+def test_a_value_that_the_client_rejects_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"fetch\.max\.bytes"):
         client(tmp_path, client={"fetch.max.bytes": "many"})
 
@@ -44,7 +44,7 @@ def test_a_value_that_the_client_does_not_take_is_said(tmp_path: Path) -> None:
         KafkaSettings(protocol="SASL_SSL", mechanism="PLAIN", user="u", password_file=Path("nowhere")),
     ],
 )
-def test_half_a_login_is_refused_by_name(kafka: KafkaSettings) -> None:
+def test_incomplete_credentials_are_rejected_by_name(kafka: KafkaSettings) -> None:
     with pytest.raises(DefinitionError, match=r"`kafka\.(protocol|mechanism|password_file)`"):
         options.check(kafka)
 
@@ -61,7 +61,7 @@ def test_sparks_consumers_do_not_wait_long_at_the_end_of_the_log() -> None:
     assert options.spark(KafkaSettings(), NOBODY)["kafka.fetch.max.wait.ms"] == options.FETCH_WAIT_MS
 
 
-def test_a_position_that_nobody_could_look_at_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_an_unknown_position_is_not_an_empty_one(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=NOBODY) as refused:
         list(client(tmp_path).read("t", {0: [0]}))
 

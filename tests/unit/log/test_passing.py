@@ -1,4 +1,4 @@
-"""What a question to the log that failed is said to mean."""
+"""Messages for failed requests to the log."""
 
 import pytest
 from confluent_kafka import KafkaError
@@ -18,11 +18,11 @@ def said(cause: KafkaError | None, *, refused: KafkaError | None = None) -> str:
 
 
 @pytest.mark.parametrize("cause", SILENCES, ids=str)
-def test_no_answer_is_said_in_the_same_words_whatever_the_client_was_at(cause: KafkaError) -> None:
+def test_a_timeout_has_the_same_message_for_every_request(cause: KafkaError) -> None:
     assert said(cause) == "Kafka at k:1: expected an answer within 2 s, got none."
 
 
-def test_anything_else_is_said_as_the_client_says_it() -> None:
+def test_other_errors_keep_the_clients_message() -> None:
     assert said(None) == "Kafka at k:1: expected an answer within 2 s, got `no leader`."
     refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not yours")
     assert said(refused) == "Kafka at k:1: expected leave to ask, it refused: not yours."

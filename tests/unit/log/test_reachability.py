@@ -1,4 +1,4 @@
-"""Why a cluster cannot be asked: causes have sentences of their own, told by whoever really answers."""
+"""Reasons why a cluster is unreachable, detected from the server that answers at its address."""
 
 import socket
 import struct
@@ -19,7 +19,7 @@ Answer = Callable[[socket.socket, bytes], None]
 
 @contextmanager
 def server(answer: Answer) -> Iterator[str]:
-    """Serve on a free port: each chunk that comes is answered, until a connection is closed."""
+    """Serve on a free port and answer each received chunk until the connection is closed."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -94,7 +94,9 @@ def as_nobody(_connection: socket.socket, _: bytes) -> None:
         (as_kafka_with_sasl, "PLAINTEXT", "the port asks for a user: `SASL_PLAINTEXT`."),
     ],
 )
-def test_what_answers_is_named_and_lasts(answer: Answer, protocol: Protocol, sentence: str) -> None:
+def test_server_that_answers_is_named_and_the_obstacle_is_permanent(
+    answer: Answer, protocol: Protocol, sentence: str
+) -> None:
     with server(answer) as address:
         obstacle = find_obstacle(address, protocol)
 
@@ -169,7 +171,7 @@ def test_addresses_are_hosts_with_ports(bootstrap: str, addresses: tuple[tuple[s
 @pytest.mark.parametrize(
     "bootstrap", ["broker", "a:1,b", "broker:", ":9092", "broker:0", "broker:70000", "broker:x", "::1:9092", "", "a:1,"]
 )
-def test_address_without_a_port_is_refused_before_anything_is_asked(bootstrap: str) -> None:
+def test_address_without_a_port_is_rejected_before_any_request(bootstrap: str) -> None:
     with pytest.raises(DefinitionError, match=r"`kafka\.bootstrap_servers`: expected `host:port`"):
         parse_addresses(bootstrap)
 
@@ -182,7 +184,7 @@ def test_address_without_a_port_is_refused_before_anything_is_asked(bootstrap: s
         ("nosuch.invalid:9092", LogError, "no name server knows"),
     ],
 )
-def test_client_says_why_instead_of_that_time_is_up(bootstrap: str, kind: type[Exception], sentence: str) -> None:
+def test_client_reports_the_reason_instead_of_a_timeout(bootstrap: str, kind: type[Exception], sentence: str) -> None:
     settings = Settings(kafka=KafkaSettings(bootstrap_servers=bootstrap, timeout_seconds=0.5))
 
     with pytest.raises(kind, match=sentence):

@@ -20,10 +20,10 @@ from cutover.log.record_batches import (
 BODY = 40
 
 
-def batch_bytes(first: int, covered: int, records: int, *, magic: int = 2, body: int = BODY) -> bytes:
-    """Return a batch as a fetch response holds it; of its header what is read, the rest is zero."""
+def batch_bytes(start: int, covered: int, records: int, *, magic: int = 2, body: int = BODY) -> bytes:
+    """Build a batch of a fetch response; header fields that are never parsed are zero."""
     header = bytearray(HEADER_BYTES)
-    struct.pack_into(">qi", header, 0, first, HEADER_BYTES - 12 + body)
+    struct.pack_into(">qi", header, 0, start, HEADER_BYTES - 12 + body)
     header[16] = magic
     struct.pack_into(">i", header, 23, covered - 1)
     struct.pack_into(">i", header, 57, records)
@@ -37,10 +37,10 @@ def missing(*gaps: tuple[int, int, int]) -> tuple[MissingRecords, ...]:
 def test_headers_give_bounds_and_counts() -> None:
     response = batch_bytes(0, 50, 50) + batch_bytes(50, 1, 1) + batch_bytes(60, 10, 3)
 
-    batches, behind = parse_headers(response, 0)
+    batches, consumed = parse_headers(response, 0)
 
     assert batches == [RecordBatch(0, 50, 50), RecordBatch(50, 51, 1), RecordBatch(60, 70, 3)]
-    assert behind == len(response)
+    assert consumed == len(response)
 
 
 @pytest.mark.parametrize("size", [HEADER_BYTES, 100, 150, 4_096])
@@ -54,10 +54,13 @@ def test_a_response_is_read_in_pieces_of_any_size(size: int) -> None:
     assert batches == [RecordBatch(10 * n, 10 * n + 10, 10 - n) for n in range(9)]
 
 
-def test_header_that_is_cut_off_is_left_for_the_next_response() -> None:
-    whole = batch_bytes(0, 5, 5)
+def test_truncated_header_is_left_for_the_next_response() -> None:
+    full_batch = batch_bytes(0, 5, 5)
 
-    assert parse_headers(whole + batch_bytes(5, 5, 5)[: HEADER_BYTES - 1], 0) == ([RecordBatch(0, 5, 5)], len(whole))
+    assert parse_headers(full_batch + batch_bytes(5, 5, 5)[: HEADER_BYTES - 1], 0) == (
+        [RecordBatch(0, 5, 5)],
+        len(full_batch),
+    )
 
 
 def test_message_of_an_older_format_is_one_record() -> None:
@@ -80,7 +83,7 @@ def test_message_of_an_older_format_is_one_record() -> None:
     ],
     ids=[
         "a transaction and its marker",
-        "a batch is gone",
+        "a batch is missing",
         "a batch was thinned out",
         "all of a batch and most of another",
         "begins late",
@@ -104,14 +107,14 @@ def test_offsets_without_a_record_are_named(
     losses=st.lists(st.integers(0, 9), min_size=12, max_size=12),
     bounds=st.tuples(st.integers(0, 100), st.integers(0, 100)),
 )
-def test_nothing_is_missing_exactly_where_every_batch_of_the_range_is_full(
+def test_records_are_missing_exactly_if_a_batch_of_the_range_is_incomplete(
     sizes: list[int], losses: list[int], bounds: tuple[int, int]
 ) -> None:
     batches, at = list[RecordBatch](), 0
     for size, loss in zip(sizes, losses, strict=False):
         batches.append(RecordBatch(at, at + size, max(0, size - loss)))
         at += size
-    start, end = sorted(min(bound, at) for bound in bounds)
+    start, end = sorted(min(edge, at) for edge in bounds)
 
     missing_records = find_missing_records(0, batches, (start, end))
 
@@ -122,7 +125,7 @@ def test_nothing_is_missing_exactly_where_every_batch_of_the_range_is_full(
     )
 
 
-def test_what_is_recorded_is_not_named_again() -> None:
+def test_recorded_gaps_are_not_reported_again() -> None:
     gaps = (*missing((3, 9, 4), (20, 30, 10)), MissingRecords(1, 3, 9, 6))
 
     assert exclude_recorded(gaps, {0: [(0, 9), (25, 40)]}) == gaps[1:]

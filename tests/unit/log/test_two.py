@@ -10,24 +10,26 @@ from cutover.log.cut import Cut, LogId
 from tests.support.rows.joined import ONE, TWO
 
 
-def test_a_log_of_two_topics_has_both_names_and_one_of_one_its_own() -> None:
+def test_a_log_is_named_by_its_topics() -> None:
     assert [topic_partitions.log_of(pipeline) for pipeline in (TWO, ONE)] == ["shown,clicked", "shown"]
 
 
 @pytest.mark.parametrize(
-    ("partition", "topic", "own"),
+    ("partition", "topic", "kafka_partition"),
     [(0, "shown", 0), (7, "shown", 7), (RIGHT_PARTITION_BASE, "clicked", 0), (RIGHT_PARTITION_BASE + 7, "clicked", 7)],
 )
-def test_a_partition_is_named_to_kafka_and_back(partition: int, topic: str, own: int) -> None:
+def test_a_partition_is_converted_to_kafka_and_back(partition: int, topic: str, kafka_partition: int) -> None:
     place = topic_partitions.place("shown,clicked", partition, 5)
 
-    assert (place.topic, place.partition, place.offset) == (topic, own, 5)
+    assert (place.topic, place.partition, place.offset) == (topic, kafka_partition, 5)
     assert topic_partitions.of_place("shown,clicked", place) == partition
     assert topic_partitions.source_of(TWO, partition).name == topic
-    assert topic_partitions.format_partition("shown,clicked", partition) == f"topic {topic}, partition {own}"
+    assert (
+        topic_partitions.format_partition("shown,clicked", partition) == f"topic {topic}, partition {kafka_partition}"
+    )
 
 
-def test_a_cut_falls_into_one_for_each_topic() -> None:
+def test_a_cut_is_split_by_topic() -> None:
     log = LogId(cluster_id="c", topic="shown,clicked", topic_id="A,B")
 
     cuts = topic_partitions.cuts(Cut(log=log, offsets={0: 3, RIGHT_PARTITION_BASE: 4, RIGHT_PARTITION_BASE + 1: 5}))
@@ -38,10 +40,10 @@ def test_a_cut_falls_into_one_for_each_topic() -> None:
     ]
 
 
-def test_a_file_is_produced_to_the_topic_asked_for() -> None:
+def test_a_file_is_produced_to_the_requested_topic() -> None:
     assert [reading(TWO, topic).source.name for topic in (None, "shown", "clicked")] == ["shown", "shown", "clicked"]
 
 
-def test_a_topic_that_the_pipeline_does_not_read_is_refused() -> None:
+def test_a_topic_that_the_pipeline_does_not_read_is_rejected() -> None:
     with pytest.raises(DefinitionError, match="--topic: expected clicked or shown"):
         reading(TWO, "orders")

@@ -1,4 +1,4 @@
-"""The dashboard asks for metrics that are told, and holds nothing of a particular installation."""
+"""Dashboard: its queries use published metrics, and nothing is specific to an installation."""
 
 import json
 import re
@@ -14,24 +14,24 @@ QUERIES = [target["expr"] for panel in BOARD["panels"] for target in panel["targ
 SUFFIX = re.compile(r"_(bucket|sum|count)\Z")
 
 
-def test_every_query_asks_for_metrics_that_are_told() -> None:
-    asked = {SUFFIX.sub("", name) for query in QUERIES for name in re.findall(r"cutover_\w+", query)}
+def test_every_query_uses_published_metrics() -> None:
+    queried = {SUFFIX.sub("", name) for query in QUERIES for name in re.findall(r"cutover_\w+", query)}
     compared = {family.name for family in text_string_to_metric_families(render([]))}
 
-    assert asked - set(FAMILIES) - compared == set()
+    assert queried - set(FAMILIES) - compared == set()
 
 
 def test_every_metric_of_a_driver_is_on_the_dashboard() -> None:
     text = " ".join(QUERIES)
-    left = {name for name in FAMILIES if name.startswith("cutover_stream_") and name not in text}
+    missing = {name for name in FAMILIES if name.startswith("cutover_stream_") and name not in text}
 
-    assert left == {  # told by another panel
+    assert missing == {  # covered by another panel
         "cutover_stream_ticks_total",
         "cutover_stream_read_records_total",
         "cutover_stream_watermark_timestamp_seconds",
     }
 
 
-def test_source_and_pipelines_are_chosen_by_its_reader() -> None:
-    assert {one["datasource"]["uid"] for one in BOARD["panels"]} == {"${source}"}
+def test_data_source_and_pipelines_are_variables() -> None:
+    assert {panel["datasource"]["uid"] for panel in BOARD["panels"]} == {"${source}"}
     assert all('{pipeline=~"$pipeline"}' in query for query in QUERIES)

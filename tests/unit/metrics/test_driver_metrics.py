@@ -1,4 +1,4 @@
-"""What a driver tells: sums of its epochs, on loopback, by HTTP, whatever else is on the port."""
+"""Metrics of a driver: sums over its epochs, served over HTTP on loopback."""
 
 import json
 import socket
@@ -19,22 +19,22 @@ Key = tuple[str, str]
 
 
 def numbers(text: str) -> dict[Key, float]:
-    """Return name and own label (partition, class, bound) to value."""
-    found: dict[Key, float] = {}
+    """Parse metrics into values by name and label (partition, class, bound)."""
+    values: dict[Key, float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             assert sample.labels.pop("pipeline") == "clicks"
-            found[sample.name, "".join(sample.labels.values())] = sample.value
-    return found
+            values[sample.name, "".join(sample.labels.values())] = sample.value
+    return values
 
 
-def told(metrics: DriverMetrics) -> dict[Key, float]:
+def read_values(metrics: DriverMetrics) -> dict[Key, float]:
     registry = CollectorRegistry()
     registry.register(DriverCollector(metrics, "clicks"))
     return numbers(generate_latest(registry).decode())
 
 
-def fed() -> DriverMetrics:
+def make_fed_metrics() -> DriverMetrics:
     metrics = DriverMetrics()
     epoch = make_epoch(7, counts={"accepted": 90, "late": 10}, records=95, conflicts=2, seconds=0.3)
     metrics.note_epoch(epoch, commit_seconds=0.02, written_bytes=1_000)
@@ -68,89 +68,89 @@ def fed() -> DriverMetrics:
         (("cutover_stream_backpressured", ""), 1),
     ],
 )
-def test_two_epochs_and_a_look_come_to(key: Key, value: float) -> None:
-    assert told(fed())[key] == pytest.approx(value)
+def test_metrics_sum_two_epochs_and_a_tick(key: Key, value: float) -> None:
+    assert read_values(make_fed_metrics())[key] == pytest.approx(value)
 
 
-def test_driver_that_goes_on_counts_from_zero() -> None:
+def test_resumed_driver_counts_from_zero() -> None:
     metrics = DriverMetrics()
     metrics.note_start(make_epoch(41))
-    found = told(metrics)
+    values = read_values(metrics)
 
-    assert (found["cutover_stream_epoch", ""], found["cutover_stream_epochs_total", ""]) == (41, 0)
+    assert (values["cutover_stream_epoch", ""], values["cutover_stream_epochs_total", ""]) == (41, 0)
 
 
-def test_what_is_not_known_is_not_told() -> None:
-    found = told(DriverMetrics())
+def test_unknown_values_are_not_published() -> None:
+    values = read_values(DriverMetrics())
 
-    assert ("cutover_stream_epoch", "") not in found
-    assert ("cutover_stream_watermark_timestamp_seconds", "") not in found
+    assert ("cutover_stream_epoch", "") not in values
+    assert ("cutover_stream_watermark_timestamp_seconds", "") not in values
 
 
 @pytest.mark.parametrize("seconds", [0.0, *BOUNDS, 1e9])
-def test_time_is_in_the_buckets_from_its_bound_on(seconds: float) -> None:
-    found = {s.labels[1]: s.value for s in TimeSpread().add(seconds).samples("f", "p") if s.family == "f_bucket"}
+def test_a_duration_is_in_every_bucket_from_its_bound(seconds: float) -> None:
+    buckets = {s.labels[1]: s.value for s in TimeSpread().add(seconds).samples("f", "p") if s.family == "f_bucket"}
 
-    assert found.pop("+Inf") == 1
-    assert found == {str(bound): float(seconds <= bound) for bound in BOUNDS}
+    assert buckets.pop("+Inf") == 1
+    assert buckets == {str(limit): float(seconds <= limit) for limit in BOUNDS}
 
 
 def with_port(settings: Settings, port: int | None) -> Settings:
     return settings.model_copy(update={"metrics": MetricsSettings(port=port)})
 
 
-def test_driver_is_served_on_loopback_and_says_where(settings: Settings) -> None:
-    given = with_port(settings, 0)
-    with serving(given, "clicks", fed()) as port:
-        (target,) = json.loads(target_path(given, "clicks").read_text(encoding="utf-8"))
+def test_driver_is_served_on_loopback_and_publishes_its_address(settings: Settings) -> None:
+    with_metrics = with_port(settings, 0)
+    with serving(with_metrics, "clicks", make_fed_metrics()) as port:
+        (target,) = json.loads(target_path(with_metrics, "clicks").read_text(encoding="utf-8"))
         assert target == {"targets": [f"127.0.0.1:{port}"], "labels": {"driver": "clicks"}}
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert numbers(answer.read().decode())["cutover_stream_epoch", ""] == 8
 
-    assert not target_path(given, "clicks").exists()
+    assert not target_path(with_metrics, "clicks").exists()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", int(port or 0)), timeout=5)
 
 
-def test_nothing_listens_unless_it_is_asked_for(settings: Settings) -> None:
-    with serving(settings, "clicks", fed()) as port:
+def test_nothing_listens_unless_configured(settings: Settings) -> None:
+    with serving(settings, "clicks", make_fed_metrics()) as port:
         assert port is None
 
     assert not settings.metrics_dir.exists()
 
 
-def test_port_that_is_taken_is_one_warning(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_occupied_port_is_one_warning(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        given = with_port(settings, other.getsockname()[1])
-        with serving(given, "clicks", fed()) as port:
+        with_metrics = with_port(settings, other.getsockname()[1])
+        with serving(with_metrics, "clicks", make_fed_metrics()) as port:
             assert port is None
 
-    said = capsys.readouterr()
-    assert (said.out + said.err).count("metrics_not_served") == 1
-    assert not target_path(given, "clicks").exists()
+    output = capsys.readouterr()
+    assert (output.out + output.err).count("metrics_not_served") == 1
+    assert not target_path(with_metrics, "clicks").exists()
 
 
-def test_folder_that_cannot_be_written_does_not_stop_the_serving(settings: Settings) -> None:
+def test_unwritable_folder_does_not_stop_the_server(settings: Settings) -> None:
     settings.home.mkdir(parents=True, exist_ok=True)
     (settings.home / "metrics").write_text("a file where the folder should be")
 
-    with serving(with_port(settings, 0), "clicks", fed()) as port:
+    with serving(with_port(settings, 0), "clicks", make_fed_metrics()) as port:
         assert port
 
 
-def test_client_that_never_ends_its_question_holds_no_epoch_and_no_end(settings: Settings) -> None:
-    metrics, done = fed(), threading.Event()
+def test_client_that_never_completes_its_request_blocks_nothing(settings: Settings) -> None:
+    metrics, finished = make_fed_metrics(), threading.Event()
 
     def epochs() -> None:
         for number in range(9, 1_009):
             metrics.note_epoch(make_epoch(number), commit_seconds=0.01, written_bytes=0)
-        done.set()
+        finished.set()
 
     with serving(with_port(settings, 0), "clicks", metrics) as port:
         silent = socket.create_connection(("127.0.0.1", int(port or 0)))
         silent.sendall(b"GET /metrics HTTP/1.1\r\n")
         threading.Thread(target=epochs, daemon=True).start()
-        assert done.wait(30)
+        assert finished.wait(30)
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert numbers(answer.read().decode())["cutover_stream_epoch", ""] == 1_008
     silent.close()

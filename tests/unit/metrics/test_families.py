@@ -1,4 +1,4 @@
-"""Names, units and labels; and what is rendered is what Prometheus' own parser reads back."""
+"""Names, units and labels of metrics, and their text as parsed by the Prometheus client."""
 
 import re
 
@@ -27,7 +27,7 @@ BARE = {  # numbers without a unit
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
-def test_name_is_conventional(name: str) -> None:
+def test_name_follows_the_conventions(name: str) -> None:
     family = FAMILIES[name]
 
     assert re.fullmatch(r"cutover_[a-z]+(_[a-z]+)+", name)
@@ -36,7 +36,7 @@ def test_name_is_conventional(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
-def test_labels_are_of_a_bounded_number(name: str) -> None:
+def test_number_of_labels_is_bounded(name: str) -> None:
     assert set(FAMILIES[name].labels) <= LABELS
     assert FAMILIES[name].labels[0] == "pipeline"
 
@@ -55,11 +55,11 @@ def test_no_name_breaks_out_of_its_label(name: str, alert: str, value: float) ->
     ]
 
 
-def test_sample_of_an_unknown_family_is_refused() -> None:
+def test_sample_of_an_unknown_family_is_rejected() -> None:
     with pytest.raises(KeyError):
         render([MetricSample("cutover_of_nobody", ("p",), 1)])
 
 
-def test_label_too_many_is_refused() -> None:
+def test_surplus_label_is_rejected() -> None:
     with pytest.raises(ValueError, match="zip"):
         render([MetricSample("cutover_stream_epoch", ("p", "q"), 1)])

@@ -1,4 +1,4 @@
-"""The page of metrics lists what is told, no more and no less."""
+"""The page of metrics lists exactly the published metrics."""
 
 from pathlib import Path
 

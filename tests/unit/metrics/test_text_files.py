@@ -1,4 +1,4 @@
-"""Files of tasks: whole, in their folder, and never the reason why a task fails."""
+"""Metric files of tasks: complete, in their folder, and never the reason why a task fails."""
 
 from pathlib import Path
 
@@ -32,17 +32,17 @@ def work(settings: Settings, pipeline: Pipeline, value: int) -> int:  # noqa: AR
 def test_hostile_name_stays_in_the_folder(settings: Settings, name: str) -> None:
     assert text_files.put(settings, "watch", name, "")
 
-    (found,) = settings.metrics_dir.iterdir()
-    assert found.parent == text_files.path_of(settings, "watch", name).parent == settings.metrics_dir
-    assert found.name.startswith("cutover_watch-")
-    assert found.suffix == ".prom"
+    (file,) = settings.metrics_dir.iterdir()
+    assert file.parent == text_files.path_of(settings, "watch", name).parent == settings.metrics_dir
+    assert file.name.startswith("cutover_watch-")
+    assert file.suffix == ".prom"
 
 
 def test_two_hostile_names_have_two_files(settings: Settings) -> None:
     assert len({text_files.path_of(settings, "watch", name) for name in HOSTILE}) == len(HOSTILE)
 
 
-def test_task_tells_its_run_and_its_result(settings: Settings) -> None:
+def test_task_publishes_its_run_and_its_result(settings: Settings) -> None:
     assert work(settings, PIPELINE, 2) == 5
 
     run = read(text_files.path_of(settings, "batch_run", "clicks"))
@@ -51,7 +51,7 @@ def test_task_tells_its_run_and_its_result(settings: Settings) -> None:
     assert read(text_files.path_of(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
 
 
-def test_failed_task_says_so_and_leaves_the_last_result(settings: Settings) -> None:
+def test_failed_task_is_reported_and_keeps_the_last_result(settings: Settings) -> None:
     work(settings, PIPELINE, 2)
     with pytest.raises(ZeroDivisionError):
         work(settings, PIPELINE, 0)
@@ -70,14 +70,14 @@ def test_other_users_can_read_a_file(settings: Settings) -> None:
 def test_folder_that_cannot_be_written_is_a_warning(
     settings: Settings, folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = settings.model_copy(update={"metrics": MetricsSettings(folder=Path(folder))})
+    unwritable = settings.model_copy(update={"metrics": MetricsSettings(folder=Path(folder))})
 
-    assert work(given, PIPELINE, 2) == 5
-    said = capsys.readouterr()
-    assert "metrics_not_written" in said.out + said.err
+    assert work(unwritable, PIPELINE, 2) == 5
+    output = capsys.readouterr()
+    assert "metrics_not_written" in output.out + output.err
 
 
-def test_a_refusal_leaves_the_word_on_the_run_before(settings: Settings) -> None:
+def test_a_rejected_run_keeps_the_metrics_of_the_previous_one(settings: Settings) -> None:
     @tasks.write_metrics("batch", tasks.texts(describe), answers=(LookupError,))
     def asked(settings: Settings, pipeline: Pipeline, error: Exception | None) -> int:  # noqa: ARG001 -- a task's shape
         if error is not None:
@@ -104,11 +104,11 @@ def test_description_that_fails_leaves_the_result(settings: Settings, capsys: py
         return 7
 
     assert other(settings, PIPELINE) == 7
-    said = capsys.readouterr()
-    assert "metrics_not_written" in said.out + said.err
+    output = capsys.readouterr()
+    assert "metrics_not_written" in output.out + output.err
 
 
-def test_no_file_is_written_where_none_is_wanted(settings: Settings) -> None:
+def test_no_file_is_written_without_a_folder(settings: Settings) -> None:
     work(settings.model_copy(update={"metrics": MetricsSettings(files=False)}), PIPELINE, 2)
 
     assert not settings.metrics_dir.exists()

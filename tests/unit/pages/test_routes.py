@@ -1,4 +1,4 @@
-"""The addresses of the pages, with a server of FastAPI's own: who gets what, and that nothing else is there."""
+"""Routes of the pages with FastAPI's test client: permissions, headers and missing pages."""
 
 import shutil
 from collections.abc import Iterable
@@ -25,10 +25,10 @@ OF_RUN = ["http://elsewhere/flights/20261121T040212Z-8f31.html", "../../secret",
 
 
 def user(request: Request) -> str:
-    found = request.headers.get("user")
-    if found is None:
+    name = request.headers.get("user")
+    if name is None:
         raise HTTPException(401, "Not authenticated")
-    return found
+    return name
 
 
 def may_read(reader: str, dag_id: str) -> bool:
@@ -99,25 +99,25 @@ def test_texts_from_data_make_no_element_and_no_control_character(client: TestCl
     assert [c for c in "\x1b\r\u202e" if c in page] == []
 
 
-def test_report_is_sent_with_its_own_policy_and_may_be_framed_here_alone(client: TestClient) -> None:
-    found = client.get("/reports/flights/20261121T040212Z-8f31.html")
+def test_report_has_its_own_policy_and_may_only_be_framed_here(client: TestClient) -> None:
+    response = client.get("/reports/flights/20261121T040212Z-8f31.html")
 
-    assert found.status_code == 200
-    assert "script-src 'sha256-" in found.headers["content-security-policy"]
-    assert found.headers["content-security-policy"].endswith("frame-ancestors 'self'")
+    assert response.status_code == 200
+    assert "script-src 'sha256-" in response.headers["content-security-policy"]
+    assert response.headers["content-security-policy"].endswith("frame-ancestors 'self'")
 
 
-def test_table_of_a_report_is_to_be_saved_and_runs_nothing(client: TestClient) -> None:
-    found = client.get("/reports/ad_views/hostile-1.csv")
+def test_table_of_a_report_is_a_download_that_runs_nothing(client: TestClient) -> None:
+    response = client.get("/reports/ad_views/hostile-1.csv")
 
-    assert found.status_code == 200
-    assert found.headers["content-disposition"] == 'attachment; filename="ad_views-hostile-1.csv"'
-    assert found.headers["content-security-policy"] == "default-src 'none'; sandbox"
-    assert found.headers["x-content-type-options"] == "nosniff"
+    assert response.status_code == 200
+    assert response.headers["content-disposition"] == 'attachment; filename="ad_views-hostile-1.csv"'
+    assert response.headers["content-security-policy"] == "default-src 'none'; sandbox"
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize("path", ["/", "/pipelines/flights", "/runbooks/NoInput", "/open?dag_id=flights_batch", "/x/y"])
-def test_every_address_asks_who_reads(client: TestClient, path: str) -> None:
+def test_every_address_requires_a_user(client: TestClient, path: str) -> None:
     assert client.get(path, headers={"user": ALL}).status_code in {200, 303, 404}
 
     bare = TestClient(client.app, follow_redirects=False)
@@ -127,15 +127,15 @@ def test_every_address_asks_who_reads(client: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/pipelines/ad_views", "/reports/ad_views/hostile-1.html", "/open?dag_id=ad_views_reconcile"]
 )
-def test_reader_of_another_pipeline_is_refused(client: TestClient, path: str) -> None:
+def test_reader_of_another_pipeline_is_rejected(client: TestClient, path: str) -> None:
     assert client.get(path, headers={"user": SOME}).status_code == 403
 
 
-def test_list_has_what_the_reader_may_read(client: TestClient) -> None:
-    mine = client.get("/", headers={"user": SOME}).text
+def test_list_shows_only_readable_pipelines(client: TestClient) -> None:
+    listing = client.get("/", headers={"user": SOME}).text
 
-    assert "/cutover/pipelines/flights" in mine
-    assert "ad_views" not in mine
+    assert "/cutover/pipelines/flights" in listing
+    assert "ad_views" not in listing
     assert "/cutover/pipelines/ad_views" in client.get("/").text
 
 
@@ -146,13 +146,13 @@ def test_no_address_takes_an_action(client: TestClient, method: str, path: str) 
 
 
 @pytest.mark.parametrize("name", ["no_such", "<script>alert(1)</script>", "flights;drop", "a" * 300, "fl%00ights"])
-def test_unknown_pipeline_is_not_here_and_its_name_is_not_repeated(client: TestClient, name: str) -> None:
-    found = client.get(f"/pipelines/{name}")
+def test_unknown_pipeline_is_not_found_and_its_name_is_not_echoed(client: TestClient, name: str) -> None:
+    response = client.get(f"/pipelines/{name}")
 
-    assert (found.status_code, found.text) == (404, '{"detail":"Not here."}')
+    assert (response.status_code, response.text) == (404, '{"detail":"Not here."}')
 
 
-def test_dag_leads_to_the_newest_report_and_other_paths_to_the_pipeline(client: TestClient) -> None:
+def test_dag_link_opens_the_newest_report_or_the_pipeline(client: TestClient) -> None:
     newest = client.get("/open?dag_id=flights_reconcile")
     other = client.get("/open?dag_id=flights_stream")
 
@@ -161,13 +161,13 @@ def test_dag_leads_to_the_newest_report_and_other_paths_to_the_pipeline(client: 
     assert other.headers["location"] == "/cutover/pipelines/flights"
 
 
-def test_task_leads_to_its_own_report_by_the_last_part_of_what_it_left(client: TestClient) -> None:
-    found = client.get("/open?dag_id=flights_reconcile&run_id=one&map_index=3")
+def test_task_link_opens_its_own_report(client: TestClient) -> None:
+    response = client.get("/open?dag_id=flights_reconcile&run_id=one&map_index=3")
 
-    assert found.headers["location"] == "/cutover/reports/flights/20261121T040212Z-8f31.html"
+    assert response.headers["location"] == "/cutover/reports/flights/20261121T040212Z-8f31.html"
 
 
-def test_run_with_several_reports_lists_those_that_are_there(client: TestClient, installation: Settings) -> None:
+def test_run_with_several_reports_lists_existing_ones(client: TestClient, installation: Settings) -> None:
     (installation.reports_dir / "flights" / "other.html").write_text("<p>other</p>")
     page = client.get("/open?dag_id=flights_reconcile&run_id=several")
 
@@ -176,18 +176,18 @@ def test_run_with_several_reports_lists_those_that_are_there(client: TestClient,
     assert "passwd" not in page.text
 
 
-def test_run_without_a_report_leads_to_the_pipeline(client: TestClient) -> None:
-    found = client.get("/open?dag_id=flights_reconcile&run_id=none&map_index=-1")
+def test_run_without_a_report_opens_the_pipeline(client: TestClient) -> None:
+    response = client.get("/open?dag_id=flights_reconcile&run_id=none&map_index=-1")
 
-    assert found.headers["location"] == "/cutover/pipelines/flights"
+    assert response.headers["location"] == "/cutover/pipelines/flights"
 
 
 @pytest.mark.parametrize("dag_id", ["someones", "someones_dag", "_reconcile", "../flights_reconcile", "<b>_reconcile"])
-def test_dag_that_is_not_ours_is_not_here(client: TestClient, dag_id: str) -> None:
+def test_foreign_dag_is_not_found(client: TestClient, dag_id: str) -> None:
     assert client.get("/open", params={"dag_id": dag_id}).status_code == 404
 
 
-def test_page_of_a_lake_that_cannot_be_read_says_so_and_stands(tmp_path: Path) -> None:
+def test_page_of_an_unreadable_lake_is_shown_with_the_error(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     (lake / "_control" / "gate" / "_delta_log").mkdir(parents=True)
     (lake / "_control" / "gate" / "_delta_log" / f"{0:020}.json").write_text("{")
@@ -200,9 +200,7 @@ def test_page_of_a_lake_that_cannot_be_read_says_so_and_stands(tmp_path: Path) -
     assert page.text.count("Cannot be read.") < page.text.count("<section")
 
 
-def test_page_of_a_pipeline_whose_definition_broke_is_there_with_the_reason(
-    installation: Settings, tmp_path: Path
-) -> None:
+def test_page_of_a_broken_definition_is_shown_with_the_reason(installation: Settings, tmp_path: Path) -> None:
     shutil.copy(installation.pipelines / "flights.py", tmp_path)
     settings = installation.model_copy(update={"pipelines": tmp_path})
     recorded_definitions.record_definition(settings, catalogue.get(settings, "flights"), SystemClock())

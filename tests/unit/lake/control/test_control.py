@@ -1,4 +1,4 @@
-"""The installation's own history: appended, read back, in turn."""
+"""History of the installation in control tables: appended and read in order."""
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -49,7 +49,7 @@ def gate(settings: Settings, name: str = "p") -> list[GateEvent]:
     return Journal(settings, name, GateEvent).read()
 
 
-def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> None:
+def test_rows_of_one_pipeline_are_read_in_order(settings: Settings) -> None:
     for stage in ("LAMBDA", "SHADOW", "KAPPA"):
         append(settings, stage)
     append(settings, "LAMBDA", "other")
@@ -59,7 +59,7 @@ def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> No
     assert [(r.sequence, r.stage) for r in rows] == [(0, "LAMBDA"), (1, "SHADOW"), (2, "KAPPA")]
 
 
-def test_one_run_opens_a_table_again_only_once_it_changed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_reopens_a_table_only_after_a_change(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     open_table = delta.open_table
 
@@ -84,7 +84,7 @@ def test_one_run_opens_a_table_again_only_once_it_changed(settings: Settings, mo
             gate(settings)
 
 
-def test_two_runs_read_a_table_anew(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_run_reads_a_table_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     append(settings, "SHADOW")
     for _ in range(2):
         with read_once():
@@ -95,7 +95,7 @@ def test_two_runs_read_a_table_anew(settings: Settings, monkeypatch: pytest.Monk
         gate(settings)
 
 
-def test_a_table_that_went_before_a_row_of_it_was_read_is_missed(settings: Settings) -> None:
+def test_a_table_deleted_before_its_rows_were_read_is_missing(settings: Settings) -> None:
     with read_once():
         assert Journal(settings, "p", Loss).read() == []
         append(settings, "SHADOW")
@@ -115,13 +115,13 @@ def test_the_newest_row_is_the_stage(settings: Settings) -> None:
     assert current_stage(settings, PIPELINE) is Stage.SHADOW
 
 
-def test_a_changed_definition_begins_in_lambda(settings: Settings) -> None:
+def test_a_changed_definition_starts_in_lambda(settings: Settings) -> None:
     append(settings, "KAPPA")
 
     assert current_stage(settings, replace(PIPELINE, where="v > 0")) is Stage.LAMBDA
 
 
-def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slower_of_two_writers_is_rejected(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     append(settings, "SHADOW")
     stale = DeltaTable(control_uri(settings, "gate"))
     append(settings, "KAPPA")
@@ -131,19 +131,19 @@ def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: p
         append(settings, "LAMBDA", expected_sequence=1)
 
 
-def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Settings) -> None:
+def test_concurrent_appends_are_serialized(settings: Settings) -> None:
     def pin(number: int) -> None:
         pins.pin(settings, VERSION, number, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
 
     pin(0)
-    with ThreadPoolExecutor(4) as beside:
-        list(beside.map(pin, range(1, 13)))
+    with ThreadPoolExecutor(4) as executor:
+        list(executor.map(pin, range(1, 13)))
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == tuple(range(13))
     assert [row.sequence for row in Journal(settings, PIPELINE.name, PinEvent).read()] == list(range(13))
 
 
-def test_a_pin_that_was_let_go_and_taken_again_at_one_moment_holds(settings: Settings) -> None:
+def test_a_pin_released_and_taken_at_the_same_time_holds(settings: Settings) -> None:
     later = NOW + timedelta(hours=1)
     pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
     pins.release(settings, VERSION, 7, holder="a", now=NOW)
@@ -163,7 +163,7 @@ def test_a_pin_holds_until_it_is_released(settings: Settings) -> None:
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (9,)
 
 
-def test_a_pin_ends_when_it_expires_and_another_row_shows_it(settings: Settings) -> None:
+def test_a_pin_ends_if_a_later_row_shows_its_expiry(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + HOUR, now=NOW)
     later = NOW + 2 * HOUR
     assert pins.list_pinned_epochs(settings, VERSION, now=later) == (7,)
@@ -173,7 +173,7 @@ def test_a_pin_ends_when_it_expires_and_another_row_shows_it(settings: Settings)
     assert pins.list_pinned_epochs(settings, VERSION, now=later) == ()
 
 
-def test_a_pin_ends_a_week_after_it_expired_where_no_row_shows_it(settings: Settings) -> None:
+def test_a_pin_ends_a_week_after_its_expiry_without_a_later_row(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + HOUR, now=NOW)
     end = NOW + HOUR + pins.UNCONFIRMED
 
@@ -184,7 +184,7 @@ def test_a_pin_ends_a_week_after_it_expired_where_no_row_shows_it(settings: Sett
 @pytest.mark.parametrize(
     "off", [pytest.param(-2 * DAY, id="two days back"), pytest.param(1_000 * DAY, id="years ahead")]
 )
-def test_a_pin_holds_for_its_length_whatever_the_clock_of_its_writer_says(settings: Settings, off: timedelta) -> None:
+def test_a_pin_holds_for_its_duration_with_any_writer_clock(settings: Settings, off: timedelta) -> None:
     pins.release(settings, VERSION, 1, holder="c", now=NOW)
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + off + pins.LONGEST, now=NOW + off)
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + HOUR) == (7,)
@@ -195,21 +195,21 @@ def test_a_pin_holds_for_its_length_whatever_the_clock_of_its_writer_says(settin
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + 30 * HOUR) == ()
 
 
-def test_a_reader_whose_clock_is_days_ahead_lets_no_pin_go(settings: Settings) -> None:
+def test_a_reader_whose_clock_is_ahead_releases_no_pin(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + pins.LONGEST, now=NOW)
     pins.release(settings, VERSION, 9, holder="b", now=NOW + HOUR)
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + 3 * DAY) == (7,)
 
 
-def test_a_row_of_the_future_makes_no_other_pin_expire(settings: Settings) -> None:
+def test_a_row_dated_in_the_future_expires_no_other_pin(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + pins.LONGEST, now=NOW)
     pins.release(settings, VERSION, 9, holder="b", now=NOW + 1_000 * DAY)
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + HOUR) == (7,)
 
 
-def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
+def test_a_table_of_another_release_is_rejected(settings: Settings) -> None:
     uri = control_uri(settings, "reconciliations")
     delta.ensure(uri, pa.schema([pa.field("run_id", pa.string()), pa.field("pipeline", pa.string())]))
 
@@ -218,7 +218,7 @@ def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("row_type", list_row_types().values())
-def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Settings, row_type: type[JournalRow]) -> None:
+def test_a_table_without_a_folder_is_not_an_empty_table(settings: Settings, row_type: type[JournalRow]) -> None:
     append(settings, "SHADOW")
     shutil.rmtree(control_uri(settings, row_type.TABLE))
 
@@ -233,7 +233,7 @@ def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Setting
         list(restore.restore(settings))
 
 
-def test_tables_that_are_just_made_are_missed_by_nobody(settings: Settings) -> None:
+def test_new_tables_are_not_reported_as_missing(settings: Settings) -> None:
     for name in ("gate", "pins"):
         delta.ensure(control_uri(settings, name), make_row_schema(list_row_types()[name]))
 
@@ -241,7 +241,7 @@ def test_tables_that_are_just_made_are_missed_by_nobody(settings: Settings) -> N
     assert [Journal(settings, "p", row_type).read() for row_type in types] == [[]] * len(types)
 
 
-def test_no_stage_is_told_by_a_part_of_the_history(settings: Settings) -> None:
+def test_no_stage_is_derived_from_an_incomplete_history(settings: Settings) -> None:
     for stage in ("SHADOW", "KAPPA"):
         append(settings, stage)
     DeltaTable(control_uri(settings, "gate")).delete("stage = 'KAPPA'")
@@ -253,13 +253,13 @@ def test_no_stage_is_told_by_a_part_of_the_history(settings: Settings) -> None:
     assert current_stage(settings, PIPELINE) is Stage.KAPPA
 
 
-@pytest.mark.parametrize("there", ['"version"', '"appId"'])
-def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings: Settings, there: str) -> None:
+@pytest.mark.parametrize("json_key", ['"version"', '"appId"'])
+def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings: Settings, json_key: str) -> None:
     append(settings, "SHADOW")
     entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
     lines = entry.read_text().splitlines()
     damaged = [
-        line.replace(there, there.replace("e", "g", 1).replace("p", "q", 1)) if '"txn"' in line else line
+        line.replace(json_key, json_key.replace("e", "g", 1).replace("p", "q", 1)) if '"txn"' in line else line
         for line in lines
     ]
     entry.write_text("\n".join(damaged))
@@ -270,7 +270,7 @@ def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings:
     assert refused.value.runbook == "TableUnreadable"
 
 
-def test_a_log_that_says_fewer_commits_than_there_are_is_damaged(settings: Settings) -> None:
+def test_a_log_with_too_small_a_commit_count_is_damaged(settings: Settings) -> None:
     for stage in ("SHADOW", "KAPPA"):
         append(settings, stage)
     entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))

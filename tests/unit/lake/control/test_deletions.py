@@ -1,4 +1,4 @@
-"""What was recorded before and behind a deletion is told by sequences, whatever the clocks say."""
+"""Records before and after a deletion, distinguished by sequence numbers and not by clocks."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -41,9 +41,7 @@ def _registered(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("off", [-DAYS, timedelta(0), DAYS], ids=["clock behind", "one clock", "clock ahead"])
-def test_a_move_counts_if_it_was_made_behind_the_deletion_of_the_batch_tables(
-    settings: Settings, off: timedelta
-) -> None:
+def test_a_move_counts_if_it_follows_the_deletion_of_the_batch_tables(settings: Settings, off: timedelta) -> None:
     move(settings, NOON + off)
     stage = current_stage(settings, PIPELINE)
     delete(settings)
@@ -54,7 +52,7 @@ def test_a_move_counts_if_it_was_made_behind_the_deletion_of_the_batch_tables(
 
 
 @pytest.mark.parametrize("off", [-DAYS, timedelta(0), DAYS], ids=["clock behind", "one clock", "clock ahead"])
-def test_a_comparison_is_behind_a_deletion_by_its_sequence(settings: Settings, off: timedelta) -> None:
+def test_a_comparison_follows_a_deletion_by_its_sequence(settings: Settings, off: timedelta) -> None:
     compare(settings, NOON + off)
     delete(settings)
     compare(settings, NOON - off)
@@ -65,7 +63,7 @@ def test_a_comparison_is_behind_a_deletion_by_its_sequence(settings: Settings, o
     assert [deletion.is_before(row) for row in rows] == [False, True]
 
 
-def test_a_deletion_that_was_taken_back_is_none_and_registers_nothing(settings: Settings) -> None:
+def test_a_reverted_deletion_is_ignored(settings: Settings) -> None:
     delete(settings, number=7)
     versions.undo_deletion(settings, PIPELINE.name, OWN, 7, StandingClock(NOON))
 

@@ -39,11 +39,11 @@ class Sample(JournalRow):
     side: Literal["left", "right"]
     names: tuple[str, ...]
     share: float
-    passed: bool
+    is_valid: bool
     note: str | None = None
 
 
-SAMPLE = Sample(pipeline="p", at=NOW, color=Color.RED, side="left", names=("a", "b"), share=0.5, passed=True)
+SAMPLE = Sample(pipeline="p", at=NOW, color=Color.RED, side="left", names=("a", "b"), share=0.5, is_valid=True)
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def test_the_schema_of_a_table_follows_from_its_row_type() -> None:
         "side": pa.string(),
         "names": pa.list_(pa.string()),
         "share": pa.float64(),
-        "passed": pa.bool_(),
+        "is_valid": pa.bool_(),
         "note": pa.string(),
     }
     assert make_row_schema(Sample) == pa.schema(columns)
 
 
 @pytest.mark.usefixtures("_with_samples")
-def test_a_new_row_type_is_a_table_whose_rows_come_back_as_they_were(settings: Settings) -> None:
+def test_rows_of_a_new_row_type_round_trip(settings: Settings) -> None:
     samples = Journal(settings, "p", Sample)
 
     assert samples.append(SAMPLE, SAMPLE) == 0

@@ -24,17 +24,17 @@ LOSS = replace(
 )
 
 
-def test_a_recorded_step_comes_back_as_it_was(settings: Settings) -> None:
+def test_a_recorded_loss_round_trips(settings: Settings) -> None:
     rows = (LOSS, replace(LOSS, partition=1, first=0, next=None, windows_from=limits.MIN_MICROS + 1))
-    recorded = losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, "p"))
+    recorded_losses = losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, "p"))
 
-    assert [loss.sequence for loss in recorded] == [0, 0]
-    assert losses.losses(settings, VERSION) == recorded
+    assert [loss.sequence for loss in recorded_losses] == [0, 0]
+    assert losses.losses(settings, VERSION) == recorded_losses
     assert losses.losses(settings, replace(VERSION, number=4)) == ()
     assert losses.losses(settings, replace(VERSION, result_fingerprint="g")) == ()
 
 
-def test_a_loss_without_touched_windows_says_so(settings: Settings) -> None:
+def test_a_loss_without_touched_windows_has_no_range(settings: Settings) -> None:
     losses.record(settings, [replace(LOSS, windows_from=None, windows_to=None)], expected_sequence=0)
 
     assert [loss.windows for loss in losses.losses(settings, VERSION)] == [None]
@@ -52,33 +52,35 @@ def test_one_decision_is_recorded_once(settings: Settings) -> None:
     assert losses.next_sequence(settings, "q") == 0
 
 
-def test_an_epoch_starts_behind_the_newest_record_of_its_own_log() -> None:
-    again = replace(LOSS, sequence=1, first=60, next=70)
-    others = (replace(LOSS, epoch=8, partition=1), replace(LOSS, topic_id="B", partition=2))
+def test_an_epoch_starts_after_the_latest_loss_of_its_log() -> None:
+    later_loss = replace(LOSS, sequence=1, first=60, next=70)
+    other_losses = (replace(LOSS, epoch=8, partition=1), replace(LOSS, topic_id="B", partition=2))
     unknown = replace(LOSS, partition=3, next=None)
 
-    assert losses.skips([LOSS, again, *others, unknown], 7, "A") == {0: 70}
+    assert losses.skips([LOSS, later_loss, *other_losses, unknown], 7, "A") == {0: 70}
 
 
-def test_touched_windows_are_merged_where_they_meet() -> None:
-    found = [replace(LOSS, windows_from=a * HOUR, windows_to=b * HOUR) for a, b in ((8, 9), (1, 3), (2, 4), (4, 5))]
+def test_adjacent_touched_windows_are_merged() -> None:
+    touching_losses = [
+        replace(LOSS, windows_from=a * HOUR, windows_to=b * HOUR) for a, b in ((8, 9), (1, 3), (2, 4), (4, 5))
+    ]
 
-    ranges = losses.find_touched_windows([*found, replace(LOSS, windows_from=None, windows_to=None)])
+    ranges = losses.find_touched_windows([*touching_losses, replace(LOSS, windows_from=None, windows_to=None)])
 
     assert ranges == ((HOUR, 5 * HOUR), (8 * HOUR, 9 * HOUR))
-    inside = {hour: losses.is_touched(hour * HOUR, ranges) for hour in (0, 1, 4, 5, 8, 9)}
-    assert inside == {0: False, 1: True, 4: True, 5: False, 8: True, 9: False}
+    touched_hours = {hour: losses.is_touched(hour * HOUR, ranges) for hour in (0, 1, 4, 5, 8, 9)}
+    assert touched_hours == {0: False, 1: True, 4: True, 5: False, 8: True, 9: False}
 
 
-def test_records_lost_inside_a_range_move_no_start() -> None:
-    inside = replace(LOSS, kind="inside", first=3, next=90)
+def test_losses_inside_a_range_move_no_start() -> None:
+    inner_loss = replace(LOSS, kind="inside", first=3, next=90)
 
-    assert losses.skips([inside], 7, "A") == {}
-    assert losses.list_ends([LOSS, inside]) == (LOSS,)
+    assert losses.skips([inner_loss], 7, "A") == {}
+    assert losses.list_ends([LOSS, inner_loss]) == (LOSS,)
 
 
 def test_incomplete_ranges_are_those_of_the_log() -> None:
-    inside = replace(LOSS, kind="inside", first=3, next=9)
-    others = (LOSS, replace(inside, topic_id="B"), replace(inside, partition=1, first=0))
+    inner_loss = replace(LOSS, kind="inside", first=3, next=9)
+    other_losses = (LOSS, replace(inner_loss, topic_id="B"), replace(inner_loss, partition=1, first=0))
 
-    assert losses.find_incomplete_ranges([inside, *others], "A") == {0: [(3, 9)], 1: [(0, 9)]}
+    assert losses.find_incomplete_ranges([inner_loss, *other_losses], "A") == {0: [(3, 9)], 1: [(0, 9)]}

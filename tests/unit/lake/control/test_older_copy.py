@@ -1,4 +1,4 @@
-"""A control table that was put back as it was before is known: its newest row is noted elsewhere."""
+"""Detection of restored older copies of control tables, by the mark of their newest row."""
 
 import shutil
 from dataclasses import replace
@@ -42,7 +42,7 @@ def append(settings: Settings, stage: str = "SHADOW", name: str = "p", row_type:
 
 
 @pytest.mark.parametrize("everything", [True, False], ids=["all of _control", "the table"])
-def test_no_stage_is_told_by_an_older_copy(settings: Settings, *, everything: bool) -> None:
+def test_no_stage_is_derived_from_an_older_copy(settings: Settings, *, everything: bool) -> None:
     append(settings, "KAPPA")
     folder = Path(control_uri(settings, "gate"))
     with restored_after(settings, str(folder.parent if everything else folder)):
@@ -71,14 +71,14 @@ def test_an_older_copy_is_a_change_of_the_table(settings: Settings, row_type: ty
     with restored_after(settings, control_uri(settings, row_type.TABLE)):
         append(settings, row_type=row_type)
 
-    found, _ = next(table_weights.find_changes(settings, PIPELINE))
+    change, _ = next(table_weights.find_changes(settings, PIPELINE))
 
-    assert (found.uri, found.marked_sequence) == (control_uri(settings, row_type.TABLE), 1)
-    assert "expected row 1, which is marked, got an older copy" in found.sentence
-    assert rows.list_foreign(settings, PIPELINE) == (found.sentence,)
+    assert (change.uri, change.marked_sequence) == (control_uri(settings, row_type.TABLE), 1)
+    assert "expected row 1, which is marked, got an older copy" in change.sentence
+    assert rows.list_foreign(settings, PIPELINE) == (change.sentence,)
 
 
-def test_nothing_is_said_of_others_where_no_table_can_be_read(settings: Settings) -> None:
+def test_foreign_writes_are_unknown_if_no_table_can_be_read(settings: Settings) -> None:
     append(settings)
     shutil.rmtree(control_uri(settings, "gate"))
 
@@ -86,12 +86,12 @@ def test_nothing_is_said_of_others_where_no_table_can_be_read(settings: Settings
         rows.list_foreign(settings, PIPELINE)
 
 
-def test_which_epochs_are_held_is_told_by_no_older_copy_of_pins(settings: Settings) -> None:
+def test_pinned_epochs_are_not_derived_from_an_older_copy(settings: Settings) -> None:
     version = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=1, uri="memory")
-    held = partial(pins.pin, settings, version, expires_at=LATER, now=NOW)
-    held(3, holder="a")
+    pin_epoch = partial(pins.pin, settings, version, expires_at=LATER, now=NOW)
+    pin_epoch(3, holder="a")
     with restored_after(settings, control_uri(settings, "pins")):
-        held(4, holder="b")
+        pin_epoch(4, holder="b")
 
     with pytest.raises(LakeError, match="`pins` of `p`: expected row 1"):
         pins.list_pinned_epochs(settings, version, now=NOW)
@@ -108,7 +108,7 @@ def test_a_copy_from_before_the_first_row_is_an_older_one(settings: Settings) ->
     assert current_stage(settings, OTHER) is Stage.SHADOW
 
 
-def test_pipelines_whose_newest_row_the_copy_holds_go_on(settings: Settings) -> None:
+def test_pipelines_whose_newest_row_is_in_the_copy_continue(settings: Settings) -> None:
     append(settings, name="other")
     with restored_after(settings, control_uri(settings, "gate")):
         append(settings, name="p")
@@ -117,7 +117,7 @@ def test_pipelines_whose_newest_row_the_copy_holds_go_on(settings: Settings) -> 
     assert len(Journal(settings, "other", GateEvent).read()) == 2
 
 
-def test_the_newest_copy_mends_it(settings: Settings) -> None:
+def test_the_newest_copy_repairs_the_table(settings: Settings) -> None:
     append(settings)
     folder = control_uri(settings, "gate")
     newest = settings.home / "newest"
@@ -130,7 +130,9 @@ def test_the_newest_copy_mends_it(settings: Settings) -> None:
     assert current_stage(settings, PIPELINE) is Stage.KAPPA
 
 
-def test_restore_control_does_not_call_an_older_copy_whole(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restore_control_does_not_accept_an_older_copy_as_complete(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
     append(settings)
     with restored_after(settings, control_uri(settings, "gate")):
@@ -152,7 +154,7 @@ def test_restore_control_knows_pipelines_of_which_the_copy_holds_no_row(
         restore_control()
 
 
-def test_a_refused_append_makes_no_tables(settings: Settings) -> None:
+def test_a_rejected_append_creates_no_table(settings: Settings) -> None:
     append(settings, row_type=PinEvent)
     folder = Path(control_uri(settings, "pins")).parent
     shutil.rmtree(folder)
@@ -163,7 +165,7 @@ def test_a_refused_append_makes_no_tables(settings: Settings) -> None:
     assert not folder.exists()
 
 
-def test_restore_control_tells_control_tables_that_are_gone_from_a_new_lake(
+def test_restore_control_distinguishes_missing_tables_from_a_new_lake(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
@@ -175,7 +177,7 @@ def test_restore_control_tells_control_tables_that_are_gone_from_a_new_lake(
 
 
 @pytest.mark.parametrize("name", ["007", "x", "9" * 19])
-def test_what_is_no_note_of_ours_counts_for_nothing(settings: Settings, name: str) -> None:
+def test_a_foreign_mark_is_ignored(settings: Settings, name: str) -> None:
     append(settings)
     Path(sequence_marks_uri(settings, "p", "gate"), name).touch()
     Path(sequence_marks_uri(settings, "p", "gate"), "5").mkdir()
@@ -183,7 +185,7 @@ def test_what_is_no_note_of_ours_counts_for_nothing(settings: Settings, name: st
     assert append(settings) == 1
 
 
-def test_a_forged_note_is_counted_and_not_listed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forged_mark_is_counted_but_not_listed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
     append(settings)
     Path(sequence_marks_uri(settings, "p", "gate"), "9" * 15).touch()
@@ -192,7 +194,7 @@ def test_a_forged_note_is_counted_and_not_listed(settings: Settings, monkeypatch
         restore_control()
 
 
-def test_no_stage_is_told_by_versions_from_before_a_deletion(settings: Settings) -> None:
+def test_no_stage_is_derived_from_versions_before_a_deletion(settings: Settings) -> None:
     append(settings, "KAPPA")
     versions_of = control_uri(settings, "versions")
     with restored_after(settings, versions_of):
@@ -203,7 +205,7 @@ def test_no_stage_is_told_by_versions_from_before_a_deletion(settings: Settings)
     assert current_stage(settings, PIPELINE, way_back=True) is Stage.KAPPA
 
 
-def test_a_name_that_an_older_copy_of_swaps_does_not_know_is_not_left_out(settings: Settings) -> None:
+def test_a_name_missing_in_an_older_copy_of_swaps_is_not_skipped(settings: Settings) -> None:
     append(settings, row_type=PinEvent)
     with restored_after(settings, control_uri(settings, "swaps")):
         Journal(settings, "p", SwapEvent).append(make_row(SwapEvent, served_by="q"))
@@ -212,7 +214,9 @@ def test_a_name_that_an_older_copy_of_swaps_does_not_know_is_not_left_out(settin
         swaps.list_names(settings, "q")
 
 
-def test_only_the_newest_note_stays_and_none_is_no_failure(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_mark_remains_and_a_missing_one_is_no_failure(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(3):
         append(settings)
     place = Path(sequence_marks_uri(settings, "p", "gate"))
@@ -227,7 +231,7 @@ def test_only_the_newest_note_stays_and_none_is_no_failure(settings: Settings, m
     assert warned == ["sequence_not_marked"]
 
 
-def test_a_late_note_does_not_hide_a_newer_one(settings: Settings) -> None:
+def test_a_late_mark_does_not_hide_a_newer_one(settings: Settings) -> None:
     sequence_marks.write(settings, "gate", "p", 7)
     sequence_marks.write(settings, "gate", "p", 6)
 

@@ -1,4 +1,4 @@
-"""Rows of control tables that somebody else took away come back, and nothing else does."""
+"""Restoring rows of control tables that a foreign commit removed, and nothing else."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -31,93 +31,96 @@ def pin(settings: Settings, name: str, epoch: int) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Return an installation with six pins of two pipelines."""
-    found = Settings(home=tmp_path)
+    """Create an installation with six pins of two pipelines."""
+    installation = Settings(home=tmp_path)
     for epoch in range(3):
         for name in NAMES:
-            pin(found, name, epoch)
-    return found
+            pin(installation, name, epoch)
+    return installation
 
 
 def table(settings: Settings) -> DeltaTable:
     return delta.open_table(control_uri(settings, "pins"))
 
 
-def held(settings: Settings) -> list[list[PinEvent]]:
+def list_pins(settings: Settings) -> list[list[PinEvent]]:
     return [Journal(settings, name, PinEvent).read() for name in NAMES]
 
 
-def is_whole(settings: Settings) -> bool:
+def is_complete(settings: Settings) -> bool:
     return foreign_commits.find_change(table(settings), None) is None and not any(
         list_missing_sequences(table(settings), PinEvent, name) for name in NAMES
     )
 
 
 CHANGES: dict[str, Callable[[DeltaTable], object]] = {
-    "all rows": lambda one: one.delete(),
-    "rows of one pipeline": lambda one: one.delete("pipeline = 'p'"),
-    "one row": lambda one: one.delete("pipeline = 'p' AND epoch = 1"),
-    "other values": lambda one: one.update({"epoch": "9"}, predicate="pipeline = 'q'"),
-    "files rewritten, then fewer rows": lambda one: (one.optimize.compact(), one.delete("epoch = 2")),
+    "all rows": lambda control_table: control_table.delete(),
+    "rows of one pipeline": lambda control_table: control_table.delete("pipeline = 'p'"),
+    "one row": lambda control_table: control_table.delete("pipeline = 'p' AND epoch = 1"),
+    "other values": lambda control_table: control_table.update({"epoch": "9"}, predicate="pipeline = 'q'"),
+    "files rewritten, then fewer rows": lambda control_table: (
+        control_table.optimize.compact(),
+        control_table.delete("epoch = 2"),
+    ),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 @pytest.mark.parametrize("forgets", [False, True], ids=["by its log", "by its checkpoint"])
-def test_what_somebody_took_away_comes_back_beside_what_was_written_since(
+def test_removed_rows_are_restored_along_with_later_rows(
     settings: Settings, change: Callable[[DeltaTable], object], *, forgets: bool
 ) -> None:
-    before = held(settings)
+    pins_before = list_pins(settings)
     change(table(settings))
     pin(settings, "p", 7)
     if forgets:
         table(settings).create_checkpoint()
         for entry in sorted(Path(control_uri(settings, "pins"), "_delta_log").glob("*.json"))[:-1]:
             entry.unlink()
-    assert not is_whole(settings)
+    assert not is_complete(settings)
 
-    (done,) = restore.restore(settings)
+    (restored,) = restore.restore(settings)
 
-    newer = held(settings)
-    assert ([newer[0][:-1], newer[1]], newer[0][-1].epoch) == (before, 7)
-    assert (done.table, done.lost, is_whole(settings)) == ("pins", {}, True)
+    newer = list_pins(settings)
+    assert ([newer[0][:-1], newer[1]], newer[0][-1].epoch) == (pins_before, 7)
+    assert (restored.table, restored.lost, is_complete(settings)) == ("pins", {}, True)
     assert list(restore.restore(settings)) == []
 
 
-def test_rows_that_stood_in_files_before_and_behind_a_compaction_come_back_once(settings: Settings) -> None:
-    before = held(settings)
+def test_rows_in_files_before_and_after_a_compaction_are_restored_once(settings: Settings) -> None:
+    pins_before = list_pins(settings)
     upkeep.compact(control_uri(settings, "pins"), files=2)
     table(settings).delete()
 
     list(restore.restore(settings))
 
-    assert held(settings) == before
+    assert list_pins(settings) == pins_before
 
 
-def test_a_file_that_was_never_committed_is_not_believed(settings: Settings) -> None:
+def test_a_file_that_was_never_committed_is_ignored(settings: Settings) -> None:
     row = asdict(Journal(settings, "p", PinEvent).read()[0]) | {"sequence": 3, "epoch": 99}
     rows = pa.Table.from_pylist([row], schema=make_row_schema(PinEvent))
     data_files.write(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
-    before = held(settings)
+    pins_before = list_pins(settings)
     pin(settings, "p", 3)
     table(settings).delete("pipeline = 'p' AND epoch = 3")
 
     list(restore.restore(settings))
 
-    assert [row.epoch for row in held(settings)[0]] == [0, 1, 2, 3]
-    assert held(settings)[1] == before[1]
+    assert [row.epoch for row in list_pins(settings)[0]] == [0, 1, 2, 3]
+    assert list_pins(settings)[1] == pins_before[1]
 
 
 def test_a_dry_run_writes_nothing(settings: Settings) -> None:
     table(settings).delete()
     version = table(settings).version()
 
-    (told,) = restore.restore(settings, dry_run=True)
+    (planned,) = restore.restore(settings, dry_run=True)
 
-    assert (told.rows, table(settings).version()) == (6, version)
+    assert (planned.rows, table(settings).version()) == (6, version)
 
 
-def test_rows_that_no_file_holds_any_more_are_told(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_in_no_file_are_reported(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     table(settings).delete("pipeline = 'p'")
     table(settings).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
     pin(settings, "p", 7)
@@ -127,7 +130,7 @@ def test_rows_that_no_file_holds_any_more_are_told(settings: Settings, monkeypat
         restore_control()
 
 
-def test_an_installation_that_is_whole_is_left_alone(
+def test_a_complete_installation_is_unchanged(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)

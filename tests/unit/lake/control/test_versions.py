@@ -32,20 +32,20 @@ THIRD = replace(FIRST, lateness=Lateness(allowed="2 hours"))
 OTHER_TRUTH = replace(FIRST, measures={"n": Count(), "m": Count()})
 
 
-def opened(settings: Settings, pipeline: Pipeline, *, minutes: int = 0) -> int:
+def open_version(settings: Settings, pipeline: Pipeline, *, minutes: int = 0) -> int:
     return versions.open_or_create(settings, pipeline, StandingClock(NOW + timedelta(minutes=minutes))).number
 
 
-def test_before_the_first_start_there_is_none(settings: Settings) -> None:
+def test_there_is_no_version_before_the_first_start(settings: Settings) -> None:
     assert versions.current(settings, FIRST) is None
 
 
-def test_a_version_is_opened_again(settings: Settings) -> None:
-    assert [opened(settings, FIRST), opened(settings, FIRST, minutes=1)] == [0, 0]
+def test_an_existing_version_is_reopened(settings: Settings) -> None:
+    assert [open_version(settings, FIRST), open_version(settings, FIRST, minutes=1)] == [0, 0]
 
 
 def test_another_lateness_is_another_version_and_the_old_one_stays(settings: Settings) -> None:
-    numbers = [opened(settings, p, minutes=m) for m, p in enumerate((FIRST, SECOND, FIRST, SECOND))]
+    numbers = [open_version(settings, p, minutes=m) for m, p in enumerate((FIRST, SECOND, FIRST, SECOND))]
 
     assert numbers == [0, 1, 0, 1]
     assert [v.uri.endswith(f"stream-{v.number}/stream") for v in versions.list_versions(settings, FIRST)] == [
@@ -54,122 +54,120 @@ def test_another_lateness_is_another_version_and_the_old_one_stays(settings: Set
     ]
 
 
-def test_another_truth_begins_anew(settings: Settings) -> None:
-    opened(settings, FIRST)
+def test_another_result_fingerprint_starts_a_new_version(settings: Settings) -> None:
+    open_version(settings, FIRST)
 
-    assert opened(settings, OTHER_TRUTH) == 0
+    assert open_version(settings, OTHER_TRUTH) == 0
     assert len({versions.open_or_create(settings, p, StandingClock(NOW)).uri for p in (FIRST, OTHER_TRUTH)}) == 2
 
 
-def test_a_clock_that_went_back_gives_no_number_twice(settings: Settings) -> None:
-    assert [opened(settings, p, minutes=-m) for m, p in enumerate((FIRST, SECOND, THIRD))] == [0, 1, 2]
+def test_a_clock_that_goes_back_reuses_no_number(settings: Settings) -> None:
+    assert [open_version(settings, p, minutes=-m) for m, p in enumerate((FIRST, SECOND, THIRD))] == [0, 1, 2]
 
 
-def test_versions_registered_at_the_same_moment_get_numbers_of_their_own(settings: Settings) -> None:
+def test_versions_registered_at_the_same_time_get_different_numbers(settings: Settings) -> None:
     together = threading.Barrier(3)
 
     def register(pipeline: Pipeline) -> int:
         together.wait()
-        return opened(settings, pipeline)
+        return open_version(settings, pipeline)
 
     with ThreadPoolExecutor(3) as pool:
         numbers = list(pool.map(register, (FIRST, SECOND, THIRD)))
 
     assert sorted(numbers) == [0, 1, 2]
-    assert [opened(settings, p) for p in (FIRST, SECOND, THIRD)] == numbers
+    assert [open_version(settings, p) for p in (FIRST, SECOND, THIRD)] == numbers
 
 
-def test_version_that_was_decided_before_another_one_came_is_refused(settings: Settings) -> None:
+def test_version_based_on_an_outdated_sequence_is_rejected(settings: Settings) -> None:
     sequence = versions.next_sequence(settings, FIRST)
-    opened(settings, SECOND)
+    open_version(settings, SECOND)
 
     with pytest.raises(LakeError, match="another process appended row"):
         versions.register(settings, FIRST, StandingClock(NOW), expected_sequence=sequence)
     assert [version.number for version in versions.list_versions(settings, FIRST)] == [0]
 
 
-def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settings: Settings) -> None:
+def test_nothing_is_opened_while_removed_rows_are_missing(settings: Settings) -> None:
     for pipeline in (FIRST, SECOND):
-        opened(settings, pipeline)
+        open_version(settings, pipeline)
     delta.open_table(control_uri(settings, "versions")).delete("stream_version = 1")
 
     with pytest.raises(LakeError, match="expected every committed row, 1 missing") as refused:
-        opened(settings, SECOND)
+        open_version(settings, SECOND)
     list(restore.restore(settings))
 
-    assert (refused.value.runbook, opened(settings, SECOND)) == ("ForeignWrite", 1)
+    assert (refused.value.runbook, open_version(settings, SECOND)) == ("ForeignWrite", 1)
 
 
 @pytest.mark.parametrize(
-    ("with_notes", "said"),
+    ("with_notes", "message"),
     [(True, "`versions` of `p`: expected row 0, "), (False, "Versions of `p`: expected the one of table")],
 )
-def test_a_lake_without_its_control_tables_has_not_just_begun(
-    settings: Settings, said: str, *, with_notes: bool
-) -> None:
-    opened(settings, FIRST)
+def test_a_lake_without_its_control_tables_is_not_new(settings: Settings, message: str, *, with_notes: bool) -> None:
+    open_version(settings, FIRST)
     delta.ensure(stream_uri(settings, FIRST, 0), make_row_schema(VersionEvent))
     shutil.rmtree(Path(control_uri(settings, "versions")).parent)
     if not with_notes:
         shutil.rmtree(sequence_marks_uri(settings, "p", "versions"))
 
-    with pytest.raises(LakeError, match=said) as refused:
-        opened(settings, FIRST)
+    with pytest.raises(LakeError, match=message) as refused:
+        open_version(settings, FIRST)
 
     assert refused.value.runbook == "ForeignWrite"
 
 
-def beside(settings: Settings, pipeline: Pipeline = FIRST) -> int:
+def register_parallel(settings: Settings, pipeline: Pipeline = FIRST) -> int:
     sequence = versions.next_sequence(settings, pipeline)
     return versions.register(settings, pipeline, StandingClock(NOW), expected_sequence=sequence, beside=True).number
 
 
-def in_force(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
+def find_current_number(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
     version = versions.current(settings, pipeline)
     return None if version is None else version.number
 
 
-def test_version_beside_serves_only_once_it_is_let_and_the_one_before_can_serve_again(settings: Settings) -> None:
-    opened(settings, FIRST)
-    made = beside(settings)
-    assert (made, in_force(settings), opened(settings, FIRST)) == (1, 0, 0)
+def test_parallel_version_serves_only_on_request_and_can_be_reverted(settings: Settings) -> None:
+    open_version(settings, FIRST)
+    parallel_version = register_parallel(settings)
+    assert (parallel_version, find_current_number(settings), open_version(settings, FIRST)) == (1, 0, 0)
 
-    versions.serve(settings, FIRST, made, why="replayed", clock=StandingClock(NOW - timedelta(days=1)))
-    assert (in_force(settings), opened(settings, FIRST)) == (1, 1)
+    versions.serve(settings, FIRST, parallel_version, why="replayed", clock=StandingClock(NOW - timedelta(days=1)))
+    assert (find_current_number(settings), open_version(settings, FIRST)) == (1, 1)
     assert [version.beside for version in versions.list_versions(settings, FIRST)] == [False, False]
 
     versions.serve(settings, FIRST, 0, why="worse", clock=StandingClock(NOW))
-    assert in_force(settings) == 0
+    assert find_current_number(settings) == 0
     assert [row.why for row in versions.read_events(settings, "p")] == [None, None, "replayed", "worse"]
 
 
-def test_settings_that_name_a_version_look_at_it_alone(settings: Settings) -> None:
-    opened(settings, FIRST)
-    made = beside(settings)
+def test_settings_that_name_a_version_use_only_that_version(settings: Settings) -> None:
+    open_version(settings, FIRST)
+    parallel_version = register_parallel(settings)
 
-    assert in_force(versions.looking_at(settings, made)) == 1
-    assert in_force(versions.looking_at(settings, None)) == 0
+    assert find_current_number(versions.looking_at(settings, parallel_version)) == 1
+    assert find_current_number(versions.looking_at(settings, None)) == 0
     with pytest.raises(DefinitionError, match=r"expected one under this definition and lateness \(0, 1\), got 2"):
-        in_force(versions.looking_at(settings, 2))
+        find_current_number(versions.looking_at(settings, 2))
 
 
 @pytest.mark.parametrize(
-    ("number", "why", "said"),
+    ("number", "reason", "message"),
     [(0, "again", "stream-0 does"), (7, "new", r"\(0, 1\), got 7"), (1, " ", "expected a reason")],
 )
-def test_version_that_cannot_be_let_serve_is_refused(settings: Settings, number: int, why: str, said: str) -> None:
-    opened(settings, FIRST)
-    beside(settings)
+def test_invalid_version_to_serve_is_rejected(settings: Settings, number: int, reason: str, message: str) -> None:
+    open_version(settings, FIRST)
+    register_parallel(settings)
 
-    with pytest.raises(DefinitionError, match=said):
-        versions.serve(settings, FIRST, number, why=why, clock=StandingClock(NOW))
-    assert in_force(settings) == 0
+    with pytest.raises(DefinitionError, match=message):
+        versions.serve(settings, FIRST, number, why=reason, clock=StandingClock(NOW))
+    assert find_current_number(settings) == 0
 
 
 def test_version_of_another_lateness_cannot_serve(settings: Settings) -> None:
-    opened(settings, FIRST)
-    made = beside(settings, SECOND)
+    open_version(settings, FIRST)
+    other_version = register_parallel(settings, SECOND)
 
     with pytest.raises(DefinitionError, match=r"\(0\), got 1"):
-        versions.serve(settings, FIRST, made, why="new", clock=StandingClock(NOW))
-    assert in_force(settings, SECOND) is None
+        versions.serve(settings, FIRST, other_version, why="new", clock=StandingClock(NOW))
+    assert find_current_number(settings, SECOND) is None

@@ -1,4 +1,4 @@
-"""A file becomes a version of a dimension: typed by rules, keys checked, nothing lost on the way."""
+"""Loading a file as a version of a dimension: types, keys, and unchanged text."""
 
 import gzip
 import json
@@ -33,16 +33,16 @@ def csv(tmp_path: Path) -> Path:
     return tmp_path / "ads.csv"
 
 
-def test_text_stays_text_and_other_types_are_those_that_are_asked_for(settings: Settings, csv: Path) -> None:
-    done = load(settings, "ads", csv, key=["ad"], schema=SCHEMA)
+def test_text_stays_text_and_other_types_follow_the_schema(settings: Settings, csv: Path) -> None:
+    loaded = load(settings, "ads", csv, key=["ad"], schema=SCHEMA)
 
-    found = DeltaTable(done.uri).to_pyarrow_table().to_pylist()
-    since = datetime(2020, 1, 31, 23, 59, 59, 500_000, UTC)
-    assert found == [
-        {"ad": "007", "budget": Decimal("1.50"), "since": since, "live": True},
+    rows = DeltaTable(loaded.uri).to_pyarrow_table().to_pylist()
+    timestamp = datetime(2020, 1, 31, 23, 59, 59, 500_000, UTC)
+    assert rows == [
+        {"ad": "007", "budget": Decimal("1.50"), "since": timestamp, "live": True},
         {"ad": "8", "budget": None, "since": None, "live": None},
     ]
-    assert (done.version, done.rows) == (0, 2)
+    assert (loaded.version, loaded.rows) == (0, 2)
 
 
 def test_a_later_file_has_the_types_of_the_version_before(settings: Settings, csv: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_later_file_has_the_types_of_the_version_before(settings: Settings, cs
         ("a d\nx\n", [], None, "expected letters, digits"),
     ],
 )
-def test_a_file_that_does_not_fit_writes_nothing(
+def test_an_invalid_file_writes_nothing(
     settings: Settings, csv: Path, text: str, key: list[str], schema: str | None, expected: str
 ) -> None:
     csv.write_text(text, encoding="utf-8")
@@ -89,13 +89,13 @@ def test_text_arrives_byte_for_byte_and_from_a_packed_file(settings: Settings, t
     packed = tmp_path / "ads.csv.gz"
     packed.write_bytes(gzip.compress(b'\xef\xbb\xbfad,note\r\n1,"a\r\nb"\r\n2," #x\t"\r\n3,\r\n'))
 
-    done = load(settings, "ads", packed, schema="ad int")
+    loaded = load(settings, "ads", packed, schema="ad int")
 
-    found = DeltaTable(done.uri).to_pyarrow_table().sort_by("ad").to_pylist()
-    assert found == [{"ad": 1, "note": "a\r\nb"}, {"ad": 2, "note": " #x\t"}, {"ad": 3, "note": None}]
+    rows = DeltaTable(loaded.uri).to_pyarrow_table().sort_by("ad").to_pylist()
+    assert rows == [{"ad": 1, "note": "a\r\nb"}, {"ad": 2, "note": " #x\t"}, {"ad": 3, "note": None}]
 
 
-def test_command_says_version_and_columns(
+def test_command_prints_version_and_columns(
     tmp_path: Path, csv: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CUTOVER_HOME", str(tmp_path))
@@ -120,7 +120,7 @@ FULL = "ad,campaign\n" + "".join(f"{number},c{number % 3}\n" for number in range
         ("ad,campaign\n" + "".join(f"{n},\n" for n in range(10)), "column `campaign` has lost all values"),
     ],
 )
-def test_a_file_that_lacks_much_is_rejected_until_it_is_confirmed(
+def test_a_file_that_lacks_many_rows_is_rejected_until_confirmed(
     settings: Settings, csv: Path, text: str, expected: str
 ) -> None:
     csv.write_text(FULL, encoding="utf-8")
@@ -136,7 +136,7 @@ def test_a_file_that_lacks_much_is_rejected_until_it_is_confirmed(
     assert load(settings, "ads", csv, key=["ad"], joined=None).version == 1
 
 
-def test_a_file_that_changes_little_is_news(settings: Settings, csv: Path) -> None:
+def test_a_file_with_few_changes_is_a_new_version(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv, key=["ad"])
     csv.write_text(FULL[: FULL.index("6,")] + "new,c9\n", encoding="utf-8")
@@ -144,7 +144,7 @@ def test_a_file_that_changes_little_is_news(settings: Settings, csv: Path) -> No
     assert load(settings, "ads", csv, key=["ad"]).rows == 7
 
 
-def test_keys_of_pipelines_are_compared_without_being_asked_for(settings: Settings, csv: Path) -> None:
+def test_keys_of_pipelines_are_compared_by_default(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv)
     csv.write_text(FULL.replace(",c", ",d").replace(",dampaign", ",campaign"), encoding="utf-8")
@@ -156,7 +156,7 @@ def test_keys_of_pipelines_are_compared_without_being_asked_for(settings: Settin
 OTHERS = FULL.replace("\n", "\nx")[:-1]  # every key is another one
 
 
-def test_the_key_of_the_load_before_counts_without_being_named(settings: Settings, csv: Path) -> None:
+def test_the_key_of_the_previous_load_is_the_default(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv, key=["ad"])
     load(settings, "ads", csv)
@@ -174,7 +174,7 @@ def test_the_key_of_the_load_before_counts_without_being_named(settings: Setting
     assert [version.key for version in list_versions(settings, "ads", most=9)] == [(), ("ad",), ("ad",)]
 
 
-def test_the_key_of_the_load_before_counts_behind_a_commit_of_another_writer(settings: Settings, csv: Path) -> None:
+def test_the_key_of_the_previous_load_survives_a_foreign_commit(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv, key=["ad"])
     table = DeltaTable(own_uri(settings, "ads"))
@@ -186,7 +186,7 @@ def test_the_key_of_the_load_before_counts_behind_a_commit_of_another_writer(set
     assert [version.key for version in list_versions(settings, "ads", most=9)] == [None, ("ad",)]
 
 
-def test_a_key_that_the_log_no_longer_tells_has_to_be_named(settings: Settings, csv: Path) -> None:
+def test_a_key_missing_from_the_log_must_be_named(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv, key=["ad"])
     load(settings, "ads", csv)
@@ -202,7 +202,7 @@ def test_a_key_that_the_log_no_longer_tells_has_to_be_named(settings: Settings, 
 
 
 @pytest.mark.parametrize(
-    ("text", "lost"),
+    ("text", "lost_keys"),
     [
         pytest.param(OTHERS, "10 of 10 keys (ad)", id="other values in the only unique column"),
         pytest.param(
@@ -215,20 +215,20 @@ def test_a_key_that_the_log_no_longer_tells_has_to_be_named(settings: Settings, 
     ],
 )
 def test_a_dimension_without_a_key_is_compared_by_its_unique_columns(
-    settings: Settings, csv: Path, text: str, lost: str | None
+    settings: Settings, csv: Path, text: str, lost_keys: str | None
 ) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv)
     csv.write_text(text, encoding="utf-8")
 
-    if lost is None:
+    if lost_keys is None:
         assert load(settings, "ads", csv).version == 1
     else:
-        with pytest.raises(DefinitionError, match=re.escape(lost)):
+        with pytest.raises(DefinitionError, match=re.escape(lost_keys)):
             load(settings, "ads", csv)
 
 
-def test_a_dimension_without_a_unique_column_has_to_keep_one(settings: Settings, csv: Path) -> None:
+def test_a_dimension_without_a_unique_column_must_keep_values_of_one_column(settings: Settings, csv: Path) -> None:
     csv.write_text("ad,campaign\n1,a\n1,b\n2,a\n2,b\n", encoding="utf-8")
     load(settings, "ads", csv)
     csv.write_text("ad,campaign\n8,a\n8,b\n9,a\n9,b\n", encoding="utf-8")
@@ -239,7 +239,7 @@ def test_a_dimension_without_a_unique_column_has_to_keep_one(settings: Settings,
         load(settings, "ads", csv)
 
 
-def test_a_way_back_compares_by_the_key_of_the_load_before(settings: Settings, csv: Path) -> None:
+def test_a_rollback_compares_by_the_key_of_the_previous_load(settings: Settings, csv: Path) -> None:
     csv.write_text(OTHERS + "1,c1\n1,c1\n", encoding="utf-8")
     load(settings, "ads", csv)
     csv.write_text(OTHERS, encoding="utf-8")
@@ -256,9 +256,7 @@ def test_a_way_back_compares_by_the_key_of_the_load_before(settings: Settings, c
 
 
 @pytest.mark.parametrize("version", [3, 99])
-def test_a_version_that_does_not_exist_is_answered_with_those_that_do(
-    settings: Settings, csv: Path, version: int
-) -> None:
+def test_a_missing_version_is_rejected_with_the_existing_ones(settings: Settings, csv: Path, version: int) -> None:
     csv.write_text(FULL, encoding="utf-8")
     for _ in range(3):
         load(settings, "ads", csv, key=["ad"])
@@ -279,17 +277,17 @@ def test_a_first_file_without_rows_is_rejected(settings: Settings, csv: Path) ->
     assert load(settings, "ads", csv, joined=None).rows == 0
 
 
-def test_an_older_version_is_in_force_again(settings: Settings, csv: Path) -> None:
+def test_an_older_version_is_current_after_a_rollback(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv, key=["ad"])
     csv.write_text("ad,campaign\n", encoding="utf-8")
     load(settings, "ads", csv, joined=None)
 
-    done = roll_back(settings, "ads", 0)
+    rolled_back = roll_back(settings, "ads", 0)
 
-    assert (done.version, done.rows) == (2, 10)
+    assert (rolled_back.version, rolled_back.rows) == (2, 10)
     versions = list_versions(settings, "ads", most=10)
-    assert [(one.version, one.rows, one.source) for one in versions] == [
+    assert [(version.version, version.rows, version.source) for version in versions] == [
         (2, 10, "version 0"),
         (1, 0, "ads.csv"),
         (0, 10, "ads.csv"),
@@ -298,7 +296,7 @@ def test_an_older_version_is_in_force_again(settings: Settings, csv: Path) -> No
         roll_back(settings, "ads", 2)
 
 
-def test_the_commands_show_what_is_loaded_and_go_back(
+def test_the_commands_show_versions_and_roll_back(
     settings: Settings, csv: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
@@ -311,12 +309,12 @@ def test_the_commands_show_what_is_loaded_and_go_back(
     capsys.readouterr()
 
     assert main(["dimension", "show", "ads", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert [(one["version"], one["rows"]) for one in shown["versions"]] == [(1, 0), (0, 10)]
+    output = json.loads(capsys.readouterr().out)
+    assert [(version["version"], version["rows"]) for version in output["versions"]] == [(1, 0), (0, 10)]
 
     assert main(["dimension", "rollback", "ads", "--version", "0"]) == 0
     capsys.readouterr()
     assert main(["dimension", "show", "ads", "--rows", "2"]) == 0
-    out = capsys.readouterr().out
-    assert "version 0" in out
-    assert "c1" in out
+    stdout = capsys.readouterr().out
+    assert "version 0" in stdout
+    assert "c1" in stdout

@@ -1,4 +1,4 @@
-"""A dimension is opened at one version, and refused before anything starts where rows cannot be joined with it."""
+"""Opening a dimension at one version, and rejecting one whose rows cannot be joined."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -38,9 +38,11 @@ PIPELINE = Pipeline(
 COLUMNS = {name: (arrow, value) for name, (_, arrow, value, _) in KINDS.items()}
 
 
-def written(settings: Settings, *, ids: tuple[str | None, ...] = ("a",), **changed: tuple[pa.DataType, Any]) -> None:
+def write_dimension(
+    settings: Settings, *, ids: tuple[str | None, ...] = ("a",), **changed_columns: tuple[pa.DataType, Any]
+) -> None:
     columns: dict[str, pa.Array[Any]] = {"id": pa.array(ids, pa.string())}
-    columns |= {n: pa.array([value] * len(ids), kind) for n, (kind, value) in {**COLUMNS, **changed}.items()}
+    columns |= {n: pa.array([value] * len(ids), kind) for n, (kind, value) in {**COLUMNS, **changed_columns}.items()}
     write_deltalake(dimension.own_uri(settings, "ads"), pa.table(columns), mode="overwrite", schema_mode="overwrite")
 
 
@@ -49,18 +51,18 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path)
 
 
-def test_rows_of_a_version_are_read_whatever_is_written_meanwhile(settings: Settings) -> None:
-    written(settings)
-    first = dimension.open_dimension(settings, PIPELINE, "ads")
-    written(settings, ids=("a", "b"))
+def test_rows_of_a_version_are_unaffected_by_later_writes(settings: Settings) -> None:
+    write_dimension(settings)
+    first_version = dimension.open_dimension(settings, PIPELINE, "ads")
+    write_dimension(settings, ids=("a", "b"))
 
-    assert dimension.plain(first) == {("a",): {name: plain for name, (*_, plain) in KINDS.items()}}
+    assert dimension.plain(first_version) == {("a",): {name: plain for name, (*_, plain) in KINDS.items()}}
     assert [dimension.open_dimension(settings, PIPELINE, "ads", v).size for v in (0, 1)] == [1, 2]
     assert dimension.open_dimension(settings, PIPELINE, "ads").version == 1
 
 
-def test_a_null_key_may_stand_twice_since_it_matches_nothing(settings: Settings) -> None:
-    written(settings, ids=(None, None, "a"))
+def test_a_null_key_may_occur_twice_since_it_matches_nothing(settings: Settings) -> None:
+    write_dimension(settings, ids=(None, None, "a"))
 
     assert dimension.open_dimension(settings, PIPELINE, "ads").size == 3
 
@@ -69,9 +71,9 @@ def test_a_dimension_may_lie_anywhere(settings: Settings, tmp_path: Path) -> Non
     write_deltalake(str(tmp_path / "elsewhere"), pa.table({"id": ["a"], "c": ["x"]}))
     lookup = Lookup(table=str(tmp_path / "elsewhere"), on={"ad": "id"}, columns={"c": "string"})
 
-    found = dimension.open_dimension(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",)), "ads")
+    opened = dimension.open_dimension(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",)), "ads")
 
-    assert dimension.plain(found) == {("a",): {"c": "x"}}
+    assert dimension.plain(opened) == {("a",): {"c": "x"}}
 
 
 UNFIT: Mapping[str, tuple[dict[str, Any], str]] = {
@@ -84,9 +86,9 @@ UNFIT: Mapping[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_a_dimension_is_refused_with_what_was_expected(settings: Settings, case: str) -> None:
+def test_an_invalid_dimension_is_rejected_with_the_expectation(settings: Settings, case: str) -> None:
     changes, expected = UNFIT[case]
-    written(settings, **changes)
+    write_dimension(settings, **changes)
 
     with pytest.raises(LakeError) as caught:
         dimension.check(settings, PIPELINE)
@@ -103,15 +105,15 @@ def test_a_column_that_is_missing_is_named_with_its_neighbour(settings: Settings
         dimension.check(settings, PIPELINE)
 
 
-def test_a_dimension_that_is_not_there_says_how_one_is_made(settings: Settings) -> None:
+def test_a_missing_dimension_is_reported_with_the_command_to_load_it(settings: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected a Delta table, found none\.\nHint: `cutover dimension load`"):
         dimension.check(settings, PIPELINE)
 
 
-def test_a_version_whose_files_went_is_refused(settings: Settings) -> None:
-    written(settings)
-    first = dimension.open_dimension(settings, PIPELINE, "ads")
-    for file in first.table.file_uris():
+def test_a_version_with_missing_files_is_rejected(settings: Settings) -> None:
+    write_dimension(settings)
+    first_version = dimension.open_dimension(settings, PIPELINE, "ads")
+    for file in first_version.table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
     with pytest.raises(LakeError, match="is listed and not there"):

@@ -1,4 +1,4 @@
-"""Which version of a dimension each record was joined with, by its place in the log."""
+"""Version of a dimension that each record was joined with, by partition and offset."""
 
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import END, VersionSpan
@@ -6,15 +6,16 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 
 
 def record(epoch: int, start: dict[int, int], end: dict[int, int], version: int | None) -> EpochRecord:
-    known = {} if version is None else {"ads": version}
+    versions_by_table = {} if version is None else {"ads": version}
     return EpochRecord(
         epoch=epoch, run_id="r", topic="t", topic_id="i", cluster_id="c", start=start, end=end, max_event={},
-        watermark_before=None, watermark_after=None, dimensions=known, dimension_ids=dict.fromkeys(known, "x"),
+        watermark_before=None, watermark_after=None, dimensions=versions_by_table,
+        dimension_ids=dict.fromkeys(versions_by_table, "x"),
     )  # fmt: skip
 
 
-def span(partition: int, first: int, end: int, version: int, table_id: str = "x") -> VersionSpan:
-    return VersionSpan(partition=partition, first=first, next=end, version=version, table_id=table_id)
+def span(partition: int, start: int, end: int, version: int, table_id: str = "x") -> VersionSpan:
+    return VersionSpan(partition=partition, first=start, next=end, version=version, table_id=table_id)
 
 
 EPOCHS = [
@@ -34,7 +35,7 @@ def test_epochs_of_one_version_are_one_span() -> None:
     )
 
 
-def test_every_offset_that_is_read_lies_in_one_span_also_where_no_epoch_read_it() -> None:
+def test_every_offset_lies_in_one_span_even_if_no_epoch_read_it() -> None:
     spans = joined_versions.list_recorded_spans(EPOCHS, "ads")
 
     version_spans = joined_versions.spans_to_read(spans, [{0: (0, 22), 2: (0, 4)}, {0: (24, 30)}], newest=(9, "x"))
@@ -48,14 +49,14 @@ def test_a_record_has_the_version_of_its_epoch() -> None:
     assert [joined_versions.version_at(spans, 0, offset)[0] for offset in (0, 19, 20, END - 1)] == [3, 3, 4, 4]
 
 
-def test_sides_are_apart_where_version_or_table_differ() -> None:
-    left = (span(0, 0, 10, 3), span(0, 10, 20, 4), span(1, 0, 5, 3))
-    right = (span(0, 0, 12, 3), span(0, 12, 20, 4), span(1, 2, 9, 3, "made again"))
+def test_sides_diverge_where_version_or_table_differ() -> None:
+    left_spans = (span(0, 0, 10, 3), span(0, 10, 20, 4), span(1, 0, 5, 3))
+    right_spans = (span(0, 0, 12, 3), span(0, 12, 20, 4), span(1, 2, 9, 3, "made again"))
 
-    assert joined_versions.find_diverging_offsets(left, right) == ((0, 10, 12), (1, 2, 5))
+    assert joined_versions.find_diverging_offsets(left_spans, right_spans) == ((0, 10, 12), (1, 2, 5))
 
 
-def test_a_version_in_whose_place_another_was_read_is_told() -> None:
+def test_a_version_replaced_by_another_is_reported() -> None:
     version_span = VersionSpan(partition=0, first=0, next=5, version=9, table_id="x", instead_of=3)
 
     assert joined_versions.list_replaced_versions(

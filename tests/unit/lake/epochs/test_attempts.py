@@ -1,4 +1,4 @@
-"""Attempts as an epoch log holds them, and what is said of those that came twice or never."""
+"""Attempts recorded in an epoch log, and messages about duplicate or missing deliveries."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,33 +21,33 @@ def attempt(epoch: int, run: str = FIRST.run_id) -> Attempt:
 @pytest.fixture
 def epoch_log(tmp_path: Path) -> EpochLog:
     table = delta.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
-    for one in (attempt(1), attempt(0, "b"), attempt(0, "a")):
-        row = {"_kind": "data", "_epoch": one.epoch, "_record": one.to_json()}
-        other = {"_kind": "partial", "_epoch": one.epoch, "_record": None}
+    for row_attempt in (attempt(1), attempt(0, "b"), attempt(0, "a")):
+        row = {"_kind": "data", "_epoch": row_attempt.epoch, "_record": row_attempt.to_json()}
+        other = {"_kind": "partial", "_epoch": row_attempt.epoch, "_record": None}
         commits.append(table, pa.Table.from_pylist([row, other], schema=SCHEMA))
     return EpochLog(str(tmp_path / "stream"))
 
 
 @pytest.mark.parametrize("records", [[APART], [FIRST, APART], [APART, FIRST]], ids=["apart", "later", "once"])
-def test_attempts_are_read_where_some_epoch_was_committed_apart(
+def test_attempts_are_read_if_an_epoch_was_committed_separately(
     epoch_log: EpochLog, records: list[EpochRecord]
 ) -> None:
     assert attempts(epoch_log, records) == (attempt(0, "a"), attempt(0, "b"), attempt(1))
 
 
-def test_attempts_are_not_looked_for_where_every_epoch_is_one_commit(epoch_log: EpochLog) -> None:
+def test_attempts_are_not_read_if_every_epoch_is_one_commit(epoch_log: EpochLog) -> None:
     assert attempts(epoch_log, [FIRST, FIRST]) == ()
 
 
-def test_an_attempt_of_an_epoch_that_is_not_recorded_hides_no_later_one() -> None:
-    recorded = replace(APART, epoch=1)
+def test_an_attempt_of_an_unrecorded_epoch_hides_no_later_one() -> None:
+    epoch_record = replace(APART, epoch=1)
 
-    assert find_delivery_faults([recorded], [attempt(0), attempt(1), attempt(1, "b")]) == Delivered(
+    assert find_delivery_faults([epoch_record], [attempt(0), attempt(1), attempt(1, "b")]) == Delivered(
         doubled=(attempt(1, "b"),)
     )
 
 
-def test_a_sentence_names_the_offsets_of_partitions_that_were_read_and_of_new_ones_from_zero_on() -> None:
+def test_a_sentence_names_the_offsets_of_read_and_new_partitions() -> None:
     read = replace(APART, start={0: 10, 2: 5}, end={0: 14, 1: 1, 2: 5})
 
     assert Delivered(lost=(read,)).sentences == (
@@ -55,7 +55,7 @@ def test_a_sentence_names_the_offsets_of_partitions_that_were_read_and_of_new_on
     )
 
 
-def test_stretches_are_those_of_what_has_windows() -> None:
+def test_spans_are_those_of_deliveries_with_windows() -> None:
     delivered = Delivered(
         doubled=(replace(attempt(0), windows=(1, 5)), attempt(1)), lost=(replace(APART, windows=(7, 9)), APART)
     )

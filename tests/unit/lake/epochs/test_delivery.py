@@ -1,4 +1,4 @@
-"""What came twice or never, told from records and attempts alone."""
+"""Duplicate and missing deliveries, derived from records and attempts."""
 
 from collections.abc import Mapping
 
@@ -36,7 +36,7 @@ def attempt(epoch: int, run: str = "a", counts: Mapping[str, int] = COUNTS) -> A
 
 
 @pytest.mark.parametrize(
-    ("records", "tried", "doubled", "lost"),
+    ("records", "attempts", "doubled", "lost_records"),
     [
         ([record(0), record(1)], [attempt(0), attempt(1)], [], []),
         ([record(0), record(1, "b")], [attempt(0), attempt(1), attempt(1, "b")], [attempt(1)], []),
@@ -48,13 +48,13 @@ def attempt(epoch: int, run: str = "a", counts: Mapping[str, int] = COUNTS) -> A
         ([record(0, delivery="exactly_once")], [], [], []),
     ],
 )
-def test_what_came_twice_or_never(
-    records: list[EpochRecord], tried: list[Attempt], doubled: list[Attempt], lost: list[EpochRecord]
+def test_duplicate_and_missing_deliveries_are_found(
+    records: list[EpochRecord], attempts: list[Attempt], doubled: list[Attempt], lost_records: list[EpochRecord]
 ) -> None:
-    assert find_delivery_faults(records, tried) == Delivered(doubled=tuple(doubled), lost=tuple(lost))
+    assert find_delivery_faults(records, attempts) == Delivered(doubled=tuple(doubled), lost=tuple(lost_records))
 
 
-def test_rows_add_up_to_what_was_tried_and_under_exactly_once_to_what_was_counted() -> None:
+def test_rows_add_up_to_the_attempts_or_under_exactly_once_to_the_counts() -> None:
     records = [record(0), record(1), record(2, delivery="exactly_once")]
 
     assert effective(records, [attempt(0), attempt(0, "b", {"accepted": 1})]) == {
@@ -73,6 +73,6 @@ def test_sentences_name_epoch_offsets_and_driver() -> None:
     )
 
 
-def test_attempt_and_record_come_back_from_json() -> None:
+def test_attempt_and_record_round_trip_through_json() -> None:
     assert Attempt.from_json(attempt(3).to_json()) == attempt(3)
     assert EpochRecord.from_json(record(3).to_json()) == record(3)

@@ -33,9 +33,9 @@ def test_an_epoch_shows_its_offsets_its_counts_and_both_watermarks() -> None:
     query = "SELECT start_offsets, end_offsets, counts, watermark_before, watermark_after, idle, lag FROM epochs"
     (row,) = connection.execute(query).fetchall()
 
-    after = datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
+    watermark_after = datetime(2024, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
     offsets, counts = ({0: 7, 1: 5}, {0: 7, 1: 9, 10: 2}), {"accepted": 4, "late": 2}
-    assert row == (*offsets, counts, None, after, [1, 2], 6)
+    assert row == (*offsets, counts, None, watermark_after, [1, 2], 6)
 
 
 def test_records_without_the_offset_of_a_partition_are_found_by_sql() -> None:

@@ -32,7 +32,7 @@ SECOND = replace(FIRST, epoch=1, start=FIRST.end, end={0: 20, 11: 6}, watermark_
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Return an epoch log of two epochs, each a commit of one partial, one ledger row and its record."""
+    """Create an epoch log of two epochs, each a commit of one partial, one ledger row and its record."""
     table = delta.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
     for record in (FIRST, SECOND):
         rows = [{"_kind": kind, "_epoch": record.epoch, "n": 1} for kind in ("partial", "ledger")]
@@ -44,8 +44,8 @@ def uri(tmp_path: Path) -> str:
 def rows(log: EpochLog, epoch: int) -> list[tuple[str, int]]:
     with queries.connect() as connection:
         log.relation(connection, "rows", epoch=epoch)
-        found = connection.execute("SELECT _kind, _epoch FROM rows ORDER BY _epoch, _kind").fetchall()
-    return [(row[0], row[1]) for row in found]
+        result = connection.execute("SELECT _kind, _epoch FROM rows ORDER BY _epoch, _kind").fetchall()
+    return [(row[0], row[1]) for row in result]
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
@@ -69,7 +69,7 @@ def test_a_cut_shows_no_row_of_a_later_epoch(uri: str) -> None:
     assert rows(log, -1) == []
 
 
-def test_an_older_version_of_the_table_knows_no_later_epoch(uri: str) -> None:
+def test_an_older_version_of_the_table_has_no_later_epoch(uri: str) -> None:
     log = EpochLog(uri, version=1)
 
     assert (log.version, log.newest()) == (1, FIRST)
@@ -82,7 +82,7 @@ def test_a_log_before_its_first_epoch_is_empty(tmp_path: Path) -> None:
     assert (log.newest(), log.records(), rows(log, 0), log.transaction("x")) == (None, [], [], None)
 
 
-def test_a_file_that_is_gone_stops_every_reader(uri: str) -> None:
+def test_a_missing_file_stops_every_reader(uri: str) -> None:
     next((Path(uri) / "_kind=partial").glob("*.parquet")).unlink()
 
     with pytest.raises(LakeError, match="is listed and not there"):

@@ -1,4 +1,4 @@
-"""Rows of several epochs in one file: whether an epoch is still told apart, and which epochs a file is of."""
+"""Files that contain rows of several epochs: separable epochs, and the span of each file."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,13 +23,13 @@ COUNTED = [
 
 
 def epoch_log(folder: Path, *rows: tuple[int, str, int]) -> EpochLog:
-    """Return a log of rows: epoch, class, pairs."""
+    """Create a log from rows of epoch, class and pairs."""
     table = delta.ensure(str(folder / "stream"), SCHEMA, partition_by=["_kind"])
-    made = [
+    table_rows = [
         {"_kind": "partial" if kind == "accepted" else "ledger", "_epoch": epoch, "_class": kind, "_n": pairs}
         for epoch, kind, pairs in rows
     ]
-    commits.append(table, pa.Table.from_pylist(made, schema=SCHEMA))
+    commits.append(table, pa.Table.from_pylist(table_rows, schema=SCHEMA))
     return EpochLog(str(folder / "stream"))
 
 
@@ -42,19 +42,24 @@ def epoch_log(folder: Path, *rows: tuple[int, str, int]) -> EpochLog:
         ([(1, "accepted", 5), (0, "late", 1)], COUNTED[:1], ["accepted"]),
         ([(1, "accepted", 5), (1, "late", 1)], COUNTED[:1], ["accepted", "late"]),
     ],
-    ids=["first of two", "both", "folded, as a whole", "folded, its first part", "both kinds folded"],
+    ids=["first of two", "both", "folded completely", "folded, its first part", "both kinds folded"],
 )
-def test_epochs_whose_rows_a_fold_gave_a_later_number_are_no_longer_told_apart(
+def test_epochs_merged_into_a_later_number_cannot_be_separated(
     tmp_path: Path, rows: list[tuple[int, str, int]], records: list[EpochRecord], expected: list[str]
 ) -> None:
     assert find_folded_classes(epoch_log(tmp_path, *rows), records) == expected
 
 
-def test_spans_are_of_files_with_partial_aggregates_alone(tmp_path: Path) -> None:
+def test_only_files_with_partial_aggregates_have_spans(tmp_path: Path) -> None:
     table = delta.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
     row = pa.Table.from_pylist([{"_epoch": 4}], schema=pa.schema([f for f in SCHEMA if f.name != "_kind"]))
     weight = checksums.weight_word(0)
-    named = [("partial", ("fold", 3, 4)), ("partial", ("fork", 0, 2)), ("ledger", ("fold", 0, 4)), ("partial", None)]
+    named_files = [
+        ("partial", ("fold", 3, 4)),
+        ("partial", ("fork", 0, 2)),
+        ("ledger", ("fold", 0, 4)),
+        ("partial", None),
+    ]
     files = [
         data_files.write(
             str(tmp_path / "stream"),
@@ -62,7 +67,7 @@ def test_spans_are_of_files_with_partial_aggregates_alone(tmp_path: Path) -> Non
             checksums.new_stem("epoch", 4) if words is None else checksums.new_stem(*words, weight),
             partition={"_kind": kind},
         )
-        for kind, words in named
+        for kind, words in named_files
     ]
     commits.transact(table, files)
 

@@ -1,4 +1,4 @@
-"""Which epochs a row of partial aggregates may be of."""
+"""Epochs to which a row of partial aggregates can belong."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +14,11 @@ def test_a_span_holds_the_epoch_and_every_file_that_holds_it(spans: list[tuple[i
 
     around = [span for span in spans if epoch in range(span[0], span[1] + 1)]
     assert low <= epoch <= high
-    assert all(low <= first and last <= high for first, last in around)
+    assert all(low <= span_start and span_end <= high for span_start, span_end in around)
     assert around or (low, high) == (epoch, epoch)
 
 
-def test_names_of_files_say_what_was_merged() -> None:
+def test_file_names_contain_the_merged_epochs() -> None:
     paths = [f"_kind=partial/{name}-w0a.parquet" for name in ("fold-3-17", "fork-0-9", "epoch-4")]
 
     assert [SPAN.findall(path) for path in paths] == [[("fold", "3", "17")], [("fork", "0", "9")], []]

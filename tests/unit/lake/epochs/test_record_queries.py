@@ -1,4 +1,4 @@
-"""Records of epochs as their readers ask for them: older ones, the newest ones, and the settings that they name."""
+"""Queries of epoch records: older releases, the newest records, and the settings that they name."""
 
 import json
 from dataclasses import fields, replace
@@ -72,13 +72,13 @@ LACKING = {
 }
 
 
-def test_what_the_record_of_an_older_release_lacks_is_nothing() -> None:
+def test_missing_fields_of_an_older_release_are_empty() -> None:
     read = EpochRecord.from_json(json.dumps(NEEDED))
 
     assert {field.name: getattr(read, field.name) for field in fields(read) if field.name not in NEEDED} == LACKING
 
 
-def test_partitions_that_an_epoch_read_are_those_whose_end_moved_and_new_ones_with_a_record() -> None:
+def test_an_epoch_read_the_partitions_whose_end_moved() -> None:
     assert replace(FIRST, start={0: 5, 1: 5}, end={0: 5, 1: 6, 2: 0, 3: 1}).end_moved == (1, 3)
 
 
@@ -91,18 +91,18 @@ def test_a_log_without_epochs_has_no_recent_one(tmp_path: Path) -> None:
     assert epoch_log(tmp_path).recent(3) == []
 
 
-def test_settings_stand_in_the_first_epoch_that_a_driver_ran_so_and_later_ones_name_their_digest(
+def test_settings_are_recorded_once_and_later_epochs_name_their_digest(
     tmp_path: Path,
 ) -> None:
-    first = replace(FIRST, in_force="d", in_force_items=ITEMS)
-    records = [first, replace(SECOND, in_force="d"), THIRD]
+    first_record = replace(FIRST, in_force="d", in_force_items=ITEMS)
+    records = [first_record, replace(SECOND, in_force="d"), THIRD]
     log = epoch_log(tmp_path, *records)
 
     assert collect_in_force(records) == {"d": InForce(ITEMS)}
     assert (log.in_force("d"), log.in_force("other"), log.in_force(None)) == (InForce(ITEMS), None, None)
 
 
-def test_an_epoch_that_ends_before_it_starts_is_said_once() -> None:
+def test_an_epoch_that_ends_before_it_starts_is_reported_once() -> None:
     wrong = replace(SECOND, end={0: 9})
 
     assert list(chain.joints("s", [FIRST, wrong], [])) == [

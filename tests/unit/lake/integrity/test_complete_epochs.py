@@ -1,4 +1,4 @@
-"""Epochs of which a reader still gets every record: what their ranges lack was no record for it."""
+"""Epochs whose records a reader still gets completely: the missing offsets never held a visible record."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ GAP = (MissingRecords(0, 1, 2, 1),)
 
 
 class Message(NamedTuple):
-    """A record as the client hands it over."""
+    """A record as returned by the client."""
 
     at: int
     body: bytes
@@ -47,9 +47,9 @@ class Message(NamedTuple):
 
 @dataclass
 class HeldLog:
-    """What a reader gets of a log of two partitions now: offsets by partition."""
+    """Offsets by partition that a reader currently gets from a log of two partitions."""
 
-    held: Mapping[int, Sequence[int]]
+    offsets: Mapping[int, Sequence[int]]
     starts: int = 0
     body: bytes = b"same"
 
@@ -60,7 +60,7 @@ class HeldLog:
     def messages(self, topic: str, ranges: Mapping[int, tuple[int, int]], isolation: str) -> Iterator[Message]:
         assert (topic, isolation) == ("clicks", "read_committed")
         for p, (start, end) in ranges.items():
-            yield from (Message(at, self.body, p) for at in self.held.get(p, ()) if start <= at < end)
+            yield from (Message(at, self.body, p) for at in self.offsets.get(p, ()) if start <= at < end)
 
 
 def find(
@@ -89,13 +89,13 @@ def test_only_epochs_that_read_a_range_with_a_gap_are_counted() -> None:
     assert find(log, records, [MissingRecords(1, 9, 11, 2)]) == [1, 2]
 
 
-def test_epoch_whose_range_has_partly_left_the_log_proves_nothing() -> None:
+def test_epoch_with_a_partly_deleted_range_proves_nothing() -> None:
     records = [counted(0, 4)]
 
     assert find(HeldLog({0: [0, 2, 3, 4]}, starts=1), records) == []
 
 
-def test_epoch_that_says_another_number_than_its_pairs_proves_nothing() -> None:
+def test_epoch_with_inconsistent_counts_proves_nothing() -> None:
     log, sliding = HeldLog({0: [0, 2, 3, 4]}), SlidingWindows(size=25, every=10)
 
     assert find(log, [epoch(0, records=4, counts={"accepted": 5})]) == []
@@ -103,15 +103,15 @@ def test_epoch_that_says_another_number_than_its_pairs_proves_nothing() -> None:
     assert find(log, [epoch(0, records=4, counts={"accepted": 13})], window=sliding) == []
 
 
-def test_log_that_holds_another_record_where_an_epoch_has_marked_one_proves_nothing() -> None:
-    held = {0: [0, 2, 3, 4]}
+def test_log_with_another_record_at_a_mark_proves_nothing() -> None:
+    offsets_by_partition = {0: [0, 2, 3, 4]}
     marks = {0: (Mark(3, 3, digest(None, b"same")), Mark(4, 4, digest(None, b"same")))}
     older = {1: (Mark(2, 2, digest(None, b"of an epoch before")),)}
     record = counted(0, 4, marks=marks, end={0: 5, 1: 0}, start={0: 0, 1: 0})
 
-    assert find(HeldLog(held), [record]) == [0]
-    assert find(HeldLog(held), [replace(record, marks={**marks, **older})]) == [0]
-    assert find(HeldLog(held, body=b"other"), [record]) == []
+    assert find(HeldLog(offsets_by_partition), [record]) == [0]
+    assert find(HeldLog(offsets_by_partition), [replace(record, marks={**marks, **older})]) == [0]
+    assert find(HeldLog(offsets_by_partition, body=b"other"), [record]) == []
 
 
 @st.composite
@@ -126,21 +126,21 @@ def logs(draw: st.DrawFn) -> tuple[list[str], list[int], list[int], frozenset[in
 
 
 @given(logs())
-def test_no_record_that_is_lost_is_explained_and_nothing_else_is_named_where_epochs_read(
-    drawn: tuple[list[str], list[int], list[int], frozenset[int]],
+def test_lost_records_are_never_explained_and_nothing_else_is_reported(
+    drawn_log: tuple[list[str], list[int], list[int], frozenset[int]],
 ) -> None:
-    kinds, ends, batch_ends, removed = drawn
+    kinds, ends, batch_ends, removed = drawn_log
     visible = {at for at, kind in enumerate(kinds) if kind == "record"}
-    lost = visible & removed
+    lost_offsets = visible & removed
     spans = list(zip([0, *ends[:-1]], ends, strict=False))
     records = [
-        epoch(n, start={0: first}, end={0: end}, records=len(read), counts={"accepted": len(read)})
-        for n, (first, end) in enumerate(spans)
-        for read in [visible & {*range(first, end)}]
+        epoch(n, start={0: start}, end={0: end}, records=len(read), counts={"accepted": len(read)})
+        for n, (start, end) in enumerate(spans)
+        for read in [visible & {*range(start, end)}]
     ]
     batches = [
-        RecordBatch(first, end, sum(at not in removed for at in range(first, end)))
-        for first, end in zip([0, *batch_ends[:-1]], batch_ends, strict=True)
+        RecordBatch(start, end, sum(at not in removed for at in range(start, end)))
+        for start, end in zip([0, *batch_ends[:-1]], batch_ends, strict=True)
     ]
     gaps = find_missing_records(0, batches, (0, len(kinds)))
     client: Any = HeldLog({0: sorted(visible - removed)})
@@ -148,8 +148,8 @@ def test_no_record_that_is_lost_is_explained_and_nothing_else_is_named_where_epo
     complete = find_complete_epochs(client, records, gaps, HOUR)
     missing_records = exclude_ranges(gaps, {0: [(record.start[0], record.end[0]) for record in complete]})
 
-    assert all(any(gap.first <= at < gap.next for gap in missing_records) for at in lost)
-    for first, end in spans:
-        if not lost & {*range(first, end)}:
-            assert not any(gap.first < end and first < gap.next for gap in missing_records)
+    assert all(any(gap.first <= at < gap.next for gap in missing_records) for at in lost_offsets)
+    for start, end in spans:
+        if not lost_offsets & {*range(start, end)}:
+            assert not any(gap.first < end and start < gap.next for gap in missing_records)
     assert all(0 < gap.missing <= gap.next - gap.first for gap in missing_records)

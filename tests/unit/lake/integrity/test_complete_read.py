@@ -1,4 +1,4 @@
-"""A range that lacks offsets is complete where an epoch of any version that read it counted what is left."""
+"""Ranges with missing offsets are complete if an epoch of any version counted exactly the remaining records."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -84,11 +84,16 @@ def check(
     ],
     ids=["the same records", "one more", "another log", "aborted records too", "read a part"],
 )
-@pytest.mark.parametrize("before", [CLICKS, CHANGED], ids=["its version", "an earlier definition"])
-def test_an_epoch_that_counted_what_is_left_explains_the_rest(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, before: Pipeline, record: EpochRecord, *, is_complete: bool
+@pytest.mark.parametrize("earlier_definition", [CLICKS, CHANGED], ids=["its version", "an earlier definition"])
+def test_an_epoch_that_counted_the_remaining_records_explains_a_gap(
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    earlier_definition: Pipeline,
+    record: EpochRecord,
+    *,
+    is_complete: bool,
 ) -> None:
-    begin(settings, before, record)
+    begin(settings, earlier_definition, record)
     version = begin(settings, CLICKS)
 
     if is_complete:
@@ -99,7 +104,7 @@ def test_an_epoch_that_counted_what_is_left_explains_the_rest(
         assert refused.value.runbook == "LogDataLost"
 
 
-def test_as_many_records_as_offsets_need_no_look_at_the_log(
+def test_log_is_not_read_if_there_are_as_many_records_as_offsets(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(monkeypatch, settings, CLICKS, begin(settings, CLICKS), records=5)

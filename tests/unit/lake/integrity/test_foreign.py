@@ -1,4 +1,4 @@
-"""What somebody else does to a table of ours is named; what changes no row, or is undone, is no change."""
+"""Foreign changes of our tables: reported unless they change no row or were reverted."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +21,10 @@ def rows(*numbers: int) -> pa.Table:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    """Return a table of three commits of ours."""
-    made = delta.ensure(str(tmp_path / "t"), SCHEMA)
+    """Create a table with three own commits."""
+    table = delta.ensure(str(tmp_path / "t"), SCHEMA)
     for n in range(3):
-        commits.append(made, rows(10 * n, 10 * n + 1))
+        commits.append(table, rows(10 * n, 10 * n + 1))
     return str(tmp_path / "t")
 
 
@@ -51,31 +51,36 @@ CHANGES: list[tuple[str, Callable[[str], object], int, int]] = [
 NAMES = [f"{number}-{change[0]}" for number, change in enumerate(CHANGES)]
 
 
-def found(uri: str, expected: int) -> TableChange:
+def require_change(uri: str, expected: int) -> TableChange:
     change = foreign_commits.find_change(DeltaTable(uri), expected)
     assert change is not None
     return change
 
 
-@pytest.mark.parametrize(("operation", "do", "gone", "came"), CHANGES, ids=NAMES)
+@pytest.mark.parametrize(("operation", "do", "removed_rows", "added_rows"), CHANGES, ids=NAMES)
 def test_a_change_is_named_with_its_version_engine_and_rows(
-    uri: str, operation: str, do: Callable[[str], object], gone: int, came: int
+    uri: str, operation: str, do: Callable[[str], object], removed_rows: int, added_rows: int
 ) -> None:
     expected = weight(uri)
     do(uri)
-    change = found(uri, expected)
+    change = require_change(uri, expected)
 
-    assert (change.kind, change.removed_rows, change.added_rows, change.base) == (Kind.FOREIGN, gone, came, 3)
+    assert (change.kind, change.removed_rows, change.added_rows, change.base) == (
+        Kind.FOREIGN,
+        removed_rows,
+        added_rows,
+        3,
+    )
     assert [(commit.version, commit.operation) for commit in change.commits] == [(4, operation)]
     assert "by delta-rs" in change.sentence
     assert f"`DeltaTable('{uri}').restore(3)` undoes it" in change.message("or not")
 
 
-@pytest.mark.parametrize(("operation", "do", "gone", "came"), CHANGES, ids=NAMES)
-def test_a_change_that_is_undone_as_its_message_says_is_none(
-    uri: str, operation: str, do: Callable[[str], object], gone: int, came: int
+@pytest.mark.parametrize(("operation", "do", "removed_rows", "added_rows"), CHANGES, ids=NAMES)
+def test_a_change_reverted_as_its_message_says_is_ignored(
+    uri: str, operation: str, do: Callable[[str], object], removed_rows: int, added_rows: int
 ) -> None:
-    del operation, gone, came
+    del operation, removed_rows, added_rows
     expected = weight(uri)
     do(uri)
     DeltaTable(uri).restore(3)
@@ -83,22 +88,22 @@ def test_a_change_that_is_undone_as_its_message_says_is_none(
     assert foreign_commits.find_change(DeltaTable(uri), expected) is None
 
 
-def test_a_change_is_found_when_the_log_no_longer_tells_of_it(uri: str) -> None:
+def test_a_change_is_found_after_its_log_entry_is_deleted(uri: str) -> None:
     expected = weight(uri)
     DeltaTable(uri).delete("n < 5")
     DeltaTable(uri).create_checkpoint()
     for entry in Path(uri, "_delta_log").glob("*.json"):
         entry.unlink()
-    change = found(uri, expected)
+    change = require_change(uri, expected)
 
     assert (change.kind, change.commits, change.base) == (Kind.FOREIGN, (), None)
     assert "a commit that its log no longer has: an unknown number of rows" in change.sentence
 
 
-def test_optimize_is_harmless_and_its_files_are_taken_over(uri: str) -> None:
+def test_optimize_is_harmless_and_its_files_are_adopted(uri: str) -> None:
     expected = weight(uri)
     DeltaTable(uri).optimize.compact()
-    change = found(uri, expected)
+    change = require_change(uri, expected)
     assert (change.kind, change.removed_rows, change.added_rows) == (Kind.HARMLESS, 0, 0)
 
     table = delta.open_table(uri)
@@ -108,27 +113,27 @@ def test_optimize_is_harmless_and_its_files_are_taken_over(uri: str) -> None:
     assert DeltaTable(uri).to_pyarrow_dataset().count_rows() == 6
 
 
-def test_an_update_behind_an_optimize_is_named(uri: str) -> None:
+def test_an_update_after_an_optimize_is_named(uri: str) -> None:
     expected = weight(uri)
     DeltaTable(uri).optimize.compact()
     DeltaTable(uri).update({"text": "'x'"}, predicate="n = 0")
 
-    assert (found(uri, expected).kind, found(uri, expected).removed_rows) == (Kind.FOREIGN, 1)
+    assert (require_change(uri, expected).kind, require_change(uri, expected).removed_rows) == (Kind.FOREIGN, 1)
 
 
-def test_a_change_is_named_though_we_have_gone_on_beside_it(uri: str) -> None:
+def test_a_change_is_named_after_later_own_commits(uri: str) -> None:
     expected = weight(uri)
     DeltaTable(uri).update({"text": "'x'"}, predicate="n = 0")
     table, stem = delta.open_table(uri), checksums.new_stem("rows")
     commits.append(table, rows(99), stem=stem)
-    change = found(uri, (expected + checksums.weight_of("", stem)) % (1 << 128))
+    change = require_change(uri, (expected + checksums.weight_of("", stem)) % (1 << 128))
 
     assert (change.kind, change.removed_rows, change.added_rows, change.base) == (Kind.FOREIGN, 1, 1, None)
     assert [commit.operation for commit in change.commits] == ["UPDATE"]
 
 
-def test_a_commit_of_ours_that_nobody_recorded_is_no_strangers_work(uri: str) -> None:
+def test_an_own_unrecorded_commit_is_not_foreign(uri: str) -> None:
     expected = weight(uri)
     commits.append(delta.open_table(uri), rows(99))
 
-    assert found(uri, expected).kind is Kind.UNFINISHED
+    assert require_change(uri, expected).kind is Kind.UNFINISHED

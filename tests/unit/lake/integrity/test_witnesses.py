@@ -1,4 +1,4 @@
-"""Who saw an epoch: notes, batch runs, reconciliations and pins are lower bounds of what the epoch log must show."""
+"""Witnesses of epochs: marks, batch runs, reconciliations and pins are lower bounds for the epoch log."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -47,12 +47,14 @@ def version(tmp_path: Path) -> Version:
     return Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri=str(uri))
 
 
-def said(witnesses: list[Witness], record: EpochRecord | None = SEVENTH, table_version: int | None = 9) -> list[str]:
+def list_contradictions(
+    witnesses: list[Witness], record: EpochRecord | None = SEVENTH, table_version: int | None = 9
+) -> list[str]:
     records = [] if record is None else [record]
     return [*high_water.find_contradictions(witnesses, records, name="p", table_version=table_version)]
 
 
-def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:
+def test_every_witness_of_an_epoch_of_this_version_is_listed(settings: Settings, version: Version) -> None:
     row = make_row(ComparisonRow, result_fingerprint="f", stream_version=0, at=NOW, epoch=5)
     result = '{"seal": {"holds": true}, "tables": {"stream": 8}}'
     journal = Journal(settings, "p", ComparisonRow)
@@ -69,8 +71,8 @@ def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings,
     )
 
 
-def test_reconciliation_whose_seal_broke_has_seen_no_table_version(settings: Settings, version: Version) -> None:
-    """It named the version at which a damaged log opened, and the epoch of its batch run, which was not in there."""
+def test_reconciliation_with_a_broken_seal_witnesses_no_table_version(settings: Settings, version: Version) -> None:
+    """A broken seal names the version at which a damaged log opened, and an epoch that is not in the log."""
     result = '{"seal": {"holds": false}, "tables": {"stream": 5}}'
     values = {"result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1", "result": result}
     Journal(settings, "p", ComparisonRow).append(make_row(ComparisonRow, **values))
@@ -78,7 +80,7 @@ def test_reconciliation_whose_seal_broke_has_seen_no_table_version(settings: Set
     assert high_water.list_witnesses(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
 
 
-def test_note_is_replaced_by_the_next_one(version: Version, settings: Settings) -> None:
+def test_mark_is_replaced_by_the_next_one(version: Version, settings: Settings) -> None:
     high_water.write_note(version, SEVENTH, 9)
     high_water.write_note(version, replace(SEVENTH, epoch=8), 10)
 
@@ -86,14 +88,14 @@ def test_note_is_replaced_by_the_next_one(version: Version, settings: Settings) 
     assert [file.name for file in Path(version.uri).parent.iterdir() if file.is_file()] == [high_water.NOTE]
 
 
-def test_note_of_another_version_says_nothing(version: Version, settings: Settings) -> None:
+def test_mark_of_another_version_is_ignored(version: Version, settings: Settings) -> None:
     high_water.write_note(replace(version, number=1), SEVENTH, 9)
 
     assert high_water.list_witnesses(settings, PIPELINE, version) == ()
 
 
 @pytest.mark.parametrize("text", ["", "{half", "[]", "null", "\0\0", '{"app_id": "p/f/stream-0", "end": 5}'])
-def test_note_that_cannot_be_read_is_named(version: Version, settings: Settings, text: str) -> None:
+def test_unreadable_mark_is_named(version: Version, settings: Settings, text: str) -> None:
     note = Path(version.uri).parent / high_water.NOTE
     note.write_text(text, encoding="utf-8")
 
@@ -105,7 +107,7 @@ def test_note_that_cannot_be_read_is_named(version: Version, settings: Settings,
     assert high_water.list_recorded(settings, PIPELINE, version) == ()
 
 
-def test_note_that_cannot_be_written_is_no_failure(version: Version) -> None:
+def test_unwritable_mark_is_no_failure(version: Version) -> None:
     (Path(version.uri).parent / high_water.NOTE).mkdir()
 
     high_water.write_note(version, SEVENTH, 9)
@@ -113,27 +115,29 @@ def test_note_that_cannot_be_written_is_no_failure(version: Version) -> None:
     assert (Path(version.uri).parent / high_water.NOTE).is_dir()
 
 
-def test_what_fits_is_no_contradiction() -> None:
+def test_consistent_witnesses_have_no_contradiction() -> None:
     fits = [Witness(who="a", epoch=7, end={0: 10, 1: 4}, table_version=9), Witness(who="b", epoch=3, end={0: 1})]
 
-    assert said(fits) == []
+    assert list_contradictions(fits) == []
 
 
 def test_epoch_that_the_table_no_longer_shows_is_named() -> None:
-    assert said([Witness(who="a", epoch=8), Witness(who="b", epoch=7)]) == [
+    assert list_contradictions([Witness(who="a", epoch=8), Witness(who="b", epoch=7)]) == [
         "Epoch log of p: a saw epoch 8, newest epoch row is 7."
     ]
-    assert said([Witness(who="a", epoch=0)], None) == ["Epoch log of p: a saw epoch 0, newest epoch row is -1."]
+    assert list_contradictions([Witness(who="a", epoch=0)], None) == [
+        "Epoch log of p: a saw epoch 0, newest epoch row is -1."
+    ]
 
 
 def test_epoch_that_ends_elsewhere_now_is_named() -> None:
-    assert said([Witness(who="a", epoch=7, end={0: 10, 1: 5})]) == [
+    assert list_contradictions([Witness(who="a", epoch=7, end={0: 10, 1: 5})]) == [
         "Epoch log of p: a saw epoch 7 end at 0: 10, 1: 5, its row says 0: 10, 1: 4."
     ]
 
 
 def test_table_version_that_went_back_is_named() -> None:
-    seen = [Witness(who="a", epoch=7, table_version=12)]
+    witnesses = [Witness(who="a", epoch=7, table_version=12)]
 
-    assert said(seen) == ["Epoch log of p: a saw table version 12, it is 9 now."]
-    assert said(seen, table_version=None) == []
+    assert list_contradictions(witnesses) == ["Epoch log of p: a saw table version 12, it is 9 now."]
+    assert list_contradictions(witnesses, table_version=None) == []

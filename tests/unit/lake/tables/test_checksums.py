@@ -1,4 +1,4 @@
-"""Each data file of ours says in its name what its bytes must be; a flipped bit is found before a value is believed."""
+"""Checksums in the names of data files: a flipped bit is detected before a value is used."""
 
 import random
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ def row(n: int, kind: str = "a") -> pa.Table:
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    made = delta.ensure(str(tmp_path / "a folder" / "t"), SCHEMA, partition_by=["_kind"])
-    commits.append(made, pa.concat_tables([row(1), row(2, "b")]))
-    return made
+    checked_table = delta.ensure(str(tmp_path / "a folder" / "t"), SCHEMA, partition_by=["_kind"])
+    commits.append(checked_table, pa.concat_tables([row(1), row(2, "b")]))
+    return checked_table
 
 
 def files(table: DeltaTable) -> list[Path]:
@@ -34,28 +34,28 @@ def files(table: DeltaTable) -> list[Path]:
 
 
 def flipped(content: bytes, seed: int) -> Iterator[bytes]:
-    drawn = random.Random(seed)  # noqa: S311 -- no secret
+    rng = random.Random(seed)  # noqa: S311 -- no secret
     for _ in range(FLIPS):
-        place, bit = drawn.randrange(len(content)), drawn.randrange(8)
+        place, bit = rng.randrange(len(content)), rng.randrange(8)
         yield content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
 
 
 def read(table: DeltaTable, *kinds: str) -> list[tuple[int, float, str]]:
     with queries.connect() as connection:
         delta.bind(connection, "t", table, kinds=kinds or None)
-        found: list[tuple[int, float, str]] = connection.execute("SELECT n, x, text FROM t ORDER BY n").fetchall()
-        return found
+        rows: list[tuple[int, float, str]] = connection.execute("SELECT n, x, text FROM t ORDER BY n").fetchall()
+        return rows
 
 
 def test_each_flipped_bit_of_a_file_is_found_and_the_file_is_named(table: DeltaTable) -> None:
     for file in files(table):
-        whole = file.read_bytes()
-        for content in flipped(whole, seed=7):
+        original_bytes = file.read_bytes()
+        for content in flipped(original_bytes, seed=7):
             file.write_bytes(content)
             with pytest.raises(LakeError, match=file.name) as refused:
                 read(table)
             assert refused.value.runbook == "TableUnreadable"
-        file.write_bytes(whole)
+        file.write_bytes(original_bytes)
 
     assert read(table) == [(1, 0.5, "row 1"), (2, 1.0, "row 2")]
 
@@ -75,7 +75,7 @@ def test_a_file_is_checked_once_in_a_run_and_again_once_it_changed(table: DeltaT
             read(table)
 
 
-def test_a_file_that_is_gone_is_named(table: DeltaTable) -> None:
+def test_a_missing_file_is_named(table: DeltaTable) -> None:
     file = files(table)[0]
     file.unlink()
 
@@ -83,7 +83,7 @@ def test_a_file_that_is_gone_is_named(table: DeltaTable) -> None:
         read(table)
 
 
-def test_a_file_that_is_listed_under_another_kind_is_refused(table: DeltaTable) -> None:
+def test_a_file_listed_under_another_kind_is_rejected(table: DeltaTable) -> None:
     entry = Path(table.table_uri.removeprefix("file://").replace("%20", " ")) / "_delta_log" / f"{1:020d}.json"
     entry.write_text(entry.read_text().replace('"_kind":"a"', '"_kind":"c"'))
 
@@ -91,26 +91,28 @@ def test_a_file_that_is_listed_under_another_kind_is_refused(table: DeltaTable) 
         read(DeltaTable(table.table_uri))
 
 
-def test_statistics_let_no_reader_miss_a_row(table: DeltaTable) -> None:
+def test_statistics_hide_no_row_from_a_reader(table: DeltaTable) -> None:
     commits.append(table, row(3).set_column(2, "x", pa.array([float("nan")])))
-    found = QueryBuilder().register("t", DeltaTable(table.table_uri))
+    query_builder = QueryBuilder().register("t", DeltaTable(table.table_uri))
 
-    assert found.execute("SELECT n FROM t WHERE x >= 0.5 AND text > 'row 0' ORDER BY n").read_all().num_rows == 3
-    assert found.execute("SELECT n FROM t WHERE n = 2 AND x = 1.0").read_all().num_rows == 1
+    assert (
+        query_builder.execute("SELECT n FROM t WHERE x >= 0.5 AND text > 'row 0' ORDER BY n").read_all().num_rows == 3
+    )
+    assert query_builder.execute("SELECT n FROM t WHERE n = 2 AND x = 1.0").read_all().num_rows == 1
 
 
 def test_the_weight_of_all_files_stays_when_they_are_merged(tmp_path: Path) -> None:
     plain = delta.ensure(str(tmp_path / "t"), SCHEMA)
     for n in range(5):
         commits.append(plain, row(n))
-    before = checksums.total(delta.paths(plain))
+    weight_before = checksums.total(delta.paths(plain))
 
     assert upkeep.compact(str(tmp_path / "t"), files=2)
-    after = delta.paths(delta.open_table(str(tmp_path / "t")))
-    assert (len(after), checksums.total(after)) == (1, before)
+    merged_paths = delta.paths(delta.open_table(str(tmp_path / "t")))
+    assert (len(merged_paths), checksums.total(merged_paths)) == (1, weight_before)
 
 
-def test_files_of_others_are_not_merged_under_our_names(tmp_path: Path) -> None:
+def test_foreign_files_are_not_merged(tmp_path: Path) -> None:
     plain = delta.ensure(str(tmp_path / "t"), SCHEMA)
     for n in range(5):
         commits.append(plain, row(n))

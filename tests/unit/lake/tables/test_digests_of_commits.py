@@ -1,4 +1,4 @@
-"""Every commit of ours says what it lists and lists no more, so that an entry of the log that was changed is known."""
+"""Digests of commits: a modified entry of the Delta log is detected."""
 
 import json
 from collections.abc import Callable
@@ -21,24 +21,24 @@ def file_of(uri: str, n: int) -> AddAction:
 
 
 def create(uri: str) -> None:
-    made = [file_of(uri, 1), file_of(uri, 2)]
-    commits.create(uri, made, Schema.from_arrow(SCHEMA), configuration=delta.CONFIGURATION)
+    files = [file_of(uri, 1), file_of(uri, 2)]
+    commits.create(uri, files, Schema.from_arrow(SCHEMA), configuration=delta.CONFIGURATION)
 
 
 def append(uri: str) -> None:
-    commits.append(opened(uri), pa.table({"n": [3]}, schema=SCHEMA))
+    commits.append(create_and_open(uri), pa.table({"n": [3]}, schema=SCHEMA))
 
 
 def replace(uri: str) -> None:
-    table = opened(uri)
+    table = create_and_open(uri)
     commits.replace(table, delta.actions(table)[:1], [file_of(uri, 4)])
 
 
 def overwrite(uri: str) -> None:
-    commits.overwrite(opened(uri), [file_of(uri, 5)], Schema.from_arrow(SCHEMA))
+    commits.overwrite(create_and_open(uri), [file_of(uri, 5)], Schema.from_arrow(SCHEMA))
 
 
-def opened(uri: str) -> DeltaTable:
+def create_and_open(uri: str) -> DeltaTable:
     create(uri)
     return delta.open_table(uri)
 
@@ -50,25 +50,25 @@ def test_entry_that_lists_other_files_than_were_committed_is_damaged(tmp_path: P
     write(uri)
     entry = max((tmp_path / "t" / delta_log.FOLDER).glob("*.json"))
     lines = entry.read_text(encoding="utf-8").splitlines()
-    whole = delta_log.find_damage(uri, read=True)
+    damage_before = delta_log.find_damage(uri, read=True)
 
-    kept = [line for line in lines if action not in json.loads(line)]
-    entry.write_text("\n".join(kept), encoding="utf-8")
-    found = delta_log.find_damage(uri, read=True)
+    remaining_lines = [line for line in lines if action not in json.loads(line)]
+    entry.write_text("\n".join(remaining_lines), encoding="utf-8")
+    damage = delta_log.find_damage(uri, read=True)
 
-    assert whole is None
+    assert damage_before is None
     if action == "remove" and write in {create, append}:
-        assert len(kept) == len(lines)
+        assert len(remaining_lines) == len(lines)
     else:
-        assert found is not None
-        assert (Path(found.file).name, "digest" in found.what) == (entry.name, True)
+        assert damage is not None
+        assert (Path(damage.file).name, "digest" in damage.what) == (entry.name, True)
 
 
 def test_handle_shows_what_an_overwrite_lists(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    table = opened(uri)
-    made = file_of(uri, 6)
+    table = create_and_open(uri)
+    added_file = file_of(uri, 6)
 
-    commits.overwrite(table, [made], Schema.from_arrow(SCHEMA))
+    commits.overwrite(table, [added_file], Schema.from_arrow(SCHEMA))
 
-    assert (delta.paths(table), int(table.version())) == ([made.path], 1)
+    assert (delta.paths(table), int(table.version())) == ([added_file.path], 1)

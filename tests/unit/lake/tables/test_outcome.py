@@ -1,4 +1,4 @@
-"""An append whose answer was lost is looked up: nobody is told that nothing was committed while the rows are there."""
+"""Appends whose response was lost: the outcome is looked up, so that committed rows are never reported as missing."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Frozen:
-    """A clock that stands."""
+    """Clock that always returns the same time."""
 
     def now(self) -> datetime:
         return NOW
@@ -37,7 +37,7 @@ WRITE = commits.transact
 
 
 def loses_the_answer(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the next write land, and its answer get lost."""
+    """Make the next write succeed but lose its response."""
 
     def write(*arguments: Any, **options: Any) -> None:
         monkeypatch.setattr(commits, "transact", WRITE)
@@ -60,7 +60,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 @pytest.mark.parametrize("error", [DeltaError("timeout"), OSError(5, "lost"), CommitFailedError("version exists")])
-def test_an_append_whose_answer_was_lost_is_done_once(
+def test_an_append_whose_response_was_lost_is_committed_once(
     table: DeltaTable, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     loses_the_answer(error, monkeypatch)
@@ -70,17 +70,15 @@ def test_an_append_whose_answer_was_lost_is_done_once(
     assert (DeltaTable(table.table_uri).to_pyarrow_table().num_rows, table.version()) == (2, 1)
 
 
-def test_an_append_that_is_not_there_says_that_nothing_was_committed(
-    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_append_reports_that_nothing_was_committed(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     refuses(monkeypatch, "no space left on device")
-    write_deltalake(str(table.table_uri), ROWS, mode="append")  # of somebody else, meanwhile
+    write_deltalake(str(table.table_uri), ROWS, mode="append")  # a concurrent foreign append
 
     with pytest.raises(LakeError, match=r"no space left on device.*\nHint: nothing was committed"):
         commits.append(table, ROWS)
 
 
-def test_what_nobody_can_look_up_is_said_to_be_unknown(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outcome_that_cannot_be_looked_up_is_unknown(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*arguments: Any, **options: Any) -> None:
         WRITE(*arguments, **options)
         (Path(delta.local_root(table) or "") / "_delta_log").rename(Path(delta.local_root(table) or "") / "away")
@@ -94,7 +92,7 @@ def test_what_nobody_can_look_up_is_said_to_be_unknown(table: DeltaTable, monkey
     assert "nothing was committed" not in str(refused.value)
 
 
-def test_a_commit_of_another_process_in_the_same_turn_is_still_told(table: DeltaTable) -> None:
+def test_a_concurrent_commit_of_another_process_is_detected(table: DeltaTable) -> None:
     late = DeltaTable(table.table_uri)
     turn = CommitProperties(app_transactions=[Transaction("p", 0)])
     commits.append(table, ROWS, commit=turn)
@@ -103,9 +101,7 @@ def test_a_commit_of_another_process_in_the_same_turn_is_still_told(table: Delta
         commits.append(late, ROWS, commit=turn)
 
 
-def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_whose_response_was_lost_is_recorded_once(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     journal = Journal(settings, "p", GateEvent)
     loses_the_answer(CommitFailedError("a concurrent transaction"), monkeypatch)
 
@@ -113,11 +109,11 @@ def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(
     assert [event.stage for event in journal.read()] == ["SHADOW"]
 
 
-def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = pins.pin
+def test_a_pin_with_an_unknown_outcome_is_released(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    original_pin = pins.pin
 
     def pin(*arguments: Any, **options: Any) -> None:
-        given(*arguments, **options)
+        original_pin(*arguments, **options)
         msg = "it is unknown whether it was committed"
         raise LakeError(msg)
 
@@ -132,22 +128,22 @@ def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, m
 
 
 def append_named(uri: str, number: int) -> None:
-    named = CommitProperties(custom_metadata={"n": str(number)})
-    commits.append(delta.open_table(uri), ROWS, commit=named)
+    properties = CommitProperties(custom_metadata={"n": str(number)})
+    commits.append(delta.open_table(uri), ROWS, commit=properties)
 
 
-def test_commits_are_numbered_by_their_entries_whatever_came_since(table: DeltaTable) -> None:
+def test_commits_are_numbered_by_their_log_entries(table: DeltaTable) -> None:
     for number in range(3):
         append_named(table.table_uri, number)
     handle = delta.open_table(table.table_uri)
     append_named(table.table_uri, 3)
 
-    told = [(one["version"], one.get("n")) for one in delta.history(handle)]
-    assert told == [(3, "2"), (2, "1"), (1, "0"), (0, None)]
-    assert [one["version"] for one in delta.history(handle, after=1)] == [3, 2]
+    numbered = [(commit["version"], commit.get("n")) for commit in delta.history(handle)]
+    assert numbered == [(3, "2"), (2, "1"), (1, "0"), (0, None)]
+    assert [commit["version"] for commit in delta.history(handle, after=1)] == [3, 2]
 
 
-def test_an_append_is_found_behind_those_that_came_since(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_is_found_before_later_ones(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
     def open_late(uri: str) -> DeltaTable:
         opened = DeltaTable(uri)
         for number in range(3):
@@ -161,7 +157,7 @@ def test_an_append_is_found_behind_those_that_came_since(table: DeltaTable, monk
     assert delta.open_table(table.table_uri).version() == 4
 
 
-def test_an_append_is_not_called_missing_where_an_entry_since_cannot_be_read(
+def test_an_append_is_not_missing_if_a_later_entry_is_unreadable(
     table: DeltaTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def open_damaged(uri: str) -> DeltaTable:

@@ -1,4 +1,4 @@
-"""What one run has read is read again once a file of its folder is another, whatever else was kept as it was."""
+"""Values cached during one run: read again once a file of their folder changes in any way."""
 
 import os
 from collections.abc import Callable
@@ -10,24 +10,24 @@ import pytest
 from cutover.lake.tables.run_memory import read_once, remember
 
 
-def write_again_with_the_same_times(file: Path) -> None:
-    before = file.stat()
+def rewrite_with_same_times(file: Path) -> None:
+    stat_before = file.stat()
     file.write_text("two")
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(file, ns=(stat_before.st_atime_ns, stat_before.st_mtime_ns))
 
 
-def put_another_in_its_place(file: Path) -> None:
-    before = file.stat()
+def replace_file(file: Path) -> None:
+    stat_before = file.stat()
     other = file.with_name("other")
     other.write_text("two")
-    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(other, ns=(stat_before.st_atime_ns, stat_before.st_mtime_ns))
     other.replace(file)
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "written": lambda file: file.write_text("longer"),
-    "same size and time": write_again_with_the_same_times,
-    "another file": put_another_in_its_place,
+    "same size and time": rewrite_with_same_times,
+    "another file": replace_file,
     "gone": Path.unlink,
     "one more": lambda file: file.with_name("more").touch(),
 }
@@ -49,11 +49,11 @@ def test_a_folder_is_read_once_and_again_once_it_changed(tmp_path: Path, change:
 
         CHANGES[change](file)
 
-        again = [2, 3] if change == "gone" else [2, 2]  # a folder without files is read each time
-        assert [remember(str(table), "n", read) for _ in range(2)] == again
+        expected_reads = [2, 3] if change == "gone" else [2, 2]  # a folder without files is read each time
+        assert [remember(str(table), "n", read) for _ in range(2)] == expected_reads
 
 
-def test_what_one_run_has_read_the_next_reads_anew(tmp_path: Path) -> None:
+def test_values_of_one_run_are_read_again_by_the_next(tmp_path: Path) -> None:
     (tmp_path / "0.json").touch()
     read = Mock(side_effect=[1, 2, 3])
 
@@ -64,7 +64,7 @@ def test_what_one_run_has_read_the_next_reads_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["{}", "{}/none", "s3://bucket/table"])
-def test_what_cannot_be_looked_at_is_read_each_time(tmp_path: Path, folder: str) -> None:
+def test_unreadable_folder_is_read_each_time(tmp_path: Path, folder: str) -> None:
     (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
     read = Mock(side_effect=[1, 2])
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_looked_at_is_read_each_time(tmp_path: Path, folder: str)
         assert [remember(folder.format(tmp_path), "n", read) for _ in range(2)] == [1, 2]
 
 
-def test_two_names_of_one_folder_are_told_apart(tmp_path: Path) -> None:
+def test_two_names_of_one_folder_are_cached_separately(tmp_path: Path) -> None:
     (tmp_path / "0.json").touch()
 
     with read_once():

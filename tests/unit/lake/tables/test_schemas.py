@@ -19,6 +19,6 @@ def test_a_states_type_has_a_name_in_each_engine(spark: str, duckdb: str) -> Non
     assert duckdb_type(arrow_type(spark)) == duckdb
 
 
-def test_a_type_that_no_state_has_is_refused() -> None:
+def test_an_unsupported_state_type_is_rejected() -> None:
     with pytest.raises(DefinitionError, match="Type `void`: expected one of boolean"):
         arrow_type("array<void>")

@@ -1,4 +1,4 @@
-"""Tables read without a JVM: every file that the log lists, or an error that names what is not there."""
+"""Tables read without a JVM: every listed file is read, or an error names the missing one."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ SCHEMA = make_schema({"kind": pa.string(), "n": pa.int64(), "at": pa.timestamp("
 ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b", "100%", "a%b", "a*b", "a{b}", "漢字", "a:b")
 
 
-def made(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] = ()) -> DeltaTable:
+def write_table(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str, ...] = ()) -> DeltaTable:
     table = delta.ensure(uri, SCHEMA, partition_by=partition_by)
     for kind, n in rows:
         row = pa.Table.from_pylist([{"kind": kind, "n": n, "at": None}], schema=SCHEMA)
@@ -35,29 +35,29 @@ def read(uri: str, version: int | None = None) -> list[tuple[str | None, int]]:
 @pytest.mark.parametrize("partition_by", [(), ("kind",)])
 def test_rows_come_back_from_any_folder(tmp_path: Path, name: str, partition_by: tuple[str, ...]) -> None:
     uri = str(tmp_path / name / "t")
-    made(uri, ("a b", 1), ("it's", 2), (None, 3), ("x/y%41", 4), partition_by=partition_by)
+    write_table(uri, ("a b", 1), ("it's", 2), (None, 3), ("x/y%41", 4), partition_by=partition_by)
 
     assert read(uri) == [("a b", 1), ("it's", 2), (None, 3), ("x/y%41", 4)]
 
 
 @pytest.mark.parametrize("name", ["a%20b", "%C3%BC", "a[1]", "a\\b"])
-def test_folder_that_would_be_looked_for_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_folder_name_that_would_be_decoded_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(LakeError, match="expected a folder without brackets"):
-        made(str(tmp_path / name / "t"), ("a", 1))
+        write_table(str(tmp_path / name / "t"), ("a", 1))
 
     assert [*tmp_path.iterdir()] == []
 
 
 def test_an_older_version_is_read_as_it_was(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    made(uri, ("a", 1), ("b", 2))
+    write_table(uri, ("a", 1), ("b", 2))
 
     assert read(uri, version=1) == [("a", 1)]
 
 
 def test_an_entry_of_the_log_that_is_no_utf8_is_named_in_one_line(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    made(uri, ("a", 1))
+    write_table(uri, ("a", 1))
     entry = tmp_path / "t" / "_delta_log" / f"{1:020}.json"
     entry.write_bytes(entry.read_bytes().replace(b'"operation"', b'"operatio\xee"'))
 
@@ -68,7 +68,7 @@ def test_an_entry_of_the_log_that_is_no_utf8_is_named_in_one_line(tmp_path: Path
 @pytest.mark.parametrize("partition_by", [(), ("kind",)])
 def test_an_empty_table_keeps_its_columns_and_types(tmp_path: Path, partition_by: tuple[str, ...]) -> None:
     uri = str(tmp_path / "t")
-    made(uri, partition_by=partition_by)
+    write_table(uri, partition_by=partition_by)
     connection = queries.connect()
     delta.relation(connection, "t", uri)
 
@@ -80,33 +80,33 @@ def test_an_empty_table_keeps_its_columns_and_types(tmp_path: Path, partition_by
     assert read(uri) == []
 
 
-def test_a_listed_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_missing_listed_file_is_named(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    made(uri, ("a", 1))
-    gone = next((tmp_path / "t").glob("*.parquet"))
-    gone.unlink()
+    write_table(uri, ("a", 1))
+    missing_file = next((tmp_path / "t").glob("*.parquet"))
+    missing_file.unlink()
 
-    with pytest.raises(LakeError, match=gone.name) as caught:
+    with pytest.raises(LakeError, match=missing_file.name) as caught:
         read(uri)
     assert caught.value.runbook == "TableUnreadable"
 
 
-def test_no_table_is_said(tmp_path: Path) -> None:
+def test_a_missing_table_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="expected a Delta table, found none"):
         delta.open_table(str(tmp_path / "nothing"))
 
 
-def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_version_is_reported(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    made(uri, ("a", 1))
+    write_table(uri, ("a", 1))
 
     with pytest.raises(LakeError, match="at version 99"):
         delta.open_table(uri, 99)
 
 
-def test_half_a_log_entry_is_said(tmp_path: Path) -> None:
+def test_a_truncated_log_entry_is_reported(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    made(uri, ("a", 1))
+    write_table(uri, ("a", 1))
     newest = max((tmp_path / "t" / "_delta_log").glob("*.json"))
     newest.write_text(newest.read_text(encoding="utf-8")[:40], encoding="utf-8")
 
@@ -115,14 +115,14 @@ def test_half_a_log_entry_is_said(tmp_path: Path) -> None:
     assert caught.value.runbook == "TableUnreadable"
 
 
-def test_a_place_where_no_table_can_be_made_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_location_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
 
     with pytest.raises(LakeError, match="expected a place where tables can be created"):
-        made(str(tmp_path / "file" / "t"))
+        write_table(str(tmp_path / "file" / "t"))
 
 
-def test_makers_of_one_table_do_not_disturb_one_another(tmp_path: Path) -> None:
+def test_concurrent_creators_of_one_table_do_not_conflict(tmp_path: Path) -> None:
     makers = 4
     barrier = threading.Barrier(makers)
 

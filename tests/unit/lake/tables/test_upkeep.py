@@ -1,4 +1,4 @@
-"""Upkeep of tables that only grow: few files, the same rows and transactions, and no row twice whoever else writes."""
+"""Compaction of append-only tables: the same rows and transactions, and no duplicates with concurrent writers."""
 
 from pathlib import Path
 
@@ -35,21 +35,21 @@ def uri(tmp_path: Path) -> str:
 
 
 def test_many_files_become_one_and_the_rows_stay(uri: str) -> None:
-    before = int(DeltaTable(uri).version())
+    version_before = int(DeltaTable(uri).version())
 
     assert upkeep.compact(uri, files=4)
 
     assert (len(DeltaTable(uri).file_uris()), numbers(uri)) == (1, [*range(8)])
-    assert numbers(uri, before) == [*range(8)]
+    assert numbers(uri, version_before) == [*range(8)]
     assert DeltaTable(uri).transaction_version("p") == 7
 
 
-def test_few_files_are_left(uri: str) -> None:
+def test_few_files_are_not_compacted(uri: str) -> None:
     assert not upkeep.compact(uri, files=8)
     assert len(DeltaTable(uri).file_uris()) == 8
 
 
-def test_append_that_was_under_way_goes_through(uri: str) -> None:
+def test_concurrent_append_succeeds(uri: str) -> None:
     stale = DeltaTable(uri)
 
     assert upkeep.compact(uri, files=4)
@@ -59,7 +59,7 @@ def test_append_that_was_under_way_goes_through(uri: str) -> None:
     assert numbers(uri) == [*range(9)]
 
 
-def test_whoever_comes_late_leaves_it(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_compaction_changes_nothing(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stale = DeltaTable(uri)
     assert upkeep.compact(uri, files=4)
     monkeypatch.setattr(delta, "open_table", lambda _: stale)
@@ -70,9 +70,9 @@ def test_whoever_comes_late_leaves_it(uri: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_clean_up_keeps_what_was_listed_today(uri: str) -> None:
-    before = int(DeltaTable(uri).version())
+    version_before = int(DeltaTable(uri).version())
     upkeep.compact(uri, files=4)
 
     upkeep.clean(uri)
 
-    assert numbers(uri, before) == [*range(8)]
+    assert numbers(uri, version_before) == [*range(8)]
