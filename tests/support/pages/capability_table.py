@@ -1,4 +1,4 @@
-"""Write the table of capabilities from what tests have shown.
+"""Write the table of capabilities from the tests that passed.
 
 `python -m tests.support.pages.capability_table FOUND PAGE`.
 """
@@ -13,15 +13,14 @@ from tests.support.pages.capabilities import RUNNERS
 HEAD = """\
 # What each runner can do
 
-Written by `make capabilities` from the tests that ran and passed, and from nothing else: a cell names the tests that
-show the feature on the runner, by their numbers below. A cell without a test is empty, whatever the code may do.
+The table shows which windows, triggers, measures and deliveries each runner supports: `reference` is plain Python
+without an engine, `streaming` the driver over a real topic and a real epoch log, `batch` the recomputation by Spark. A
+cell lists the tests that show the feature on the runner, by their numbers below. `make capabilities` writes this page
+from tests that passed; a cell without such a test is empty, even if the code supports the feature.
 
-`reference` is plain Python without an engine, `streaming` the driver over a real topic and a real epoch log, `batch`
-the recompute by Spark.
-
-Triggers and panes have no cell under `batch`, since they have no meaning there: a trigger says when a window's result
-comes out while more may come, and batch reads everything up to its cut before it answers. So each window has one pane,
-nothing is early or late, and nothing is retracted; its result is the last accumulated pane of a stream.
+Triggers and panes have no cell under `batch`, because they have no meaning there: a trigger determines when a result is
+emitted before all input has arrived, and batch reads everything up to its cut first. Each window therefore has one pane
+that is neither early nor late, nothing is retracted, and its result is the last accumulated pane of a stream.
 
 """
 
