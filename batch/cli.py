@@ -1,12 +1,10 @@
 """`cutover batch`: recompute from the log what is dirty at a cut."""
 
 import json
-import sys
 from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cutover.definition.loading import catalogue
@@ -16,6 +14,7 @@ from cutover.definition.windows.window_fn import EARLIEST, WindowFn
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import looking_at
 from cutover.log.topic_partitions import format_offsets
+from cutover.output.console import Output, make_table, multiline, show_spinner
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.settings import load_settings
@@ -36,7 +35,7 @@ _LEFT_OUT = {
 }
 
 
-def batch(  # noqa: PLR0913 -- each is an option of the command
+def batch(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     start: Annotated[str | None, typer.Option("--from", help="Date, or time (ISO 8601; UTC if no zone).")] = None,
@@ -47,19 +46,17 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
         bool,
         typer.Option("--anew", help="Trust no earlier run: read the whole log again, replace all that it still gives."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
-) -> None:
+) -> Output:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
     from cutover.batch.recompute import run
 
-    console = Console(stderr=True)
     settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
     first, last = (
         None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")
         for option, text in (("--from", start), ("--to", end))
     )
-    with console.status(f"{pipeline}: reading the log") as status:
+    with show_spinner(f"{pipeline}: reading the log") as update:
         completed = run(
             settings,
             definition,
@@ -67,16 +64,13 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
             end=last,
             epoch=cut,
             anew=anew,
-            probe=lambda point, _: status.update(f"{pipeline}: {STEPS.get(point, point)}"),
+            probe=lambda point, _: update(f"{pipeline}: {STEPS.get(point, point)}"),
         )
-    if as_json:
-        sys.stdout.write((json.dumps({"skipped": "KAPPA"}) if completed is None else _json(completed)) + "\n")
-    elif completed is None:
-        Console().print(f"{pipeline} is in KAPPA: the stream alone is served, batch does not run.")
-    else:
-        Console().print(summary_table(definition, completed))
-        if completed.does_nothing:
-            Console().print(nothing_computed(completed))
+    if completed is None:
+        text = f"{pipeline} is in KAPPA: the stream alone is served, batch does not run."
+        return Output(document={"skipped": "KAPPA"}, lines=[text])
+    reason = nothing_computed(completed).split("\n") if completed.does_nothing else []
+    return Output(document=_to_fields(completed), lines=[summary_table(definition, completed), *reason])
 
 
 def summary_table(pipeline: Pipeline, run: BatchRun) -> Table:
@@ -99,10 +93,7 @@ def summary_table(pipeline: Pipeline, run: BatchRun) -> Table:
         "batch table": f"version {run.batch_version}",
         "took": f"{run.seconds:.1f} s",
     }
-    table = Table(title=f"Batch of {pipeline.name}", show_header=False, title_justify="left")
-    for name, value in rows.items():
-        table.add_row(name, value)
-    return table
+    return make_table((f"Batch of {pipeline.name}", ""), ((name, multiline(value)) for name, value in rows.items()))
 
 
 def _describe_scan(pairs: Mapping[str, int], window: WindowFn, offsets: int) -> str:
@@ -133,10 +124,11 @@ def nothing_computed(run: BatchRun) -> str:
     )
 
 
-def _json(run: BatchRun) -> str:
+def _to_fields(run: BatchRun) -> dict[str, object]:
     """Return the recorded run, and as `nothing_computed` the reason, if no window of its range was computed."""
     reason = {"nothing_computed": nothing_computed(run)} if run.does_nothing else {}
-    return json.dumps(json.loads(run.to_json()) | reason)
+    fields: dict[str, object] = json.loads(run.to_json())
+    return fields | reason
 
 
 def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:

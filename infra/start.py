@@ -16,8 +16,8 @@ from cutover.infra.processes import family
 from cutover.infra.processes import ports as ports_module
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
-from cutover.infra.progress import Tell
 from cutover.log.reachability import find_obstacle, make_obstacle_error
+from cutover.output.console import ReportProgress
 from cutover.settings import Settings
 
 BROKER = "broker"
@@ -34,7 +34,7 @@ class Running:
     ports: Ports
 
 
-def up(settings: Settings, *, broker_only: bool, tell: Tell) -> Running:
+def up(settings: Settings, *, broker_only: bool, tell: ReportProgress) -> Running:
     """Start what does not run yet and return when all of it answers.
 
     Raises:
@@ -67,7 +67,7 @@ def programs(settings: Settings) -> tuple[Program, ...]:
     return (program, *instance.programs())
 
 
-def _start(settings: Settings, *, broker_only: bool, tell: Tell) -> Ports:
+def _start(settings: Settings, *, broker_only: bool, tell: ReportProgress) -> Ports:
     supervisor = Supervisor(settings.home.resolve())
     own_broker = not settings.kafka.bootstrap_servers
     groups = {"kafka"} if own_broker else set()
@@ -122,7 +122,7 @@ def _launch(supervisor: Supervisor, programs: tuple[Program, ...], variables: di
         raise SupervisorError(msg + "\nHint: `cutover down`, then `cutover up`.")
 
 
-def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
+def _await_broker(settings: Settings, ports: Ports, tell: ReportProgress) -> str:
     bootstrap_servers = settings.kafka.bootstrap_servers
     if bootstrap_servers is None:
         tell(f"waiting for the broker at {server.address(ports)}")
@@ -140,7 +140,7 @@ def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
     return bootstrap_servers
 
 
-def _await_airflow(settings: Settings, ports: Ports, tell: Tell) -> None:
+def _await_airflow(settings: Settings, ports: Ports, tell: ReportProgress) -> None:
     client = instance.api(settings, ports)
     fallen = _watch(Supervisor(settings.home.resolve()), instance.GROUP)
     dead, waiting = list[ProgramState](), list[str]()

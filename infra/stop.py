@@ -7,7 +7,7 @@ from cutover.infra.airflow import instance
 from cutover.infra.processes import drivers
 from cutover.infra.processes import family as processes
 from cutover.infra.processes.supervisor import Supervisor
-from cutover.infra.progress import Tell
+from cutover.output.console import ReportProgress
 from cutover.process import Identity
 from cutover.settings import Settings
 
@@ -23,7 +23,7 @@ class Stopped:
     drivers: tuple[str, ...]
 
 
-def down(settings: Settings, *, tell: Tell) -> Stopped:
+def down(settings: Settings, *, tell: ReportProgress) -> Stopped:
     """Stop everything of this installation; does nothing when nothing runs.
 
     Airflow goes first, so that it restarts no driver; the broker last, so that drivers can finish their epoch.
@@ -48,7 +48,7 @@ def down(settings: Settings, *, tell: Tell) -> Stopped:
     return Stopped(programs=running, drivers=tuple(driver.pipeline for driver in living))
 
 
-def _stop_airflow(supervisor: Supervisor, tell: Tell) -> None:
+def _stop_airflow(supervisor: Supervisor, tell: ReportProgress) -> None:
     identity = supervisor.identity()
     if identity is None:  # it was killed: what it left would restart the drivers
         processes.stop(supervisor.leftovers(), within=TASK_SECONDS)
@@ -60,7 +60,7 @@ def _stop_airflow(supervisor: Supervisor, tell: Tell) -> None:
     processes.stop([p for p in supervisor.leftovers() if p.pid not in family_pids], within=TASK_SECONDS)
 
 
-def _stop_drivers(living: list[drivers.DetachedDriver], tell: Tell) -> list[Identity]:
+def _stop_drivers(living: list[drivers.DetachedDriver], tell: ReportProgress) -> list[Identity]:
     survivors: list[Identity] = []
     for driver in living:
         tell(f"stopping the stream of {driver.pipeline} (pid {driver.identity.pid})")

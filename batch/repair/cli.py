@@ -1,13 +1,10 @@
 """`cutover repair`: recompute windows, review the changes, publish or undo them."""
 
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
@@ -16,7 +13,7 @@ from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
-from cutover.output.markup import literal_text
+from cutover.output.console import Line, Output, make_table, show_spinner
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import to_micros
 
@@ -27,6 +24,7 @@ if TYPE_CHECKING:
     from cutover.lake.batch_runs import BatchRun
 
 SHOWN = 20  # rows that would change
+_UNWRAPPED = ("window (UTC)", "change", "by")
 _CLOCK = SystemClock()
 
 
@@ -39,11 +37,10 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     publish: Annotated[
         bool, typer.Option("--publish", help="Publish the draft; else nothing visible changes.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Put back what a repair changed, or put a draft away.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo a published repair, or discard a draft.")] = False,
     repair_id: Annotated[str | None, typer.Option("--id", help="Of a draft or a repair, or how it begins.")] = None,
     why: Annotated[str, typer.Option("--why", help="Kept with the repair.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+) -> Iterator[Output]:
     """Recompute some windows, show what would change (a dry run), `--publish` it, `--undo` it.
 
     0: nothing would change, or it is done; 1: rows would change; 2: refused, nothing was changed.
@@ -57,28 +54,25 @@ def repair(  # noqa: PLR0913 -- the options of a command line
         msg = f"`--why`: expected at most 500 characters, got {len(why)}."
         raise DefinitionError(msg)
     if undo:
-        _show(as_json, *_take_back(settings, definition, repair_id, why))
+        yield _undo(settings, definition, repair_id, why)
     elif starts or dirty:
-        drafted = _look(settings, definition, starts, cut)
-        if not (as_json and publish):
-            _show(
-                as_json,
-                _describe(definition, drafted),
-                lambda console: _print_draft(console, definition, drafted, dirty=dirty),
-            )
+        drafted = _make_draft(settings, definition, starts, cut)
         differs = drafted.draft is not None and drafted.draft.differing > 0
+        yield Output(
+            document=None if publish else _describe(definition, drafted),
+            lines=_list_draft_lines(definition, drafted, dirty=dirty),
+            exit_code=1 if differs and not publish else 0,
+        )
         if publish and differs and drafted.draft is not None:
-            _show(as_json, *_publish(settings, definition, drafted.draft.repair_id, why))
+            yield _publish(settings, definition, drafted.draft.repair_id, why)
         elif publish:
-            _show(as_json, {"published": None}, "Nothing was published.")
-        elif differs:
-            raise typer.Exit(1)
+            yield Output(document={"published": None}, lines=["Nothing was published."])
     elif publish:
-        _show(as_json, *_publish(settings, definition, repair_id, why))
+        yield _publish(settings, definition, repair_id, why)
     elif repair_id is not None:
-        _show_one(settings, definition, repair_id, as_json=as_json)
+        yield _show_repair(settings, definition, repair_id)
     else:
-        _list(settings, definition, as_json=as_json)
+        yield _list_repairs(settings, definition)
 
 
 def _check_options(  # noqa: PLR0913 -- the options of a command line
@@ -106,13 +100,13 @@ def _check_options(  # noqa: PLR0913 -- the options of a command line
         raise DefinitionError(msg)
 
 
-def _look(settings: Settings, pipeline: Pipeline, starts: Sequence[str], cut: int | None) -> "Drafted":
+def _make_draft(settings: Settings, pipeline: Pipeline, starts: Sequence[str], cut: int | None) -> "Drafted":
     from cutover.batch.repair.refusals import require_windows
     from cutover.batch.repair.repair import make_draft
 
     micros = [to_micros(parse_range_end(text, pipeline.window, of="`--window`")) for text in starts]
     windows = require_windows(pipeline.window, micros, pipeline.name)
-    with Console(stderr=True).status(f"{pipeline.name}: computing the windows from the log"):
+    with show_spinner(f"{pipeline.name}: computing the windows from the log"):
         return make_draft(settings, pipeline, windows, epoch=cut, clock=_CLOCK)
 
 
@@ -150,37 +144,44 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _print_draft(console: Console, pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) -> None:
+def _list_draft_lines(pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) -> Iterator[Line]:
     if drafted.draft is None or drafted.effect is None:
-        console.print(f"Nothing to repair: no closed window of {pipeline.name} is dirty.")
+        yield f"Nothing to repair: no closed window of {pipeline.name} is dirty."
         return
     draft, rows = drafted.draft, _changes(pipeline, drafted.effect.changes)
-    table = _make_table("window (UTC)", "key", "change", "measure", "served", "repaired")
-    for row in rows[:SHOWN]:
-        place = (_short(row["window_start"]), literal_text(format_columns(row["key"])))
-        for name, pair in row["measures"].items():
-            values = (literal_text(_text(pair["served"])), literal_text(_text(pair["repaired"])))
-            table.add_row(*place, row["change"], literal_text(name), *values)
     if rows:
-        console.print(table)
+        yield make_table(
+            ("window (UTC)", "key", "change", "measure", "served", "repaired"),
+            (
+                (
+                    _short(row["window_start"]),
+                    format_columns(row["key"]),
+                    row["change"],
+                    name,
+                    _text(pair["served"]),
+                    _text(pair["repaired"]),
+                )
+                for row in rows[:SHOWN]
+                for name, pair in row["measures"].items()
+            ),
+            no_wrap=_UNWRAPPED,
+        )
     if len(rows) > SHOWN:
-        console.print(f"and {len(rows) - SHOWN:,} more rows")
+        yield f"and {len(rows) - SHOWN:,} more rows"
     for side, counts in draft.counts.items():
         counts_text = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no rows"
-        console.print(f"Beside {'what is served' if side == 'served' else side}: {counts_text}.")
+        yield f"Compared with {'what is served' if side == 'served' else side}: {counts_text}."
     plural = "" if len(draft.windows) == 1 else "s"
     windows = f"{len(draft.windows):,} " + (f"range{plural} of dirty windows" if dirty else f"window{plural}")
     head = f"{windows} of {pipeline.name} computed at epoch {draft.run.epoch}"
     if draft.differing:
-        console.print(
-            f"{head}: {draft.differing:,} rows would change. Nothing is changed yet. "
-            f"Next: `cutover repair {pipeline.name} --publish --id {draft.repair_id[:8]}`."
-        )
+        command = f"`cutover repair {pipeline.name} --publish --id {draft.repair_id[:8]}`"
+        yield f"{head}: {draft.differing:,} rows would change. Nothing is changed yet. Next: {command}."
     else:
-        console.print(f"{head}: nothing would change.")
+        yield f"{head}: nothing would change."
 
 
-def _publish(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> tuple[dict[str, Any], str]:
+def _publish(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> Output:
     from cutover.batch.repair.repair import publish_draft
 
     published, was_before = publish_draft(settings, pipeline, id_prefix, why=why, clock=_CLOCK)
@@ -191,8 +192,9 @@ def _publish(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why:
         else f"is published: {_effect(published)}."
     )
     message += f" Next: `cutover reconcile {pipeline.name}`; "
-    message += f"`cutover repair {pipeline.name} --undo --id {published.run_id[:8]}` takes it back."
-    return {"published": published.run_id, "was_before": was_before, "run": json.loads(published.to_json())}, message
+    message += f"`cutover repair {pipeline.name} --undo --id {published.run_id[:8]}` undoes it."
+    document = {"published": published.run_id, "was_before": was_before, "run": json.loads(published.to_json())}
+    return Output(document=document, lines=[message])
 
 
 def _effect(run: "BatchRun") -> str:
@@ -201,28 +203,24 @@ def _effect(run: "BatchRun") -> str:
     return f"batch table version {run.batch_version}, rows served: {counts_text or 'none'}"
 
 
-def _take_back(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> tuple[dict[str, Any], str]:
+def _undo(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> Output:
     from cutover.batch.repair.undo import undo
 
     undone, repair_id, was_before = undo(settings, pipeline, id_prefix, why=why, clock=_CLOCK)
+    name, shown_id = pipeline.name, repair_id[:8]
+    document = {"undone": repair_id, "was_before": was_before and undone is not None, "run": None}
     if undone is None:
-        put_away = {"undone": repair_id, "was_before": False, "run": None}
-        return put_away, f"Draft {repair_id[:8]} of {pipeline.name} is put away."
-    fields = {"undone": repair_id, "was_before": was_before, "run": json.loads(undone.to_json())}
+        return Output(document=document, lines=[f"Draft {shown_id} of {name} is discarded."])
     if was_before:
-        message = f"Repair {repair_id[:8]} of {pipeline.name} was taken back at {undone.finished}; nothing was done."
-        return (
-            fields,
-            message + f" Next: `cutover repair {pipeline.name}` lists those before it; `--undo --id` names one.",
-        )
-    stale = " The next batch run computes what is dirty without it." if undone.stale else ""
-    message = (
-        f"Repair {repair_id[:8]} of {pipeline.name} is taken back: batch table version {undone.batch_version}.{stale}"
-    )
-    return fields, message
+        message = f"Repair {shown_id} of {name} was undone at {undone.finished}; nothing was done."
+        message += f" Next: `cutover repair {name}` lists those before it; `--undo --id` names one."
+    else:
+        stale = " The next batch run computes what is dirty without it." if undone.stale else ""
+        message = f"Repair {shown_id} of {name} is undone: batch table version {undone.batch_version}.{stale}"
+    return Output(document=document | {"run": json.loads(undone.to_json())}, lines=[message])
 
 
-def _show_one(settings: Settings, pipeline: Pipeline, id_prefix: str, *, as_json: bool) -> None:
+def _show_repair(settings: Settings, pipeline: Pipeline, id_prefix: str) -> Output:
     """Show what people were served of the rows that a repair changed, by whom, and from when to when."""
     from cutover.batch.repair.draft import find_waiting, folder, read_rows
     from cutover.batch.repair.refusals import find_by_id
@@ -237,25 +235,38 @@ def _show_one(settings: Settings, pipeline: Pipeline, id_prefix: str, *, as_json
     repair_row = next(row for row in list_repairs(settings, pipeline) if row["id"] == repair_id)
     table = read_rows(folder(settings, pipeline, repair_id), files["served"])
     rows = [_describe_served(pipeline, row) for row in table.to_pylist() if row["_change"] != "same"]
-    if as_json:
-        sys.stdout.write(json.dumps({**_to_json(repair_row), "served": rows}) + "\n")
-        return
-    console = Console(highlight=False, soft_wrap=True)
-    shown = _make_table("window (UTC)", "key", "change", "was served", "by", "since (UTC)")
-    for row in rows[:SHOWN]:
-        values = ", ".join(f"{name}={_text(value)}" for name, value in row["measures"].items())
-        served_text = values if row["served_by"] else "nothing"
-        place = (_short(row["window_start"]), literal_text(format_columns(row["key"])), row["change"])
-        shown.add_row(*place, literal_text(served_text), row["served_by"] or "", _short(row["since"] or ""))
+    document = {**_to_json(repair_row), "served": rows}
+    return Output(document=document, lines=_list_repair_lines(pipeline, repair_id, repair_row, rows))
+
+
+def _list_repair_lines(
+    pipeline: Pipeline, repair_id: str, repair_row: dict[str, object], rows: list[dict[str, Any]]
+) -> Iterator[Line]:
     if rows:
-        console.print(shown)
+        yield make_table(
+            ("window (UTC)", "key", "change", "was served", "by", "since (UTC)"),
+            (
+                (
+                    _short(row["window_start"]),
+                    format_columns(row["key"]),
+                    row["change"],
+                    ", ".join(f"{name}={_text(value)}" for name, value in row["measures"].items())
+                    if row["served_by"]
+                    else "nothing",
+                    row["served_by"],
+                    _short(row["since"] or ""),
+                )
+                for row in rows[:SHOWN]
+            ),
+            no_wrap=_UNWRAPPED,
+        )
     if len(rows) > SHOWN:
-        console.print(f"and {len(rows) - SHOWN:,} more rows")
+        yield f"and {len(rows) - SHOWN:,} more rows"
     served_until = (
         "it is a draft: this is served still" if repair_row["state"] == "draft" else f"until {repair_row['at']}"
     )
-    taken_back = f"; taken back at {repair_row['undone']}" if repair_row.get("undone") else ""
-    console.print(f"Repair {repair_id[:8]} of {pipeline.name}: {len(rows):,} rows differ, {served_until}{taken_back}.")
+    undone = f"; undone at {repair_row['undone']}" if repair_row.get("undone") else ""
+    yield f"Repair {repair_id[:8]} of {pipeline.name}: {len(rows):,} rows differ, {served_until}{undone}."
 
 
 def _describe_served(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:
@@ -275,13 +286,6 @@ def _to_json(row: dict[str, object]) -> dict[str, object]:
     return {k: asdict(v) if is_dataclass(v) and not isinstance(v, type) else v for k, v in row.items()}
 
 
-def _make_table(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in names:
-        table.add_column(name, no_wrap=name in {"window (UTC)", "change", "by"}, overflow="fold")
-    return table
-
-
 def _text(value: object) -> str:
     return "null" if value is None else str(value)
 
@@ -290,34 +294,19 @@ def _short(iso: str) -> str:
     return iso.replace("T", " ").removesuffix("Z").removesuffix("+00:00")
 
 
-def _list(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:
+def _list_repairs(settings: Settings, pipeline: Pipeline) -> Output:
     from cutover.batch.repair.repair import list_repairs
 
     rows = list_repairs(settings, pipeline)
-    if as_json:
-        sys.stdout.write(json.dumps([_to_json(row) for row in rows]) + "\n")
-        return
-    console = Console(highlight=False, soft_wrap=True)
-    table = Table("id", "state", "at (UTC)", "epoch", box=None, pad_edge=False)
-    for row in rows:
-        at, epoch = (str("" if row[name] is None else row[name]) for name in ("at", "epoch"))
-        table.add_row(str(row["id"])[:8], str(row["state"]), at[:19], epoch)
-    if rows:
-        console.print(table)
+    table = make_table(
+        ("id", "state", "at (UTC)", "epoch"),
+        ((str(row["id"])[:8], row["state"], str(row["at"] or "")[:19], row["epoch"]) for row in rows),
+    )
     states = [row["state"] for row in rows]
     shown_states = ("draft", "published", "undone", *(["unreadable"] if "unreadable" in states else ()))
     counts_text = ", ".join(f"{states.count(state)} {state}" for state in shown_states)
-    console.print(f"Repairs of {pipeline.name}: {counts_text}. Next: `cutover repair {pipeline.name} --window START`.")
-
-
-def _show(as_json: bool, content: object, message: str | Callable[[Console], None]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    if as_json:
-        sys.stdout.write(json.dumps(content) + "\n")
-    elif isinstance(message, str):
-        console.print(literal_text(message))
-    else:
-        message(console)
+    totals = f"Repairs of {pipeline.name}: {counts_text}. Next: `cutover repair {pipeline.name} --window START`."
+    return Output(document=[_to_json(row) for row in rows], lines=[*([table] if rows else []), totals])
 
 
 COMMANDS = {"repair": repair}

@@ -12,7 +12,7 @@ from typer.exceptions import TyperException
 from cutover import events
 from cutover.cli.summaries import summary
 from cutover.errors import CutoverError
-from cutover.output import terminal
+from cutover.output import console, terminal
 
 GROUP = "cutover.commands"
 USAGE = 2
@@ -38,9 +38,13 @@ def build_app(command: str | None = None) -> typer.Typer:
         return app
     for name, command_spec in import_module(entries[command].module).COMMANDS.items():
         if isinstance(command_spec, typer.Typer):
+            for registered in command_spec.registered_commands:
+                if registered.callback is not None:
+                    registered.callback = console.as_command(registered.callback)
             app.add_typer(command_spec, name=name)
         else:
-            app.command(name, context_settings={"ignore_unknown_options": name in TAKE_KEYS})(command_spec)
+            settings = {"ignore_unknown_options": name in TAKE_KEYS}
+            app.command(name, context_settings=settings)(console.as_command(command_spec))
     return app
 
 

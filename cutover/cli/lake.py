@@ -3,13 +3,14 @@
 import json
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from io import StringIO
 from typing import Annotated
 
 import duckdb
 import typer
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
+from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
@@ -20,7 +21,8 @@ from cutover.lake.control.versions import looking_at
 from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import vacuum as take_away
 from cutover.lake.tables import overflow
-from cutover.output.cells import write_rows
+from cutover.output.cells import visible, write_rows
+from cutover.output.console import Output, Verbatim, make_table, print_warnings
 from cutover.records.classes import Class
 from cutover.settings import load_settings
 
@@ -34,9 +36,8 @@ def sql(
     *,
     epoch: Annotated[int | None, typer.Option("--epoch", min=0, help="As the stream was then; else as it is.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row, texts as they are.")] = False,
-) -> None:
-    """Ask the lake: DuckDB SQL over the views of one pipeline."""
+) -> Iterator[Output]:
+    """Query the lake: DuckDB SQL over the views of one pipeline."""
     settings = looking_at(load_settings(), version)
     definition = find_definition(settings, pipeline)
     _check_reads(pipeline, query)
@@ -51,13 +52,16 @@ def sql(
         msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
         raise DefinitionError(msg) from None
     names = [column[0] for column in cursor.description]
-    if as_json:
-        for row in rows:
-            sys.stdout.write(json.dumps(dict(zip(names, row, strict=True)), default=str) + "\n")
-    elif sys.stdout.isatty():
-        _show(names, rows)
-    else:
-        write_rows(sys.stdout, [names, *(map(_make_cell, row) for row in rows)])
+    text = tabulate_rows(names, rows) if sys.stdout.isatty() else Verbatim(_format_csv(names, rows))
+    yield Output(lines=[text])
+    for row in rows:
+        yield Output(document=dict(zip(names, row, strict=True)))
+
+
+def _format_csv(names: list[str], rows: list[tuple[object, ...]]) -> str:
+    buffer = StringIO()
+    write_rows(buffer, [names, *(map(_make_cell, row) for row in rows)])
+    return buffer.getvalue()
 
 
 def _check_reads(pipeline: str, query: str) -> None:
@@ -81,26 +85,26 @@ def vacuum(
     *,
     hours: Annotated[int, typer.Option("--hours", min=0, help="Keep files that were listed within this time.")] = 24,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
-) -> None:
-    """Take away files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
+) -> Output:
+    """Delete files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
     removal = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
-    for name, files in removal.items():
-        sys.stdout.write(f"{name}: {files:,} files {'would go' if dry_run else 'went'}\n")
+    verb = "would be deleted" if dry_run else "deleted"
+    return Output(document=dict(removal), lines=[f"{name}: {files:,} files {verb}" for name, files in removal.items()])
 
 
 def restore_control(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
-) -> None:
+) -> Output:
     """Write rows again that another writer removed or changed in `_control`, as long as their files exist."""
     settings = load_settings()
     restored_tables = list(restore.restore(settings, dry_run=dry_run))
-    for restored in restored_tables:
-        sys.stdout.write(
-            f"{restored.table}: {restored.rows:,} rows to write again, {restored.files:,} files of others to leave\n"
-        )
+    lines = [
+        f"{restored.table}: {restored.rows:,} rows to write again, {restored.files:,} files of others to leave"
+        for restored in restored_tables
+    ]
     lost_commits = [
         f"{restored.table} of {name}: {n:,} commits"
         for restored in restored_tables
@@ -109,6 +113,7 @@ def restore_control(
     if lost_commits:
         msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(lost_commits)}."
         hint = "\nHint: put the newest copy of the table back. The page says what to do where there is none."
+        print_warnings(lines)
         raise LakeError(msg + hint, runbook="ForeignWrite")
     if restored_tables:
         message = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
@@ -116,14 +121,13 @@ def restore_control(
         message = "The control tables hold all that was written to them."
     else:
         message = "There are no control tables: nothing has begun, or `_control` is gone; then put it back from a copy."
-    sys.stdout.write(f"{message}\n")
+    document = {"tables": [asdict(restored) for restored in restored_tables], "written": not dry_run}
+    return Output(document=document, lines=[*lines, message])
 
 
-def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
-    table = Table(*(Column(_cell(name)) for name in names))
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    Console().print(table)
+def tabulate_rows(names: list[str], rows: list[tuple[object, ...]]) -> Table:
+    """Return rows of a query as a table, each value on one line and null by its name."""
+    return make_table([visible(name) for name in names], (map(_format_cell, row) for row in rows))
 
 
 def _flatten_value(value: object) -> object:
@@ -137,10 +141,10 @@ def _make_cell(value: object) -> object:
     return quote_ambiguous(flat) if isinstance(flat, str) else flat
 
 
-def _cell(value: object) -> Text:
-    """Return a value as it stands: no markup of the terminal's, and control characters as their escapes."""
+def _format_cell(value: object) -> str:
+    """Return a value on one line, with control characters as their escapes."""
     text = "null" if value is None else str(_flatten_value(value))
-    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 COMMANDS = {"sql": sql, "vacuum": vacuum, "restore-control": restore_control}

@@ -1,7 +1,6 @@
 """Commands of the definition: `cutover lint`."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Annotated
@@ -17,14 +16,14 @@ from cutover.definition.loading.catalogue import Catalogue, get, read_catalogue
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.errors import DefinitionError
 from cutover.output.cells import visible
+from cutover.output.console import Output
 from cutover.parity.sql import check_sql
 from cutover.settings import Settings, load_settings
 
 
 def lint(
     pipeline: Annotated[str | None, typer.Argument(help="One pipeline; else all.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+) -> Output:
     """Check definitions without Kafka and Spark. Exit 2 if one cannot be run; warnings leave it at 0."""
     settings = load_settings()
     catalogue = read_catalogue(settings)
@@ -33,12 +32,12 @@ def lint(
     judgement = _judge(settings, selected, pipelines)
     if pipeline is None:
         judgement.problems.update(_name_problems(catalogue))
-    if as_json:
-        typer.echo(json.dumps({**asdict(judgement), "settings": kafka_warnings(settings.kafka)}))
-    else:
-        _print(settings, judgement)
-    if judgement.problems:
-        raise typer.Exit(DefinitionError.exit_code)
+    return Output(
+        document={**asdict(judgement), "settings": kafka_warnings(settings.kafka)},
+        lines=_list_lines(settings, judgement),
+        warnings=[line for text in dict.fromkeys(judgement.problems.values()) for line in text.split("\n")],
+        exit_code=DefinitionError.exit_code if judgement.problems else 0,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +73,20 @@ def _name_problems(catalogue: Catalogue) -> dict[str, str]:
     return {file.name: "\n".join(map(str, problem)) for file, problem in catalogue.problems_by_file.items()}
 
 
-def _print(settings: Settings, judgement: _Judgement) -> None:
-    """Print each pipeline with its warnings, on standard error what cannot run, and the totals."""
+def _list_lines(settings: Settings, judgement: _Judgement) -> Iterator[str]:
+    """Yield each pipeline that can run with its warnings, and the totals."""
     for name, texts in judgement.warnings.items():
-        typer.echo(f"{name}: ok, {len(texts)} warning(s), result fingerprint {judgement.fingerprints[name]}")
-        for text in texts:
-            typer.echo(f"  {text}")
-    for text in kafka_warnings(settings.kafka):
-        typer.echo(text)
-    for text in dict.fromkeys(judgement.problems.values()):
-        typer.echo(text, err=True)
+        yield f"{name}: ok, {len(texts)} warning(s), result fingerprint {judgement.fingerprints[name]}"
+        yield from (f"  {text}" for text in texts)
+    yield from kafka_warnings(settings.kafka)
     totals = f"{len(judgement.warnings)} can run, {sum(map(len, judgement.warnings.values()))} warning(s)"
     if judgement.problems:
         names = ", ".join(map(visible, judgement.problems))
-        typer.echo(f"{totals}; {len(judgement.problems)} cannot: {names}. Next: correct these, then `cutover lint`.")
+        yield f"{totals}; {len(judgement.problems)} cannot: {names}. Next: correct these, then `cutover lint`."
     elif judgement.warnings:
-        typer.echo(f"{totals}. Next: `cutover up`, `cutover stream NAME --detach`.")
+        yield f"{totals}. Next: `cutover up`, `cutover stream NAME --detach`."
     else:
-        typer.echo(f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one.")
+        yield f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one."
 
 
 def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[str]:

@@ -1,6 +1,5 @@
 """Commands of the log: `cutover produce`, and `cutover init`, which reads a file or a topic."""
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -8,13 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import progress as bars
-from rich.console import Console
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.errors import DefinitionError
+from cutover.output.console import Line, Output, show_bar
 from cutover.records.files.cells import format_name
 from cutover.records.sending.produce import Progress, Request, Summary, produce
 from cutover.records.sending.rows import LogTimeRange
@@ -25,17 +23,13 @@ from cutover.timestamps import parse_micros
 def init_definition(
     name: Annotated[str, typer.Argument(help="Of the new pipeline.")],
     source: Annotated[str, typer.Option("--from", help="A CSV or JSON-lines file, or a topic.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+) -> Output:
     """Write a definition to start from: schema and times are guessed, every choice is explained."""
     from cutover.cli.init import init  # numpy: not for `--help`
 
     path = init(load_settings(), name, source)
-    typer.echo(
-        json.dumps({"pipeline": name, "file": str(path)})
-        if as_json
-        else f"Wrote {path}. Read its comments, correct the guesses, then: cutover lint {name}"
-    )
+    text = f"Wrote {path}. Read its comments, correct the guesses, then: cutover lint {name}"
+    return Output(document={"pipeline": name, "file": str(path)}, lines=[text])
 
 
 def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
@@ -47,8 +41,7 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     speed: Annotated[str, typer.Option(help="`max`, or how many times faster than the log times: `1000x`.")] = "max",
     partitions: Annotated[int | None, typer.Option(min=1, help="Of a topic that is made now; else 4.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Send it though it was sent before.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+) -> Output:
     """Replay a file into the pipeline's topic, in log-time order, with the data's own log timestamps."""
     settings = load_settings()
     definition = reading(catalogue.get(settings, pipeline), topic)
@@ -59,9 +52,9 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         partitions=partitions,
         resend=again,
     )
-    with _progress(file.name) as progress:
+    with _show_progress(file.name) as progress:
         summary = produce(settings, definition, request, clock=SystemClock(), progress=progress)
-    typer.echo(json.dumps(asdict(summary)) if as_json else _sentence(summary))
+    return Output(document=asdict(summary), lines=_list_lines(summary))
 
 
 def reading(pipeline: Pipeline, topic: str | None) -> Pipeline:
@@ -105,8 +98,8 @@ def _time(text: str | None, *, of: str) -> int | None:
         raise DefinitionError(msg) from None
 
 
-def _sentence(summary: Summary) -> str:
-    lines = [f"{summary.records:,} records sent to topic `{summary.topic}` in {summary.seconds:.1f} s."]
+def _list_lines(summary: Summary) -> list[Line]:
+    lines: list[Line] = [f"{summary.records:,} records sent to topic `{summary.topic}` in {summary.seconds:.1f} s."]
     if summary.already_sent:
         lines.append(f"{summary.already_sent:,} other records of the file were in the topic already.")
     if summary.differs:
@@ -121,27 +114,29 @@ def _sentence(summary: Summary) -> str:
         lines += [f"  {example}" for example in summary.malformed_examples]
         more = summary.malformed - len(summary.malformed_examples)
         lines += [f"  ... and {more:,} more"] if more else []
-    return "\n".join(lines)
+    return lines
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Progress]:
-    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    with bars.Progress(*columns, bars.TimeElapsedColumn(), console=Console(stderr=True)) as progress:
-        reading = progress.add_task(f"read {name}", total=None)
-        sending = progress.add_task("send", total=None, start=False)
+def _show_progress(name: str) -> Iterator[Progress]:
+    with show_bar(f"read {name}") as update:
+        read_count = sent_count = total_count = 0
 
-        def total(count: int) -> None:
-            progress.update(reading, total=count, completed=count)
-            progress.start_task(sending)
-            progress.update(sending, total=count)
+        def count_read(count: int) -> None:
+            nonlocal read_count
+            read_count += count
+            update(read_count, None)
 
-        yield Progress(
-            on_read=lambda n: progress.advance(reading, n),
-            on_total=total,
-            on_sent=lambda n: progress.advance(sending, n),
-        )
-        progress.update(sending, completed=progress.tasks[sending].total or 0)
+        def set_total(count: int) -> None:
+            nonlocal total_count
+            total_count = count
+
+        def count_sent(count: int) -> None:
+            nonlocal sent_count
+            sent_count += count
+            update(sent_count, total_count, "send")
+
+        yield Progress(on_read=count_read, on_total=set_total, on_sent=count_sent)
 
 
 COMMANDS = {"produce": produce_file, "init": init_definition}

@@ -1,8 +1,6 @@
 """`cutover parity FILE...`: constructs in SQL, Spark jobs and plans on which a stream and a batch differ."""
 
-import json
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cutover.errors import DefinitionError
-from cutover.output.cells import visible
+from cutover.output.console import Output
 from cutover.parity.job import check_job
 from cutover.parity.plan import check_text
 from cutover.parity.rules import Construct, ParityFinding
@@ -27,8 +25,7 @@ def parity(
         list[Path] | None,
         typer.Option("--plan", help='What df.explain("extended") printed, or toJSON of a plan; may be given again.'),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
-) -> None:
+) -> Output:
     """Check SQL, jobs and plans before anything runs.
 
     Exit code 0: no construct, and everything was understood. 1: at least one construct. 2: no construct, but something
@@ -42,14 +39,14 @@ def parity(
     findings = [finding for file in job_files for finding in _check_readable(check_file, file)]
     findings += [finding for file in plan_files for finding in _check_readable(check_plan, file)]
     findings.sort(key=lambda finding: finding.subject.startswith(WHOLE_FILE))  # files that cannot be read come last
-    if as_json:
-        rows = [_encode_finding(finding) for finding in findings]
-        sys.stdout.write(json.dumps(rows) + "\n")
-    else:
-        for finding in findings:
-            typer.echo(visible(finding.sentence))
-        typer.echo(summarize(findings, files=len(job_files) + len(plan_files)))
-    raise typer.Exit(get_exit_code(findings))
+    return Output(
+        document=[_encode_finding(finding) for finding in findings],
+        lines=[
+            *(finding.sentence for finding in findings),
+            summarize(findings, files=len(job_files) + len(plan_files)),
+        ],
+        exit_code=get_exit_code(findings),
+    )
 
 
 def _encode_finding(finding: ParityFinding) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """`cutover serve-view`: one stable name that Spark, DuckDB and delta-rs read, whichever path is served."""
 
-import json
 import time
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -11,6 +11,7 @@ from cutover.errors import CutoverError
 from cutover.lake.control import swaps
 from cutover.lake.serving import serving_table
 from cutover.lake.serving.serving_table import Publication
+from cutover.output.console import Output, print_warnings
 from cutover.quoting import identifier, literal, spark_identifier
 from cutover.settings import Settings, load_settings
 
@@ -26,16 +27,14 @@ def serve_view(
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Also where what serves has read less than is shown, or has no row.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a publication.")] = False,
-) -> None:
+) -> Iterator[Output]:
     """Publish what is served as one table of a stable name, in one commit, and say how to read it."""
     settings = load_settings()
     publication = _publish(settings, pipeline, anyway=anyway)
-    typer.echo(_object(publication) if as_json else _describe_publication(pipeline, publication))
-    if not as_json:
-        typer.echo(_list_queries(pipeline, publication))
+    text = _describe_publication(pipeline, publication)
+    yield Output(document=_to_fields(publication), lines=[text, *_list_queries(pipeline, publication)])
     if follow is not None:
-        _follow(settings, pipeline, publication, follow, as_json=as_json)
+        yield from _follow(settings, pipeline, publication, follow)
 
 
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
@@ -44,18 +43,18 @@ def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publicat
     return serving_table.publish(settings, served, name=name, anyway=anyway)
 
 
-def _follow(settings: Settings, name: str, publication: Publication, seconds: float, *, as_json: bool) -> None:
+def _follow(settings: Settings, name: str, publication: Publication, seconds: float) -> Iterator[Output]:
     """Publish until a person ends it; failures are reported and retried."""
     while True:
         time.sleep(seconds)
         try:
-            found = _publish(settings, name)
+            latest = _publish(settings, name)
         except CutoverError as error:  # also of a definition that is being edited
-            typer.echo(f"{error}\nTrying again in {seconds:g} s.", err=True)
+            print_warnings([*str(error).split("\n"), f"Trying again in {seconds:g} s."])
             continue
-        if found.version != publication.version:
-            typer.echo(_object(found) if as_json else _describe_publication(name, found))
-        publication = found
+        if latest.version != publication.version:
+            yield Output(document=_to_fields(latest), lines=[_describe_publication(name, latest)])
+        publication = latest
 
 
 def _describe_publication(name: str, publication: Publication) -> str:
@@ -66,23 +65,21 @@ def _describe_publication(name: str, publication: Publication) -> str:
     return f"{rows}, version {publication.version} of the table; {wrote}."
 
 
-def _list_queries(name: str, publication: Publication) -> str:
+def _list_queries(name: str, publication: Publication) -> tuple[str, ...]:
     uri = publication.uri
     copied = () if publication.copy is None else (f"  PostgreSQL SELECT * FROM {publication.copy};",)  # noqa: S608 -- quoted, and only printed
-    return "\n".join(
-        (
-            f"  Spark      {_TAKEN.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
-            f"  DuckDB     {_TAKEN.format(name=identifier(name), rows=f'delta_scan({literal(uri)})')}",
-            f"  delta-rs   DeltaTable({uri!r}).to_pyarrow_table()",
-            *copied,
-            "Batch runs, moves of the gate and `cutover serve` publish again; beside a driver `--follow 30` does.",
-        )
+    return (
+        f"  Spark      {_TAKEN.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
+        f"  DuckDB     {_TAKEN.format(name=identifier(name), rows=f'delta_scan({literal(uri)})')}",
+        f"  delta-rs   DeltaTable({uri!r}).to_pyarrow_table()",
+        *copied,
+        "Batch runs, moves of the gate and `cutover serve` publish again; beside a driver `--follow 30` does.",
     )
 
 
-def _object(publication: Publication) -> str:
+def _to_fields(publication: Publication) -> dict[str, object]:
     names = ("uri", "served", "version", "stage", "epoch", "rows", "months", "copy")
-    return json.dumps({name: getattr(publication, name) for name in names})
+    return {name: getattr(publication, name) for name in names}
 
 
 COMMANDS = {"serve-view": serve_view}

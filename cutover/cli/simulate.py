@@ -1,14 +1,13 @@
 """`cutover simulate SCENARIO.json`: the panes that come out of a scenario, as a table, as JSON, compared or drawn."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cutover.errors import DefinitionError
+from cutover.output.console import Line, Output
 from cutover.panes.model import Outcome
 from cutover.scenarios import compare, plot, show
 from cutover.scenarios.compare import PaneDifference
@@ -25,10 +24,9 @@ def simulate(
     *,
     runner: Annotated[str, typer.Option("--runner", help="Who runs it: reference, batch, or streaming.")] = "reference",
     case: Annotated[int | None, typer.Option("--case", help="Of a file with several: its number.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Compare with the file's own `panes`; exit 1.")] = False,
     picture: Annotated[Path | None, typer.Option("--plot", help="Draw it into this SVG file.")] = None,
-) -> None:
+) -> Output:
     """Show the panes that come out of a scenario, in order. Only `--runner streaming` needs a broker."""
     run = runner_of(runner)
     scenarios = parse_cases(scenario, case=case) if check and picture is None else [parse_file(scenario, case=case)]
@@ -42,17 +40,19 @@ def simulate(
     differences_by_case = [
         _differences(scenario_case, outcome) if check else None for scenario_case, outcome in outcomes
     ]
-    if as_json:
-        objects = [
-            show.to_json(scenario_case, runner, outcome, case_differences)
-            for (scenario_case, outcome), case_differences in zip(outcomes, differences_by_case, strict=True)
-        ]
-        typer.echo(json.dumps(objects[0] if len(objects) == 1 else {"schema": show.SCHEMA, "cases": objects}))
-    else:
-        for (scenario_case, outcome), differences in zip(outcomes, differences_by_case, strict=True):
-            _print(scenario_case, runner, outcome, differences)
-    if any(differences_by_case):
-        raise typer.Exit(DIFFERENT)
+    objects = [
+        show.to_json(scenario_case, runner, outcome, case_differences)
+        for (scenario_case, outcome), case_differences in zip(outcomes, differences_by_case, strict=True)
+    ]
+    return Output(
+        document=objects[0] if len(objects) == 1 else {"schema": show.SCHEMA, "cases": objects},
+        lines=[
+            line
+            for (scenario_case, outcome), differences in zip(outcomes, differences_by_case, strict=True)
+            for line in _list_lines(scenario_case, runner, outcome, differences)
+        ],
+        exit_code=DIFFERENT if any(differences_by_case) else 0,
+    )
 
 
 def _refuse_without_panes(file: Path, scenarios: Sequence[Scenario]) -> None:
@@ -67,11 +67,12 @@ def _differences(scenario: Scenario, outcome: Outcome) -> Sequence[PaneDifferenc
     return None if scenario.expected is None else compare.differences(scenario, scenario.expected, outcome)
 
 
-def _print(scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[PaneDifference] | None) -> None:
+def _list_lines(
+    scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[PaneDifference] | None
+) -> Iterator[Line]:
     if differences is None:
-        show.print_outcome(Console(), scenario, runner, outcome)
-    else:
-        show.print_check(Console(), scenario, runner, differences)
+        return show.list_outcome_lines(scenario, runner, outcome)
+    return show.list_check_lines(scenario, runner, differences)
 
 
 COMMANDS = {"simulate": simulate}

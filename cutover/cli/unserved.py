@@ -1,6 +1,6 @@
 """`cutover unserved`: tables that serve no one any more, and their deletion by policy."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
@@ -12,6 +12,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import swaps
 from cutover.lake.serving import unserved as unserved_tables
+from cutover.lake.serving.unserved import Unserved
+from cutover.output.console import Output
 from cutover.settings import Settings, load_settings
 
 
@@ -20,7 +22,7 @@ def unserved(
     *,
     delete: Annotated[bool, typer.Option("--delete", help="Delete what may go; without it nothing is done.")] = False,
     why: Annotated[str | None, typer.Option("--why", help="The reason of a deletion; it is kept.")] = None,
-) -> None:
+) -> Output:
     """List streams and batch tables that serve no one, and delete those past `policy.keep_unserved`.
 
     They are of versions and definitions that others replaced, and of a pipeline whose name another one serves.
@@ -33,22 +35,31 @@ def unserved(
     if why is not None:
         catalogue.get(settings, swaps.served_by(settings, pipeline))  # nothing is deleted by a recorded definition
         deleted = unserved_tables.delete_unserved(settings, definition, clock, why=why)
-        for table in deleted:
-            typer.echo(f"deleted: {table.text}, {table.files:,} files")
         remaining = unserved_tables.list_unserved(settings, definition, clock.now())
-        typer.echo(
+        totals = (
             f"{pipeline}: {len(deleted):,} deleted, {len(remaining):,} stay. `cutover unserved {pipeline}` says why."
         )
-        return
-    found = unserved_tables.list_unserved(settings, definition, clock.now())
-    for table in found:
-        typer.echo(
-            f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, "
-            f"{table.retained_because or 'may go'}"
+        return Output(
+            document={"deleted": [asdict(table) for table in deleted], "kept": [asdict(table) for table in remaining]},
+            lines=[*(f"deleted: {table.text}, {table.files:,} files" for table in deleted), totals],
         )
-    may_go = sum(table.retained_because is None for table in found)
-    following = f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if may_go else "nothing to do"
-    typer.echo(f"{pipeline}: {len(found):,} tables that nobody is served from, {may_go:,} may go: {following}.")
+    tables = unserved_tables.list_unserved(settings, definition, clock.now())
+    deletable_count = sum(table.retained_because is None for table in tables)
+    following = (
+        f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if deletable_count else "nothing to do"
+    )
+    totals = f"{pipeline}: {len(tables):,} tables that nobody is served from, {deletable_count:,} may go: {following}."
+    return Output(
+        document={"deleted": [], "kept": [asdict(table) for table in tables]},
+        lines=[*map(_describe_table, tables), totals],
+    )
+
+
+def _describe_table(table: Unserved) -> str:
+    return (
+        f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, "
+        f"{table.retained_because or 'may go'}"
+    )
 
 
 def _find_definition(settings: Settings, name: str) -> Pipeline:

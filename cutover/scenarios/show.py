@@ -1,14 +1,11 @@
 """Output of an outcome: JSON for scripts, tables for people."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from cutover.definition.measures.kinds import Count, Sum
-from cutover.output.markup import literal_text
+from cutover.output.console import Line, make_table, styled
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.compare import PaneDifference
 from cutover.scenarios.reading.scenario import Scenario
@@ -57,47 +54,48 @@ def to_json(
     return document
 
 
-def print_outcome(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -> None:
-    """Print the panes in order, then the number of rows that no pane shows."""
-    console.print(f"[bold]{literal_text(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
-    table = Table("at", "window", "key", box=None, pad_edge=False)
-    table.add_column("value", justify="right")
-    table.add_column("kind")
-    for pane in outcome.panes[:MOST_LINES]:
-        fields = _dump_pane(scenario, pane)
-        window = f"[{fields['window_start']}, {fields['window_end']})"
-        value = fields.get("retracts", fields["value"])
-        cells = (fields["processing_time"], window, fields["key"], value, fields["kind"])
-        table.add_row(*(literal_text("" if cell is None else str(cell)) for cell in cells))
-    console.print(table)
-    _print_remainder(console, len(outcome.panes), "panes")
+def list_outcome_lines(scenario: Scenario, runner: str, outcome: Outcome) -> Iterator[Line]:
+    """Yield the panes in order, then the number of rows that no pane shows."""
+    yield styled((scenario.title, "bold"), f", {runner}: {len(outcome.panes)} panes")
+    yield make_table(
+        ("at", "window", "key", "value", "kind"),
+        (_make_pane_cells(_dump_pane(scenario, pane)) for pane in outcome.panes[:MOST_LINES]),
+        right=("value",),
+    )
+    yield from _list_remainder(len(outcome.panes), "panes")
     if outcome.dropped:
-        console.print(f"{len(outcome.dropped)} rows dropped")
+        yield f"{len(outcome.dropped)} rows dropped"
     if outcome.waiting:
-        console.print(f"{sum(waiting.rows for waiting in outcome.waiting)} rows that no pane shows")
+        yield f"{sum(waiting.rows for waiting in outcome.waiting)} rows that no pane shows"
 
 
-def print_check(console: Console, scenario: Scenario, runner: str, differences: Sequence[PaneDifference]) -> None:
-    """Print the differences from the expected outcome."""
-    title, count = literal_text(scenario.title), len(differences)
-    title = title if scenario.case is None else f"case {scenario.case}: {title}"
+def _make_pane_cells(fields: dict[str, Any]) -> tuple[object, ...]:
+    window = f"[{fields['window_start']}, {fields['window_end']})"
+    return fields["processing_time"], window, fields["key"], fields.get("retracts", fields["value"]), fields["kind"]
+
+
+def list_check_lines(scenario: Scenario, runner: str, differences: Sequence[PaneDifference]) -> Iterator[Line]:
+    """Yield the differences from the expected outcome."""
+    count = len(differences)
+    title = scenario.title if scenario.case is None else f"case {scenario.case}: {scenario.title}"
     result = (
         "as the file says" if not count else f"{count} {'difference' if count == 1 else 'differences'} from the file"
     )
-    console.print(f"[bold]{title}[/], {runner}: {result}", highlight=False)
-    if not differences:
-        return
-    table = Table("of", "place", "expected", "got", box=None, pad_edge=False)
-    for difference in differences[:MOST_LINES]:
-        cells = (difference.of, str(difference.position), difference.expected or "nothing", difference.got or "nothing")
-        table.add_row(*(literal_text(cell) for cell in cells))
-    console.print(table)
-    _print_remainder(console, count, "differences")
+    yield styled((title, "bold"), f", {runner}: {result}")
+    if differences:
+        yield make_table(
+            ("of", "place", "expected", "got"),
+            (
+                (difference.of, difference.position, difference.expected or "nothing", difference.got or "nothing")
+                for difference in differences[:MOST_LINES]
+            ),
+        )
+    yield from _list_remainder(count, "differences")
 
 
-def _print_remainder(console: Console, count: int, of: str) -> None:
+def _list_remainder(count: int, of: str) -> Iterator[str]:
     if count > MOST_LINES:
-        console.print(f"and {count - MOST_LINES} {of} more; --json has all of them")
+        yield f"and {count - MOST_LINES} {of} more; --json has all of them"
 
 
 def _dump_pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:

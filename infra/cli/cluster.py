@@ -2,12 +2,13 @@
 
 import contextlib
 import signal
-import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
 from cutover.infra import cluster
+from cutover.output.console import Output, Verbatim
 from cutover.settings import load_settings
 
 
@@ -16,7 +17,7 @@ def run(
     workers: Annotated[int, typer.Option(min=1, help="How many workers.")] = 2,
     cores: Annotated[int, typer.Option(min=1, help="Cores of each.")] = 1,
     memory: Annotated[str, typer.Option(help="Memory of each, as Spark writes it.")] = "1500m",
-) -> None:
+) -> Iterator[Output]:
     """Run a Spark master and workers on loopback until Ctrl-C."""
     folder = load_settings().home.resolve() / "cluster"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -24,8 +25,10 @@ def run(
         contextlib.suppress(KeyboardInterrupt),
         cluster.running(folder, workers=workers, cores=cores, memory=memory) as running,
     ):
-        sys.stdout.write(_format_cluster(running, workers, memory, str(folder)))
-        sys.stdout.flush()
+        yield Output(
+            document={"master": running.master, "conf": dict(running.conf())},
+            lines=[Verbatim(_format_cluster(running, workers, memory, str(folder)))],
+        )
         while True:
             signal.pause()
 

@@ -1,8 +1,6 @@
 """`cutover drill NAME`: cause an alert on a stack of its own, follow its runbook, write the times down."""
 
-import json
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cutover.errors import CutoverError, DefinitionError
+from cutover.output.console import Output, print_warnings
 from cutover.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -31,21 +30,20 @@ def drill(
     results: Annotated[
         Path | None, typer.Option("--results", help="File of results (JSON); each drill's newest one is kept in it.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a drill.")] = False,
-) -> None:
+) -> Iterator[Output]:
     """Cause an alert on an embedded stack, follow its runbook, check that it clears; 0 as the page says, 1 not so."""
     from cutover.infra.drills.catalogue import DRILLS
 
     if show:
-        _list(as_json=as_json)
+        for each in DRILLS.values():
+            document = {"name": each.name, "title": each.title, "quick": each.quick}
+            yield Output(document=document, lines=[f"{each.name:26} {each.title}"])
         return
     drills = list(DRILLS.values()) if every else [DRILLS[_check_name(name)] for name in names or ()]
     if not drills:
         msg = "`cutover drill`: expected the name of a drill, or --all, got neither."
         raise DefinitionError(msg + "\nHint: `cutover drill --list`.")
-    failed = _run(load_settings(), drills, home=home, results=results, as_json=as_json)
-    if failed:
-        raise typer.Exit(1)
+    yield from _run(load_settings(), drills, home=home, results=results)
 
 
 def _check_name(name: str) -> str:
@@ -57,38 +55,21 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _list(*, as_json: bool) -> None:
-    from cutover.infra.drills.catalogue import DRILLS
-
-    for drill in DRILLS.values():
-        if as_json:
-            sys.stdout.write(json.dumps({"name": drill.name, "title": drill.title, "quick": drill.quick}) + "\n")
-        else:
-            sys.stdout.write(f"{drill.name:26} {drill.title}\n")
-
-
-def _run(
-    settings: Settings, drills: Sequence["Drill"], *, home: Path | None, results: Path | None, as_json: bool
-) -> list[str]:
-    """Run drills one after another on one stack and return the names of those that failed."""
+def _run(settings: Settings, drills: Sequence["Drill"], *, home: Path | None, results: Path | None) -> Iterator[Output]:
+    """Run drills one after another on one stack; the exit code is 1 from the first that fails."""
     from cutover.infra.drills import results_file
     from cutover.infra.drills.sequence import run_drills
 
-    def tell(line: str) -> None:
-        (sys.stderr if as_json else sys.stdout).write(f"{line}\n")
-        sys.stdout.flush()
-
-    failed: list[str] = []
+    exit_code = 0
     with _ended_by_signal():
-        for drill, outcome in run_drills(settings, drills, home=home, tell=tell):
+        for drill, outcome in run_drills(settings, drills, home=home, tell=lambda line: print_warnings([line])):
             if isinstance(outcome, CutoverError):
-                failed.append(drill.name)
-                sys.stderr.write(f"{drill.name}: failed.\n{outcome}\n")
+                exit_code = 1
+                yield Output(warnings=[f"{drill.name}: failed.", *str(outcome).split("\n")], exit_code=exit_code)
                 continue
             if results is not None:
                 results_file.add(results, outcome)
-            sys.stdout.write(json.dumps(asdict(outcome)) + "\n" if as_json else _sentence(outcome))
-    return failed
+            yield Output(document=asdict(outcome), lines=[_sentence(outcome)], exit_code=exit_code)
 
 
 @contextmanager
@@ -103,7 +84,7 @@ def _ended_by_signal() -> Iterator[None]:
 
 def _sentence(outcome: "DrillOutcome") -> str:
     detected, repaired = f"{outcome.detect_seconds:.1f} s", f"{outcome.repair_seconds:.1f} s"
-    return f"{outcome.name}: detected in {detected}, repaired in {repaired} by its page; N1 to N6 hold.\n"
+    return f"{outcome.name}: detected in {detected}, repaired in {repaired} by its page; N1 to N6 hold."
 
 
 COMMANDS = {"drill": drill}

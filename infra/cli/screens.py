@@ -1,55 +1,50 @@
 """Status and doctor on a terminal."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Column, Table
-
-from cutover.output.markup import literal_text
+from cutover.output.console import Line, make_table, styled
 
 if TYPE_CHECKING:
     from cutover.infra.doctor import Examination
+    from cutover.infra.processes.drivers import DetachedDriver
     from cutover.infra.status import InstallationStatus
 
 COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
-def show_status(installation: "InstallationStatus") -> None:
-    """Print what runs."""
-    console = Console(highlight=False)
-    table = Table("process", "state", "pid", "says", box=None, pad_edge=False)
-    for program in installation.programs:
-        table.add_row(program.name, program.state, str(program.pid or ""), escape(program.detail))
-    for driver in installation.drivers:
-        beat = driver.heartbeat or {}
-        state = str(beat.get("state", "unknown")) if driver.alive else "not running"
-        state_text = (
-            f"epoch {beat.get('epoch')}, lag {beat.get('lag')}, {beat.get('at')}" if beat else "no heartbeat yet"
-        )
-        state_text = state_text if driver.problem is None else driver.problem
-        table.add_row(f"stream of {escape(driver.pipeline)}", state, str(driver.identity.pid), escape(state_text))
-    if table.row_count:
-        console.print(table, end="\n\n")
+def list_status_lines(installation: "InstallationStatus") -> Iterator[Line]:
+    """Yield the processes and drivers, where to reach them, and the next step."""
+    rows = [
+        *((program.name, program.state, program.pid or "", program.detail) for program in installation.programs),
+        *map(_make_driver_cells, installation.drivers),
+    ]
+    if rows:
+        yield make_table(("process", "state", "pid", "says"), rows)
+        yield ""
     answer = "answers" if installation.kafka_answers else "does not answer"
-    console.print(
-        f"Kafka    {installation.kafka or 'none yet'}{f'  ({answer})' if installation.kafka else ''}", markup=False
-    )
+    yield f"Kafka    {installation.kafka or 'none yet'}{f'  ({answer})' if installation.kafka else ''}"
     if installation.airflow is not None:
         health = ", ".join(f"{name} {word}" for name, word in installation.airflow_health.items()) or "does not answer"
-        console.print(f"Airflow  {installation.airflow}  ({health})", markup=False)
-        console.print(f"         passwords in {installation.password_file}", markup=False, soft_wrap=True)
-    console.print(f"Home     {installation.home}", markup=False, soft_wrap=True)
+        yield f"Airflow  {installation.airflow}  ({health})"
+        yield f"         passwords in {installation.password_file}"
+    yield f"Home     {installation.home}"
     for text in installation.definitions:
-        first_line, *further = map(literal_text, text.splitlines())
-        console.print(f"[yellow]Definition[/]  {first_line}", soft_wrap=True)
-        for line in further:
-            console.print(f"            {line}", soft_wrap=True)
-    console.print(_say_running(installation), markup=False, soft_wrap=True)
+        first_line, *further = text.splitlines()
+        yield styled(("Definition", "yellow"), f"  {first_line}")
+        yield from (f"            {line}" for line in further)
+    yield _describe_next_step(installation)
 
 
-def _say_running(installation: "InstallationStatus") -> str:
+def _make_driver_cells(driver: "DetachedDriver") -> tuple[object, ...]:
+    beat = driver.heartbeat or {}
+    state = str(beat.get("state", "unknown")) if driver.alive else "not running"
+    text = f"epoch {beat.get('epoch')}, lag {beat.get('lag')}, {beat.get('at')}" if beat else "no heartbeat yet"
+    return f"stream of {driver.pipeline}", state, driver.identity.pid, driver.problem or text
+
+
+def _describe_next_step(installation: "InstallationStatus") -> str:
     """Return what runs, and what to do next, in one line."""
     running, alive = [p for p in installation.programs if p.pid], [d for d in installation.drivers if d.alive]
     message = f"{len(running)} process(es) and {len(alive)} stream(s) run."
@@ -68,22 +63,25 @@ def _say_running(installation: "InstallationStatus") -> str:
     return f"{message} Next: `cutover stream NAME --detach`."
 
 
-def show_findings(examination: "Examination") -> None:
-    """Print what was looked at, then every setting."""
-    console = Console(highlight=False)
-    table = Table("", "thing", "found", "hint", box=None, pad_edge=False)
-    for finding in examination.findings:
-        grade = f"[{COLOURS[finding.grade]}]{finding.grade}[/]"
-        table.add_row(grade, escape(finding.thing), escape(finding.found), escape(finding.hint))
-    console.print(table)
-    settings = Table(Column("setting", no_wrap=True), "value", "from", "meaning", box=None, pad_edge=False)
-    for row in examination.settings:
-        settings.add_row(row.name, escape(row.value), escape(row.source), escape(row.meaning))
-    console.print()
-    console.print(settings)
+def list_finding_lines(examination: "Examination") -> Iterator[Line]:
+    """Yield what was checked, every setting, and the next step."""
+    yield make_table(
+        ("", "thing", "found", "hint"),
+        (
+            (styled((finding.grade, COLOURS[finding.grade])), finding.thing, finding.found, finding.hint)
+            for finding in examination.findings
+        ),
+    )
+    yield ""
+    yield make_table(
+        ("setting", "value", "from", "meaning"),
+        ((row.name, row.value, row.source, row.meaning) for row in examination.settings),
+        no_wrap=("setting",),
+    )
     counts = Counter[str](finding.grade for finding in examination.findings)
     counts_text = ", ".join(f"{counts[grade]} {grade}" for grade in COLOURS)
     next_step = (
-        "mend what is broken, by its hint" if examination.broken else "`cutover up`, or `cutover status` once it runs"
+        "fix what is broken, by its hint" if examination.broken else "`cutover up`, or `cutover status` once it runs"
     )
-    console.print(f"\n{counts_text}. Next: {next_step}.")
+    yield ""
+    yield f"{counts_text}. Next: {next_step}."

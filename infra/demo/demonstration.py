@@ -22,8 +22,8 @@ from cutover.infra.processes import drivers
 from cutover.infra.processes.memory import PeakMemory
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Supervisor
-from cutover.infra.progress import progress
 from cutover.lake import batch_runs
+from cutover.output.console import show_spinner
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
@@ -80,7 +80,7 @@ def main(settings: Settings, *, pipeline: str, count: int) -> int:
     """Bring everything up, do the demonstration, say where to look, and return the verdict's exit code."""
     wanted = steps(pipeline, count)  # refused before anything starts
     started = time.monotonic()
-    with progress("starting") as tell:
+    with show_spinner("starting") as tell:
         running = start.up(settings, broker_only=False, tell=tell)
     outcome = run(settings, running.ports, wanted)
     outcome = replace(outcome, seconds=time.monotonic() - started)

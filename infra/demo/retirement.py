@@ -18,12 +18,12 @@ from cutover.infra.demo.runs import Runs
 from cutover.infra.demo.sample import SamplePart, send
 from cutover.infra.demo.send import run
 from cutover.infra.demo.story import Story
-from cutover.infra.progress import progress
 from cutover.infra.waiting import Tell, until
 from cutover.lake.control import stages, versions
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import WindowAuditRow
 from cutover.lake.serving import views
+from cutover.output.console import show_spinner
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
@@ -136,7 +136,7 @@ class Retirement:
 def main(settings: Settings) -> int:
     """Do the act on an installation of its own; write the page, print one line, and leave all up."""
     started = time.monotonic()
-    with progress("starting") as tell:
+    with show_spinner("starting") as tell:
         running = start.up(settings, broker_only=False, tell=tell)
     _refuse_begun(settings)
     story = Story(page=settings.reports_dir / "cutover-demo.md")

@@ -1,16 +1,11 @@
 """`cutover advise P`: which settings of lateness would have been right, from the log and its epochs."""
 
-import json
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
@@ -19,6 +14,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
+from cutover.output.console import Line, Output, make_table, show_bar
 from cutover.reconcile.advisor import advice_text, proof_table
 from cutover.reconcile.result import text
 from cutover.reconcile.result.advice import Advice, NamedSetting, Prediction, ProvenSetting
@@ -49,8 +45,7 @@ def advise(
     page: Annotated[
         Path | None, typer.Option("--page", help="With --prove: a page of Markdown that the table goes into.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, with the grid.")] = False,
-) -> None:
+) -> Output:
     """Say what out-of-orderness and allowed lateness would have come to on this log. Writes no table that serves."""
     # numpy, DuckDB and Arrow: not for `--help`, nor for what is refused before anything is read
     from cutover.reconcile.advisor import record
@@ -77,12 +72,12 @@ def advise(
     if proven and page is not None:
         proof_table.write_page(page, advice)
     every = make_grid(gathered_delays.delays, current)
-    if as_json:
-        grid_fields = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.tried}
-        sys.stdout.write(json.dumps(_describe(advice) | grid_fields, allow_nan=False) + "\n")
-    else:
-        _print(advice, every if grid else None, versions.next_number(settings, definition))
-    raise typer.Exit(int(any(not claim.holds for claim in proven)))
+    grid_fields = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.tried}
+    return Output(
+        document=_describe(advice) | grid_fields,
+        lines=_list_lines(advice, every if grid else None, versions.next_number(settings, definition)),
+        exit_code=int(any(not claim.holds for claim in proven)),
+    )
 
 
 def _make_advice(
@@ -148,45 +143,36 @@ def _prove(
 ) -> tuple[ProvenSetting, ...]:
     from cutover.reconcile.advisor.prove import prove_settings
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Running the streaming path")
+    with show_bar("Running the streaming path") as update:
 
-        def tell(setting: str, completed: int, of: int) -> None:
-            progress.update(task, description=f"Running the streaming path, {setting}", completed=completed, total=of)
+        def report_progress(setting: str, completed: int, of: int) -> None:
+            update(completed, of, f"Running the streaming path, {setting}")
 
-        return prove_settings(settings, pipeline, gathered_delays.newest_epoch, named_settings, tell)
+        return prove_settings(settings, pipeline, gathered_delays.newest_epoch, named_settings, report_progress)
 
 
-def _print(advice: Advice, grid: "Grid | None", following: int) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+def _list_lines(advice: Advice, grid: "Grid | None", following: int) -> Iterator[Line]:
     read = f"{text.count_noun(advice.records, 'record')} in {text.count_noun(advice.epochs, 'epoch')}"
-    console.print(
-        text.message_text(f"{advice.pipeline}: {read}. On time: when the watermark passes the end of a window.")
-    )
-    console.print(_table(advice_text.HEADS, map(advice_text.setting_cells, advice_text.list_settings(advice))))
+    yield f"{advice.pipeline}: {read}. On time: when the watermark passes the end of a window."
+    yield make_table(advice_text.HEADS, map(advice_text.setting_cells, advice_text.list_settings(advice)))
     for kind, culprits in {"partition": advice.partitions, "key": advice.keys}.items():
         for culprit in culprits:
-            console.print(text.message_text(f"late {kind}  {advice_text.describe_culprit(culprit)}"))
-    for line in (
-        *advice_text.list_unlisted(advice),
-        *advice_text.list_explanations(advice),
-        advice_text.describe_speed(advice),
-    ):
-        if line is not None:
-            console.print(text.message_text(line))
+            yield f"late {kind}  {advice_text.describe_culprit(culprit)}"
+    yield from advice_text.list_unlisted(advice)
+    yield from advice_text.list_explanations(advice)
+    speed = advice_text.describe_speed(advice)
+    if speed is not None:
+        yield speed
     if grid is not None:
         rows = advice_text.list_distinct_rows(grid.predictions, advice.in_force)
-        console.print(_table(advice_text.HEADS, rows))
+        yield make_table(advice_text.HEADS, rows)
         outcomes = text.count_noun(len({row[3:] for row in rows}), "outcome")
-        console.print(
-            f"{grid.tried:,} settings were tried and have {outcomes} as shown: of equal ones the shortest is listed."
-        )
+        yield f"{grid.tried:,} settings were tried and have {outcomes} as shown: of equal ones the shortest is listed."
     proof = advice_text.describe_proof(advice)
     if proof is not None:
-        console.print(_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(advice)))
-        console.print(text.message_text(proof))
-    console.print(text.message_text(f"{advice_text.describe_advice(advice)} Next: {_name_next(advice, following)}"))
+        yield make_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(advice))
+        yield proof
+    yield f"{advice_text.describe_advice(advice)} Next: {_name_next(advice, following)}"
 
 
 def _name_next(advice: Advice, following: int) -> str:
@@ -194,13 +180,6 @@ def _name_next(advice: Advice, following: int) -> str:
         return f"`cutover noise {advice.pipeline}`; trust no advice before this is clear."
     replay = f"`cutover replay {advice.pipeline} --into {following}`"
     return f"put it into the definition; {replay} reads the log again under it."
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 COMMANDS = {"advise": advise}

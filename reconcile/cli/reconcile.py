@@ -1,13 +1,10 @@
 """`cutover reconcile`, `explain` and `diff`."""
 
 import json
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
@@ -17,6 +14,7 @@ from cutover.definition.model.ranges import parse_range_end
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import looking_at
+from cutover.output.console import Output
 from cutover.reconcile.attribution.explain import explain as explain_cell
 from cutover.reconcile.cli import arguments, show
 from cutover.reconcile.comparison.diff import Budget
@@ -30,7 +28,6 @@ from cutover.settings import load_settings
 from cutover.timestamps import to_micros
 
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object (reconcile/report.schema.json).")]
 
 
 def reconcile(
@@ -40,8 +37,7 @@ def reconcile(
     end: Annotated[str | None, typer.Option("--to", help="Window starts before this one.")] = None,
     cut: Annotated[int | None, typer.Option("--cut", min=0, help="Epoch whose batch run is compared.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Output:
     """Compare streaming and batch at one cut: 0 agree or within policy, 1 differ, 2 not comparable."""
     settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
@@ -50,11 +46,8 @@ def reconcile(
         for option, text in (("--from", start), ("--to", end))
     )
     result = run_reconcile(settings, definition, start=lower, end=upper, epoch=cut)
-    if as_json:
-        _print(result.to_json())
-    else:
-        show.comparison(Console(), result, show.address(settings, result.run.report_path))
-    raise typer.Exit(result.finding.exit_code)
+    path = result.run.report_path
+    return _output(result, None if path is None else show.make_address(settings, path))
 
 
 def explain(
@@ -65,17 +58,13 @@ def explain(
     ] = "",
     *,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+) -> Output:
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
     settings = looking_at(load_settings(), version)
     definition = find_definition(settings, pipeline)
     at = parse_range_end(window, definition.window, of="WINDOW")
     explained = explain_cell(settings, definition, at, parse_key(key, definition.key))
-    if as_json:
-        _print(explained.to_json())
-    else:
-        show.explanation(Console(), explained)
+    return Output(document=explained.to_json(), lines=show.list_explanation_lines(explained))
 
 
 def diff(  # noqa: PLR0913 -- the options of a command line
@@ -114,8 +103,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     report_file: Annotated[
         Path | None, typer.Option("--report", help="Write the page here (.json: the object).")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Output:
     """Compare any two Delta, Parquet or CSV tables by key: 0 equal, 1 different, 2 cannot be compared."""
     both = parse_dialect(csv or [], "--csv")
     diff_request = DiffRequest(
@@ -140,11 +128,12 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     result = compare_tables(diff_request, load_settings())
     if report_file is not None:
         _write(report_file, result)
-    if as_json:
-        _print(result.to_json())
-    else:
-        show.comparison(Console(), result, None if report_file is None else report_file.resolve().as_uri())
-    raise typer.Exit(result.finding.exit_code)
+    return _output(result, None if report_file is None else report_file.resolve().as_uri())
+
+
+def _output(result: Report, location: str | None) -> Output:
+    lines = show.list_comparison_lines(result, location)
+    return Output(document=result.to_json(), lines=lines, exit_code=result.finding.exit_code)
 
 
 def _now() -> int:
@@ -158,10 +147,6 @@ def _write(path: Path, result: Report) -> None:
     except OSError as error:
         msg = f"`--report`: expected a file that can be written, got `{path}` ({error.strerror})."
         raise DefinitionError(msg) from None
-
-
-def _print(value: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
 
 
 COMMANDS = {"reconcile": reconcile, "explain": explain, "diff": diff}

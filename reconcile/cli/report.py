@@ -1,17 +1,16 @@
 """`cutover report`: where reports are, what they say in other forms, and a server of them on loopback."""
 
-import json
-import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from cutover.cli.definitions import find_definition, find_definitions
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
+from cutover.output.console import Output, Verbatim, encode_json
 from cutover.reconcile.cli import show
 from cutover.reconcile.report import files
 from cutover.reconcile.report.forms import exposition, markdown, server
@@ -41,36 +40,40 @@ def report(
     ] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Serve the reports on 127.0.0.1 until it is stopped.")] = False,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of --serve; 0: any that is free.")] = 0,
-) -> None:
+) -> Iterator[Output]:
     """Print the address of the newest report of each pipeline, or what it says, or serve all of them."""
     settings = load_settings()
     if serve:
-        _serve(settings, port)
+        yield from _serve(settings, port)
         return
     definitions = find_definitions(settings) if pipeline is None else {pipeline: find_definition(settings, pipeline)}
     if differences is not None:
-        _copy_differences(settings, definitions, differences)
-        return
-    if form is ReportForm.ADDRESS:
-        _list_addresses(settings, definitions, list_all=every)
-        return
+        yield _copy_differences(settings, definitions, differences)
+    elif form is ReportForm.ADDRESS:
+        yield from _list_addresses(settings, definitions, list_all=every)
+    else:
+        yield _output_newest(settings, definitions, form)
+
+
+def _output_newest(settings: Settings, definitions: dict[str, Pipeline], form: ReportForm) -> Output:
     newest_reports = [
         report for name in sorted(definitions) if (report := _read_newest(settings, definitions[name])) is not None
     ]
     if not newest_reports:
-        _refuse(settings, definitions)
-    sys.stdout.write(_write(newest_reports, form))
+        _reject_missing(settings, definitions)
+    documents = [report.to_json() for report in newest_reports]
+    return Output(document=documents, lines=[Verbatim(_format(newest_reports, form))])
 
 
-def _write(reports: list[Report], form: ReportForm) -> str:
+def _format(reports: list[Report], form: ReportForm) -> str:
     if form is ReportForm.PROMETHEUS:
         return exposition.render(reports)
     if form is ReportForm.MARKDOWN:
         return "\n".join(map(markdown.render, reports))
-    return "".join(json.dumps(report.to_json(), allow_nan=False) + "\n" for report in reports)
+    return "".join(encode_json(report.to_json()) + "\n" for report in reports)
 
 
-def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: Path) -> None:
+def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: Path) -> Output:
     """Copy the Parquet of the newest report of the one pipeline that is named."""
     if len(definitions) != 1:
         msg = f"`--differences`: expected the name of one pipeline, got {len(definitions)}."
@@ -78,9 +81,10 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
     (name, pipeline), *_ = definitions.items()
     report = _read_newest(settings, pipeline)
     if report is None:
-        _refuse(settings, definitions)
+        _reject_missing(settings, definitions)
     rows = files.copy_table(settings, report, to)
-    typer.echo(f"{rows:,} rows of `{name}` that differ: {to}. DuckDB, pandas and Spark read it (docs/report.md).")
+    text = f"{rows:,} rows of `{name}` that differ: {to}. DuckDB, pandas and Spark read it (docs/report.md)."
+    return Output(document={"pipeline": name, "file": str(to), "rows": rows}, lines=[text])
 
 
 def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
@@ -90,30 +94,35 @@ def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
     return None
 
 
-def _list_addresses(settings: Settings, definitions: dict[str, Pipeline], *, list_all: bool) -> None:
+def _list_addresses(settings: Settings, definitions: dict[str, Pipeline], *, list_all: bool) -> Iterator[Output]:
+    """Yield the addresses of reports, newest first."""
     paths = []
     for name in sorted(definitions):
         pages = files.list_pages(settings, history.newest_first(settings, definitions[name]))
         paths += pages if list_all else pages[:1]
     if not paths:
-        _refuse(settings, definitions)
-    show.reports(Console(), settings, paths)
+        _reject_missing(settings, definitions)
+    for path in paths:
+        address = show.make_address(settings, path.relative_to(settings.reports_dir).as_posix())
+        yield Output(document={"report": address}, lines=[address])
 
 
-def _refuse(settings: Settings, definitions: dict[str, Pipeline]) -> NoReturn:
+def _reject_missing(settings: Settings, definitions: dict[str, Pipeline]) -> NoReturn:
     names = ", ".join(sorted(definitions)) or "no pipeline"
     msg = f"Reports of {names}: expected one in {settings.reports_dir}, found none."
     raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")
 
 
-def _serve(settings: Settings, port: int) -> None:
+def _serve(settings: Settings, port: int) -> Iterator[Output]:
     try:
         with server.serving(settings.reports_dir, port) as running:
-            pages = sorted(settings.reports_dir.glob("*/latest.html"))
-            for page in pages:
-                address = page.relative_to(settings.reports_dir).as_posix()
-                typer.echo(f"http://{server.HOST}:{running.server_port}/{address}")
-            typer.echo(f"Serving {settings.reports_dir} on {server.HOST}:{running.server_port}; Ctrl-C ends it.")
+            root = f"http://{server.HOST}:{running.server_port}"
+            pages = sorted(
+                page.relative_to(settings.reports_dir).as_posix() for page in settings.reports_dir.glob("*/latest.html")
+            )
+            addresses = [f"{root}/{page}" for page in pages]
+            serving = f"Serving {settings.reports_dir} on {server.HOST}:{running.server_port}; Ctrl-C ends it."
+            yield Output(document={"reports": addresses}, lines=[*addresses, serving])
             running.serve_forever()
     except OSError as error:
         msg = f"`--port`: expected a free port, {port} cannot be had: {error.strerror}."

@@ -1,18 +1,16 @@
 """`cutover selftest P`: how often the reconciler itself errs on a pipeline, found out on copies of its tables."""
 
-import json
 import secrets
-import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
+from cutover.output.console import Line, Output, make_table, show_bar
 from cutover.reconcile.result import text
 from cutover.reconcile.result.error_rates import KindRates, list_uncounted
 from cutover.reconcile.result.rates import Rate
@@ -22,7 +20,6 @@ from cutover.reconcile.selftest.self_test import self_test
 from cutover.settings import Settings, load_settings
 
 _SHOWN = 10
-_WIDTH = 190  # of the table: the same in a terminal and in a file
 
 
 def selftest(
@@ -30,53 +27,52 @@ def selftest(
     *,
     seed: Annotated[int | None, typer.Option("--seed", help="Draws defects; another each time if not given.")] = None,
     trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, help="Comparisons.")] = 40,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+) -> Output:
     """Plant defects in copies of both sides and compare: 0 all were found and nothing else, 1 not, 2 no comparison."""
     settings = load_settings()
     self_test = _run(settings, pipeline, secrets.randbelow(2**31) if seed is None else seed, trials)
     record.record(settings, self_test, SystemClock())
-    if as_json:
-        sys.stdout.write(json.dumps(asdict(self_test) | {"passed": self_test.passed}, allow_nan=False) + "\n")
-    else:
-        _print(Console(highlight=False, soft_wrap=True, width=_WIDTH), self_test)
-    raise typer.Exit(0 if self_test.passed else 1)
+    return Output(
+        document=asdict(self_test) | {"passed": self_test.passed},
+        lines=_list_lines(self_test),
+        exit_code=0 if self_test.passed else 1,
+    )
 
 
 def _run(settings: Settings, pipeline: str, seed: int, trials: int) -> SelfTest:
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Comparing copies with planted defects", total=trials)
-        return self_test(
-            settings,
-            catalogue.get(settings, pipeline),
-            seed=seed,
-            trials=trials,
-            clock=SystemClock(),
-            progress=lambda completed, of: progress.update(task, completed=completed, total=of),
-        )
+    definition = catalogue.get(settings, pipeline)
+    with show_bar("Comparing copies with planted defects") as update:
+        return self_test(settings, definition, seed=seed, trials=trials, clock=SystemClock(), progress=update)
 
 
-def _print(console: Console, self_test: SelfTest) -> None:
-    console.print(_tabulate(self_test))
-    console.print(text.message_text(f"found        {_format_rate(self_test.detection_rate, 'planted rows')}"))
-    console.print(text.message_text(f"false alarms {_format_rate(self_test.false_alarm_rate, 'clean windows')}"))
-    console.print(text.message_text(f"named right  {_format_rate(self_test.right_cause_rate, 'rows')}"))
+def _list_lines(self_test: SelfTest) -> Iterator[Line]:
+    yield _tabulate(self_test)
+    yield f"found        {_format_rate(self_test.detection_rate, 'planted rows')}"
+    yield f"false alarms {_format_rate(self_test.false_alarm_rate, 'clean windows')}"
+    yield f"named right  {_format_rate(self_test.right_cause_rate, 'rows')}"
     for count, reason in list_uncounted(self_test.rates):
-        console.print(text.message_text(f"not counted  {count:,} {reason}"))
+        yield f"not counted  {count:,} {reason}"
     for failure in self_test.failures[:_SHOWN]:
-        console.print(f"wrong  {text.message_text(failure)}")
-    console.print(text.message_text(_word_result(self_test)))
+        yield f"wrong  {failure}"
+    yield _word_result(self_test)
 
 
 def _tabulate(self_test: SelfTest) -> Table:
-    table = Table("planted", box=None, pad_edge=False)
-    for head in ("found", "95 %", "false alarms", "95 %", "named right", "95 %", "refused", "not judged"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for kind, kind_rates in self_test.by_kind.items():
-        cells = [cell for rate in _rates_of(kind_rates) for cell in (f"{rate.hits:,} of {rate.of:,}", _bounds(rate))]
-        table.add_row(kind, *cells, f"{kind_rates.refused:,}", f"{kind_rates.unjudged:,}")
-    return table
+    heads = ("found", "95 %", "false alarms", "95 %", "named right", "95 %", "refused", "not judged")
+    return make_table(
+        ("planted", *heads),
+        (
+            (
+                kind,
+                *(cell for rate in _rates_of(kind_rates) for cell in (f"{rate.hits:,} of {rate.of:,}", _bounds(rate))),
+                f"{kind_rates.refused:,}",
+                f"{kind_rates.unjudged:,}",
+            )
+            for kind, kind_rates in self_test.by_kind.items()
+        ),
+        right=heads,
+        no_wrap=heads,
+    )
 
 
 def _rates_of(kind_rates: KindRates) -> tuple[Rate, Rate, Rate]:

@@ -1,12 +1,10 @@
 """`cutover accept-loss`: show what a stream has lost, and record it so that the stream can continue."""
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
@@ -14,13 +12,12 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn, select_last_window
 from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_number
+from cutover.output.console import Line, Output, make_table
 from cutover.records.parsing import limits
 from cutover.settings import load_settings
 from cutover.streaming.recovery import accept_loss as accept
 from cutover.streaming.recovery.accept_loss import LossAcceptance
 from cutover.timestamps import format_micros
-
-_WIDE = 200
 
 
 def accept_loss(
@@ -30,8 +27,7 @@ def accept_loss(
         str | None, typer.Option("--why", help="The reason, which is recorded. Without it nothing is recorded.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be recorded.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+) -> Output:
     """Record what a stream's log or table has lost, and which windows are touched, so that the stream can continue."""
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
@@ -39,10 +35,9 @@ def accept_loss(
     step = (
         accept.preview(settings, definition, clock) if is_dry else accept.accept(settings, definition, why or "", clock)
     )
-    if as_json:
-        typer.echo(json.dumps(_object(step, is_recorded=not is_dry)))
-    else:
-        _print(step, definition, is_recorded=not is_dry)
+    return Output(
+        document=_object(step, is_recorded=not is_dry), lines=_list_lines(step, definition, is_recorded=not is_dry)
+    )
 
 
 def _object(step: LossAcceptance, *, is_recorded: bool) -> dict[str, Any]:
@@ -63,23 +58,23 @@ def _object(step: LossAcceptance, *, is_recorded: bool) -> dict[str, Any]:
     }
 
 
-def _print(step: LossAcceptance, pipeline: Pipeline, *, is_recorded: bool) -> None:
-    console = Console(highlight=False, markup=False, width=_WIDE)
-    console.print(step.trouble, soft_wrap=True)
-    console.print(_goes_on(step), soft_wrap=True)
-    table = Table(
-        "partition", "lost offsets", "of topic id", "windows that read incomplete(lost)", box=None, pad_edge=False
+def _list_lines(step: LossAcceptance, pipeline: Pipeline, *, is_recorded: bool) -> Iterator[Line]:
+    yield from step.trouble.split("\n")
+    yield _describe_next_epoch(step)
+    yield make_table(
+        ("partition", "lost offsets", "of topic id", "windows that read incomplete(lost)"),
+        (
+            (format_number(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
+            for loss in step.losses
+        ),
     )
-    for loss in step.losses:
-        table.add_row(format_number(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
-    console.print(table)
     if is_recorded:
-        console.print(f"Recorded. `cutover stream {step.pipeline}` continues.")
+        yield f"Recorded. `cutover stream {step.pipeline}` continues."
     else:
-        console.print(f'Nothing was recorded. `cutover accept-loss {step.pipeline} --why "..."` records it.')
+        yield f'Nothing was recorded. `cutover accept-loss {step.pipeline} --why "..."` records it.'
 
 
-def _goes_on(step: LossAcceptance) -> str:
+def _describe_next_epoch(step: LossAcceptance) -> str:
     if step.kind == "gap":
         return f"stream-{step.version} continues at epoch {step.losses[0].epoch}, after the lost offsets."
     if step.kind == "inside":

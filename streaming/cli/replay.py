@@ -1,15 +1,11 @@
 """`cutover replay` and `cutover serve`: fill another stream, compare it with the serving one, switch to it."""
 
-import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
@@ -17,7 +13,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
-from cutover.output.markup import literal_text
+from cutover.output.console import Output, show_bar
 from cutover.probe import Point, Probe
 from cutover.settings import Settings, load_settings
 from cutover.streaming.process import heartbeat
@@ -27,7 +23,6 @@ from cutover.streaming.replacement import serve as serving
 from cutover.streaming.replacement.compare import StreamComparison
 from cutover.streaming.replacement.serve import Agreed
 
-LINE_EVERY = 10.0  # seconds, where there is no terminal
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
 
 
@@ -43,8 +38,7 @@ def replay(
     compare: Annotated[
         int | None, typer.Option("--compare", min=0, help="A version to compare with the one that serves.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, of a comparison.")] = False,
-) -> None:
+) -> Output:
     """Read the log into a new version at full speed, or `--compare` that version with the serving one.
 
     Without an option: into a changed definition, up to an epoch of the one that its `change` names (`cutover swap`).
@@ -57,32 +51,34 @@ def replay(
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline} list` shows the versions.")
     if compare is not None:
         serve = f"cutover serve {pipeline} --version {compare}"
-        show(comparing.compare_versions(settings, definition, compare), serve, as_json=as_json)
-    elif into is not None:
-        _fill_version(settings, definition, into, epoch)
-    else:
-        _fill_definition(settings, definition)
+        return output_comparison(comparing.compare_versions(settings, definition, compare), serve)
+    if into is not None:
+        return _fill_version(settings, definition, into, epoch)
+    return _fill_definition(settings, definition)
 
 
-def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int | None) -> None:
+def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int | None) -> Output:
     name, version_settings = pipeline.name, versions.looking_at(settings, into)
     with _show_progress(version_settings, name) as probe:
-        replayed, has_met = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe)
+        replayed, has_caught_up = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe)
     version = replayed.number
     place = _describe_place(version_settings, name)
-    typer.echo(f"{name}: stream-{version} has read the log up to {place}; it serves nothing yet.")
-    if not has_met:
+    lines = [f"{name}: stream-{version} has read the log up to {place}; it serves nothing yet."]
+    if has_caught_up:
+        lines += [
+            f"Compare: `cutover replay {name} --compare {version}` with the one that serves, and with batch:",
+            f"`cutover batch {name} --version {version}`, `cutover reconcile {name} --version {version}`",
+            f'Switch to it: `cutover serve {name} --version {version} --why "..."`',
+        ]
+    else:
         repeat_command = f"`cutover replay {name} --into {version}`"
-        typer.echo(
+        lines.append(
             f"The driver of the version that serves has read less: {repeat_command} continues once it has caught up."
         )
-        return
-    typer.echo(f"Compare: `cutover replay {name} --compare {version}` with the one that serves, and with batch:")
-    typer.echo(f"`cutover batch {name} --version {version}`, `cutover reconcile {name} --version {version}`")
-    typer.echo(f'Switch to it: `cutover serve {name} --version {version} --why "..."`')
+    return Output(document={"pipeline": name, "version": version, "caught_up": has_caught_up}, lines=lines)
 
 
-def _fill_definition(settings: Settings, pipeline: Pipeline) -> None:
+def _fill_definition(settings: Settings, pipeline: Pipeline) -> Output:
     if pipeline.change is None:
         msg = (
             f"Replay of `{pipeline.name}`: expected `--into` or `--compare`, or a definition with a `change`, got none."
@@ -92,10 +88,13 @@ def _fill_definition(settings: Settings, pipeline: Pipeline) -> None:
     with _show_progress(settings, pipeline.name) as probe:
         replaying.replay_definition(settings, pipeline, old, SystemClock(), probe=probe)
     place = _describe_place(settings, pipeline.name)
-    typer.echo(
-        f"{pipeline.name}: has read the log up to an epoch of {old.name} ({place}); {old.name} is served as before."
+    return Output(
+        document={"pipeline": pipeline.name, "of": old.name},
+        lines=[
+            f"{pipeline.name}: has read the log up to an epoch of {old.name} ({place}), which is served as before.",
+            f"Compare: `cutover swap {pipeline.name}`; continue: `cutover stream {pipeline.name} --detach`.",
+        ],
     )
-    typer.echo(f"Compare: `cutover swap {pipeline.name}`; continue: `cutover stream {pipeline.name} --detach`.")
 
 
 def _describe_place(settings: Settings, name: str) -> str:
@@ -109,48 +108,32 @@ def _describe_place(settings: Settings, name: str) -> str:
 
 @contextmanager
 def _show_progress(settings: Settings, pipeline: str) -> Iterator[Probe]:
-    """Show how much of the log is read, and how long the rest will take, by what the driver says of itself."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} of {task.total:,}"),
-    )
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(pipeline, total=0)
-        started, largest_lag, reported_at = time.monotonic(), 0, 0.0
+    """Show how much of the log is read, and how long the rest will take, by the heartbeats of the driver."""
+    largest_lag = 0
+    with show_bar(f"{pipeline}: offsets read") as update:
 
         def probe(point: Point, epoch: int) -> None:  # noqa: ARG001 -- every probe's signature
-            nonlocal largest_lag, reported_at
+            nonlocal largest_lag
             beat = heartbeat.read(settings, pipeline) if point == "epoch.committed" else None
-            if beat is None or beat.lag is None:
-                return
-            largest_lag, now = max(largest_lag, beat.lag), time.monotonic()
-            progress.update(task, total=largest_lag, completed=largest_lag - beat.lag)
-            if not console.is_terminal and now >= reported_at + LINE_EVERY and beat.lag < largest_lag:
-                reported_at, remaining_seconds = now, (now - started) * beat.lag / (largest_lag - beat.lag)
-                offsets = f"{largest_lag - beat.lag:,} of {largest_lag:,} offsets read"
-                console.print(f"{pipeline}: {offsets}, about {remaining_seconds:.0f} s left")
+            if beat is not None and beat.lag is not None:
+                largest_lag = max(largest_lag, beat.lag)
+                update(largest_lag - beat.lag, largest_lag)
 
         yield probe
 
 
-def show(comparison: StreamComparison, agree: str, *, as_json: bool) -> None:
-    """Print a comparison and end with its exit code.
+def output_comparison(comparison: StreamComparison, agree: str) -> Output:
+    """Return a comparison as the output of a command.
 
     Args:
         comparison: The comparison.
         agree: The command that lets the stream serve, without its options.
-        as_json: One JSON object.
     """
-    if as_json:
-        typer.echo(json.dumps(asdict(comparison) | {"exit_code": comparison.exit_code}))
-        raise typer.Exit(comparison.exit_code)
-    console = Console(highlight=False, soft_wrap=True)
-    for line in [*comparison.examples, *_describe(comparison)]:
-        console.print(literal_text(line))
-    console.print(literal_text(_conclude(comparison, agree)))
-    raise typer.Exit(comparison.exit_code)
+    return Output(
+        document=asdict(comparison) | {"exit_code": comparison.exit_code},
+        lines=[*comparison.examples, *_describe(comparison), _conclude(comparison, agree)],
+        exit_code=comparison.exit_code,
+    )
 
 
 def _describe(comparison: StreamComparison) -> Iterator[str]:
@@ -188,12 +171,12 @@ def _describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
-def report_unpublished(lagging: Sequence[str]) -> None:
-    """Name the serving tables that show what they showed before, and the command that says why."""
-    for name in lagging:
-        typer.echo(
-            f"{name}: its serving table is not published yet; `cutover serve-view {name}` says why, and does it."
-        )
+def list_unpublished(lagging: Sequence[str]) -> list[str]:
+    """Name the serving tables that are not published yet, and the command that says why."""
+    return [
+        f"{name}: its serving table is not published yet; `cutover serve-view {name}` says why, and publishes it."
+        for name in lagging
+    ]
 
 
 def serve(
@@ -207,7 +190,7 @@ def serve(
     uncompared: Annotated[
         bool, typer.Option("--uncompared", help="Skip the comparison; this is recorded with the reason.")
     ] = False,
-) -> None:
+) -> Output:
     """Switch to another version of the stream, in one commit; the previous one is kept unchanged.
 
     One that never served is compared with the one that does, at the newest cut that both have. If rows differ it serves
@@ -217,16 +200,14 @@ def serve(
     definition = find_definition(versions.looking_at(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
     served = serving.serve(settings, definition, version, why=why, agreed=agreed, clock=SystemClock())
-    version_served = served.version
-    if served.found is not None:
-        typer.echo(f"{pipeline}: {served.found.found}, late records among them.")
-    report_unpublished(served.behind)
-    typer.echo(
-        f"{pipeline}: stream-{version_served.number} serves; `cutover serve` with the previous version reverts this."
-    )
-    living = heartbeat.read(settings, pipeline)
-    if living is not None and living.alive:
-        typer.echo(f"The running driver (pid {living.pid}) still writes the previous version.")
-        typer.echo(
-            f"`cutover stream {pipeline} --stop` ends it; the next one continues with stream-{version_served.number}."
-        )
+    number = served.version.number
+    lines = [] if served.found is None else [f"{pipeline}: {served.found.found}, late records among them."]
+    lines += list_unpublished(served.behind)
+    lines.append(f"{pipeline}: stream-{number} serves; `cutover serve` with the previous version reverts this.")
+    driver = heartbeat.read(settings, pipeline)
+    if driver is not None and driver.alive:
+        lines += [
+            f"The running driver (pid {driver.pid}) still writes the previous version.",
+            f"`cutover stream {pipeline} --stop` ends it; the next one continues with stream-{number}.",
+        ]
+    return Output(document={"pipeline": pipeline, "version": number, "unpublished": list(served.behind)}, lines=lines)

@@ -1,13 +1,10 @@
 """`cutover savepoint P create|list|release|fork`: keep an epoch under a name, and fork the stream there."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
@@ -17,11 +14,11 @@ from cutover.errors import DefinitionError
 from cutover.lake.control import savepoints, versions
 from cutover.lake.control.savepoints import Savepoint
 from cutover.lake.control.versions import Version
+from cutover.output.console import Output, make_table
 from cutover.settings import Settings, load_settings
 from cutover.streaming.recovery import fork
 
 Name = Annotated[str, typer.Argument(help="Of the savepoint.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 app = typer.Typer(help="Keep an epoch of a stream under a name, and fork the stream there.", no_args_is_help=True)
 
@@ -40,50 +37,52 @@ def create(
     name: Name,
     *,
     epoch: Annotated[int | None, typer.Option("--epoch", help="Which one; the newest if not given.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> Output:
     """Keep an epoch, by default the newest; the driver keeps running."""
     settings, pipeline = _find_shown(context)
     savepoint = fork.savepoint(settings, pipeline, name, epoch, SystemClock())
     text = f"{pipeline.name}: `{savepoint.name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version}."
-    typer.echo(json.dumps(_object(savepoint)) if as_json else text)
+    return Output(document=_object(savepoint), lines=[text])
 
 
 @app.command("list")
-def show(context: typer.Context, *, as_json: AsJson = False) -> None:
+def show(context: typer.Context) -> Output:
     """List versions and savepoints."""
     settings, pipeline = _find_shown(context)
     all_versions = versions.list_versions(settings, pipeline)
     all_savepoints = [
         savepoint for version in all_versions for savepoint in savepoints.list_savepoints(settings, version)
     ]
-    if as_json:
-        rows = [{"version": v.number, "fork": None if v.fork is None else asdict(v.fork)} for v in all_versions]
-        typer.echo(json.dumps({"versions": rows, "savepoints": [_object(savepoint) for savepoint in all_savepoints]}))
-        return
-    console = Console(highlight=False, markup=False)
-    versions_table, names = (
-        Table("version", "begins", box=None),
-        Table("savepoint", "version", "epoch", "kept since", box=None),
+    rows = [
+        {"version": version.number, "fork": None if version.fork is None else asdict(version.fork)}
+        for version in all_versions
+    ]
+    versions_table = make_table(
+        ("version", "begins"), ((f"stream-{version.number}", _begins(version)) for version in all_versions)
     )
-    for version in all_versions:
-        versions_table.add_row(f"stream-{version.number}", _begins(version))
-    for savepoint in all_savepoints:
-        at = savepoint.at.isoformat(timespec="seconds")
-        names.add_row(savepoint.name, f"stream-{savepoint.version}", str(savepoint.epoch), at)
-    console.print(versions_table)
-    console.print(names if all_savepoints else "No savepoint is kept.")
+    savepoints_table = make_table(
+        ("savepoint", "version", "epoch", "kept since"),
+        (
+            (each.name, f"stream-{each.version}", each.epoch, each.at.isoformat(timespec="seconds"))
+            for each in all_savepoints
+        ),
+    )
+    return Output(
+        document={"versions": rows, "savepoints": [_object(savepoint) for savepoint in all_savepoints]},
+        lines=[versions_table, savepoints_table if all_savepoints else "No savepoint is kept."],
+    )
 
 
 @app.command()
-def release(context: typer.Context, name: Name) -> None:
+def release(context: typer.Context, name: Name) -> Output:
     """Release a savepoint: later folds may merge its epoch."""
     settings, pipeline = _find_shown(context)
     all_versions = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
     savepoint = _find_savepoint(settings, pipeline, name, candidates=all_versions)
     version = next(candidate for candidate in all_versions if candidate.number == savepoint.version)
     savepoints.release(settings, version, savepoint, now=SystemClock().now())
-    typer.echo(f"{pipeline.name}: `{name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version} no longer.")
+    text = f"{pipeline.name}: `{name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version} no longer."
+    return Output(document=_object(savepoint), lines=[text])
 
 
 @app.command("fork")
@@ -92,7 +91,7 @@ def fork_version(
     name: Annotated[str | None, typer.Argument(help="Of a savepoint of the current version.")] = None,
     *,
     epoch: Annotated[int | None, typer.Option("--epoch", help="Any epoch newer than the last fold.")] = None,
-) -> None:
+) -> Output:
     """Begin a new version after a savepoint or an epoch; the driver must be stopped."""
     settings = context.obj[0]
     pipeline = catalogue.get(settings, context.obj[1])
@@ -105,8 +104,13 @@ def fork_version(
         _find_savepoint(settings, pipeline, str(name), candidates=candidates).epoch if epoch is None else epoch
     )
     version = fork.fork(settings, pipeline, target_epoch, SystemClock())
-    typer.echo(f"{pipeline.name}: stream-{version.number} {_begins(version)}.")
-    typer.echo(f"`cutover stream {pipeline.name}` continues there; the previous version is kept unchanged.")
+    return Output(
+        document={"version": version.number, "fork": None if version.fork is None else asdict(version.fork)},
+        lines=[
+            f"{pipeline.name}: stream-{version.number} {_begins(version)}.",
+            f"`cutover stream {pipeline.name}` continues there; the previous version is kept unchanged.",
+        ],
+    )
 
 
 def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, candidates: Sequence[Version]) -> Savepoint:

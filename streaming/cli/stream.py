@@ -1,6 +1,5 @@
 """`cutover stream`: drive a pipeline's stream here, or in a detached driver."""
 
-import json
 import logging
 import sys
 import threading
@@ -10,13 +9,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cutover import events
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
+from cutover.output.console import Output, show_spinner
 from cutover.settings import Settings, load_settings
 from cutover.streaming import driver
 from cutover.streaming.cli import savepoint
@@ -37,8 +35,7 @@ def stream(
     ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="Start a detached driver, or find the running one.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop the running driver after its current epoch.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the last heartbeat as one JSON object.")] = False,
-) -> None:
+) -> Output:
     """Read the log into the epoch log: partial aggregates of windows, one commit an epoch."""
     if drain + final + detach + stop > 1:
         msg = "`cutover stream`: expected one of --drain, --final, --detach, --stop at most, got more."
@@ -55,10 +52,13 @@ def stream(
     else:
         code = _run_here(settings, catalogue.get(settings, pipeline), run_until)
         last_heartbeat = heartbeat.read(settings, pipeline)
-    _print_heartbeat(last_heartbeat, pipeline, as_json=as_json)
-    if code != 0:
-        sys.stderr.write(f"{pipeline}: stopped before the cut was reached; the same command continues from there.\n")
-        raise typer.Exit(code)
+    stopped_early = f"{pipeline}: stopped before the cut was reached; the same command continues from there."
+    return Output(
+        document={} if last_heartbeat is None else asdict(last_heartbeat),
+        lines=[_describe_heartbeat(pipeline, last_heartbeat)],
+        warnings=[stopped_early] if code != 0 else [],
+        exit_code=code,
+    )
 
 
 def _run_here(settings: Settings, pipeline: Pipeline, run_until: driver.Until) -> int:
@@ -72,14 +72,12 @@ def _run_here(settings: Settings, pipeline: Pipeline, run_until: driver.Until) -
 @contextmanager
 def _progress(settings: Settings, name: str) -> Iterator[None]:
     """Show epoch, watermark and what is unread while the block runs."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     event = threading.Event()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(f"{name}: starting")
+    with show_spinner(f"{name}: starting") as update:
 
         def follow() -> None:
             while not event.wait(_REFRESH_SECONDS):
-                progress.update(task, description=_sentence(name, heartbeat.read(settings, name)))
+                update(_sentence(name, heartbeat.read(settings, name)))
 
         thread = threading.Thread(target=follow, name="progress", daemon=True)
         thread.start()
@@ -98,13 +96,12 @@ def _sentence(name: str, beat: Heartbeat | None) -> str:
     return f"{name}: {beat.state.lower()}, epoch {beat.epoch}{time}{unread}"
 
 
-def _print_heartbeat(heartbeat: Heartbeat | None, name: str, *, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps(None if heartbeat is None else asdict(heartbeat)) + "\n")
-    elif heartbeat is None:
-        sys.stdout.write(f"{name}: no driver has run yet.\n")
-    else:
-        sys.stdout.write(f"{_sentence(name, heartbeat)} (pid {heartbeat.pid})\n")
+def _describe_heartbeat(name: str, heartbeat: Heartbeat | None) -> str:
+    return (
+        f"{name}: no driver has run yet."
+        if heartbeat is None
+        else f"{_sentence(name, heartbeat)} (pid {heartbeat.pid})"
+    )
 
 
 COMMANDS = {

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
@@ -18,6 +17,7 @@ from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS, AcceptanceRul
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
+from cutover.output.console import Output
 from cutover.reconcile.cli import arguments
 from cutover.reconcile.result import text
 from cutover.reconcile.result.finding import Difference
@@ -48,7 +48,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     max_volume: Annotated[list[str] | None, typer.Option("--max-volume", help="Such as `amount=100`.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Of the rule's file.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Windows and keys of any sort: asked for by name.")] = False,
-) -> None:
+) -> Output:
     """Write a rule that accepts differences: a file next to the definitions, to be reviewed and committed."""
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
@@ -81,13 +81,15 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     acceptance_files.parse(acceptance_files.format_rule(rule), definition)
     rules = acceptance_files.load(settings, definition).rules
     path = acceptance_files.write(settings, definition, name or _make_name(reason, now), rule)
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(text.message_text(f"Wrote {path}: {text.count_noun(len(cells), 'open difference')} fit it."))
-    for message in _describe_others(
-        {rule_name: rule for rule_name, rule in rules.items() if f"{rule_name}.toml" < path.name}, cells, now
-    ):
-        console.print(text.message_text(message))
-    console.print(text.message_text(f"Next: commit it; `cutover reconcile {pipeline}` takes it into account."))
+    earlier_rules = {rule_name: rule for rule_name, rule in rules.items() if f"{rule_name}.toml" < path.name}
+    return Output(
+        document={"pipeline": pipeline, "file": str(path), "open_differences": len(cells)},
+        lines=[
+            f"Wrote {path}: {text.count_noun(len(cells), 'open difference')} fit it.",
+            *_describe_others(earlier_rules, cells, now),
+            f"Next: commit it; `cutover reconcile {pipeline}` takes it into account.",
+        ],
+    )
 
 
 def _make_rule(**fields: object) -> AcceptanceRule:
@@ -169,7 +171,7 @@ def resolve(
     key: Annotated[str, typer.Argument(help="Key, such as `JFK,AA`, in any form that is shown.")] = "",
     *,
     why: Annotated[str, typer.Option("--why", help="What was done about it; it is kept in the history.")],
-) -> None:
+) -> Output:
     """Take a difference off the list; a comparison that finds it again brings it back, and no gate is opened by it."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
@@ -188,7 +190,8 @@ def resolve(
     lifecycle.close(settings, pipeline, result_fingerprint(definition), difference, why, SystemClock().now())
     message = f"Window {text.when(difference.window_start)}, key {wanted_place[1]} of {pipeline}: off the list."
     next_step = f"Next: `cutover reconcile {pipeline}` says whether it is gone; a run that finds it brings it back."
-    Console(highlight=False, soft_wrap=True).print(text.message_text(f"{message} {next_step}"))
+    document = {"pipeline": pipeline, "window_start": difference.window_start, "key": wanted_place[1], "closed": True}
+    return Output(document=document, lines=[f"{message} {next_step}"])
 
 
 def _place_of(open_difference: OpenDifference, pipeline: Pipeline) -> tuple[datetime | None, str]:

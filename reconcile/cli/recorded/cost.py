@@ -1,14 +1,13 @@
 """`cutover cost P`: what both paths have used, how long records waited, and what each nine of agreement buys."""
 
-import json
-import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from cutover.cli.definitions import find_definition
+from cutover.output.console import Line, Output, make_table
 from cutover.reconcile.cost.measure import find_agreement, measure
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import Delay, PathCosts, PathTotal
@@ -19,7 +18,7 @@ from cutover.reconcile.result.cost_text import (
     describe_waiting_basis,
     size_text,
 )
-from cutover.reconcile.result.text import duration, message_text
+from cutover.reconcile.result.text import duration
 from cutover.settings import load_settings
 
 _FIGURES = (
@@ -35,42 +34,33 @@ _FIGURES = (
 
 def cost(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, `cost` of a report.")] = False,
-) -> None:
+) -> Output:
     """Say what streaming and batch have cost: 0 shown, 2 nothing is known yet. Reads only."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
     path_costs = measure(settings, definition, find_agreement(settings, definition))
-    if as_json:
-        sys.stdout.write(json.dumps(encode(path_costs), allow_nan=False) + "\n")
-    else:
-        _print(Console(highlight=False, soft_wrap=True), pipeline, path_costs)
+    return Output(document=encode(path_costs), lines=_list_lines(pipeline, path_costs))
 
 
-def _print(console: Console, name: str, path_costs: PathCosts) -> None:
-    console.print(path_table(path_costs))
+def _list_lines(name: str, path_costs: PathCosts) -> Iterator[Line]:
+    yield path_table(path_costs)
     if path_costs.days:
-        console.print(_day_table(path_costs))
+        yield _day_table(path_costs)
     if path_costs.nines:
-        console.print(nine_table(path_costs))
-        console.print(message_text(describe_waiting_basis(path_costs)))
-    for note in path_costs.notes:
-        console.print(message_text(note))
-    console.print(message_text(describe_costs(name, path_costs)))
+        yield nine_table(path_costs)
+        yield describe_waiting_basis(path_costs)
+    yield from path_costs.notes
+    yield describe_costs(name, path_costs)
 
 
 def path_table(path_costs: PathCosts) -> Table:
     """Return what each path has used and how long records waited for it, side by side."""
-    table = _table("", "streaming", "batch")
     pairs = zip(
         _describe_rows(path_costs.streaming, path_costs.streaming_delay),
         _describe_rows(path_costs.batch, path_costs.batch_delay),
         strict=True,
     )
-    for (name, streaming), (_, batch) in pairs:
-        table.add_row(name, streaming, batch)
-    return table
+    return make_table(("", "streaming", "batch"), ((name, streaming, batch) for (name, streaming), (_, batch) in pairs))
 
 
 def _describe_rows(total: PathTotal, delay: Delay) -> list[tuple[str, str]]:
@@ -92,10 +82,7 @@ def _describe_rows(total: PathTotal, delay: Delay) -> list[tuple[str, str]]:
 
 def _day_table(path_costs: PathCosts) -> Table:
     heads = ("day (UTC)", "stream records", "core-s", "written", "batch records", "core-s", "written")
-    table = _table(*heads)
-    for day in path_costs.days:
-        table.add_row(day.day, *_day_cells(day.streaming), *_day_cells(day.batch))
-    return table
+    return make_table(heads, ((day.day, *_day_cells(day.streaming), *_day_cells(day.batch)) for day in path_costs.days))
 
 
 def _day_cells(total: PathTotal) -> tuple[str, str, str]:
@@ -106,14 +93,8 @@ def _day_cells(total: PathTotal) -> tuple[str, str, str]:
 
 def nine_table(path_costs: PathCosts) -> Table:
     """Return for each nine of agreement who holds it, and what it costs."""
-    table = _table("rows agree", "may differ", "held by", "core-s a row", "or by waiting")
-    for nine in path_costs.nines:
-        table.add_row(*describe_nine(nine))
-    return table
-
-
-def _table(*columns: str) -> Table:
-    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = ("rows agree", "may differ", "held by", "core-s a row", "or by waiting")
+    return make_table(columns, map(describe_nine, path_costs.nines))
 
 
 COMMANDS = {"cost": cost}

@@ -1,18 +1,16 @@
 """`cutover differences P`: the rows that nothing explains and that no later comparison judged away, in their states."""
 
 import json
-import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
+from cutover.output.console import Line, Output, make_table
 from cutover.reconcile.report.tree import explain_line
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import encode
@@ -29,8 +27,7 @@ def differences(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     most: Annotated[int, typer.Option("--most", min=1, help="How many are shown; JSON has all.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
-) -> None:
+) -> Output:
     """List what nothing explains, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
@@ -38,12 +35,12 @@ def differences(
     ordered = sorted(
         opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key)
     )
-    if as_json:
-        sys.stdout.write(json.dumps([_object(one) for one in ordered], allow_nan=False) + "\n")
-    else:
-        compared = bool(ordered or history.of_now(settings, definition)[0])
-        _print(Console(highlight=False), definition, ordered, most, compared=compared)
-    raise typer.Exit(1 if any(one.state is OPEN for one in ordered) else 0)
+    compared = bool(ordered or history.of_now(settings, definition)[0])
+    return Output(
+        document=[_object(difference) for difference in ordered],
+        lines=_list_lines(definition, ordered, most, compared=compared),
+        exit_code=1 if any(difference.state is OPEN for difference in ordered) else 0,
+    )
 
 
 def _object(open_difference: OpenDifference) -> dict[str, object]:
@@ -51,30 +48,33 @@ def _object(open_difference: OpenDifference) -> dict[str, object]:
     return fields | {"key": json.loads(open_difference.key)}
 
 
-def _print(
-    console: Console, pipeline: Pipeline, open_differences: list[OpenDifference], limit: int, *, compared: bool
-) -> None:
+def _list_lines(
+    pipeline: Pipeline, open_differences: list[OpenDifference], limit: int, *, compared: bool
+) -> Iterator[Line]:
     if not open_differences:
-        console.print(text.message_text(_describe_none(pipeline.name, compared=compared)))
+        yield _describe_none(pipeline.name, compared=compared)
         return
-    columns = ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs")
-    table = Table(*columns, box=None, pad_edge=False)
-    for open_difference in open_differences[:limit]:
-        key = REST if open_difference.kind == BEYOND else format_columns(read_key(open_difference, pipeline.key))
-        first_seen = (
-            f"{open_difference.first_seen:%Y-%m-%d %H:%M}",
-            f"{open_difference.last_seen:%Y-%m-%d %H:%M}",
-            f"{open_difference.runs:,}",
-        )
-        window, state = text.when(open_difference.window_start), text.message_text(describe_state(open_difference))
-        table.add_row(window, text.message_text(key), open_difference.kind.replace("_", " "), state, *first_seen)
-    console.print(table)
+    yield make_table(
+        ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs"),
+        (_make_cells(pipeline, difference) for difference in open_differences[:limit]),
+    )
     listed_part = f", the oldest {limit:,} shown" if len(open_differences) > limit else ""
-    console.print(text.message_text(f"{count_states(pipeline.name, open_differences)}{listed_part}."))
+    yield f"{count_states(pipeline.name, open_differences)}{listed_part}."
     oldest = open_differences[0]
     if oldest.kind != BEYOND and oldest.state is OPEN:
-        command = explain_line(pipeline.name, oldest.window_start, read_key(oldest, pipeline.key))
-        console.print(text.message_text(f"Next: `{command}`."))
+        yield f"Next: `{explain_line(pipeline.name, oldest.window_start, read_key(oldest, pipeline.key))}`."
+
+
+def _make_cells(pipeline: Pipeline, difference: OpenDifference) -> tuple[str, ...]:
+    return (
+        text.when(difference.window_start),
+        REST if difference.kind == BEYOND else format_columns(read_key(difference, pipeline.key)),
+        difference.kind.replace("_", " "),
+        describe_state(difference),
+        f"{difference.first_seen:%Y-%m-%d %H:%M}",
+        f"{difference.last_seen:%Y-%m-%d %H:%M}",
+        f"{difference.runs:,}",
+    )
 
 
 def _describe_none(name: str, *, compared: bool) -> str:

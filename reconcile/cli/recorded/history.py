@@ -1,27 +1,24 @@
 """`cutover history P`: comparisons as a trend, two of them compared, one window through all of them."""
 
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError, LakeError
+from cutover.output.console import Line, Output, make_table
 from cutover.reconcile.audit import noise_record
 from cutover.reconcile.report import files
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.finding import Difference, Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.text import count_noun, message_text, number, share, when
+from cutover.reconcile.result.text import count_noun, number, share, when
 from cutover.reconcile.verdict import history as comparisons
 from cutover.reconcile.verdict import records
 from cutover.reconcile.verdict.records import RecordedComparison
@@ -32,7 +29,7 @@ from cutover.timestamps import to_micros
 _CELLS_SHOWN = 10
 
 
-def history(  # noqa: PLR0913 -- the options of a command line
+def history(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     last: Annotated[int, typer.Option("--last", min=1, help="How many comparisons.")] = 20,
@@ -42,8 +39,7 @@ def history(  # noqa: PLR0913 -- the options of a command line
     before: Annotated[str | None, typer.Option("--before", help="Run id (or how it begins) to compare from.")] = None,
     after: Annotated[str | None, typer.Option("--after", help="Run id to compare to; else the newest.")] = None,
     window: Annotated[str | None, typer.Option("--window", help="Follow one window, by its start.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+) -> Output:
     """Show past comparisons, what changed between two, or when a window last agreed: 0 shown, 2 nothing to show."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
@@ -51,14 +47,12 @@ def history(  # noqa: PLR0913 -- the options of a command line
     if window is not None:
         start = parse_range_end(window, definition.window, of="`--window`")
         window_rows = _follow(settings, definition, lines, to_micros(start))
-        _show(as_json, window_rows, lambda console: _print_window(console, definition, window, window_rows))
-    elif changes or before or after:
+        return Output(document=window_rows, lines=_list_window_lines(definition, window, window_rows))
+    if changes or before or after:
         run_changes = _compare(settings, definition, lines, before, after)
-        _show(as_json, encode(run_changes), lambda console: _print_changes(console, run_changes))
-    else:
-        rows = [_row(line) for line in lines[-last:]]
-        _show(as_json, rows, lambda console: _print_trend(console, definition, rows, len(lines)))
-        _print_noise(settings, definition, as_json=as_json)
+        return Output(document=encode(run_changes), lines=_list_change_lines(run_changes))
+    rows = [_row(line) for line in lines[-last:]]
+    return Output(document=rows, lines=_list_trend_lines(settings, definition, rows, len(lines)))
 
 
 def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
@@ -138,35 +132,26 @@ def _load(settings: Settings, pipeline: Pipeline, line: RecordedComparison) -> R
         return None  # reports are files that people may clean up; the line stays
 
 
-def _show(as_json: bool, content: object, print_it: Any) -> None:
-    if as_json:
-        sys.stdout.write(json.dumps(content, allow_nan=False) + "\n")
-    else:
-        print_it(Console(highlight=False))
-
-
-def _print_trend(console: Console, pipeline: Pipeline, rows: Sequence[Mapping[str, Any]], total: int) -> None:
-    table = _table("at (UTC)", "epoch", "windows", "rows differ", "unexplained", "late share", "verdict", "run")
-    for row in rows:
-        epoch = "none" if row["epoch"] is None else str(row["epoch"])
-        part = "" if row["whole"] else " (a range)"
-        figures = ["none"] * 4
-        if _is_comparable(row):
-            figures = [
-                *(number(row[name]) for name in ("windows", "different", "unexplained")),
-                share(row["late_share"]),
-            ]
-        table.add_row(when(row["at"]), epoch, *figures, row["verdict"] + part, row["run_id"])
-    console.print(table)
+def _list_trend_lines(
+    settings: Settings, pipeline: Pipeline, rows: Sequence[Mapping[str, Any]], total: int
+) -> Iterator[Line]:
+    columns = ("at (UTC)", "epoch", "windows", "rows differ", "unexplained", "late share", "verdict", "run")
+    yield make_table(columns, map(_make_trend_cells, rows))
     agree, compared = (sum(map(of, rows)) for of in (_agrees, _is_comparable))
     title = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
-    console.print(
-        message_text(
-            f"{pipeline.name}, {title}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}"
-        )
-    )
+    yield f"{pipeline.name}, {title}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}"
     if compared > 1:
-        console.print(message_text(f"Next: `cutover history {pipeline.name} --changes` compares the newest two."))
+        yield f"Next: `cutover history {pipeline.name} --changes` compares the newest two."
+    yield from _list_noise_lines(settings, pipeline)
+
+
+def _make_trend_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    epoch = "none" if row["epoch"] is None else row["epoch"]
+    figures = ["none"] * 4
+    if _is_comparable(row):
+        figures = [*(number(row[name]) for name in ("windows", "different", "unexplained")), share(row["late_share"])]
+    verdict = row["verdict"] + ("" if row["whole"] else " (a range)")
+    return when(row["at"]), epoch, *figures, verdict, row["run_id"]
 
 
 def _agrees(row: Mapping[str, Any]) -> bool:
@@ -177,24 +162,32 @@ def _is_comparable(row: Mapping[str, Any]) -> bool:
     return bool(row["verdict"] != Verdict.NOT_COMPARABLE)
 
 
-def _print_noise(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:
-    """Say what the newest measurement of noise came to; its JSON is that of `cutover noise`."""
+def _list_noise_lines(settings: Settings, pipeline: Pipeline) -> Iterator[str]:
+    """Yield the result of the newest measurement of noise; its JSON is that of `cutover noise`."""
     measured = None
     with suppress(LakeError):  # a lake of an older release has no such table; comparisons are shown all the same
-        measured = None if as_json else noise_record.newest(settings, pipeline)
+        measured = noise_record.newest(settings, pipeline)
     if measured is not None:
-        sentence = f"{when(measured.at)}: {noise_record.describe_noise(measured)}"
-        Console(highlight=False, soft_wrap=True).print(message_text(sentence))
+        yield f"{when(measured.at)}: {noise_record.describe_noise(measured)}"
 
 
-def _print_changes(console: Console, run_changes: RunChanges) -> None:
-    table = _table("what", "window", "key", "measure", "before", "now")
-    for change_name, earlier, later in _list_changes(run_changes):
-        for cell in filter(None, (later or earlier,)):
-            place = (when(cell.window_start), message_text(format_columns(cell.key)), message_text(cell.measure))
-            table.add_row(change_name, *place, _cell(earlier), _cell(later))
+def _list_change_lines(run_changes: RunChanges) -> Iterator[Line]:
     if run_changes.changes:
-        console.print(table)
+        yield make_table(
+            ("what", "window", "key", "measure", "before", "now"),
+            (
+                (
+                    change_name,
+                    when(cell.window_start),
+                    format_columns(cell.key),
+                    cell.measure,
+                    _cell(earlier),
+                    _cell(later),
+                )
+                for change_name, earlier, later in _list_changes(run_changes)
+                for cell in filter(None, (later or earlier,))
+            ),
+        )
     counts_text = (
         f"{len(run_changes.new)} new, {len(run_changes.gone)} gone, {len(run_changes.other_cause)} with another cause"
     )
@@ -202,7 +195,7 @@ def _print_changes(console: Console, run_changes: RunChanges) -> None:
     part = (
         "" if run_changes.is_whole else " A report lists not all of its cells: what is new or gone may be in the rest."
     )
-    console.print(message_text(f"From {run_changes.before} to {run_changes.after}: {counts_text} (cells).{part}"))
+    yield f"From {run_changes.before} to {run_changes.after}: {counts_text} (cells).{part}"
 
 
 def _list_changes(run_changes: RunChanges) -> list[tuple[str, Difference | None, Difference | None]]:
@@ -217,33 +210,26 @@ def _list_changes(run_changes: RunChanges) -> list[tuple[str, Difference | None,
 
 
 def _cell(difference: Difference | None) -> str:
-    return (
-        ""
-        if difference is None
-        else message_text(f"{number(difference.streaming)} for {number(difference.batch)}, {difference.cause}")
+    if difference is None:
+        return ""
+    return f"{number(difference.streaming)} for {number(difference.batch)}, {difference.cause}"
+
+
+def _list_window_lines(pipeline: Pipeline, window: str, window_rows: Sequence[Mapping[str, Any]]) -> Iterator[Line]:
+    yield make_table(
+        ("at (UTC)", "epoch", "state", "run"),
+        (
+            (when(row["at"]), "none" if row["epoch"] is None else row["epoch"], row["state"], row["run_id"])
+            for row in window_rows
+        ),
     )
-
-
-def _print_window(console: Console, pipeline: Pipeline, window: str, window_rows: Sequence[Mapping[str, Any]]) -> None:
-    table = _table("at (UTC)", "epoch", "state", "run")
-    for row in window_rows:
-        table.add_row(
-            when(row["at"]), "none" if row["epoch"] is None else str(row["epoch"]), row["state"], row["run_id"]
-        )
-    console.print(table)
     last_equal = next((row for row in reversed(window_rows) if row["state"] == WindowState.EQUAL), None)
     equality_text = (
         "never found equal"
         if last_equal is None
         else f"last equal at epoch {last_equal['epoch']}, {when(last_equal['at'])}"
     )
-    console.print(
-        message_text(f"Window {window} of {pipeline.name}: {equality_text}. Now: {window_rows[-1]['state']}.")
-    )
-
-
-def _table(*columns: str) -> Table:
-    return Table(*columns, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    yield f"Window {window} of {pipeline.name}: {equality_text}. Now: {window_rows[-1]['state']}."
 
 
 def _iso(at: datetime) -> str:

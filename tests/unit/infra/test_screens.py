@@ -10,6 +10,7 @@ from cutover.infra.doctor import Diagnosis, Examination
 from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.supervisor import ProgramState
 from cutover.infra.status import InstallationStatus
+from cutover.output.console import Output, render
 
 RUNNING = ProgramState(name="kafka", group="kafka", state="RUNNING", pid=5, detail="")
 FAILED = ProgramState(name="scheduler", group="airflow", state="FATAL", pid=0, detail="")
@@ -61,7 +62,7 @@ def test_status_ends_in_what_runs_and_what_to_do_next(
         password_file=Path("passwords"),
     )
 
-    screens.show_status(installation_status)
+    render(iter([Output(lines=screens.list_status_lines(installation_status))]))
 
     assert last_line(capsys.readouterr().out).endswith(ending)
 
@@ -70,12 +71,13 @@ def test_status_ends_in_what_runs_and_what_to_do_next(
     ("grade", "ending"),
     [
         ("ok", "1 ok, 0 note, 0 broken. Next: `cutover up`, or `cutover status` once it runs."),
-        ("broken", "0 ok, 0 note, 1 broken. Next: mend what is broken, by its hint."),
+        ("broken", "0 ok, 0 note, 1 broken. Next: fix what is broken, by its hint."),
     ],
 )
 def test_doctor_ends_in_its_count_and_what_to_do_next(
     grade: Any, ending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    screens.show_findings(Examination(findings=(Diagnosis(thing="java", grade=grade, found="17"),), settings=()))
+    examination = Examination(findings=(Diagnosis(thing="java", grade=grade, found="17"),), settings=())
+    render(iter([Output(lines=screens.list_finding_lines(examination))]))
 
     assert last_line(capsys.readouterr().out) == ending

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from cutover.cli.lake import _show, sql
+from cutover.cli.lake import sql, tabulate_rows
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import parse_key
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.serving import views
+from cutover.output.console import Output, command, render
 
 
 @pytest.fixture
@@ -21,8 +22,12 @@ def query_without_views(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setattr(views, "connect", lambda *_arguments, **_options: queries.connect())
 
 
+def _print_rows(names: list[str], rows: list[tuple[object, ...]]) -> None:
+    render(iter([Output(lines=[tabulate_rows(names, rows)])]))
+
+
 def test_markup_and_control_characters_are_text(capsys: pytest.CaptureFixture[str]) -> None:
-    _show(["[b]k"], [("[/x]",), ("\x1b[31mred\u202e\n",), (None,)])
+    _print_rows(["[b]k"], [("[/x]",), ("\x1b[31mred\u202e\n",), (None,)])
 
     output = capsys.readouterr().out
     assert "[b]k" in output
@@ -32,7 +37,7 @@ def test_markup_and_control_characters_are_text(capsys: pytest.CaptureFixture[st
 
 
 def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
-    _show(["top"], [([{"value": Decimal("1.50"), "count": 2}],)])
+    _print_rows(["top"], [([{"value": Decimal("1.50"), "count": 2}],)])
 
     assert '[{"value": "1.50", "count": 2}]' in capsys.readouterr().out
 
@@ -54,7 +59,7 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_every_read_only_query_is_answered(query: str) -> None:
-    sql("orders", query)
+    command(sql)("orders", query)
 
 
 @pytest.mark.usefixtures("query_without_views")
@@ -76,14 +81,16 @@ def test_every_read_only_query_is_answered(query: str) -> None:
 )
 def test_non_query_is_rejected(tmp_path: Path, query: str, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
-        sql("orders", query)
+        command(sql)("orders", query)
 
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("query_without_views")
 def test_no_cell_of_the_csv_is_a_formula(capsys: pytest.CaptureFixture[str]) -> None:
-    sql("orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none")
+    command(sql)(
+        "orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none"
+    )
 
     assert capsys.readouterr().out == '\'@k,text,n,list,none\n\'\\u200b\uff1dcmd,\'-5,-5,"[""=a""]",\n'
 
@@ -99,7 +106,7 @@ TEXTS = [
 def test_texts_of_the_csv_are_distinct_and_can_be_parsed(capsys: pytest.CaptureFixture[str]) -> None:
     values = ", ".join("('" + text.replace("'", "''") + "')" for text in TEXTS)
 
-    sql("orders", f"SELECT k FROM (VALUES {values}) AS t(k)")  # noqa: S608 -- literals of this test
+    command(sql)("orders", f"SELECT k FROM (VALUES {values}) AS t(k)")  # noqa: S608 -- literals of this test
 
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [parse_key(line, ["k"]) for line in lines] == [[text] for text in TEXTS]
@@ -108,6 +115,6 @@ def test_texts_of_the_csv_are_distinct_and_can_be_parsed(capsys: pytest.CaptureF
 
 @pytest.mark.usefixtures("query_without_views")
 def test_a_null_of_the_csv_is_not_text(capsys: pytest.CaptureFixture[str]) -> None:
-    sql("orders", "SELECT * FROM (VALUES (NULL, '', 'null')) AS t(a, b, c)")
+    command(sql)("orders", "SELECT * FROM (VALUES (NULL, '', 'null')) AS t(a, b, c)")
 
     assert capsys.readouterr().out == 'a,b,c\n,"","null"\n'

@@ -35,4 +35,4 @@ def test_a_watermark_behind_the_last_window_is_no_lag_below_zero() -> None:
     for newest in (final, replace(final, epoch=final.epoch + 1, final=False)):
         closed = make_status(make_facts(epochs=(newest,)))
         assert closed.watermark_lag_seconds is None
-        assert not any("behind it" in line for line in describe_head(closed))
+        assert not any("behind it" in str(line) for line in describe_head(closed))

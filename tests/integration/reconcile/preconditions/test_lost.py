@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 import jsonschema
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 from cutover.cli.app import main
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -18,6 +17,7 @@ from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
+from cutover.output.console import Output, render
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.attribution.loss import describe_losses
 from cutover.reconcile.cli import show
@@ -225,7 +225,7 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
     log = HeldLog(records=[record for record in held(lake).records if record.offset != 1])
 
     lossy, complete = (explain(settings, PIPELINE, START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4))
-    show.explanation(Console(), lossy)
+    render(iter([Output(lines=show.list_explanation_lines(lossy))]))
 
     assert [value.cause for value in lossy.values if value.streaming != value.batch] == []
     assert len(lossy.lost) == 1

@@ -5,9 +5,9 @@ import time
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
 from cutover.batch import recompute
+from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.definition.loading import catalogue
@@ -17,9 +17,10 @@ from cutover.lake import batch_runs
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
+from cutover.output import console
 from cutover.reconcile import run
 from cutover.reconcile.cli import gate
-from cutover.reconcile.cli.recorded import cost as command
+from cutover.reconcile.cli.recorded import cost
 from cutover.reconcile.cost.measure import measure
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.cost import PathCosts
@@ -129,23 +130,24 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = rig.pipeline(topic, cap=40)
-    monkeypatch.setattr(command, "load_settings", lambda: quick)
+    monkeypatch.setattr(cost, "load_settings", lambda: quick)
     monkeypatch.setattr(catalogue, "get", lambda *_: pipeline)
     with pytest.raises(DefinitionError, match="expected an epoch under the definition in force"):
-        command.cost(pipeline.name)
+        cost.cost(pipeline.name)
     both_paths(quick, pipeline, live(RECORDS))
     capsys.readouterr()  # the log of the runs
 
-    command.cost(pipeline.name, as_json=True)
-    said = json.loads(capsys.readouterr().out)
-    command.cost(pipeline.name)
+    console.command(cost.cost)(pipeline.name, as_json=True)
+    costs = json.loads(capsys.readouterr().out)
+    console.command(cost.cost)(pipeline.name)
     shown = capsys.readouterr().out
 
     monkeypatch.setattr(gate, "load_settings", lambda: quick)
-    shown_at_gate = CliRunner().invoke(gate.app, [pipeline.name, "show"]).stdout
+    main(["gate", pipeline.name, "show"])
+    shown_at_gate = capsys.readouterr().out
 
     assert "the paths differ in 0 of" in " ".join(shown_at_gate.split())
-    assert said["streaming"]["records"] == RECORDS
+    assert costs["streaming"]["records"] == RECORDS
     assert shown.splitlines()[-1].startswith("Batch cost ")
     assert SystemClock().now().date().isoformat() in shown
 

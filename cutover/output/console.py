@@ -1,0 +1,248 @@
+"""The console: a command returns what it found as an `Output`, and this module alone prints it.
+
+`command` wraps the function of a command: it adds `--json` to its options, prints the output as JSON or as lines and
+tables, and returns the exit code. Text from data is escaped on the way, so that no key can move the cursor or add
+markup. Progress goes to standard error: a spinner or a bar on a terminal, a line a step elsewhere.
+"""
+
+import inspect
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from itertools import chain
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from cutover.output.cells import visible
+from cutover.output.markup import literal_text
+
+_LINE_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Text that is written as it is, such as a page of Markdown or rows of CSV."""
+
+    text: str
+
+
+Line = str | Text | Table | Verbatim
+"""What an output prints: a string as a line of its own with control characters escaped, styled text, or a table."""
+
+ReportProgress = Callable[[str], None]
+"""Replaces the text that a spinner shows."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line, instead of text.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Result of a command.
+
+    Args:
+        document: Value that `--json` prints; JSON types, other objects as `str` gives them. None prints nothing.
+        lines: Everything that is printed otherwise. Not evaluated under `--json`.
+        warnings: Lines for standard error, printed in either case.
+        exit_code: 0 ok, 1 different, 2 no answer.
+        replaces_previous: On a terminal a later output of the same command overwrites this one.
+    """
+
+    document: object = None
+    lines: Iterable[Line] = ()
+    warnings: Iterable[str] = ()
+    exit_code: int = 0
+    replaces_previous: bool = False
+
+
+def command(function: Callable[..., Output | Iterator[Output]]) -> Callable[..., int]:
+    """Make the function of a command print its output and return its exit code, and give it the option `--json`.
+
+    A function that yields several outputs has each printed when it comes; the last one's exit code counts.
+    """
+    signature = inspect.signature(function)
+    option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+
+    @wraps(function)
+    def run(*args: object, as_json: bool = False, **kwargs: object) -> int:
+        outcome = function(*args, **kwargs)
+        return render(iter([outcome]) if isinstance(outcome, Output) else outcome, as_json=as_json)
+
+    run.__annotations__ = {**function.__annotations__, "as_json": AsJson, "return": int}
+    parameters = [*signature.parameters.values(), option]
+    run.__signature__ = signature.replace(parameters=parameters, return_annotation=int)  # type: ignore[attr-defined]  # read by inspect.signature
+    return run
+
+
+def returns_output(function: Callable[..., object]) -> bool:
+    """Return whether a function leaves printing to `command`, by its annotation."""
+    return inspect.signature(function).return_annotation in {Output, Iterator[Output]}
+
+
+def render(outputs: Iterator[Output], *, as_json: bool = False) -> int:
+    """Print outputs as they come and return the exit code of the last one."""
+    exit_code = 0
+    first = next(outputs, None)
+    rest = chain(() if first is None else (first,), outputs)
+    if first is not None and first.replaces_previous and not as_json and sys.stdout.isatty():
+        with Live(_group(first), auto_refresh=False) as live:
+            for output in rest:
+                live.update(_group(output), refresh=True)
+                exit_code = output.exit_code
+        return exit_code
+    for output in rest:
+        _print_json(output.document) if as_json else _print_lines(output.lines)
+        print_warnings(output.warnings)
+        exit_code = output.exit_code
+    return exit_code
+
+
+def _print_json(document: object) -> None:
+    if document is None:
+        return
+    sys.stdout.write(encode_json(document) + "\n")
+    sys.stdout.flush()
+
+
+def encode_json(document: object) -> str:
+    """Return a value as JSON in one line; a number that JSON does not have becomes the text that Python gives it."""
+    try:
+        return json.dumps(document, allow_nan=False, default=str)
+    except ValueError:
+        return json.dumps(_replace_non_finite(document), allow_nan=False, default=str)
+
+
+def _replace_non_finite(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _replace_non_finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_non_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and value - value != 0 else value
+
+
+def _print_lines(lines: Iterable[Line]) -> None:
+    console = Console(highlight=False)
+    for line in lines:
+        if isinstance(line, Verbatim):
+            sys.stdout.write(line.text)
+        else:
+            # A sentence is wrapped by the terminal, so that a command in it can be copied; a table fits the width.
+            console.print(_renderable(line), soft_wrap=not isinstance(line, Table))
+    sys.stdout.flush()
+
+
+def print_warnings(lines: Iterable[str]) -> None:
+    """Print lines on standard error."""
+    for line in lines:
+        sys.stderr.write(f"{visible(line)}\n")
+
+
+def _renderable(line: str | Text | Table) -> RenderableType:
+    return literal_text(line.replace("\nHint: ", " Hint: ")) if isinstance(line, str) else line
+
+
+def _group(output: Output) -> Group:
+    return Group(*(_renderable(line) for line in output.lines if not isinstance(line, Verbatim)))
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Return one line of which parts have a style: `styled(("DIVERGED", "bold red"), "  2 rows differ")`."""
+    return Text.assemble(
+        *(visible(part) if isinstance(part, str) else (visible(part[0]), part[1]) for part in parts), no_wrap=False
+    )
+
+
+def make_table(
+    columns: Sequence[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    right: Iterable[str] = (),
+    no_wrap: Iterable[str] = (),
+    title: str | None = None,
+) -> Table:
+    """Return a table of cells that are printed to the letter.
+
+    Args:
+        columns: Heads.
+        rows: A cell for each column: text, styled text, or another value as `str` gives it; None is empty.
+        right: Heads of the columns that are aligned right, as numbers are.
+        no_wrap: Heads of the columns whose cells stay on one line.
+        title: Printed above it.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
+    right_columns, unwrapped = set(right), set(no_wrap)
+    for column in columns:
+        justify = "right" if column in right_columns else "left"
+        table.add_column(literal_text(column), justify=justify, no_wrap=column in unwrapped, overflow="fold")  # type: ignore[arg-type]  # one of two literals
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
+    return table
+
+
+def _cell(value: object) -> Text:
+    return Text("" if value is None else visible(str(value)))
+
+
+def multiline(text: str) -> Text:
+    """Return a text whose lines stay lines in a cell, as `make_table` escapes a line break elsewhere."""
+    return Text("\n".join(visible(line) for line in text.split("\n")))
+
+
+@contextmanager
+def show_spinner(first_text: str) -> Iterator[ReportProgress]:
+    """Show a text on standard error while the block runs, and whatever replaces it: a spinner, or a line for each."""
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status(literal_text(first_text)) as status:
+            yield lambda text: status.update(literal_text(text))
+        return
+    last_text = ""
+
+    def print_line(text: str) -> None:
+        nonlocal last_text
+        if text != last_text:
+            last_text = text
+            print_warnings([text])
+
+    print_line(first_text)
+    yield print_line
+
+
+@contextmanager
+def show_bar(description: str) -> Iterator[Callable[..., None]]:
+    """Show how much is done on standard error, with the time that remains: a bar, or a line every ten seconds.
+
+    Yields:
+        `update(completed, total, description=None)`; a total of None is not known yet.
+    """
+    console = Console(stderr=True, highlight=False)
+    count = TextColumn("{task.completed:,} of {task.total:,}")
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), count)
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
+    started, printed_at = time.monotonic(), time.monotonic()
+    with bar if console.is_terminal else nullcontext():
+        task = bar.add_task(description, total=0)
+
+        def update(completed: int, total: int | None, text: str = description) -> None:
+            nonlocal printed_at
+            bar.update(task, completed=completed, total=total, description=text)
+            now = time.monotonic()
+            if not console.is_terminal and total and completed and now >= printed_at + _LINE_EVERY:
+                printed_at, remaining = now, (now - started) * (total - completed) / completed
+                print_warnings([f"{text}: {completed:,} of {total:,}, about {remaining:.0f} s left"])
+
+        yield update
+
+
+def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function that returns an `Output`; leave any other as it is."""
+    return command(function) if returns_output(function) else function
