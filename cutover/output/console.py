@@ -147,7 +147,11 @@ def print_warnings(lines: Iterable[str]) -> None:
 
 
 def _renderable(line: str | Text | Table) -> RenderableType:
-    return literal_text(line.replace("\nHint: ", " Hint: ")) if isinstance(line, str) else line
+    return literal_text(_on_one_line(line)) if isinstance(line, str) else line
+
+
+def _on_one_line(text: str) -> str:
+    return visible(text.replace("\nHint: ", " Hint: "))
 
 
 def _group(output: Output) -> Group:
@@ -157,7 +161,7 @@ def _group(output: Output) -> Group:
 def styled(*parts: str | tuple[str, str]) -> Text:
     """Return one line of which parts have a style: `styled(("DIVERGED", "bold red"), "  2 rows differ")`."""
     return Text.assemble(
-        *(visible(part) if isinstance(part, str) else (visible(part[0]), part[1]) for part in parts), no_wrap=False
+        *(_on_one_line(part) if isinstance(part, str) else (_on_one_line(part[0]), part[1]) for part in parts)
     )
 
 
@@ -189,7 +193,7 @@ def make_table(
 
 
 def _cell(value: object) -> Text:
-    return Text("" if value is None else visible(str(value)))
+    return Text("" if value is None else _on_one_line(str(value)))
 
 
 def multiline(text: str) -> Text:

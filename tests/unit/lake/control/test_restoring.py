@@ -18,6 +18,7 @@ from cutover.lake.journal import Journal, list_missing_sequences, make_row_schem
 from cutover.lake.journal_rows import PinEvent
 from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, data_files, delta, upkeep
+from cutover.output.console import command
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -135,6 +136,6 @@ def test_a_complete_installation_is_unchanged(
 ) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
 
-    restore_control()
+    command(restore_control)()
 
     assert capsys.readouterr().out == "The control tables hold all that was written to them.\n"
