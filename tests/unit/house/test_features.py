@@ -18,20 +18,6 @@ FEATURES = 19
 
 
 def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
-<<<<<<< HEAD
-    """Return the command that words lead to, and the words behind its name; by `pyproject.toml`, installed or not."""
-    room = ROOMS[words[0]].partition(":")[0]
-    registered = import_module(room).COMMANDS[words[0]]
-    app = registered if isinstance(registered, typer.Typer) else typer.Typer()
-    if app is not registered:
-        app.command()(registered)
-    command, words_left = typer.main.get_command(app), words[1:]
-    commands = getattr(command, "commands", None)
-    if isinstance(commands, dict):  # a group, whose argument may stand before the command's name
-        place = next(number for number, word in enumerate(words_left) if word in commands)
-        command = commands[words_left.pop(place)]
-    return command, words_left  # type: ignore[return-value] # Typer has a copy of click
-=======
     """Return the command that words lead to, and the words after its name."""
     command, rest = typer.main.get_command(build_app(words[0])).commands[words[0]], words[1:]  # type: ignore[attr-defined]  # a group
     subcommands = getattr(command, "commands", None)
@@ -39,7 +25,6 @@ def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
         place = next(number for number, word in enumerate(rest) if word in subcommands)
         command = subcommands[rest.pop(place)]
     return command, rest
->>>>>>> d378b45d (Find commands as the command line does)
 
 
 def test_the_page_has_nineteen_features_in_order() -> None:
