@@ -1,4 +1,4 @@
-"""The third runner: plain Python, slow and short, against which both paths are proven."""
+"""Reference runner in plain Python, slow and short, that both paths are tested against."""
 
 from cutover.records.reference.run import Result, ResultRow, UncountedPair, run
 from cutover.records.reference.spread import ApproximateFloat

@@ -1,4 +1,4 @@
-"""The definition's expressions over many records at once, by DuckDB."""
+"""Evaluation of the definition's expressions over many records at once, by DuckDB."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,36 +26,36 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpressionValues:
-    """What the expressions say of one record."""
+    """Results of the expressions for one record."""
 
     failed: bool
     passes: bool
     key: tuple[Any, ...]
-    values: Mapping[str, Any]  # by measure; None for a count
+    values: Mapping[str, Any]  # measure -> value; None for a count
 
 
 def evaluate_rows(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[ExpressionValues]:
-    """Evaluate where, derived columns, key and measures.
+    """Evaluate `where`, derived columns, key and measures.
 
     Args:
         pipeline: Its expressions.
-        rows: The schema's and the looked-up columns of each record; timestamps in microseconds since 1970.
+        rows: Schema and lookup columns of each record; timestamps in microseconds since 1970.
 
     Returns:
-        One for each row, in order. Timestamps in keys and values are datetimes without a zone, in UTC.
+        One result per row, in order. Timestamps in keys and values are datetimes without a time zone, in UTC.
     """
     if not rows:
         return []
     connection = duckdb.connect()
     try:
-        connection.register("given", _table(pipeline, rows))
+        connection.register("records", _make_table(pipeline, rows))
         result_rows = connection.execute(_query(pipeline)).fetchall()
     finally:
         connection.close()
     return [_make_values(pipeline, row) for row in result_rows]
 
 
-def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _make_table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     columns = {
         name: pa.array([row[name] for row in rows], arrow_type(kind))
         for name, kind in compile_pipeline(pipeline).row_types.items()
@@ -64,7 +64,7 @@ def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """Arrow's type for a type of the schema: `bigint`, `decimal(12,2)`, ..."""
+    """Convert a type of the schema (`bigint`, `decimal(12,2)`, ...) to Arrow's."""
     parts = parse_decimal_type(kind)
     return pa.decimal128(*parts) if parts else ARROW_TYPES[kind]
 
@@ -83,7 +83,7 @@ def _query(pipeline: Pipeline) -> str:
     passes = "true" if condition is None else f"({condition.duckdb}) IS TRUE"
     columns = ", ".join([compiled.row_failed_duckdb, passes, *keys, *values])
     inner = ", ".join(["*", *derived])
-    return f"SELECT {columns} FROM (SELECT {inner} FROM given) ORDER BY __row"  # noqa: S608 -- compiled from the whitelist
+    return f"SELECT {columns} FROM (SELECT {inner} FROM records) ORDER BY __row"  # noqa: S608 -- compiled from the whitelist
 
 
 def _make_values(pipeline: Pipeline, row: tuple[Any, ...]) -> ExpressionValues:

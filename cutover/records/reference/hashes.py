@@ -1,4 +1,4 @@
-"""xxHash64 in plain Python, as Spark's `xxhash64` takes each type: with seed 42, of its bytes, lowest first.
+"""xxHash64 in plain Python, with the seed (42) and the byte encoding of each type that Spark's `xxhash64` uses.
 
 Source:
     xxHash fast digest algorithm, specification 0.1.1, section XXH64.
@@ -12,7 +12,7 @@ from cutover.definition.model.topic import parse_decimal_type
 from cutover.timestamps import EPOCH
 
 SEED = 42
-LONG_DIGITS = 18  # a decimal of so many is hashed as a bigint
+LONG_DIGITS = 18  # maximum precision of a decimal that is hashed as a bigint
 ALL = 2**64 - 1
 P1, P2, P3, P4, P5 = (
     0x9E3779B185EBCA87,
@@ -24,13 +24,13 @@ P1, P2, P3, P4, P5 = (
 
 
 def spark_hash(value: Any, kind: str) -> int:
-    """Return Spark's hash of a value of a type, a signed number of 64 bits."""
+    """Return Spark's hash of a value of this type, a signed 64-bit integer."""
     unsigned = xxhash64(_bytes(value, kind), SEED)
     return unsigned - 2**64 if unsigned >= 2**63 else unsigned
 
 
 def xxhash64(data: bytes, seed: int) -> int:
-    """Return the hash of some bytes, an unsigned number of 64 bits."""
+    """Return the XXH64 hash of the bytes, an unsigned 64-bit integer."""
     stripes = len(data) // 32 * 32
     digest = _hash_stripes(data[:stripes], seed) if stripes else (seed + P5) & ALL
     digest = (digest + len(data)) & ALL
@@ -65,7 +65,7 @@ def _to_little_endian(number: int, size: int) -> bytes:
 
 
 def _to_big_endian(number: int) -> bytes:
-    """Return the shortest two's complement, highest byte first, as Java writes a BigInteger."""
+    """Encode as the shortest two's complement, most significant byte first, like Java's `BigInteger.toByteArray`."""
     bits = number.bit_length() if number >= 0 else (number + 1).bit_length()
     return number.to_bytes(bits // 8 + 1, "big", signed=True)
 

@@ -1,4 +1,4 @@
-"""Joins in plain Python: the rows of each side as they are, every pair of them, and each measure over the pairs."""
+"""Joins in plain Python: all pairs of the rows of both sides, and each measure over these pairs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,7 @@ from cutover.definition.model.joins import RIGHT_PARTITION_BASE, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.definition.model.topic import Topic
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
-from cutover.records.reference.further import EventPosition
-from cutover.records.reference.measures import EXACT, finish_measure
+from cutover.records.reference.measures import EXACT, EventPosition, finish_measure
 
 CountedRow = tuple[Mapping[str, Any], EventPosition]
 Key = tuple[Any, ...]
@@ -24,14 +23,14 @@ CONDITIONS = ("join.left", "join.right")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    columns: Mapping[str, Any]  # the key's and both sides'; null of a side that is not there
-    count: int  # how many pairs of equal columns there are
+    columns: Mapping[str, Any]  # of the key and both sides; null for a missing side
+    count: int  # number of pairs with these columns
 
 
 def make_side_pipelines(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
-    """Return what to evaluate on records of the left and of the right topic; where there is no join the same twice.
+    """Return the pipelines that are evaluated for records of the left and the right topic; equal without a join.
 
-    Of a join the `measures` are the columns that pairs need, and of a self join both conditions.
+    For a join their `measures` are the columns that the pairs need; for a self join also both conditions.
     """
     if pipeline.join is None:
         return pipeline, pipeline
@@ -56,7 +55,7 @@ def _make_max_measures(texts: Mapping[str, str]) -> dict[str, Measure]:
 
 
 def apply_join_conditions(pipeline: Pipeline, values: ExpressionValues) -> ExpressionValues:
-    """Return what the expressions say of a record; one that is on no side of a self join does not pass."""
+    """Return the values of a record; a record that is on no side of a self join does not pass."""
     if not isinstance(pipeline.join, SelfJoin):
         return values
     return replace(values, passes=values.passes and any(values.values[name] for name in CONDITIONS))
@@ -65,7 +64,7 @@ def apply_join_conditions(pipeline: Pipeline, values: ExpressionValues) -> Expre
 def compute_join_measures(
     pipeline: Pipeline, groups: Mapping[Any, tuple[Key, Sequence[CountedRow]]]
 ) -> dict[Any, dict[str, Any]]:
-    """Return each group's finished measures, from its key and its records."""
+    """Compute the finished measures of each group from its key and its rows."""
     group_pairs = [(group, pair) for group, (key, rows) in groups.items() for pair in _make_pairs(pipeline, key, rows)]
     measures_by_group: dict[Any, dict[str, Any]] = {group: {} for group in groups}
     for name, measure in pipeline.measures.items():
@@ -93,7 +92,7 @@ def _make_pairs(pipeline: Pipeline, key: Key, rows: Sequence[CountedRow]) -> Ite
 def _pair_bags(
     pipeline: Pipeline, is_null: bool, left_rows: Counter[Any], right_rows: Counter[Any]
 ) -> list[tuple[Any, Any]]:
-    """Return the bags whose rows all meet one another; a bag of one empty row stands for a side that is not there."""
+    """Return the bags whose rows are all paired with each other; a missing side is a bag of one empty row."""
     join_type = pipeline.join.how if pipeline.join is not None else "inner"
     null_row = Counter([()])
     if left_rows and right_rows and not is_null:
@@ -114,7 +113,7 @@ def _is_on_side(pipeline: Pipeline, side: Side, values: Mapping[str, Any], place
 
 
 def _evaluate_pairs(pipeline: Pipeline, name: str, pairs: Sequence[_Pair]) -> list[Any]:
-    """Return what a measure looks at in each pair; None where its expression fails."""
+    """Evaluate the expression of a measure for each pair; None if it fails."""
     measure = pipeline.measures[name]
     if isinstance(measure, Count):
         return [1] * len(pairs)
@@ -129,7 +128,7 @@ def _evaluate_pairs(pipeline: Pipeline, name: str, pairs: Sequence[_Pair]) -> li
 
 
 def _merge_weighted(measure: Measure, weighted: Sequence[tuple[Any, int]]) -> Any:
-    """Return one measure of values with their weights, before it is finished; nulls are left out."""
+    """Return the state of a measure from (value, count) items, before it is finished; nulls are ignored."""
     present = [(value, weight) for value, weight in weighted if value is not None]
     count = sum(weight for _, weight in present)
     if isinstance(measure, Count):

@@ -1,4 +1,4 @@
-"""Lookups in plain Python: a dictionary by key for each dimension."""
+"""Lookups in plain Python: each dimension is a dictionary by key."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -9,26 +9,26 @@ from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord
 
 DimensionRows = Mapping[tuple[Any, ...], Mapping[str, Any]]
-"""Key (values of `on`, in its order) -> taken columns; timestamps in microseconds since 1970."""
+"""Key (values of `on`, in its order) -> lookup columns; timestamps in microseconds since 1970."""
 
 Dimensions = Mapping[str, DimensionRows]  # by name of the lookup
 DimensionsAt = Callable[[RawRecord], Dimensions]
-"""The dimensions that a record is joined with: those of its epoch."""
+"""Function from a record to the dimensions that it is joined with: those of its epoch."""
 
 NO_DIMENSIONS: Dimensions = MappingProxyType({})
 
 
 def no_dimensions(record: RawRecord) -> Dimensions:
-    """Return no dimension, which is right for a pipeline without lookups."""
+    """Return an empty mapping, for pipelines without lookups."""
     del record
     return NO_DIMENSIONS
 
 
 def join_dimensions(pipeline: Pipeline, values: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
-    """Return a record's values and those that it takes from dimensions; null where nothing matches.
+    """Add the lookup columns to a record's values; null if no key matches.
 
     Raises:
-        DefinitionError: A dimension was not handed in.
+        DefinitionError: A dimension is missing.
     """
     columns = dict(values)
     for name, lookup in pipeline.lookups.items():

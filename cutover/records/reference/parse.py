@@ -1,6 +1,6 @@
-"""One record from its bytes, by Python's own JSON parser and the rules of `cutover.records.parsing.limits`.
+"""Parser of one record in plain Python, with the rules of `cutover.records.parsing.limits`.
 
-The same code checks a record before it is sent (`cutover produce`) and types the columns of a draft (`cutover init`);
+It also validates records before they are sent (`cutover produce`) and infers the columns of a draft (`cutover init`).
 Spark's parser is tested against it.
 """
 
@@ -14,41 +14,41 @@ from typing import Any, NoReturn
 from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
-from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject, check_kind, parse_value
+from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject, check_json_type, parse_value
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot nest too deep, even for Python's own recursion limit
+_MAX_SHALLOW_BRACKETS = 400  # so many opening brackets cannot exceed Python's recursion limit, however they nest
 
 
 class BeyondLimitsError(ValueError):
-    """JSON that goes beyond `cutover.records.parsing.limits`, or holds `NaN` or `Infinity`."""
+    """JSON that exceeds `cutover.records.parsing.limits`, or contains `NaN` or `Infinity`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfit:
-    """Field of a record that its type does not take."""
+    """Field of a record that is invalid for its type."""
 
     name: str
-    type: str  # as the schema has it
+    type: str  # in the schema
     reason: Reason  # TYPE, MISSING or EVENT_TIME
-    value: Any  # as it stands in the JSON: None, bool, str, Number, Pairs or list
+    value: Any  # from the JSON: None, bool, str, JsonNumber, JsonObject or list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedRecord:
-    """What the bytes of one record say."""
+    """Typed fields of one record, or the reason that it is malformed."""
 
-    reason: Reason | None = None  # None: well formed, so far as no expression is asked
+    reason: Reason | None = None  # None: well formed, before expressions are evaluated
     values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
-    unknown: int = 0  # distinct top-level fields that the schema does not name
+    unknown: int = 0  # distinct top-level fields that are not in the schema
     misfits: tuple[Misfit, ...] = ()  # in the order of the schema
 
 
 def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
-    """Return the typed fields of one record, or the first reason why it is malformed."""
-    refused = find_value_defect(value, topic)
-    if refused is not None or value is None:
-        return ParsedRecord(reason=refused)
+    """Parse the typed fields of one record, or find the first reason that it is malformed."""
+    reason = find_value_defect(value, topic)
+    if reason is not None or value is None:
+        return ParsedRecord(reason=reason)
     try:
         document = parse_object(value.decode("utf-8"))
     except UnicodeDecodeError:
@@ -59,7 +59,7 @@ def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
 
 
 def find_value_defect(value: bytes | None, topic: Topic) -> Reason | None:
-    """Return why a value is malformed before anything in it is read; None if it is not."""
+    """Return the reason that a value is malformed regardless of its content, by its size; None if there is none."""
     if value is None:
         return Reason.NULL_VALUE
     if not value:
@@ -68,17 +68,17 @@ def find_value_defect(value: bytes | None, topic: Topic) -> Reason | None:
 
 
 def parse_object(text: str, *, within_limits: bool = True) -> JsonObject:
-    """Return the name-value pairs of a text that is exactly one JSON object.
+    """Parse a text that is exactly one JSON object.
 
     Args:
         text: The whole record.
-        within_limits: Whether to reject what goes beyond the limits; else a caller that only wants to name what stands
-            in the record gets `NaN` as a float, and numbers and names of any length.
+        within_limits: Enforce the limits. If False, `NaN` is parsed as a float and numbers and names may have any
+            length, so that the caller can describe the content of an invalid record.
 
     Raises:
-        BeyondLimitsError: It goes beyond the limits.
-        ValueError: It is not one JSON object.
-        RecursionError: It nests deeper than Python can read, without limits.
+        BeyondLimitsError: The text exceeds the limits.
+        ValueError: The text is not exactly one JSON object.
+        RecursionError: Without limits: the nesting is too deep for Python.
     """
     decoder = _STRICT if within_limits else _LENIENT
     if text.count("[") + text.count("{") <= _MAX_SHALLOW_BRACKETS:
@@ -103,7 +103,7 @@ def _expect_object(document: object) -> JsonObject:
 
 
 def _measure_depth(text: str) -> int:
-    """Return how deep brackets nest outside of strings; on text that is not JSON, some number."""
+    """Measure how deep brackets nest outside of strings; the result is arbitrary if the text is not JSON."""
     depth = deepest = 0
     for mark in re.findall(r"[\[{\]}]", _STRING.sub("", text)):
         depth += 1 if mark in "[{" else -1
@@ -126,7 +126,7 @@ def _make_limited_number(text: str) -> JsonNumber:
 
 
 def _reject_constant(text: str) -> NoReturn:
-    msg = f"{text}, which is no JSON"
+    msg = f"{text}, which is not valid JSON"
     raise BeyondLimitsError(msg)
 
 
@@ -143,10 +143,10 @@ _LENIENT = _make_decoder(lambda members: JsonObject(tuple(members)), JsonNumber,
 
 
 def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
-    """Return the typed fields of a JSON object, with every field that does not fit and the first reason."""
+    """Parse the typed fields of a JSON object, and collect all invalid fields and the first reason."""
     schema = {item.name: item for item in list_fields(topic)}
     values: dict[str, Any] = dict.fromkeys(schema)
-    present = dict(document.members)  # of a doubled name the last one
+    present = dict(document.members)  # the last member with a name wins
     misfits: dict[str, Misfit] = {}
     if len(present) < len(document.members):
         _check_earlier_values(document, schema, topic, misfits)
@@ -154,9 +154,10 @@ def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
         if name in schema and value is not None and name not in misfits:
             try:
                 values[name] = parse_value(value, schema[name].type, topic.time_format)
-            except InvalidValueError as unfit:
-                not_a_time = name == topic.event_time and unfit.right_kind
-                misfits[name] = _make_misfit(schema[name], Reason.EVENT_TIME if not_a_time else Reason.TYPE, value)
+            except InvalidValueError as error:
+                is_invalid_time = name == topic.event_time and error.has_right_type
+                reason = Reason.EVENT_TIME if is_invalid_time else Reason.TYPE
+                misfits[name] = _make_misfit(schema[name], reason, value)
     for name, item in schema.items():
         if values[name] is None and name not in misfits and (not item.nullable or name == topic.event_time):
             misfits[name] = _make_misfit(item, Reason.EVENT_TIME if item.nullable else Reason.MISSING, None)
@@ -177,7 +178,7 @@ def _check_earlier_values(
     for name, value in document.members:
         if name in schema and name not in misfits:
             try:
-                check_kind(value, schema[name].type, topic.time_format)
+                check_json_type(value, schema[name].type, topic.time_format)
             except InvalidValueError:
                 misfits[name] = _make_misfit(schema[name], Reason.TYPE, value)
 

@@ -1,4 +1,4 @@
-"""Records in their places: window, key and values of each, for a fold of chosen records by plain Python."""
+"""Placement of records: window, key and values of each record, and a fold of selected records in plain Python."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,28 +21,28 @@ from cutover.records.reference.run import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedRecord:
-    """One record in one of its windows; it parsed and passed `where`."""
+    """Well-formed record that passes `where`, in one of its windows."""
 
-    group: Group  # of sessions: the window of the record alone
+    group: Group  # for sessions: the window of the single record
     row: CountedRow
     is_future: bool
     twin: Twin | None  # None: records have no id
 
     @property
     def position(self) -> tuple[int, int]:
-        """(partition, offset)."""
+        """Partition and offset."""
         return self.row[1][1:]
 
 
 def place_records(
     pipeline: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt = no_dimensions
 ) -> Iterator[PlacedRecord]:
-    """Yield what may count, whatever class it has: every record that parsed and passes, once for each window.
+    """Yield each well-formed record that passes `where`, whatever its class, once per window.
 
     Args:
         pipeline: The definition.
-        records: Any records, any order.
-        dimensions: What lookups take their columns from.
+        records: Any records, in any order.
+        dimensions: Dimensions of the lookups.
     """
     for record in evaluate_records(pipeline, records, dimensions):
         evaluated, event = record.evaluated, record.event
@@ -55,7 +55,7 @@ def place_records(
 
 
 def fold_records(pipeline: Pipeline, selected: Sequence[PlacedRecord]) -> Mapping[Group, ResultRow]:
-    """Return the result of some records, as if they were all there are."""
+    """Compute the result of the selected records only."""
     groups: dict[Group, list[CountedRow]] = {}
     for placed in selected:
         groups.setdefault(placed.group, []).append(placed.row)

@@ -1,8 +1,8 @@
-"""The whole of both paths in plain Python: classes, windows, measures, and the stream's watermark epoch by epoch."""
+"""Both paths in plain Python: classes, windows, measures, and the streaming watermark after each epoch."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
@@ -14,20 +14,18 @@ from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.closing import compute_late_margin
 from cutover.records.reference import joined
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
-from cutover.records.reference.further import EventPosition
 from cutover.records.reference.lookups import DimensionsAt, join_dimensions, no_dimensions
-from cutover.records.reference.measures import finish_values
-from cutover.records.reference.measures import merge_values as states_of
+from cutover.records.reference.measures import EventPosition, finish_values, merge_values
 from cutover.records.reference.parse import ParsedRecord, parse_record
 
-CountedRow = tuple[Mapping[str, Any], EventPosition]  # what the measures of a record look at, and where it stands
-Twin = tuple[Any, int]  # record id, event time (microseconds): of several with the same one counts
+CountedRow = tuple[Mapping[str, Any], EventPosition]  # values of the measures' expressions, and the record's position
+Twin = tuple[Any, int]  # record id, event time (microseconds): only one of the records that share it counts
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncountedPair:
-    """One (record, window) that did not count, or one record without a window."""
+    """A (record, window) pair that does not count, or a record without a window."""
 
     cls: Class
     partition: int
@@ -39,28 +37,28 @@ class UncountedPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultRow:
-    """The result of one window and key."""
+    """Result of one window and key."""
 
     n: int  # records
-    measures: Mapping[str, Any]  # finished
+    measures: Mapping[str, Any]  # finished values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a path must have computed."""
+    """Expected result of a path."""
 
     rows: Mapping[Group, ResultRow]
     ledger: frozenset[UncountedPair]  # malformed, future, duplicate and late
-    counts: Mapping[Class, int]  # (record, window) pairs by class; a class that did not occur is 0
-    unknown: int  # unknown top-level fields of well-formed records, summed
+    counts: Mapping[Class, int]  # (record, window) pairs by class; 0 for a class that does not occur
+    unknown: int  # sum of unknown top-level fields of well-formed records
     watermarks: tuple[int | None, ...] = ()  # after each epoch
-    new_twins: frozenset[Twin] = frozenset()  # ids and event times that nobody knew before the first record
-    id_conflicts: int = 0  # records that count though one with the same id and an earlier event time does too
+    new_twins: frozenset[Twin] = frozenset()  # ids and event times that were not known before the first record
+    id_conflicts: int = 0  # records that count, as does one with the same id and an earlier event time
 
 
 @dataclass(slots=True)
 class _RunState:
-    """What a run fills in."""
+    """Mutable state of a run."""
 
     groups: dict[Group, list[CountedRow]] = field(default_factory=dict)
     ledger: set[UncountedPair] = field(default_factory=set)
@@ -79,7 +77,7 @@ class EvaluatedRecord:
     event: int | None
 
     def is_future(self, pipeline: Pipeline) -> bool:
-        """Return whether it is dated further ahead of its log timestamp than allowed."""
+        """Return whether the event time exceeds the log timestamp by more than allowed."""
         return self.event is not None and self.event > self.raw.log_time_micros + pipeline.lateness.max_ahead_micros
 
 
@@ -96,43 +94,50 @@ def run(
 
     Args:
         pipeline: The definition.
-        records: The whole log that there is when the run ends, any order.
+        records: All records in the log at the end of the run, in any order.
         epochs: The next offset of every partition at the end of each epoch, ascending: the streaming path, with late
-            rows; records behind the last border are unread. None: the batch truth over all records.
-        watermarks: The watermark that judges the records of each epoch, where it is known: of epochs from the middle
-            of a stream. None: it is found from the records.
-        dimensions: What lookups take their columns from.
+            rows; records after the last epoch are unread. None: the batch result over all records.
+        watermarks: The watermark by which the records of each epoch are classified; needed for epochs from the middle
+            of a stream. None: it is computed from the records.
+        dimensions: Dimensions of the lookups.
         known_twins: Ids and event times that are known before the first record.
 
     Returns:
-        The result; idle partitions are not simulated, so give borders of a run in which none was idle.
+        The result. Idle partitions are not simulated: the epochs have to be those of a run without idle partitions.
     """
     evaluated = evaluate_records(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
     initial_twins = set(known_twins)
-    books = _RunState(twins=set(initial_twins))
+    state = _RunState(twins=set(initial_twins))
     epoch_watermarks: list[int | None] = []
     for number, epoch_records in enumerate([evaluated] if epochs is None else _split_epochs(evaluated, epochs)):
         watermark = (epoch_watermarks[-1] if epoch_watermarks else None) if watermarks is None else watermarks[number]
         for record in epoch_records:
-            _classify(books, pipeline, record, watermark)
+            _classify(state, pipeline, record, watermark)
         if epochs is not None:
             epoch_watermarks.append(_advance_watermark(pipeline, evaluated, epochs[number], watermark))
     read = evaluated if epochs is None else [r for r in evaluated if _is_read(r.raw, epochs[-1] if epochs else {})]
-    result = _make_result(
-        pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(epoch_watermarks)
+    groups = merge_sessions(state.groups) if pipeline.window.merges else state.groups
+    measures = compute_measures(pipeline, groups)
+    return Result(
+        rows={group: ResultRow(n=len(rows), measures=measures[group]) for group, rows in groups.items()},
+        ledger=frozenset(state.ledger),
+        counts={cls: state.counts[cls] for cls in Class},
+        unknown=sum(r.parsed.unknown for r in read if r.reason is None),
+        watermarks=tuple(epoch_watermarks),
+        new_twins=frozenset(state.twins - initial_twins),
+        id_conflicts=len(state.twins) - len({record_id for record_id, _ in state.twins}),
     )
-    return replace(result, new_twins=frozenset(books.twins - initial_twins))
 
 
 def evaluate_records(
     pipeline: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt
 ) -> list[EvaluatedRecord]:
-    """Return each record, parsed and evaluated as its topic's side of the definition says."""
+    """Parse each record and evaluate the expressions of its side of the join, if there is one."""
     left_pipeline, right_pipeline = joined.make_side_pipelines(pipeline)
-    ours = [record for record in records if record.partition < RIGHT_PARTITION_BASE]
+    left_records = [record for record in records if record.partition < RIGHT_PARTITION_BASE]
     right_records = [record for record in records if record.partition >= RIGHT_PARTITION_BASE]
     return [
-        *_evaluate_topic(pipeline, left_pipeline, ours, dimensions),
+        *_evaluate_topic(pipeline, left_pipeline, left_records, dimensions),
         *_evaluate_topic(pipeline, right_pipeline, right_records, dimensions),
     ]
 
@@ -161,8 +166,8 @@ def _make_evaluated_record(
     return EvaluatedRecord(raw=raw, parsed=parsed, evaluated=None if reason else evaluated, reason=reason, event=event)
 
 
-def _is_read(record: RawRecord, border: Mapping[int, int]) -> bool:
-    return record.offset < border.get(record.partition, 0)
+def _is_read(record: RawRecord, end_offsets: Mapping[int, int]) -> bool:
+    return record.offset < end_offsets.get(record.partition, 0)
 
 
 def _split_epochs(
@@ -175,51 +180,51 @@ def _split_epochs(
     ]
 
 
-def _classify(books: _RunState, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> None:
+def _classify(state: _RunState, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> None:
     if record.evaluated is None or record.event is None:
-        _count_pair(books, record, Class.MALFORMED, None)
+        _count_pair(state, record, Class.MALFORMED, None)
         return
     if not record.evaluated.passes:
-        _count_pair(books, record, Class.FILTERED, None)
+        _count_pair(state, record, Class.FILTERED, None)
         return
-    forgotten, is_twin = _check_twin(books, pipeline, record, watermark)
+    has_expired_id, is_twin = _check_twin(state, pipeline, record, watermark)
     for start, end in pipeline.window.assign_windows(record.event):
-        late = forgotten or (watermark is not None and end + compute_late_margin(pipeline) <= watermark)
-        cls = Class.DUPLICATE if is_twin else Class.LATE if late else Class.ACCEPTED
+        is_late = has_expired_id or (watermark is not None and end + compute_late_margin(pipeline) <= watermark)
+        cls = Class.DUPLICATE if is_twin else Class.LATE if is_late else Class.ACCEPTED
         cls = Class.FUTURE if record.is_future(pipeline) else cls
-        _count_pair(books, record, cls, start)
+        _count_pair(state, record, cls, start)
         if cls is Class.ACCEPTED:
-            books.groups.setdefault((start, end, record.evaluated.key), []).append(
+            state.groups.setdefault((start, end, record.evaluated.key), []).append(
                 make_counted_row(record, record.evaluated)
             )
 
 
 def _check_twin(
-    books: _RunState, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None
+    state: _RunState, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None
 ) -> tuple[bool, bool]:
-    """Return whether a record is too old for its id to be known, and whether its twin was there before; note its id."""
+    """Remember a record's id; return whether its id has expired, and whether it has an earlier twin."""
     name, event = pipeline.source.record_id, record.event
     if name is None or event is None or record.is_future(pipeline):
         return False, False
-    remembered = compute_oldest_remembered(pipeline, watermark)
-    if remembered is not None and event < remembered:
+    oldest_remembered = compute_oldest_remembered(pipeline, watermark)
+    if oldest_remembered is not None and event < oldest_remembered:
         return True, False
     twin = (record.parsed.values[name], event)
-    is_twin = twin in books.twins
-    books.twins.add(twin)
+    is_twin = twin in state.twins
+    state.twins.add(twin)
     return False, is_twin
 
 
 def make_counted_row(record: EvaluatedRecord, evaluated: ExpressionValues) -> CountedRow:
-    """Return what the measures look at in a record, and its place in the log."""
+    """Return the values of the measures' expressions for a record, and its position."""
     return evaluated.values, (record.event or 0, record.raw.partition, record.raw.offset)
 
 
-def _count_pair(books: _RunState, record: EvaluatedRecord, cls: Class, start: int | None) -> None:
-    books.counts[cls] += 1
+def _count_pair(state: _RunState, record: EvaluatedRecord, cls: Class, start: int | None) -> None:
+    state.counts[cls] += 1
     if cls in WITH_POSITIONS:
         raw = record.raw
-        books.ledger.add(
+        state.ledger.add(
             UncountedPair(
                 cls=cls,
                 partition=raw.partition,
@@ -232,15 +237,18 @@ def _count_pair(books: _RunState, record: EvaluatedRecord, cls: Class, start: in
 
 
 def _advance_watermark(
-    pipeline: Pipeline, evaluated_records: Sequence[EvaluatedRecord], border: Mapping[int, int], previous: int | None
+    pipeline: Pipeline,
+    evaluated_records: Sequence[EvaluatedRecord],
+    end_offsets: Mapping[int, int],
+    previous: int | None,
 ) -> int | None:
-    """Return the minimum over partitions of the newest event time read, less the out-of-orderness; never back."""
+    """Return the minimum over partitions of the newest event time read, minus the out-of-orderness; never decreases."""
     newest: dict[int, int | None] = {}
     for record in evaluated_records:
         newest_event = newest.setdefault(record.raw.partition, None)
-        if _is_read(record.raw, border) and record.event is not None and not record.is_future(pipeline):
+        if _is_read(record.raw, end_offsets) and record.event is not None and not record.is_future(pipeline):
             newest[record.raw.partition] = max(record.event, record.event if newest_event is None else newest_event)
-    unread = {record.raw.partition for record in evaluated_records if not _is_read(record.raw, border)}
+    unread = {record.raw.partition for record in evaluated_records if not _is_read(record.raw, end_offsets)}
     if any(newest[partition] is None for partition in unread):
         return previous
     active = [event for event in newest.values() if event is not None]
@@ -251,7 +259,7 @@ def _advance_watermark(
 
 
 def merge_sessions(single_rows: Mapping[Group, list[CountedRow]]) -> dict[Group, list[CountedRow]]:
-    """Return the groups of sessions from those of rows alone: of a key, those that touch are one."""
+    """Merge the windows of single rows into sessions: touching windows of a key become one group."""
     sessions: dict[Group, list[CountedRow]] = {}
     for key in {group[2] for group in single_rows}:
         rows_by_interval = {Interval(*group[:2]): rows for group, rows in single_rows.items() if group[2] == key}
@@ -265,25 +273,11 @@ def merge_sessions(single_rows: Mapping[Group, list[CountedRow]]) -> dict[Group,
     return sessions
 
 
-def _make_result(pipeline: Pipeline, books: _RunState, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
-    groups = merge_sessions(books.groups) if pipeline.window.merges else books.groups
-    measures = compute_measures(pipeline, groups)
-    rows = {group: ResultRow(n=len(members), measures=measures[group]) for group, members in groups.items()}
-    counts = {cls: books.counts[cls] for cls in Class}
-    return Result(
-        rows=rows,
-        ledger=frozenset(books.ledger),
-        counts=counts,
-        unknown=unknown,
-        watermarks=watermarks,
-        id_conflicts=len(books.twins) - len({name for name, _ in books.twins}),
-    )
-
-
 def compute_measures(pipeline: Pipeline, groups: Mapping[Group, Sequence[CountedRow]]) -> dict[Group, dict[str, Any]]:
     """Compute every measure from all records of a group at once, without partial aggregates."""
     if pipeline.join is not None:
         return joined.compute_join_measures(pipeline, {group: (group[2], rows) for group, rows in groups.items()})
     return {
-        group: finish_values(pipeline, states_of(pipeline, *zip(*rows, strict=True))) for group, rows in groups.items()
+        group: finish_values(pipeline, merge_values(pipeline, *zip(*rows, strict=True)))
+        for group, rows in groups.items()
     }

@@ -1,4 +1,4 @@
-"""Variance in plain Python: exact fractions, and of doubles how far rounding may lead."""
+"""Variance in plain Python, with exact fractions and, for doubles, a bound on the rounding error."""
 
 import math
 from collections.abc import Sequence
@@ -9,26 +9,26 @@ from typing import Self
 from cutover.definition.measures import doubles
 
 ROUNDING = Fraction(1, 2**48)
-"""Of the mean square: by so much a variance of doubles may be off, since squares and both sums are rounded."""
+"""Relative error of the mean square in a variance of doubles, since the squares and both sums are rounded."""
 
 LOWEST_DIGIT = Fraction(2) ** doubles.LOWEST
-"""What a sum of doubles holds of a value or a square ends here."""
+"""Lowest binary digit of a value or a square that a sum of doubles includes."""
 
 
 class ApproximateFloat(float):
-    """A number with a bound: what differs by less is the same."""
+    """Float with an error bound: numbers that differ by at most the bound are considered equal."""
 
     max_error: float
 
     def __new__(cls, value: float, max_error: float) -> Self:
-        """Make a float that knows how far it may lie from the true value."""
+        """Create a float with the maximum distance from the exact value."""
         number = super().__new__(cls, value)
         number.max_error = max_error
         return number
 
 
 def variance(values: Sequence[int | float | Decimal]) -> float | None:
-    """Return the variance of a sample, None of fewer than two values; of doubles with its bound."""
+    """Return the sample variance (n - 1), with an error bound for doubles; None for fewer than two values."""
     fraction = _variance(values)
     if fraction is None or not isinstance(values[0], float):
         return None if fraction is None else float(fraction)
@@ -36,7 +36,7 @@ def variance(values: Sequence[int | float | Decimal]) -> float | None:
 
 
 def stddev(values: Sequence[int | float | Decimal]) -> float | None:
-    """Sample standard deviation (n - 1); of doubles with the bound of its error, None of fewer than two values."""
+    """Return the sample standard deviation (n - 1), with an error bound for doubles; None for fewer than two values."""
     fraction = _variance(values)
     if fraction is None or not isinstance(values[0], float):
         return None if fraction is None else math.sqrt(fraction)
@@ -49,7 +49,7 @@ def stddev(values: Sequence[int | float | Decimal]) -> float | None:
 
 
 def _double(exact: Fraction) -> float:
-    """Return the nearest double; infinity beyond the last one, where sums of squares are infinite too."""
+    """Return the nearest double; infinity on overflow, where sums of squares are infinite too."""
     try:
         return float(exact)
     except OverflowError:
@@ -65,7 +65,7 @@ def _variance(values: Sequence[int | float | Decimal]) -> Fraction | None:
 
 
 def _bound_error(values: Sequence[int | float | Decimal]) -> Fraction:
-    """Return by how much a path may be off: rounded squares and sums, and each value cut at the lowest digit."""
+    """Bound the error of a path: squares and sums are rounded, and each value is truncated at the lowest digit."""
     exact = [Fraction(value) for value in values]
     squares, total = sum((value**2 for value in exact), start=Fraction(0)), abs(sum(exact, start=Fraction(0)))
     return (ROUNDING * squares + LOWEST_DIGIT * (len(exact) + total)) / (len(exact) - 1)

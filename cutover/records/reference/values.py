@@ -1,4 +1,4 @@
-"""One field of a record: from what stands in the JSON to a value of its type, or a refusal."""
+"""Conversion of one JSON field to a value of its type, or its rejection."""
 
 import math
 import re
@@ -16,50 +16,50 @@ from cutover.records.parsing import limits
 FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
 DIGITS = 38
 EXACT = Context(prec=76)
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
 RANGES = {"int": 2**31, "bigint": 2**63}
 
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """A JSON object, doubled names kept."""
+    """JSON object as a list of members, which may repeat names."""
 
     members: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JsonNumber:
-    """A JSON number as it was written."""
+    """JSON number in its original text."""
 
     text: str
 
     @property
     def is_whole(self) -> bool:
-        """Return whether it has neither fraction nor exponent."""
+        """Return whether the text has neither a fraction nor an exponent."""
         return not set(self.text) & set(".eE")
 
 
 class InvalidValueError(Exception):
-    """A field that its type does not take; `right_kind`: JSON's kind was the right one, the value was not."""
+    """Value that is invalid for its type; `has_right_type`: its JSON type is right, but not the value."""
 
-    def __init__(self, *, right_kind: bool = False) -> None:
-        super().__init__("right kind, wrong value" if right_kind else "wrong kind")
-        self.right_kind = right_kind
+    def __init__(self, *, has_right_type: bool = False) -> None:
+        super().__init__("invalid value" if has_right_type else "wrong JSON type")
+        self.has_right_type = has_right_type
 
 
 def parse_value(value: Any, kind: str, time_format: str) -> Any:
-    """Return the value of a field; None for null.
+    """Convert a JSON value to its type; None for null.
 
     Args:
-        value: As parsed: None, bool, str, Number, Pairs or list.
+        value: Parsed JSON: None, bool, str, JsonNumber, JsonObject or list.
         kind: A type of the schema.
-        time_format: How timestamps are written.
+        time_format: Format of timestamps.
 
     Returns:
         bool, int, float, Decimal, str or date; a timestamp in microseconds since 1970.
 
     Raises:
-        UnfitError: The type does not take it.
+        InvalidValueError: The value is invalid for the type.
     """
     if value is None:
         return None
@@ -74,13 +74,14 @@ def parse_value(value: Any, kind: str, time_format: str) -> Any:
     return _parse_decimal(value, kind)
 
 
-def check_kind(value: Any, kind: str, time_format: str) -> None:
-    """Check a value that another one of the same name follows: it does not count, but must not be of a wrong kind.
+def check_json_type(value: Any, kind: str, time_format: str) -> None:
+    """Check the JSON type of a value that is overridden by a later member of the same name.
 
-    That holds for booleans and numbers but decimals; of the other types only the last value is looked at.
+    Spark's parser rejects such values of a wrong JSON type for booleans and for numbers other than decimals; for the
+    other types it checks only the last value.
 
     Raises:
-        UnfitError: It is.
+        InvalidValueError: The JSON type is wrong.
     """
     if value is None or kind in {"string", "date"} or parse_decimal_type(kind) is not None:
         return
@@ -103,7 +104,7 @@ def _parse_boolean(value: Any) -> bool:
 def _parse_text(value: Any) -> str:
     if not isinstance(value, str):
         raise InvalidValueError
-    if not value.isascii() and _HALF_PAIR.search(value):  # half a surrogate pair is no character
+    if not value.isascii() and _UNPAIRED_SURROGATE.search(value):
         raise InvalidValueError
     return value
 
@@ -146,7 +147,7 @@ def _parse_epoch_time(number: int, unit: int) -> int:
 
 def _check_range(micros: int) -> int:
     if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
-        raise InvalidValueError(right_kind=True)
+        raise InvalidValueError(has_right_type=True)
     return micros
 
 
@@ -154,7 +155,7 @@ def _parse_iso(text: str) -> int:
     try:
         return parse_iso_micros(text)
     except ValueError:
-        raise InvalidValueError(right_kind=True) from None
+        raise InvalidValueError(has_right_type=True) from None
 
 
 def _parse_date(value: Any) -> date:

@@ -11,8 +11,8 @@ from cutover.definition import ApproxDistinct, Count, Fixed, Lateness, Pipeline,
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.reference import run, spread
-from cutover.records.reference.further import finish_ordered
 from cutover.records.reference.hashes import spark_hash
+from cutover.records.reference.measures import finish_measure
 from cutover.records.reference.place import place_records
 
 MICROS = 1_000_000
@@ -118,4 +118,4 @@ def test_a_deviation_of_doubles_lies_between_the_roots_of_both_ends_of_its_varia
 def test_from_k_values_on_the_number_of_distinct_ones_is_estimated() -> None:
     most = max(spark_hash(value, "int") for value in range(16))
 
-    assert finish_ordered(ApproxDistinct("v", k=16), range(16), "int") == 15 * 2**64 // (most + 2**63)
+    assert finish_measure(ApproxDistinct("v", k=16), range(16), "int") == 15 * 2**64 // (most + 2**63)

@@ -184,7 +184,7 @@ MALFORMED_JSON = {
     b'{"at":1,"seen":1,"k":5,"i":{}}': (Reason.TYPE, "column `k`: expected string, got 5"),
     b'{"at":1,"seen":1,"i":1}': (Reason.MISSING, "column `k`: expected a value (NOT NULL), got none"),
     b'{"seen":1,"k":"a"}': (Reason.EVENT_TIME, "column `at`: expected a value (the event time), got none"),
-    b'{"at":1,"seen":1,"k":"a","x":NaN}': (Reason.JSON, "NaN, which is no JSON"),
+    b'{"at":1,"seen":1,"k":"a","x":NaN}': (Reason.JSON, "NaN, which is not valid JSON"),
     b'{"at":1,"seen":1,"k":"' + b"a" * 90 + b'"}': (Reason.TOO_LARGE, "114 bytes, more than `max_value_bytes` 100"),
     b'{"at":1,"seen":1,"k":"\\ud83d"}': (Reason.TYPE, 'column `k`: expected string, got "\\ud83d"'),
     b'{"at":1,"seen":1,"k":"a","k":1}': (Reason.TYPE, "column `k`: expected string, got 1"),
