@@ -69,9 +69,8 @@ def compute_join_measures(
     measures_by_group: dict[Any, dict[str, Any]] = {group: {} for group in groups}
     for name, measure in pipeline.measures.items():
         values: dict[Any, list[tuple[Any, int]]] = {group: [] for group in groups}
-        for (group, pair), value in zip(
-            group_pairs, _evaluate_pairs(pipeline, name, [pair for _, pair in group_pairs]), strict=True
-        ):
+        pair_values = _evaluate_pairs(pipeline, name, [pair for _, pair in group_pairs])
+        for (group, pair), value in zip(group_pairs, pair_values, strict=True):
             values[group].append((value, pair.count))
         for group, weighted in values.items():
             measures_by_group[group][name] = finish_measure(measure, _merge_weighted(measure, weighted))
@@ -102,14 +101,14 @@ def _pair_bags(
 
 
 def _make_bag(pipeline: Pipeline, side: Side, rows: Sequence[CountedRow]) -> Counter[Any]:
-    side_rows = [values for values, place in rows if _is_on_side(pipeline, side, values, place)]
+    side_rows = [values for values, position in rows if _is_on_side(pipeline, side, values, position)]
     return Counter(tuple((name, values[name]) for name in side.types) for values in side_rows)
 
 
-def _is_on_side(pipeline: Pipeline, side: Side, values: Mapping[str, Any], place: EventPosition) -> bool:
+def _is_on_side(pipeline: Pipeline, side: Side, values: Mapping[str, Any], position: EventPosition) -> bool:
     if isinstance(pipeline.join, SelfJoin):
         return values[f"join.{side.name}"] is True
-    return (place[1] >= RIGHT_PARTITION_BASE) == (side.name == "right")
+    return (position[1] >= RIGHT_PARTITION_BASE) == (side.name == "right")
 
 
 def _evaluate_pairs(pipeline: Pipeline, name: str, pairs: Sequence[_Pair]) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Files into a topic: read, checked, ordered by log time, sent once."""
+"""Sending of a file to a topic: records are validated, sorted by log time and sent exactly once."""

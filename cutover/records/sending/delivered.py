@@ -1,7 +1,7 @@
-"""Records of interrupted runs that the log holds: each message names its run and its record in a header.
+"""Detection of records that an interrupted run delivered: a header of each message contains its run and record number.
 
-The log is asked, not the notes: the broker knows more than a run that was killed. A header is seen under either
-isolation level, and among the records of other producers.
+The log is the source of truth, not the local notes, since a killed run may not know what the broker accepted. Headers
+are visible under either isolation level, and among the records of other producers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,18 +17,19 @@ HEADER = "cutover-produce"
 
 
 def make_headers(run: str, number: int) -> list[tuple[str, str | bytes | None]]:
-    """Return the headers of a message: its run, and the number of its record in the file."""
+    """Build the headers of a message: its run, and the number of its record in the file."""
     return [(HEADER, f"{run}:{number}".encode())]
 
 
 def find_delivered(client: LogClient, log: LogId, runs: Iterable[ProducedRun]) -> dict[str, set[int]]:
-    """Return of each run the numbers of the records that the topic holds.
+    """Find the record numbers of each run that are in the topic.
 
-    Reads from where the first of the runs began up to the end, and again until the end stays: the last requests of a
-    process that was killed a moment ago may still be on their way.
+    Reads from the start of the earliest run to the end of the log, repeatedly until the end does not move: the last
+    requests of a process that was killed a moment ago may still be in flight.
 
     Raises:
-        LogError: No broker answers, or the topic has lost records of a run or may have: nobody knows what was sent.
+        LogError: No broker responds, or the topic has lost or may have lost records of a run, so that it is unknown
+            what was sent.
     """
     runs_by_id = {run.run: run for run in runs}
     delivered: dict[str, set[int]] = {name: set() for name in runs_by_id}
@@ -36,7 +37,7 @@ def find_delivered(client: LogClient, log: LogId, runs: Iterable[ProducedRun]) -
         return delivered
     earliest = client.earliest(log.topic)
     starts = _find_starts(runs_by_id.values(), earliest)
-    _check_whole(client, log.topic, starts, earliest)
+    _check_no_loss(client, log.topic, starts, earliest)
     ends = client.high_watermarks(log.topic)
     while any(starts.get(partition, 0) < end for partition, end in ends.items()):
         ranges = {partition: (starts.get(partition, 0), end) for partition, end in ends.items()}
@@ -49,27 +50,27 @@ def find_delivered(client: LogClient, log: LogId, runs: Iterable[ProducedRun]) -
 
 
 def _find_starts(runs: Iterable[ProducedRun], earliest: Mapping[int, int]) -> dict[int, int]:
-    """Return where the first run began in each partition; of one that was added since, its first record."""
+    """Return the start of the earliest run in each partition; for a partition added since, its earliest offset."""
     all_runs = list(runs)
     return {p: min(run.offsets.get(str(p), first_offset) for run in all_runs) for p, first_offset in earliest.items()}
 
 
-def _check_whole(client: LogClient, topic: str, starts: Mapping[int, int], earliest: Mapping[int, int]) -> None:
+def _check_no_loss(client: LogClient, topic: str, starts: Mapping[int, int], earliest: Mapping[int, int]) -> None:
     lossy_partitions = [partition for partition, start in starts.items() if start < earliest[partition]]
     if lossy_partitions:
         partition = lossy_partitions[0]
         msg = (
             f"Topic `{topic}`, partition {partition}: expected the records of an interrupted `cutover produce` from "
-            f"offset {starts[partition]:,} on, the first one left is {earliest[partition]:,}."
+            f"offset {starts[partition]:,} on, the first remaining offset is {earliest[partition]:,}."
         )
-        raise LogError(msg + "\nHint: what it sent cannot be known; `--again` sends all of the file once more.")
+        raise LogError(msg + "\nHint: it is unknown which records were sent; `--again` sends the whole file again.")
     if "compact" in client.config(topic).get("cleanup.policy", ""):
         msg = f"Topic `{topic}`: expected cleanup.policy=delete to resume an interrupted `produce`, got compact."
-        raise LogError(msg + "\nHint: what it sent may be gone already; `--again` sends all of the file once more.")
+        raise LogError(msg + "\nHint: records may already be compacted; `--again` sends the whole file again.")
 
 
 def _parse_header(message: Message) -> tuple[str, int]:
-    """Return run and number; an empty run for a message of another producer."""
+    """Return the run and the record number; the run is empty for a message of another producer."""
     headers = message.headers() or []
     for name, value in headers if isinstance(headers, list) else headers.items():
         if name == HEADER and isinstance(value, bytes):

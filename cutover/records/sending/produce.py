@@ -1,7 +1,7 @@
-"""Replay a file into a topic: in log-time order, with the log timestamps of the data, each record once.
+"""Replay of a file into a topic: in log-time order, with the log timestamps of the data, each record once.
 
-A run notes which file it sends before its first record, and each message names its run and record in a header. So a run
-that was interrupted is resumed from what the log holds, and a file that grew sends its new records alone.
+Before its first record a run notes which file it sends, and a header of each message contains its run and record
+number. So an interrupted run is resumed from the state of the log, and for a file that grew only new records are sent.
 """
 
 import secrets
@@ -37,36 +37,36 @@ EXAMPLES = 10  # of malformed records in a summary
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to send."""
+    """Request to send a file."""
 
     file: Path
     log_times: LogTimeRange = ALL_TIMES
-    speed: float | None = None  # how many times faster than the log times say; None: as fast as it goes
-    partitions: int | None = None  # of a topic that is made; None: 4
+    speed: float | None = None  # replay speed relative to the log times; None: as fast as possible
+    partitions: int | None = None  # of a topic that is created; None: 4
     resend: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What was sent."""
+    """Result of sending a file."""
 
     topic: str
     topic_id: str
     records: int
-    already_sent: int  # records of the file, in the stretch asked for, that the topic held before
+    already_sent: int  # records of the file, in the requested time range, that were in the topic before
     seconds: float
     sha256: str
     ignored_columns: list[str]
     unfit_cells: int
-    malformed: int  # records sent that both paths will call malformed; expressions are not evaluated
+    malformed: int  # sent records that both paths will classify as malformed; expressions are not evaluated
     malformed_reasons: Mapping[str, int]
     malformed_examples: list[str]
-    differs: str | None  # from a file that was sent before and holds some of the same records
+    differs: str | None  # how the file differs from one that was sent before and has some of the same records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Callbacks on how far it is; `on_total` is called once, when the number of records is known."""
+    """Progress callbacks; `on_total` is called once, when the number of records is known."""
 
     on_read: ProgressCallback
     on_total: ProgressCallback
@@ -74,15 +74,15 @@ class Progress:
 
 
 def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: Clock, progress: Progress) -> Summary:
-    """Send those records of a file into the pipeline's topic that it does not hold yet.
+    """Send the records of a file that are not in the pipeline's topic yet.
 
-    The whole file is read, and all of its records are checked, before the first one is sent.
+    The whole file is read and all of its records are validated before the first one is sent.
 
     Raises:
-        DefinitionError: The file, one of its lines or an argument cannot be used; all of it was sent before; it is an
-            edited copy of a file that was sent; another process is sending it.
-        LogError: The broker does not answer, or refuses a record.
-        InterruptedRunError: Someone interrupted it; says what was sent.
+        DefinitionError: The file, one of its lines or an argument is invalid; all of its records were sent before; it
+            is an edited copy of a file that was sent; or another process is sending it.
+        LogError: The broker does not respond, or rejects a record.
+        InterruptedRunError: The user interrupted the run; the message states how many records were sent.
     """
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."
@@ -106,10 +106,10 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
 
 @contextmanager
 def explain_interrupt() -> Iterator[None]:
-    """Explain an interrupt of what comes before the first record.
+    """Translate an interrupt before the first record.
 
     Raises:
-        InterruptedRunError: There was one.
+        InterruptedRunError: The user interrupted the block.
     """
     try:
         yield
@@ -119,10 +119,10 @@ def explain_interrupt() -> Iterator[None]:
 
 
 def _reject_empty(request: Request, count: int) -> None:
-    """Reject a file without a record: what wrote it may have failed. A stretch of a file may be empty.
+    """Reject a file without records: its writer may have failed. A time range of a file may be empty.
 
     Raises:
-        DefinitionError: There is none.
+        DefinitionError: The file has no records.
     """
     if not count and request.log_times == ALL_TIMES:
         msg = f"{request.file}: expected at least one record, got none ({request.file.stat().st_size:,} bytes)."
@@ -131,7 +131,7 @@ def _reject_empty(request: Request, count: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class FileTransfer:
-    """One run, once its file is read."""
+    """Transfer of a file that has been read and validated."""
 
     settings: Settings
     topic: str
@@ -143,7 +143,7 @@ class FileTransfer:
     progress: Progress
 
     def send(self) -> Summary:
-        """Send what the topic does not hold yet."""
+        """Send the records that are not in the topic yet."""
         began, read = self.clock.monotonic(), self.spool.count
         with explain_interrupt():
             sha256 = file_sha256(self.request.file)
@@ -176,7 +176,7 @@ class FileTransfer:
         )
 
     def _find_sent(self, log: LogId | None, sha256: str) -> tuple[History, ProducedRun | None]:
-        """Return what is known of the file, and the run that is resumed; leave out what the topic holds."""
+        """Return the history of the file and the run to resume, and drop records that are already in the topic."""
         if log is None:
             return NO_HISTORY, None
         history = ProducedNotes(self.settings.home.resolve(), log.topic_id).find_history(self.content, sha256)
@@ -202,21 +202,21 @@ class FileTransfer:
         )
 
     def _drop_sent(self, log: LogId, runs: tuple[ProducedRun, ...]) -> ProducedRun | None:
-        """Leave out what the topic holds, and return the interrupted run that is resumed; None: there is none.
+        """Drop records that are already in the topic, and return the interrupted run to resume, if there is one.
 
         Raises:
-            DefinitionError: All was sent.
-            LogError: What an interrupted run sent cannot be known.
+            DefinitionError: All records were sent before.
+            LogError: It is unknown what an interrupted run sent.
         """
         read = self.spool.count
         interrupted = [run for run in runs if not run.finished]
         delivered = find_delivered(self.client, log, [run for run in interrupted if run.run])
         resumed = self._find_resumed(interrupted)
-        is_repeat = resumed is not None and resumed.again  # which sends what others have sent
+        is_repeat = resumed is not None and resumed.again  # it sends records that other runs have sent
         for run in runs:
             if run.finished:
                 first_record = resumed.read if resumed is not None and is_repeat else 0
-                self.spool.drop_stretch(first_record, run.read or self.content.records, run.log_times)
+                self.spool.drop_time_range(first_record, run.read or self.content.records, run.log_times)
             elif run is resumed or not (run.again or is_repeat):
                 self.spool.drop_numbers(delivered.get(run.run, set()))
         is_sent = read and resumed is None and not self.spool.count
@@ -225,24 +225,23 @@ class FileTransfer:
         return resumed
 
     def _find_resumed(self, interrupted: list[ProducedRun]) -> ProducedRun | None:
-        """Return the latest interrupted run over the same stretch; none of a file that has become shorter since."""
+        """Return the latest interrupted run with the same time range, unless the file has become shorter since."""
         resumable = (run for run in reversed(interrupted) if run.run and run.log_times == self.request.log_times)
         return next((run for run in resumable if run.read <= self.content.records), None)
 
     def _make_repeat_error(self, runs: tuple[ProducedRun, ...]) -> DefinitionError:
         complete_runs = [run for run in runs if run.finished and run.log_times == ALL_TIMES and self._covers_file(run)]
         run = complete_runs[-1] if complete_runs else runs[-1]
-        sent_by = (
-            "the file was sent" if complete_runs or len(runs) == 1 else f"{len(runs)} runs have sent them, the latest"
-        )
+        is_one_run = complete_runs or len(runs) == 1
+        was_sent = "the file was sent" if is_one_run else f"{len(runs)} runs have sent them, the latest"
         name = f" as `{run.file}`" if run.file != self.request.file.name else ""
         part = "" if run.finished else " in part; that run was interrupted, and how much it sent was not noted"
         msg = (
-            f"{self.request.file}: expected records that topic `{self.topic}` does not hold yet, but {sent_by} "
+            f"{self.request.file}: expected records that topic `{self.topic}` does not hold yet, but {was_sent} "
             f"at {run.at}{name}{part}."
         )
         return DefinitionError(
-            f"{msg}\nHint: nothing was sent; `--again` sends it once more, each record a second time."
+            f"{msg}\nHint: nothing was sent; `--again` sends the file again, so that each record is there twice."
         )
 
     def _covers_file(self, run: ProducedRun) -> bool:
@@ -271,7 +270,7 @@ class FileTransfer:
 
 
 def _find_finished(run: ProducedRun, history: History) -> set[str]:
-    """Return the runs whose records are all there now: this one, and interrupted ones that it has completed."""
+    """Return the runs whose records are now all in the topic: this one, and interrupted ones that it completed."""
     completed = (
         other
         for other in history.runs

@@ -1,7 +1,7 @@
-"""Notes on what was sent into which topic: a file is known by its records, not by its bytes or its name.
+"""Notes on the files that were sent to a topic; a file is identified by its records, not by its bytes or name.
 
-Next to the notes of a topic lies a file for each file that was sent into it: a hash of its header and of each of its
-records. So a file that grew, was packed or was renamed is recognized, and the line from which a copy differs is known.
+For each sent file there is a file of hashes next to the topic's notes: one of its header and one of each record. So a
+file that grew, was compressed or renamed is recognized, and the first line at which a copy differs is known.
 """
 
 import fcntl
@@ -19,49 +19,49 @@ from cutover.errors import DefinitionError
 from cutover.records.sending.rows import HASH_BYTES, FileContent, LogTimeRange
 
 EDITED_COPY_SHARE = 0.5
-"""Share of its records, above which a file that differs is an edited copy of one that was sent."""
+"""Share of common records above which a different file is an edited copy of one that was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducedRun:
-    """One run of `cutover produce`."""
+    """Run of `cutover produce`."""
 
-    sha256: str  # of the file's bytes as they were
-    file: str  # its name, for people
+    sha256: str  # of the bytes of the file
+    file: str  # file name, for messages
     start: int | None  # log time, microseconds; None: from the first record
     end: int | None  # exclusive; None: to the last record
-    records: int  # that it was to send
+    records: int  # number of records to send
     at: str  # ISO 8601
-    finished: bool  # False: interrupted; the log knows how much of it
-    run: str = ""  # in the header of its messages; empty in notes of earlier versions
-    content: str = ""  # names the file of hashes
-    read: int = 0  # records that the file held
-    again: bool = False  # sent though it was there before
-    offsets: Mapping[str, int] = field(default_factory=dict)  # end of each partition before it began
+    finished: bool  # False: interrupted; the log shows which records were delivered
+    run: str = ""  # run id in the headers of its messages; empty in notes of earlier versions
+    content: str = ""  # id of the file of hashes
+    read: int = 0  # records in the file
+    again: bool = False  # sent although the topic had the records before
+    offsets: Mapping[str, int] = field(default_factory=dict)  # end of each partition before the run
 
     @property
     def log_times(self) -> LogTimeRange:
-        """Part of the file that it sent."""
+        """Time range of the records that it sent."""
         return LogTimeRange(start=self.start, end=self.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDifference:
-    """File that was sent, and where the present one differs from it."""
+    """File that was sent, and the first difference of the present file."""
 
     run: ProducedRun
     record: int  # number of the first record that differs, from 0; -1: the header
-    common: int  # records that both hold; one that a file holds several times counts as often as it is in both
-    is_edited_copy: bool  # most of its records, or of the present file's, are in both
+    common: int  # records in both, counting repeated records as often as they are in both
+    is_edited_copy: bool  # most records of either file are in both
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What is known of a file in one topic."""
+    """Earlier runs of a file into one topic."""
 
-    runs: tuple[ProducedRun, ...]  # that sent this very file, or as much of it as there was; oldest first
-    content: str | None  # under which its hashes are kept
-    difference: FileDifference | None  # from another file that holds some of its records
+    runs: tuple[ProducedRun, ...]  # runs that sent this file, or a prefix of it; oldest first
+    content: str | None  # id of its file of hashes
+    difference: FileDifference | None  # from another file with some of its records
 
 
 NO_HISTORY = History(runs=(), content=None, difference=None)
@@ -69,10 +69,10 @@ NO_HISTORY = History(runs=(), content=None, difference=None)
 
 @contextmanager
 def lock_sending(home: Path, topic: str, content: FileContent) -> Iterator[None]:
-    """Keep others of this installation from sending the same file to the same topic at the same time.
+    """Prevent other processes of this installation from sending the same file to the same topic at the same time.
 
     Raises:
-        DefinitionError: Another process sends it.
+        DefinitionError: Another process is sending it.
     """
     beginning = hashlib.blake2b(content.hashes[: 2 * HASH_BYTES], digest_size=HASH_BYTES).hexdigest()
     path = files.private_folder(home / "produced") / f"{topic}.{beginning}.lock"
@@ -93,32 +93,35 @@ class ProducedNotes:
         self._path = home / "produced" / f"{safe}.json"
 
     def list_runs(self) -> list[ProducedRun]:
-        """Read what was sent before, oldest first; empty where nothing was.
+        """Read the runs that sent files to the topic, oldest first; empty if there are none.
 
         Raises:
-            DefinitionError: The file is damaged.
+            DefinitionError: The file is corrupt.
         """
         if not self._path.exists():
             return []
         try:
             return [ProducedRun(**entry) for entry in json.loads(self._path.read_text(encoding="utf-8"))]
         except (ValueError, TypeError) as error:
-            msg = f"{self._path}: expected the notes of `cutover produce`, got: {error}.\nHint: delete it to forget."
+            msg = (
+                f"{self._path}: expected the notes of `cutover produce`, got: {error}.\nHint: delete it to start over."
+            )
             raise DefinitionError(msg) from error
 
     def find_history(self, content: FileContent, sha256: str) -> History:
-        """Compare a file with all that were sent.
+        """Compare a file with all files that were sent.
 
         Args:
             content: Hashes of its header and all of its records.
-            sha256: Of its bytes, for notes without hashes.
+            sha256: Hash of its bytes, for notes without hashes of records.
         """
         runs = self.list_runs()
         matching, difference = set[str](), None
         for name in dict.fromkeys(run.content for run in runs if run.content):
             hashes = self._read_hashes(name)
             shared = _count_common_prefix(hashes, content.hashes)
-            if 1 < shared == min(len(hashes), len(content.hashes)) // HASH_BYTES:  # the header alone says nothing
+            # A common header alone does not identify a file.
+            if 1 < shared == min(len(hashes), len(content.hashes)) // HASH_BYTES:
                 matching.add(name)
             else:
                 latest = next(run for run in reversed(runs) if run.content == name)
@@ -130,7 +133,7 @@ class ProducedNotes:
         )
 
     def record_start(self, run: ProducedRun, content: FileContent) -> None:
-        """Write down a run that begins, before its first record is sent; on the disk when this returns."""
+        """Record the start of a run durably, before its first record is sent."""
         path = self._hashes_path(run.content)
         if not path.exists() or path.stat().st_size < len(content.hashes):
             files.write_bytes(path, bytes(content.hashes))
@@ -138,7 +141,7 @@ class ProducedNotes:
             self._write([*(other for other in self.list_runs() if other.run != run.run), run])
 
     def record_finished(self, finished: set[str]) -> None:
-        """Write down that all records of some runs are in the topic."""
+        """Record that all records of some runs are in the topic."""
         with self._lock():
             runs = self.list_runs()
             self._write([_finish(run) if run.run in finished else run for run in runs])
@@ -163,7 +166,7 @@ class ProducedNotes:
 
 
 def file_sha256(path: Path) -> str:
-    """64 hex digits over the bytes, still compressed where the file is."""
+    """Hash the bytes of a file as stored, compressed or not; 64 hex digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -173,7 +176,7 @@ def _finish(run: ProducedRun) -> ProducedRun:
 
 
 def _count_common_prefix(sent: bytes, present: bytes | bytearray) -> int:
-    """Return how many hashes at the beginning are equal."""
+    """Count the equal hashes at the beginning, by binary search."""
     low, high = 0, min(len(sent), len(present)) // HASH_BYTES
     while low < high:
         middle = (low + high + 1) // 2
@@ -188,7 +191,7 @@ def _count_common_prefix(sent: bytes, present: bytes | bytearray) -> int:
 def _compare_records(
     run: ProducedRun, sent: bytes, present: bytes | bytearray, common_prefix: int
 ) -> FileDifference | None:
-    """Return how two files that differ overlap; None if they have no record in common."""
+    """Describe the overlap of two different files; None if they have no record in common."""
     common = _count_common(present, sent)
     if not common:
         return None
@@ -202,7 +205,7 @@ def _compare_records(
 
 
 def _count_common(hashes: bytes | bytearray, other: bytes | bytearray) -> int:
-    """Return how many records two files share, each as often as it is in both; the headers do not count."""
+    """Count the common records of two files, without the headers, repeated ones as often as they are in both."""
     (values, counts), (other_values, other_counts) = (
         np.unique(np.frombuffer(hashes, dtype=np.uint64, offset=HASH_BYTES), return_counts=True)
         for hashes in (hashes, other)

@@ -1,7 +1,7 @@
-"""Records of a CSV or JSON-lines file as messages: key, value and log timestamp, checked before anything is sent.
+"""Conversion of CSV and JSON-lines records to messages: key, value and log timestamp, validated before sending.
 
-Each record is checked by the parser that Spark's is tested against, so what will be malformed is known, with line and
-column, before it is in the log.
+Records are validated by the reference parser that Spark's is tested against, so malformed ones are known, with line and
+column, before they are in the log.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _REPORT_EVERY = 1_000  # records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecord:
-    """One record on its way to the log."""
+    """Record of a file that is to be sent."""
 
     number: int  # in its file, from 0
     line: int
@@ -41,64 +41,64 @@ class FileRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Malformed:
-    """Why both paths will call a record malformed; expressions are not evaluated here."""
+    """Reason that both paths will classify a record as malformed; expressions are not evaluated here."""
 
     reason: Reason
-    cells: int  # that their type does not take
-    example: str  # the first of them, or what is wrong with the record as a whole
+    cells: int  # number of cells that are invalid for their type
+    example: str  # the first invalid cell, or the defect of the whole record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTimeRange:
-    """Part of a file that is sent: records of `[start, end)` of log time, in microseconds; None: no bound."""
+    """Range `[start, end)` of log times in microseconds, which selects the records to send; None: unbounded."""
 
     start: int | None = None
     end: int | None = None
 
     def contains(self, log_micros: int | None) -> bool:
-        """Return whether a record of this log time is in it; one of a topic without log time is."""
+        """Return whether a log time is in the range; always true without a log time."""
         if log_micros is None:
             return True
         return (self.start is None or self.start <= log_micros) and (self.end is None or log_micros < self.end)
 
 
 ALL_TIMES = LogTimeRange()
-"""All of a file."""
+"""Range of all records of a file."""
 
 
 @dataclass(slots=True)
 class FileContent:
-    """What a file holds, whatever its bytes: filled while it is read."""
+    """Hashes of the records of a file, independent of its encoding; added while it is read."""
 
     ignored_columns: list[str] = field(default_factory=list)  # of a CSV file, not in the schema
     hashes: bytearray = field(default_factory=bytearray)  # HASH_BYTES of the header, then of each record
 
     def add(self, content: bytes) -> None:
-        """Add the header, or a record."""
+        """Add the hash of the header or of a record."""
         self.hashes += hashlib.blake2b(content, digest_size=HASH_BYTES).digest()
 
     @property
     def records(self) -> int:
-        """Records read so far."""
+        """Number of records read so far."""
         return max(0, len(self.hashes) // HASH_BYTES - 1)
 
 
 def read_rows(
-    path: Path, pipeline: Pipeline, content: FileContent, stretch: LogTimeRange, advance: Callable[[int], None]
+    path: Path, pipeline: Pipeline, content: FileContent, log_times: LogTimeRange, advance: Callable[[int], None]
 ) -> Iterator[FileRecord]:
-    """Yield the records of a stretch of a file in its order; of the others the times are checked, no more.
+    """Yield the records of a file in a log-time range, in file order; of the other records only the times are checked.
 
     Args:
         path: The file.
         pipeline: The definition.
-        content: Filled, with all records.
-        stretch: Which records to yield.
-        advance: Called with how many further records were read.
+        content: Collects the hashes of all records.
+        log_times: The range of records to yield.
+        advance: Called with the number of records read since the last call.
 
     Raises:
-        DefinitionError: The file cannot be read, a line is no record, a time is not written as the definition says,
-            the log time is missing, the event time is missing everywhere, or a record is larger than MAX_MESSAGE;
-            with the line, and of a time with the column.
+        DefinitionError: The file cannot be read, a line is not a record, a time does not have the format of the
+            definition, a log time is missing, all event times are missing, or a record is larger than MAX_MESSAGE. The
+            message contains the line, and for a time the column.
     """
     try:
         records = _read_records(path, pipeline, content)
@@ -107,7 +107,7 @@ def read_rows(
             dated += parsed.values[pipeline.source.event_time] is not None
             if number % _REPORT_EVERY == 0:
                 advance(_REPORT_EVERY)
-            if stretch.contains(row.log_micros):
+            if log_times.contains(row.log_micros):
                 if len(row.value) > MAX_MESSAGE:
                     reject(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
                 yield row
@@ -115,12 +115,13 @@ def read_rows(
             expected = f"a time in {pipeline.source.time_format} in column `{pipeline.source.event_time}`"
             reject(path, 1, f"{expected} of some record, got none in {content.records:,}")
     except DefinitionError as error:
-        msg = f"{error} Nothing was sent." if "\nHint: " in str(error) else f"{error}\nHint: nothing was sent."
+        has_hint = "\nHint: " in str(error)
+        msg = f"{error} Nothing was sent." if has_hint else f"{error}\nHint: nothing was sent."
         raise DefinitionError(msg) from error
 
 
 def find_line(path: Path, number: int) -> int:
-    """Return the line of a record, numbered from 0; 1 for the header, -1."""
+    """Find the line of a record that is numbered from 0; -1 is the header, in line 1."""
     if number < 0:
         return 1
     records = read_json_lines(path) if is_json(path) else islice(read_csv(path), 1, None)
@@ -147,10 +148,10 @@ def _read_records(path: Path, pipeline: Pipeline, content: FileContent) -> Itera
 
 
 def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> None:
-    """Refuse a time that is not written as the definition says, and a missing log time.
+    """Reject a time that does not have the format of the definition, and a missing log time.
 
-    A record with such a time would be malformed on both paths; a file of them is a mistake that costs nothing before it
-    is sent. A missing time is a matter of its record.
+    Such a record would be malformed on both paths. It is most likely a mistake that concerns the whole file and is
+    cheap to fix before it is sent. A missing event time only makes its own record malformed.
     """
     for misfit in parsed.misfits:
         if misfit.type == "timestamp" and misfit.value is not None:
@@ -161,7 +162,7 @@ def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> N
 
 
 def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: str | None) -> Malformed | None:
-    """Return why a record is malformed, in the order of `Reason`."""
+    """Find the reason that a record is malformed, in the order of `Reason`; None if it is well formed."""
     cells = [misfit for misfit in parsed.misfits if misfit.reason is Reason.TYPE]
     if len(value) > topic.max_value_bytes:
         example = f"{len(value):,} bytes, more than `max_value_bytes` {topic.max_value_bytes:,}"
@@ -182,7 +183,7 @@ def _describe_cell(misfit: Misfit, topic: Topic) -> str:
 
 
 _RawRecord = tuple[int, JsonObject, bytes, str | None]
-"""Line, object, message, and what in it is beyond the limits of a record."""
+"""Line, object, message, and a description of what exceeds the limits of a record, or None."""
 
 
 def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_RawRecord]:
@@ -234,9 +235,9 @@ def _encode_members(document: JsonObject) -> bytes:
 
 
 def _sort_members(value: Any) -> Any:
-    """Return a JSON value whose objects are lists of members by name, and whose numbers are as they are written."""
+    """Normalize a JSON value: objects become lists of members sorted by name; numbers keep their text."""
     if isinstance(value, JsonObject):
-        members = sorted(value.members, key=lambda member: member[0])  # stable: of equal names the last one counts
+        members = sorted(value.members, key=lambda member: member[0])  # stable: the last of equal names counts
         return [[name, _sort_members(member)] for name, member in members]
     if isinstance(value, list):
         return {"list": [_sort_members(item) for item in value]}
@@ -244,7 +245,7 @@ def _sort_members(value: Any) -> Any:
 
 
 def _encode_key(document: JsonObject, keys: list[str]) -> bytes:
-    """Return a message key: the JSON array of the key columns' values."""
+    """Encode a message key: the JSON array of the key columns' values."""
     members: dict[str, Any] = dict(document.members)
     values = (members.get(name) for name in keys)
     scalars = (value if isinstance(value, bool | str | JsonNumber) else None for value in values)

@@ -1,4 +1,4 @@
-"""Put records into log-time order with bounded memory: messages in a file, their places sorted by DuckDB."""
+"""Sorting of records by log time with bounded memory: messages in a file, their positions sorted by DuckDB."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ NO_KEY = -1  # bytes of a missing key: an empty one would be a key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MalformedSummary:
-    """Records to send that both paths will call malformed."""
+    """Records to send that both paths will classify as malformed."""
 
     records: int
-    cells: int  # that their type does not take
-    reasons: Mapping[str, int]  # records by reason
-    examples: tuple[str, ...]  # the first of them: line, column, expected, got
+    cells: int  # number of cells that are invalid for their type
+    reasons: Mapping[str, int]  # reason -> records
+    examples: tuple[str, ...]  # of the first records: line, column, expected, got
 
 
 class Spool:
-    """Records of a file that are to be sent; `with Spool(folder) as spool`. The caller keeps and deletes the folder."""
+    """Records to send; `with Spool(folder) as spool`. The caller creates and deletes the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._messages = (folder / "messages").open("w+b")
@@ -61,7 +61,7 @@ class Spool:
         self._index.close()
 
     def fill(self, rows: Iterable[FileRecord]) -> None:
-        """Take the records of a file, in its order."""
+        """Add the records of a file, in its order."""
         chunk: list[tuple[object, ...]] = []
         place = 0
         for row in rows:
@@ -90,25 +90,25 @@ class Spool:
 
     @property
     def count(self) -> int:
-        """Records that are to be sent."""
+        """Number of records to send."""
         ((count,),) = self._index.execute("SELECT count(*) FROM places").fetchall()
         return int(count)
 
-    def drop_stretch(self, first_number: int, end: int, stretch: LogTimeRange) -> None:
-        """Leave out the records numbered `[first, end)` that are in a stretch of log time."""
+    def drop_time_range(self, first_number: int, end: int, log_times: LogTimeRange) -> None:
+        """Drop the records numbered `[first_number, end)` whose log times are in a range."""
         self._index.execute(
             "DELETE FROM places WHERE number >= ? AND number < ? AND (log_micros IS NULL OR "
             "(log_micros >= coalesce(?, log_micros) AND log_micros < coalesce(?, log_micros + 1)))",
-            [first_number, end, stretch.start, stretch.end],
+            [first_number, end, log_times.start, log_times.end],
         )
 
     def drop_numbers(self, numbers: Iterable[int]) -> None:
-        """Leave out the records of these numbers."""
-        self._index.register("gone", pa.table({"number": pa.array(numbers, pa.int64())}))
-        self._index.execute("DELETE FROM places WHERE number IN (SELECT number FROM gone)")
+        """Drop the records with these numbers."""
+        self._index.register("dropped", pa.table({"number": pa.array(numbers, pa.int64())}))
+        self._index.execute("DELETE FROM places WHERE number IN (SELECT number FROM dropped)")
 
     def find_extreme(self, order: str) -> tuple[int, int] | None:
-        """Return line and value of the record with the largest value of an expression over the index; None: no records.
+        """Find the line and value of the record with the largest value of an expression; None without records.
 
         Args:
             order: SQL over the columns of SCHEMA, such as `value_bytes`.
@@ -120,7 +120,7 @@ class Spool:
         return None if row is None else (int(row[0]), int(row[1]))
 
     def summarize_malformed(self, max_examples: int) -> MalformedSummary:
-        """Return what of the records to send will be malformed, with some examples in the file's order."""
+        """Summarize the records that will be malformed, with some examples in file order."""
         reasons = self._index.execute(
             "SELECT reason, count(*), sum(cells) FROM places WHERE reason IS NOT NULL GROUP BY reason ORDER BY reason"
         ).fetchall()
@@ -135,7 +135,7 @@ class Spool:
         )
 
     def read_sorted_rows(self) -> Iterator[FileRecord]:
-        """Yield the records in log-time order, ties in the file's order."""
+        """Yield the records in log-time order, ties in file order."""
         result = self._index.execute(
             "SELECT number, log_micros, place, line, key_bytes, value_bytes FROM places ORDER BY log_micros, number"
         )

@@ -1,4 +1,4 @@
-"""The topic that `produce` writes to: made for old timestamps, or checked that it accepts every record of the file."""
+"""Topic that `produce` writes to: created with settings for old timestamps, or checked to accept every record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,48 +12,48 @@ from cutover.timestamps import format_micros
 
 DEFAULT_PARTITIONS = 4
 CONFIG = {
-    # Log timestamps come from the data: under a retention time a topic of old records would empty itself.
+    # Log timestamps come from the data: time-based retention would delete old records.
     "retention.ms": "-1",
     "message.timestamp.type": "CreateTime",
     "max.message.bytes": str(9 * 1024 * 1024),
 }
 _MILLIS = 1_000
-_FRAME = 1_024  # Kafka's own bytes around a message
-_KAFKA_LARGEST = 1_048_588  # where the broker does not say
-_EITHER_WAY = "message.timestamp.difference.max.ms"  # of brokers before 4.0
+_FRAME = 1_024  # upper bound of Kafka's overhead per message
+_KAFKA_LARGEST = 1_048_588  # Kafka's default
+_BOTH_DIRECTIONS = "message.timestamp.difference.max.ms"  # of brokers before 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Log that is written to."""
+    """Log to write to."""
 
     log: LogId
     max_bytes: int  # of a batch of records
 
 
 def find_topic(client: LogClient, topic: str, partitions: int | None) -> LogId | None:
-    """Return the log of a topic that is there; None if there is none.
+    """Find the log of a topic; None if the topic does not exist.
 
     Raises:
-        LogError: No broker answers, or the topic has another number of partitions.
+        LogError: No broker responds, or the topic has another number of partitions.
     """
     if topic not in client.topics():
         return None
     existing = len(client.partitions(topic))
     if partitions is not None and partitions != existing:
-        msg = f"Topic `{topic}`: expected {partitions} partitions, it is there with {existing}."
-        raise LogError(msg + "\nHint: leave `--partitions` out, or choose another topic name.")
+        msg = f"Topic `{topic}`: expected {partitions} partitions, it has {existing}."
+        raise LogError(msg + "\nHint: omit `--partitions`, or choose another topic name.")
     return client.describe(topic)
 
 
 def prepare_topic(
     client: LogClient, topic: str, partitions: int | None, existing: LogId | None, spool: Spool, clock: Clock
 ) -> Target:
-    """Return the log to write to, made where there is none; only if it accepts every record that is to be sent.
+    """Return the log to write to, creating the topic if needed, after checking that it accepts every record.
 
     Raises:
-        LogError: No broker answers, or the topic would refuse a record or delete it for its age: with the topic's
-            setting, its limit and the record's line. A topic that was made for this is deleted again.
+        LogError: No broker responds, or the topic would reject a record or delete it because of its age; the message
+            contains the topic's setting, its limit and the record's line. A topic created here is deleted again.
     """
     if existing is None:
         client.create_topic(topic, partitions=partitions or DEFAULT_PARTITIONS, config=CONFIG)
@@ -78,7 +78,7 @@ def _check_sizes(config: Mapping[str, str], topic: str, spool: Spool) -> None:
 
 
 def _check_times(config: Mapping[str, str], topic: str, spool: Spool, clock: Clock) -> None:
-    """Check log times against what the topic accepts and retains; the broker would refuse or delete single records."""
+    """Check the log times against the topic's limits, since the broker would reject or delete single records."""
     oldest, newest = spool.find_extreme("-log_micros"), spool.find_extreme("log_micros")
     if oldest is None or newest is None:
         return
@@ -88,7 +88,7 @@ def _check_times(config: Mapping[str, str], topic: str, spool: Spool, clock: Clo
         expected = "a log time after 1970-01-01T00:00:00Z, since Kafka has no earlier timestamps"
         _reject(topic, expected, oldest[0], _show_time(first_millis))
     if config.get("message.timestamp.type") != "LogAppendTime":
-        max_age = _read_limit(config, "message.timestamp.before.max.ms", _EITHER_WAY)
+        max_age = _read_limit(config, "message.timestamp.before.max.ms", _BOTH_DIRECTIONS)
         if max_age is not None and first_millis < now - max_age:
             _reject(
                 topic,
@@ -96,7 +96,7 @@ def _check_times(config: Mapping[str, str], topic: str, spool: Spool, clock: Clo
                 oldest[0],
                 _show_time(first_millis),
             )
-        limit = _read_limit(config, "message.timestamp.after.max.ms", _EITHER_WAY)
+        limit = _read_limit(config, "message.timestamp.after.max.ms", _BOTH_DIRECTIONS)
         if limit is not None and last_millis > now + limit:
             _reject(
                 topic, f"log times within message.timestamp.after.max.ms={limit:,}", newest[0], _show_time(last_millis)
@@ -115,7 +115,7 @@ def _check_keys(config: Mapping[str, str], topic: str, spool: Spool) -> None:
 
 
 def _read_limit(config: Mapping[str, str], *names: str) -> int | None:
-    """Return the least of some settings; None if the broker has none of them."""
+    """Return the minimum of some settings; None if the broker has none of them."""
     limits = [int(value) for name in names if (value := config.get(name, "")).lstrip("-").isdecimal()]
     return min(limits, default=None)
 

@@ -1,4 +1,4 @@
-"""Messages to the broker: idempotent, in order, each delivery awaited."""
+"""Delivery of messages to the broker: idempotent, in order, waiting for every acknowledgement."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,7 +25,7 @@ ProgressCallback = Callable[[int], None]
 
 
 def pace_rows(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
-    """Hold each record back until its log time, counted from the first one and `speed` times faster."""
+    """Delay each record until its log time relative to the first one, replayed `speed` times faster."""
     began, first_micros = clock.monotonic(), None
     for row in rows:
         if speed is not None and row.log_micros is not None:
@@ -47,17 +47,17 @@ def send_records(
     """Send the records of a run, and wait until the broker has acknowledged all of them.
 
     Raises:
-        LogError: The broker refuses a record or does not answer; a later run sends what is missing.
-        InterruptedRunError: Someone interrupted it; a later run sends what is missing.
+        LogError: The broker rejects a record or does not respond; a later run sends the missing records.
+        InterruptedRunError: The user interrupted the run; a later run sends the missing records.
     """
     transmission = _Transmission(target)
     producer = Producer(_producer_options(settings, client, target))
     partitions = client.partitions(target.log.topic)
     try:
         for number, row in enumerate(rows, start=1):
-            # Round robin, whatever the key: a replay reads each partition in proportion to its size, so partitions by
-            # key drift apart in event time by days, and nothing would be classified as it was when it happened.
-            transmission.put(producer, row, partitions[number % len(partitions)], run)
+            # Round robin, ignoring the key: a replay reads each partition in proportion to its size, so the event times
+            # of partitions by key would drift apart by days, and records would be classified differently than live.
+            transmission.produce(producer, row, partitions[number % len(partitions)], run)
             if number % _ADVANCE_EVERY == 0:
                 advance(_ADVANCE_EVERY)
                 transmission.check()
@@ -68,21 +68,21 @@ def send_records(
         raise transmission.make_interruption(producer.flush(INTERRUPTED_FLUSH_SECONDS)) from None
     transmission.check()
     if remaining:
-        detail = f"{remaining:,} without an answer after {FLUSH_SECONDS:g} s"
+        detail = f"{remaining:,} not acknowledged after {FLUSH_SECONDS:g} s"
         raise transmission.make_error(detail)
 
 
 class _Transmission:
-    """What became of the messages so far."""
+    """Delivery state of the messages sent so far."""
 
     def __init__(self, target: Target) -> None:
         self._topic = target.log.topic
         self._acknowledged = 0
-        self._refused: list[tuple[int, KafkaError]] = []  # line, why
+        self._rejected: list[tuple[int, KafkaError]] = []  # line, cause
 
-    def put(self, producer: Producer, row: FileRecord, partition: int, run: str) -> None:
-        """Pass one record to the client; waits while its buffer is full."""
-        timestamp = 0 if row.log_micros is None else row.log_micros // MILLIS  # 0: the client's own time
+    def produce(self, producer: Producer, row: FileRecord, partition: int, run: str) -> None:
+        """Pass one record to the client, waiting while its buffer is full."""
+        timestamp = 0 if row.log_micros is None else row.log_micros // MILLIS  # 0: the current time
         while True:
             try:
                 producer.produce(
@@ -101,25 +101,25 @@ class _Transmission:
                 return
 
     def check(self) -> None:
-        """Raise if a record was refused.
+        """Check that no record was rejected.
 
         Raises:
-            LogError: Names the first one's line.
+            LogError: A record was rejected; the message contains the line of the first one.
         """
-        if self._refused:
-            line, error = self._refused[0]
-            other_records = f" and {len(self._refused) - 1:,} others" if len(self._refused) > 1 else ""
+        if self._rejected:
+            line, error = self._rejected[0]
+            other_records = f" and {len(self._rejected) - 1:,} others" if len(self._rejected) > 1 else ""
             detail = f"{error.str()} for the record of line {line}{other_records}"
             raise self.make_error(detail)
 
     def make_error(self, detail: str) -> LogError:
-        """Return that not all records were taken, how many were, and what to do."""
+        """Return the error that not all records were accepted, with the number of acknowledged records and a hint."""
         msg = f"Topic `{self._topic}`: expected every record to be accepted, got: {detail}."
         acknowledged = f"{self._acknowledged:,} records of this run were acknowledged"
         return LogError(f"{msg}\nHint: {acknowledged}; the same command without `--again` sends only what is missing.")
 
     def make_interruption(self, unanswered: int) -> InterruptedRunError:
-        """Return how many records were sent before an interrupt, and how to send the others."""
+        """Return the error of an interrupted run, with the number of records sent and how to send the others."""
         count = f"at least {self._acknowledged:,}" if unanswered else f"{self._acknowledged:,}"
         return InterruptedRunError(
             f"Interrupted: {count} records of this run were sent to topic `{self._topic}`; the same command without "
@@ -130,7 +130,7 @@ class _Transmission:
         if error is None:
             self._acknowledged += 1
         else:
-            self._refused.append((line, error))
+            self._rejected.append((line, error))
 
 
 def _producer_options(settings: Settings, client: LogClient, target: Target) -> dict[str, str | int | float | bool]:

@@ -346,7 +346,7 @@ def test_topic_that_would_delete_old_records_is_refused(
 def test_another_number_of_partitions_is_refused(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     LogClient(kafka_settings).create_topic(pipeline.source.name, partitions=1, config=topics.CONFIG)
 
-    with pytest.raises(LogError, match="expected 2 partitions, it is there with 1"):
+    with pytest.raises(LogError, match="expected 2 partitions, it has 1"):
         send(kafka_settings, pipeline, Request(file=file, partitions=2))
 
 

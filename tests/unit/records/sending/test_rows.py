@@ -34,9 +34,9 @@ HEADER = "at,seen,k,i,x,d,b,day\n"
 
 
 def rows(
-    path: Path, content: FileContent | None = None, *, of: Pipeline = PIPELINE, stretch: LogTimeRange = ALL_TIMES
+    path: Path, content: FileContent | None = None, *, of: Pipeline = PIPELINE, log_times: LogTimeRange = ALL_TIMES
 ) -> list[FileRecord]:
-    return list(read_rows(path, of, content or FileContent(), stretch, lambda _: None))
+    return list(read_rows(path, of, content or FileContent(), log_times, lambda _: None))
 
 
 def csv_file(folder: Path, body: str, header: str = HEADER) -> Path:
@@ -298,7 +298,7 @@ def test_time_that_the_parsers_take_is_sent(tmp_path: Path, written: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("stretch", "lines"),
+    ("log_times", "lines"),
     [
         (ALL_TIMES, [2, 3, 4]),
         (LogTimeRange(start=20_000_000), [3, 4]),
@@ -307,21 +307,21 @@ def test_time_that_the_parsers_take_is_sent(tmp_path: Path, written: str) -> Non
         (LogTimeRange(start=40_000_000), []),
     ],
 )
-def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, stretch: LogTimeRange, lines: list[int]) -> None:
+def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, log_times: LogTimeRange, lines: list[int]) -> None:
     path = csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,1,1,1,true,\n1,30,a,1,1,1,true,\n")
     as_json = json_file(tmp_path, b'{"at":1,"seen":10}\n{"at":1,"seen":20}\n{"at":1,"seen":30}\n')
 
-    assert [row.line for row in rows(path, stretch=stretch)] == lines
-    assert [row.line + 1 for row in rows(as_json, stretch=stretch)] == lines
+    assert [row.line for row in rows(path, log_times=log_times)] == lines
+    assert [row.line + 1 for row in rows(as_json, log_times=log_times)] == lines
 
 
 def test_outside_of_a_stretch_times_are_checked_and_no_cell_is(tmp_path: Path) -> None:
-    content, stretch = FileContent(), LogTimeRange(end=20_000_000)
+    content, log_times = FileContent(), LogTimeRange(end=20_000_000)
 
-    (row,) = rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,none,1,1,true,\n"), content, stretch=stretch)
+    (row,) = rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,none,1,1,true,\n"), content, log_times=log_times)
     assert (row.malformed, content.records) == (None, 2)
     with pytest.raises(DefinitionError, match="line 3: expected a time in seconds in column `at`"):
-        rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\nsoon,20,a,1,1,1,true,\n"), stretch=stretch)
+        rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\nsoon,20,a,1,1,1,true,\n"), log_times=log_times)
 
 
 def test_all_that_is_read_is_told_whatever_is_sent(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_empty_file_has_no_rows(tmp_path: Path) -> None:
 def test_records_that_were_sent_are_left_out_by_stretch_and_by_number(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         spool.fill([row(line, line * 10) for line in range(1, 9)])
-        spool.drop_stretch(0, 4, LogTimeRange(start=20, end=40))  # lines 2 and 3
+        spool.drop_time_range(0, 4, LogTimeRange(start=20, end=40))  # lines 2 and 3
         spool.drop_numbers([7])  # line 8
 
         assert ([r.line for r in spool.read_sorted_rows()], spool.count) == ([1, 4, 5, 6, 7], 5)
