@@ -101,3 +101,10 @@ def test_page_for_on_call_has_commands_and_links_that_exist() -> None:
     lines = re.findall(r"(?:^\$ |`)(cutover [^`\n]+)", text, flags=re.MULTILINE)
 
     assert [(line, check_line(line)) for line in lines if check_line(line) is not None] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_begins_with_the_first_step(name: str) -> None:
+    _, _, body = (folder.read_text(name) or "").partition(f"\n# {name}\n")
+
+    assert body.startswith("\n**First:** ")
