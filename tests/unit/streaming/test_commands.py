@@ -24,13 +24,13 @@ def test_unknown_pipeline_is_named_with_the_known_ones(home: Path, capsys: pytes
     assert not (home / "home").exists()
 
 
-def test_two_ways_to_end_are_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_ways_to_end_are_rejected(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["stream", "clicks", "--drain", "--final"]) == 2
     assert "expected one of --drain, --final, --detach, --stop" in capsys.readouterr().err
     assert not (home / "home").exists()
 
 
-def test_stop_without_a_driver_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stop_without_a_driver_is_reported(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["stream", "clicks", "--stop"]) == 0
     assert "clicks: no driver has run yet." in capsys.readouterr().out
     assert not (home / "home" / "lake").exists()

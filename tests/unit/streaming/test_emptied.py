@@ -1,4 +1,4 @@
-"""A version or a definition without a row takes nobody's place unseen, whatever a change note declares."""
+"""Empty versions or definitions never replace another one unnoticed, whatever a change note declares."""
 
 import pytest
 
@@ -22,7 +22,7 @@ NOTHING = StreamComparison(
 )
 
 
-def test_rows_that_a_note_lets_go_do_not_all_go() -> None:
+def test_rows_removed_by_a_note_must_not_be_all_rows() -> None:
     with pytest.raises(DefinitionError, match=r"the 120 of flights stream-0, got none") as caught:
         refuse_others(NOTHING, Agreed(), "cutover swap flights_by_day")
 

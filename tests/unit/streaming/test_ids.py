@@ -1,4 +1,4 @@
-"""What a stream remembers of ids: the same as a dictionary would, across deals, restarts and forgetting."""
+"""Remembered ids of a stream: equivalent to a dictionary across epochs, restarts and expiry."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,7 +38,7 @@ PAIRS = st.tuples(st.sampled_from("abcde"), st.sampled_from([-1, 0, 1, MINUTE, 3
 
 
 def candidates(pairs: list[Candidate]) -> pa.Table:
-    """Return pairs as the records of one partition, in their order."""
+    """Build candidate records of one partition from pairs, in order."""
     columns = {
         "id": pa.array([name for name, _ in pairs], pa.string()),
         "event_time": pa.array([event for _, event in pairs], pa.int64()),
@@ -48,7 +48,7 @@ def candidates(pairs: list[Candidate]) -> pa.Table:
     return pa.table(columns)
 
 
-def told(lookup_result: dedup_state.LookupResult) -> tuple[set[int], list[Candidate]]:
+def list_twins(lookup_result: dedup_state.LookupResult) -> tuple[set[int], list[Candidate]]:
     new = [(row["id"], row["event_time"]) for row in lookup_result.new.to_pylist()]
     return {row["offset"] for row in lookup_result.twins.to_pylist()}, sorted(new)
 
@@ -61,45 +61,45 @@ def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> DedupSta
 
 @depth(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(epochs=st.lists(st.lists(PAIRS, max_size=6), max_size=5))
-def test_a_look_tells_twins_as_a_set_would(
+def test_twins_are_found_as_a_set_would(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, epochs: list[list[Candidate]]
 ) -> None:
     monkeypatch.setattr(dedup_state, "RECENT", 4)
-    remembered, seen = DedupState(settings, PIPELINE), set[Candidate]()
+    remembered, seen_pairs = DedupState(settings, PIPELINE), set[Candidate]()
     for epoch in epochs:
         expected, new = set(), []
         for offset, pair in enumerate(epoch):
-            if pair in seen:
+            if pair in seen_pairs:
                 expected.add(offset)
             else:
                 new.append(pair)
-            seen.add(pair)
-        looked = remembered.find_twins(candidates(epoch))
-        assert told(looked) == (expected, sorted(new))
-        remembered.remember(looked.new, None)
-    assert remembered.held == len(seen)
+            seen_pairs.add(pair)
+        lookup = remembered.find_twins(candidates(epoch))
+        assert list_twins(lookup) == (expected, sorted(new))
+        remembered.remember(lookup.new, None)
+    assert remembered.held == len(seen_pairs)
 
 
-def test_conflicts_are_new_records_beside_one_with_their_id_and_another_time(remembering: DedupState) -> None:
-    first = remembering.find_twins(candidates([("a", 0), ("a", 1), ("b", 0), ("b", 0)]))
-    remembering.remember(first.new, None)
+def test_conflicts_are_new_records_with_a_known_id_and_another_time(remembering: DedupState) -> None:
+    first_lookup = remembering.find_twins(candidates([("a", 0), ("a", 1), ("b", 0), ("b", 0)]))
+    remembering.remember(first_lookup.new, None)
     second = remembering.find_twins(candidates([("a", 2), ("b", 0), ("c", 0)]))
 
-    assert (first.conflicts, second.conflicts) == (1, 1)
+    assert (first_lookup.conflicts, second.conflicts) == (1, 1)
 
 
-def test_whole_stretches_are_forgotten_behind_the_watermark(remembering: DedupState) -> None:
+def test_complete_time_ranges_expire_behind_the_watermark(remembering: DedupState) -> None:
     new = [("a", 0), ("b", MINUTE), ("c", 9 * MINUTE), ("d", 9 * MINUTE), ("e", 9 * MINUTE)]
-    looked = remembering.find_twins(candidates(new))
+    lookup = remembering.find_twins(candidates(new))
 
-    remembering.remember(looked.new, 6 * MINUTE)
+    remembering.remember(lookup.new, 6 * MINUTE)
 
     assert compute_oldest_remembered(PIPELINE, 6 * MINUTE) == MINUTE
     assert remembering.held == 4
 
 
-def committed(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> Any:
-    """Return an epoch log that holds what some epochs were the first to show."""
+def commit_ids(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> Any:
+    """Create an epoch log with the ids that some epochs saw first."""
     schema = epoch_log_schema(PIPELINE)
     table = delta.ensure(f"{settings.home}/stream", schema, partition_by=["_kind"])
     for epoch, pairs in parts:
@@ -108,18 +108,18 @@ def committed(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> A
     return delta.open_table(f"{settings.home}/stream")
 
 
-def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Settings, remembering: DedupState) -> None:
-    table = committed(settings, [(0, [("a", 0), ("ß\x00", 7 * MINUTE + 3)]), (1, [("c", 7 * MINUTE), ("c", -1)])])
+def test_a_start_loads_committed_ids_that_have_not_expired(settings: Settings, remembering: DedupState) -> None:
+    table = commit_ids(settings, [(0, [("a", 0), ("ß\x00", 7 * MINUTE + 3)]), (1, [("c", 7 * MINUTE), ("c", -1)])])
 
     remembering.begin(table, 12 * MINUTE)
 
     assert remembering.held == 2
-    asked = [("ß\x00", 7 * MINUTE + 3), ("c", 7 * MINUTE), ("c", 7 * MINUTE + 1)]
-    assert told(remembering.find_twins(candidates(asked)))[0] == {0, 1}
+    pairs = [("ß\x00", 7 * MINUTE + 3), ("c", 7 * MINUTE), ("c", 7 * MINUTE + 1)]
+    assert list_twins(remembering.find_twins(candidates(pairs)))[0] == {0, 1}
 
 
-def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings) -> None:
-    table = committed(settings, [(0, [("a", 0), ("b", MINUTE)]), (1, [("c", 7 * MINUTE)])])
+def test_a_fold_drops_expired_ids_and_records_the_bound(settings: Settings) -> None:
+    table = commit_ids(settings, [(0, [("a", 0), ("b", MINUTE)]), (1, [("c", 7 * MINUTE)])])
     connection, schema = queries.connect(), epoch_log_schema(PIPELINE)
     delta.bind(connection, "old", table)
 
@@ -130,12 +130,12 @@ def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings
         connection.execute("CREATE OR REPLACE TEMP TABLE kept AS FROM once")
         connection.execute("CREATE OR REPLACE TEMP VIEW old AS FROM kept")
 
-    found = connection.execute("SELECT _class, epoch_us(window_start), len(_ids) FROM old ORDER BY ALL").fetchall()
-    assert found == [("forgotten", 7 * MINUTE, None), (None, 7 * MINUTE, 1)]
+    rows = connection.execute("SELECT _class, epoch_us(window_start), len(_ids) FROM old ORDER BY ALL").fetchall()
+    assert rows == [("forgotten", 7 * MINUTE, None), (None, 7 * MINUTE, 1)]
 
 
 def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
-    table = committed(settings, [(0, [("a", 0)]), (1, [("a", MINUTE)])])
+    table = commit_ids(settings, [(0, [("a", 0)]), (1, [("a", MINUTE)])])
     connection = queries.connect()
     delta.bind(connection, "old", table)
 
@@ -144,12 +144,12 @@ def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
     assert len(connection.execute(query).fetchall()) == 2
 
 
-def test_stretches_of_a_long_horizon_are_few(settings: Settings) -> None:
+def test_a_long_horizon_has_few_time_ranges(settings: Settings) -> None:
     days = replace(PIPELINE, source=replace(PIPELINE.source, id_horizon="4 days"))
     remembered = DedupState(settings, days)
 
-    looked = remembered.find_twins(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
-    remembered.remember(looked.new, None)
+    lookup = remembered.find_twins(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
+    remembered.remember(lookup.new, None)
     remembered._flush()
 
     assert len(remembered._stretches) <= dedup_state.STRETCHES + 1

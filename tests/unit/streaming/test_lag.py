@@ -1,4 +1,4 @@
-"""What is unread, and when the next epoch begins without a pause."""
+"""Unread offsets, and epochs that start without a pause."""
 
 import pytest
 
@@ -14,12 +14,12 @@ from cutover.streaming.microbatch.epoch_record import count_unread, is_behind
         ({0: 10, 1: 7}, {0: 12, 1: 6}, 1),  # what one has read beyond an older end makes up for nothing
     ],
 )
-def test_unread_are_the_offsets_up_to_the_ends_that_were_seen(
+def test_unread_offsets_are_those_up_to_the_observed_ends(
     high: dict[int, int], read: dict[int, int], expected: int
 ) -> None:
     assert count_unread(high, read) == expected
 
 
 @pytest.mark.parametrize(("read", "expected"), [(0, False), (49, False), (50, True), (51, True), (100, True)])
-def test_an_epoch_is_full_from_half_of_what_it_may_have_on(read: int, expected: bool) -> None:
+def test_an_epoch_is_full_from_half_of_its_limit(read: int, expected: bool) -> None:
     assert is_behind(read, 100) is expected

@@ -1,4 +1,4 @@
-"""What a loss comes to, and which windows it touches: by numbers alone."""
+"""Extent of a loss and the windows that it touches, by offsets and times."""
 
 from dataclasses import replace
 
@@ -45,26 +45,24 @@ def minutes(windows: tuple[int, int] | None) -> tuple[float, float] | None:
 
 
 @pytest.mark.parametrize(
-    ("watermark", "first"),
+    ("watermark", "first_touched"),
     [(57, 30), (59.9, 30), (60, 40), (60.1, 40), (70, 50)],
     ids=["between", "just open", "just final", "just after", "next"],
 )
-def test_windows_that_were_final_are_not_touched(watermark: float, first: float) -> None:
-    found = loss_extent.windows(CLICKS, NOON + int(watermark * MINUTE), NOON + 45 * MINUTE)
+def test_windows_that_were_final_are_not_touched(watermark: float, first_touched: float) -> None:
+    touched_windows = loss_extent.windows(CLICKS, NOON + int(watermark * MINUTE), NOON + 45 * MINUTE)
 
-    assert minutes(found) == (first, 80)
+    assert minutes(touched_windows) == (first_touched, 80)
     # the last window before it was final by the definition's own words, the first touched one was not
-    assert first - 10 + 10 + 20 <= watermark < first + 10 + 20
+    assert first_touched - 10 + 10 + 20 <= watermark < first_touched + 10 + 20
 
 
 @pytest.mark.parametrize(("logged", "end"), [(45, 80), (50, 90), (49.99, 80)])
-def test_windows_that_start_after_the_first_record_left_and_max_ahead_are_not_touched(
-    logged: float, end: float
-) -> None:
-    found = loss_extent.windows(CLICKS, NOON, NOON + int(logged * MINUTE))
+def test_windows_after_the_first_remaining_record_and_max_ahead_are_not_touched(logged: float, end: float) -> None:
+    touched_windows = loss_extent.windows(CLICKS, NOON, NOON + int(logged * MINUTE))
 
-    assert found is not None
-    assert minutes(found) == (-20, end)
+    assert touched_windows is not None
+    assert minutes(touched_windows) == (-20, end)
     assert end - 10 <= logged + 30 < end
 
 
@@ -74,73 +72,73 @@ def test_sliding_windows_are_touched_by_their_starts() -> None:
     assert minutes(loss_extent.windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
 
 
-def test_sessions_are_touched_by_a_stretch_of_time() -> None:
+def test_sessions_are_touched_by_a_time_range() -> None:
     sessions = replace(CLICKS, window=Sessions("10 minutes"))
 
-    found = loss_extent.windows(sessions, NOON + 60 * MINUTE, NOON + 45 * MINUTE)
+    touched_windows = loss_extent.windows(sessions, NOON + 60 * MINUTE, NOON + 45 * MINUTE)
 
     # The last final one ends 10 minutes (a further gap) and 20 (allowed) before the watermark; a lost row of 13:15
     # reaches a gap further.
-    assert found == (NOON + (60 - 10 - 20) * MINUTE, NOON + (45 + 30 + 10) * MINUTE + 1)
+    assert touched_windows == (NOON + (60 - 10 - 20) * MINUTE, NOON + (45 + 30 + 10) * MINUTE + 1)
 
 
-def test_nothing_is_touched_where_all_that_was_lost_would_have_been_late() -> None:
+def test_nothing_is_touched_if_every_lost_record_would_have_been_late() -> None:
     assert loss_extent.windows(CLICKS, NOON + 200 * MINUTE, NOON + 45 * MINUTE) is None
 
 
 def test_gap_names_the_lost_offsets_and_the_windows_open_at_the_newest_epoch() -> None:
-    (lost,) = loss_extent.behind(CLICKS, RECORD, [HOLE], LOG)
+    (loss,) = loss_extent.behind(CLICKS, RECORD, [HOLE], LOG)
 
-    assert (lost.topic_id, lost.partition, lost.first, lost.next) == ("A", 0, 40, 60)
-    assert minutes(lost.windows) == (30, 80)
+    assert (loss.topic_id, loss.partition, loss.first, loss.next) == ("A", 0, 40, 60)
+    assert minutes(loss.windows) == (30, 80)
 
 
-def test_gap_with_no_record_left_reaches_to_now() -> None:
-    (lost,) = loss_extent.behind(CLICKS, RECORD, [HOLE], replace(LOG, first_times={}))
+def test_gap_without_a_remaining_record_reaches_to_now() -> None:
+    (loss,) = loss_extent.behind(CLICKS, RECORD, [HOLE], replace(LOG, first_times={}))
 
-    assert minutes(lost.windows) == (30, 340)
+    assert minutes(loss.windows) == (30, 340)
 
 
 def test_new_version_over_a_whole_log_loses_nothing() -> None:
     loss_extents = loss_extent.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), RewrittenLog())
 
-    assert [(lost.partition, lost.first, lost.next, lost.windows) for lost in loss_extents] == [
+    assert [(loss.partition, loss.first, loss.next, loss.windows) for loss in loss_extents] == [
         (0, 0, 0, None),
         (1, 0, 0, None),
     ]
 
 
-def test_new_version_loses_what_the_log_no_longer_holds() -> None:
-    first, second = loss_extent.without_table(CLICKS, [], LOG, RewrittenLog())
+def test_new_version_loses_the_deleted_offsets() -> None:
+    first_loss, second = loss_extent.without_table(CLICKS, [], LOG, RewrittenLog())
 
-    assert (first.first, first.next, first.windows) == (0, 60, (ALWAYS, NOON + 80 * MINUTE))
+    assert (first_loss.first, first_loss.next, first_loss.windows) == (0, 60, (ALWAYS, NOON + 80 * MINUTE))
     assert (second.first, second.next, second.windows) == (0, 0, None)
 
 
-def test_offsets_that_come_again_are_lost_without_a_known_end() -> None:
+def test_rewritten_offsets_are_lost_without_a_known_end() -> None:
     short = OffsetGap(partition=1, expected=9, first=0, end=5)
 
-    *_, lost = loss_extent.without_table(CLICKS, [short], LOG, RewrittenLog())
+    *_, loss = loss_extent.without_table(CLICKS, [short], LOG, RewrittenLog())
 
-    assert (lost.partition, lost.first, lost.next) == (1, 5, None)
-    assert lost.windows == (ALWAYS, NOON + 340 * MINUTE)
+    assert (loss.partition, loss.first, loss.next) == (1, 5, None)
+    assert loss.windows == (ALWAYS, NOON + 340 * MINUTE)
 
 
-def test_log_that_is_gone_takes_all_that_it_fed() -> None:
+def test_missing_log_loses_all_windows_it_fed() -> None:
     log = replace(LOG, topic_id="B", earliest={0: 0, 1: 0})
-    found = loss_extent.with_log(CLICKS, "A", {0: 40, 1: 7}, NOON + 90 * MINUTE, log)
+    extents = loss_extent.with_log(CLICKS, "A", {0: 40, 1: 7}, NOON + 90 * MINUTE, log)
 
-    assert [(lost.topic_id, lost.partition, lost.first, lost.next) for lost in found] == [
+    assert [(loss.topic_id, loss.partition, loss.first, loss.next) for loss in extents] == [
         ("A", 0, 40, None),
         ("A", 1, 7, None),
     ]
-    assert {lost.windows for lost in found} == {(ALWAYS, NOON + 100 * MINUTE)}
+    assert {loss.windows for loss in extents} == {(ALWAYS, NOON + 100 * MINUTE)}
 
 
-def test_new_log_that_has_lost_its_own_beginning_says_so_too() -> None:
-    found = loss_extent.with_log(CLICKS, "A", {0: 40}, None, replace(LOG, topic_id="B"))
+def test_new_log_without_its_beginning_is_a_loss_too() -> None:
+    extents = loss_extent.with_log(CLICKS, "A", {0: 40}, None, replace(LOG, topic_id="B"))
 
-    assert [(lost.topic_id, lost.partition, lost.first, lost.next) for lost in found] == [
+    assert [(loss.topic_id, loss.partition, loss.first, loss.next) for loss in extents] == [
         ("A", 0, 40, None),
         ("B", 0, 0, 60),
     ]
@@ -162,17 +160,17 @@ def test_records_lost_inside_touch_open_windows_and_those_fed_from_the_range(
         fed_from=None if fed_from is None else NOON + fed_from * MINUTE,
     )
 
-    (found,) = loss_extent.inside(CLICKS, RECORD, [incomplete_range], "A")
+    (extent,) = loss_extent.inside(CLICKS, RECORD, [incomplete_range], "A")
 
-    assert (found.topic_id, found.partition, found.first, found.next, found.again) == ("A", 1, 3, 40, False)
-    assert minutes(found.windows) == expected
+    assert (extent.topic_id, extent.partition, extent.first, extent.next, extent.again) == ("A", 1, 3, 40, False)
+    assert minutes(extent.windows) == expected
 
 
-def test_records_lost_inside_behind_every_final_window_touch_what_they_fed() -> None:
+def test_losses_behind_every_final_window_touch_the_windows_they_fed() -> None:
     late = replace(RECORD, watermark_after=NOON + 500 * MINUTE)
     incomplete_range = IncompleteRange(partition=0, first=3, next=40, log_time=NOON + 45 * MINUTE, fed_from=NOON)
     unread = replace(incomplete_range, fed_from=None)
 
-    found = loss_extent.inside(CLICKS, late, [incomplete_range, unread], "A")
+    extents = loss_extent.inside(CLICKS, late, [incomplete_range, unread], "A")
 
-    assert [minutes(one.windows) for one in found] == [(0, 80), None]
+    assert [minutes(extent.windows) for extent in extents] == [(0, 80), None]

@@ -1,4 +1,4 @@
-"""A pane of no rows, as a reader of the table gets it: what plain Python makes of no rows, whatever is measured."""
+"""Panes without rows, as a reader of the table gets them: the same as plain Python's measures of no rows."""
 
 from typing import Any
 
@@ -64,15 +64,15 @@ def pipeline(**more: Any) -> Pipeline:
 
 
 def of_nothing(definition: Pipeline) -> dict[str, Any]:
-    """Return the measures of a pane of no rows."""
+    """Compute the measures of a pane without rows."""
     states = values.state_columns(values.of_nothing(definition), definition)
     row = {"window_start": 0, "window_end": 1, "_class": Class.ACCEPTED.value, "k": "a", **states}
     with duckdb.connect() as connection:
         connection.register("rows", pa.Table.from_pylist([row], schema=partial_schema(definition)))
         columns = ", ".join(finish_columns(definition)[name] for name in definition.measures)
         query = f"SELECT {columns} FROM {make_finishable(definition, 'rows')}"  # noqa: S608 -- ours
-        found = queries.read_table(connection, query).to_pylist()
-    return {name: found[0][name] for name in definition.measures}
+        table_rows = queries.read_table(connection, query).to_pylist()
+    return {name: table_rows[0][name] for name in definition.measures}
 
 
 @pytest.mark.parametrize("name", MEASURES)
@@ -82,9 +82,9 @@ def test_pane_of_no_rows_has_the_measure_of_no_rows(name: str) -> None:
     assert of_nothing(pipeline())[name] == expected
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "full"])
-def test_pane_of_no_pairs_has_none(how: How) -> None:
-    join = SelfJoin(left="n > 0", right="n <= 0", on=("k",), how=how)
+@pytest.mark.parametrize("join_kind", ["inner", "left", "full"])
+def test_pane_of_no_pairs_has_none(join_kind: How) -> None:
+    join = SelfJoin(left="n > 0", right="n <= 0", on=("k",), how=join_kind)
     definition = pipeline(measures={"pairs": Count(), "total": Sum("right_n")}, join=join)
 
     assert of_nothing(definition) == {"pairs": 0, "total": None}

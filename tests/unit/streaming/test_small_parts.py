@@ -10,7 +10,7 @@ from cutover.streaming.sink.run_id import new_run_id, pid_of
 
 
 @pytest.mark.parametrize(
-    ("now", "lag", "then"),
+    ("now", "lag", "next_state"),
     [
         ("RUNNING", 1_000, "RUNNING"),
         ("RUNNING", 1_001, "BACKPRESSURED"),
@@ -19,11 +19,11 @@ from cutover.streaming.sink.run_id import new_run_id, pid_of
         ("BACKPRESSURED", 199, "RUNNING"),
     ],
 )
-def test_pressure_turns_on_above_ten_epochs_and_off_below_two(now: Pace, lag: int, then: Pace) -> None:
-    assert then == next_pace(now, lag=lag, cap=100)
+def test_pressure_turns_on_above_ten_epochs_and_off_below_two(now: Pace, lag: int, next_state: Pace) -> None:
+    assert next_state == next_pace(now, lag=lag, cap=100)
 
 
-def test_run_id_tells_the_pid() -> None:
+def test_run_id_contains_the_pid() -> None:
     assert str(os.getpid()) == pid_of(new_run_id())
 
 
@@ -37,15 +37,17 @@ def test_stack_of_a_jvm_becomes_its_last_cause() -> None:
     assert one_line(error) == "RuntimeError: java.B: two"
 
 
-def test_error_of_ours_is_its_first_line() -> None:
+def test_own_error_is_shown_as_its_first_line() -> None:
     assert one_line(LogError("Topic x is gone.\nHint: none.")) == "Topic x is gone."
 
 
-@pytest.mark.parametrize("found", [9, 11])
-def test_overflow_whose_files_hold_other_rows_is_refused(found: int) -> None:
-    with pytest.raises(LakeError, match=rf"Overflow `overflow-3-a`: expected 10 rows in its files, got {found}\."):
-        spill.refuse_missing("overflow-3-a", expected=10, actual=found)
+@pytest.mark.parametrize("actual_rows", [9, 11])
+def test_overflow_with_unexpected_rows_is_rejected(actual_rows: int) -> None:
+    with pytest.raises(
+        LakeError, match=rf"Overflow `overflow-3-a`: expected 10 rows in its files, got {actual_rows}\."
+    ):
+        spill.refuse_missing("overflow-3-a", expected=10, actual=actual_rows)
 
 
-def test_overflow_whose_files_hold_all_rows_passes() -> None:
+def test_overflow_with_all_rows_is_accepted() -> None:
     spill.refuse_missing("overflow-3-a", expected=10, actual=10)

@@ -1,4 +1,4 @@
-"""What an approval of a swap is bound to: each part of what a person saw, and the person."""
+"""Approvals of a swap: bound to every part of its basis and to the person."""
 
 import json
 from dataclasses import fields, replace
@@ -35,7 +35,7 @@ def test_every_part_of_the_basis_has_a_case() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OTHERS))
-def test_what_is_not_as_it_was_refuses_the_swap(name: str) -> None:
+def test_a_changed_basis_rejects_the_swap(name: str) -> None:
     approved = SwapApproval(proposal=PROPOSAL, who="airflow:ada")
 
     refuse_changed(approved, BASIS)
@@ -43,12 +43,12 @@ def test_what_is_not_as_it_was_refuses_the_swap(name: str) -> None:
         refuse_changed(approved, replace(BASIS, **{name: OTHERS[name]}))
 
 
-def test_nobody_approves_nothing() -> None:
+def test_an_approval_needs_a_person_and_a_basis() -> None:
     with pytest.raises(LakeError, match="got nobody"):
         refuse_changed(SwapApproval(proposal=PROPOSAL, who=" "), BASIS)
 
 
-def test_a_proposal_is_handed_on_as_json_and_each_run_has_its_own() -> None:
+def test_a_proposal_is_passed_as_json_for_each_run() -> None:
     handed = json.loads(json.dumps(PROPOSAL.to_json() | {"text": "shown"}))
 
     assert SwapProposal.from_json(handed) == PROPOSAL

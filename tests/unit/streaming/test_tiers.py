@@ -5,8 +5,8 @@ from cutover.streaming.compaction.policy import due
 from cutover.streaming.sink.files import File
 
 
-def partial(first: int, last: int, size: int = 1) -> File:
-    return File(path=f"{first}-{last}", kind="partial", first=first, last=last, size=size)
+def partial(first_epoch: int, last_epoch: int, size: int = 1) -> File:
+    return File(path=f"{first_epoch}-{last_epoch}", kind="partial", first=first_epoch, last=last_epoch, size=size)
 
 
 def spans(groups: list[list[File]]) -> list[tuple[int, int]]:
@@ -50,7 +50,7 @@ def test_nine_files_of_a_tier_stay() -> None:
     assert due(folded, newest=50, pins=(), fan_in=4, keep=0) == []
 
 
-def test_file_folded_across_an_epoch_that_was_pinned_later_stands_alone() -> None:
+def test_file_folded_across_a_later_pin_is_not_merged() -> None:
     files = [partial(0, 5), *(partial(e, e) for e in range(6, 12))]
 
     assert spans(due(files, newest=12, pins=(3,), fan_in=4, keep=0)) == [(6, 11)]
@@ -68,14 +68,17 @@ def test_large_file_is_left_alone_and_its_neighbours_are_not_merged_across_it() 
     assert spans(due(files, newest=9, pins=(), fan_in=4, keep=0, max_bytes=100)) == [(0, 3), (5, 8)]
 
 
-def test_folding_comes_to_an_end_however_little_it_saves() -> None:
+def test_folding_terminates_even_if_it_saves_little() -> None:
     files = [partial(4 * i, 4 * i + 3, 30 + i % 20) for i in range(200)]
     rounds = 0
 
     while groups := due(files, newest=800, pins=(), fan_in=4, keep=0, max_bytes=100):
-        gone = {file for group in groups for file in group}
-        made = [partial(g[0].first, g[-1].last, sum(f.size for f in g) * 4 // 5) for g in groups]
-        files, rounds = sorted([f for f in files if f not in gone] + made, key=lambda f: f.first), rounds + 1
+        replaced = {file for group in groups for file in group}
+        merged_files = [partial(g[0].first, g[-1].last, sum(f.size for f in g) * 4 // 5) for g in groups]
+        files, rounds = (
+            sorted([f for f in files if f not in replaced] + merged_files, key=lambda f: f.first),
+            rounds + 1,
+        )
 
     assert rounds <= 3
     assert all(len(g) > 1 for g in groups)
@@ -86,16 +89,16 @@ def test_folding_comes_to_an_end_however_little_it_saves() -> None:
     spans=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 60)), max_size=40),
     pins=st.lists(st.integers(0, 400), max_size=4),
 )
-def test_pins_only_ever_take_folds_away(spans: list[tuple[int, int]], pins: list[int]) -> None:
-    files, first = [], 0
+def test_pins_only_remove_folds(spans: list[tuple[int, int]], pins: list[int]) -> None:
+    files, next_epoch = [], 0
     for span, size in spans:
-        files.append(partial(first, first + span - 1, size))
-        first += span
+        files.append(partial(next_epoch, next_epoch + span - 1, size))
+        next_epoch += span
 
-    free = due(files, newest=first, pins=(), fan_in=4, keep=0, max_bytes=100)
-    held = due(files, newest=first, pins=pins, fan_in=4, keep=0, max_bytes=100)
+    free = due(files, newest=next_epoch, pins=(), fan_in=4, keep=0, max_bytes=100)
+    pinned = due(files, newest=next_epoch, pins=pins, fan_in=4, keep=0, max_bytes=100)
 
-    assert free or not held
-    assert all(sum(f.size for f in group) <= 100 and len(group) > 1 for group in (*free, *held))
-    assert not any(file.first <= pin < file.last for group in held for pin in pins for file in group)
-    assert not any(group[0].first <= pin < group[-1].last for group in held for pin in pins)
+    assert free or not pinned
+    assert all(sum(f.size for f in group) <= 100 and len(group) > 1 for group in (*free, *pinned))
+    assert not any(file.first <= pin < file.last for group in pinned for pin in pins for file in group)
+    assert not any(group[0].first <= pin < group[-1].last for group in pinned for pin in pins)

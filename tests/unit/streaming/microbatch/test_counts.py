@@ -1,4 +1,4 @@
-"""What an epoch's rows add up to: pairs, records, unknown fields, the share of the largest key, and its times."""
+"""Totals of an epoch: pairs, records, unknown fields, the share of the largest key, and times."""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -22,8 +22,8 @@ def pipeline(window: Any = None, key: tuple[str, ...] = ("k",)) -> Pipeline:
     return Pipeline(name="p", source=TOPIC, key=key, window=window or Fixed(hours=1), measures={"n": Count()})
 
 
-def counts(**found: int) -> dict[str, int]:
-    return {kind.value: 0 for kind in Class} | found
+def counts(**nonzero: int) -> dict[str, int]:
+    return {kind.value: 0 for kind in Class} | nonzero
 
 
 def test_an_epoch_without_data_counts_nothing() -> None:
@@ -36,11 +36,11 @@ def test_an_epoch_without_data_counts_nothing() -> None:
     [
         (Fixed(hours=1), 2 + 1 + 30 + 10),
         (SlidingWindows(size=10, every=2), 2 + 1 + (30 + 10) // 5),
-        (SlidingWindows(size=10, every=3), 85 + 3),  # in three windows or four: the offsets are what is known
+        (SlidingWindows(size=10, every=3), 85 + 3),  # in three windows or four: only the number of offsets is known
     ],
     ids=["one window each", "five windows each", "some"],
 )
-def test_a_record_is_one_pair_in_each_of_its_windows_or_none_where_it_has_no_window(window: Any, records: int) -> None:
+def test_a_record_is_one_pair_in_each_of_its_windows(window: Any, records: int) -> None:
     by_class = {"accepted": (30, 4), "late": (10, 1), "malformed": (2, 0), "filtered": (1, 2)}
 
     assert aggregate.sum_counts(by_class, pipeline(window), PLAN) == EpochCounts(
@@ -48,21 +48,23 @@ def test_a_record_is_one_pair_in_each_of_its_windows_or_none_where_it_has_no_win
     )
 
 
-def rows(*found: tuple[str, str | None, int, int | None]) -> pa.Table:
-    made = [{"_class": kind, "k": key, "_n": pairs, "_unknown": unknown} for kind, key, pairs, unknown in found]
-    return pa.Table.from_pylist(made, schema=partial_schema(pipeline()))
+def rows(*class_rows: tuple[str, str | None, int, int | None]) -> pa.Table:
+    row_dicts = [
+        {"_class": kind, "k": key, "_n": pairs, "_unknown": unknown} for kind, key, pairs, unknown in class_rows
+    ]
+    return pa.Table.from_pylist(row_dicts, schema=partial_schema(pipeline()))
 
 
-def test_rows_of_a_class_are_summed_and_rows_that_tell_no_unknown_field_have_none() -> None:
-    found = rows(("accepted", "a", 3, 1), ("accepted", "b", 2, 4), ("late", "a", 1, None))
+def test_rows_of_a_class_are_summed_with_their_unknown_fields() -> None:
+    partial_rows = rows(("accepted", "a", 3, 1), ("accepted", "b", 2, 4), ("late", "a", 1, None))
 
-    assert aggregate.count_rows(found, pipeline(), PLAN) == EpochCounts(
+    assert aggregate.count_rows(partial_rows, pipeline(), PLAN) == EpochCounts(
         counts=counts(accepted=5, late=1), records=6, unknown=5
     )
 
 
 @pytest.mark.parametrize(
-    ("found", "key", "expected"),
+    ("class_rows", "key", "expected"),
     [
         ([("accepted", "a", 2, 0), ("accepted", "b", 1, 0), ("accepted", "a", 1, 0)], ("k",), 3 / 4),
         ([("accepted", "a", 2, 0), ("late", "b", 9, 0)], ("k",), 1.0),
@@ -72,18 +74,18 @@ def test_rows_of_a_class_are_summed_and_rows_that_tell_no_unknown_field_have_non
     ids=["two keys", "late rows", "nothing accepted", "no key"],
 )
 def test_the_share_of_the_largest_key_is_of_accepted_pairs(
-    found: list[tuple[str, str | None, int, int | None]], key: tuple[str, ...], expected: float | None
+    class_rows: list[tuple[str, str | None, int, int | None]], key: tuple[str, ...], expected: float | None
 ) -> None:
-    assert aggregate.one_key_share(rows(*found), pipeline(key=key)) == expected
+    assert aggregate.one_key_share(rows(*class_rows), pipeline(key=key)) == expected
 
 
 @pytest.mark.parametrize(
-    ("seen", "newest", "oldest"),
+    ("observed", "newest", "oldest"),
     [({"p0": 5, "p11": None, "p2": 0, "ago": -7}, {0: 5, 2: 0}, 7), ({"p0": None, "ago": None}, {}, None)],
 )
-def test_times_are_told_by_partition_and_the_oldest_of_the_log_apart(
-    seen: Mapping[str, int | None], newest: Mapping[int, int], oldest: int | None
+def test_newest_events_are_by_partition_and_the_oldest_log_time_is_one(
+    observed: Mapping[str, int | None], newest: Mapping[int, int], oldest: int | None
 ) -> None:
-    passed: Any = SimpleNamespace(seen=SimpleNamespace(get=seen))
+    batch_pass: Any = SimpleNamespace(seen=SimpleNamespace(get=observed))
 
-    assert (aggregate.newest_events(passed), aggregate.oldest_log_time(passed)) == (newest, oldest)
+    assert (aggregate.newest_events(batch_pass), aggregate.oldest_log_time(batch_pass)) == (newest, oldest)

@@ -1,4 +1,4 @@
-"""What a driver holds from epoch to epoch: when a pane is due, by what it judges, and in what order it commits."""
+"""State that a driver keeps between epochs: due panes, recorded settings, and the order of commits."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,31 +28,29 @@ NOON_MICROS = round(NOON.timestamp()) * 1_000_000
 
 @pytest.mark.parametrize(("due", "expected"), [(None, False), (-1, True), (0, True), (1, False)])
 def test_a_pane_is_due_once_its_period_has_ended_by_the_clock(due: int | None, *, expected: bool) -> None:
-    held: Any = SimpleNamespace(
+    state: Any = SimpleNamespace(
         due=None if due is None else NOON_MICROS + due, _context=SimpleNamespace(clock=StandingClock(NOON))
     )
 
-    assert HeldState.is_pane_due.fget(held) is expected  # type: ignore[attr-defined]  # a property
+    assert HeldState.is_pane_due.fget(state) is expected  # type: ignore[attr-defined]  # a property
 
 
 @pytest.mark.parametrize(
     ("table_id", "version", "is_refused"),
     [("one", 3, False), ("one", 2, False), ("one", 1, True), ("two", 3, True), ("two", 1, True)],
 )
-def test_a_dimension_that_was_made_again_while_the_stream_ran_is_refused(
-    table_id: str, version: int, is_refused: bool
-) -> None:
-    kept: Any = Mock(table_id="one", version=2)
-    found: Any = Mock(table_id=table_id, version=version)
+def test_a_dimension_recreated_while_the_stream_runs_is_rejected(table_id: str, version: int, is_refused: bool) -> None:
+    current: Any = Mock(table_id="one", version=2)
+    candidate: Any = Mock(table_id=table_id, version=version)
     if not is_refused:
-        _refuse_other(Mock(), kept, found)
+        _refuse_other(Mock(), current, candidate)
         return
     with pytest.raises(LakeError, match=f"got version {version} of {table_id}: it was created again"):
-        _refuse_other(Mock(), kept, found)
+        _refuse_other(Mock(), current, candidate)
 
 
 class Judged:
-    """A session whose settings a test changes; it counts how often all of them are read."""
+    """Session whose settings a test changes; it counts how often all of them are read."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.confs, self.reads = {"a": "1"}, 0
@@ -68,24 +66,24 @@ class Judged:
         self.reads += 1
         return InForce({"spark": dict(self.confs)})
 
-    def add(self, before: str | None) -> tuple[str | None, Any]:
-        record = self.recorder.add_settings(replace(FIRST, in_force=before), Mock(), None, "q")
+    def add(self, previous_digest: str | None) -> tuple[str | None, Any]:
+        record = self.recorder.add_settings(replace(FIRST, in_force=previous_digest), Mock(), None, "q")
         assert record.isolation == "read_uncommitted"
         return record.in_force, record.in_force_items
 
 
 def test_settings_are_recorded_once_and_read_again_when_the_session_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged = Judged(monkeypatch)
-    one, other = InForce({"spark": {"a": "1"}}), InForce({"spark": {"a": "2"}})
+    session = Judged(monkeypatch)
+    initial, other = InForce({"spark": {"a": "1"}}), InForce({"spark": {"a": "2"}})
 
-    assert judged.add(None) == (one.digest, one.families)
-    assert judged.add(one.digest) == (one.digest, None)
-    assert (judged.reads, judged.warned.called) == (1, False)
+    assert session.add(None) == (initial.digest, initial.families)
+    assert session.add(initial.digest) == (initial.digest, None)
+    assert (session.reads, session.warned.called) == (1, False)
 
-    judged.confs = {"a": "2"}
+    session.confs = {"a": "2"}
 
-    assert judged.add(one.digest) == (other.digest, other.families)
-    assert (judged.reads, judged.warned.call_count) == (2, 1)
+    assert session.add(initial.digest) == (other.digest, other.families)
+    assert (session.reads, session.warned.call_count) == (2, 1)
 
 
 ROWS = pa.Table.from_pylist([{"_kind": "partial", "_epoch": 0, "_record": None}], schema=SCHEMA)
@@ -100,20 +98,20 @@ ROWS = pa.Table.from_pylist([{"_kind": "partial", "_epoch": 0, "_record": None}]
         ("at_most_once", False, ["commit", "apart", "add"]),
     ],
 )
-def test_data_come_with_their_record_before_it_or_after_it(mode: Delivery, tick: bool, steps: list[str]) -> None:
+def test_data_are_committed_with_before_or_after_their_record(mode: Delivery, tick: bool, steps: list[str]) -> None:
     record = replace(FIRST, delivery=mode, tick=tick, counts={"accepted": 1}, windows=(4, 9))
-    made, written = Mock(), list[Any]([Mock()])
-    epoch_partials = EpochPartials(rows=ROWS, counted=aggregate.NOTHING, written=written, number=1)
+    parts, files = Mock(), list[Any]([Mock()])
+    epoch_partials = EpochPartials(rows=ROWS, counted=aggregate.NOTHING, written=files, number=1)
 
-    delivery.deliver(made.committer, ROWS, epoch_partials, record, made.apart)
+    delivery.deliver(parts.committer, ROWS, epoch_partials, record, parts.apart)
 
     attempt = Attempt(epoch=0, run_id=FIRST.run_id, start={0: 0}, end={0: 10}, counts={"accepted": 1}, windows=(4, 9))
-    own = pa.Table.from_pylist([{"_kind": "data", "_epoch": 0, "_record": attempt.to_json()}], schema=SCHEMA)
+    attempt_rows = pa.Table.from_pylist([{"_kind": "data", "_epoch": 0, "_record": attempt.to_json()}], schema=SCHEMA)
     calls = {
-        "add": call.committer.add(pa.concat_tables([ROWS, own]), 0, written),
+        "add": call.committer.add(pa.concat_tables([ROWS, attempt_rows]), 0, files),
         "apart": call.apart("epoch.apart", 0),
-        "commit": call.committer.commit(ROWS, record, written)
+        "commit": call.committer.commit(ROWS, record, files)
         if len(steps) == 1
         else call.committer.commit(SCHEMA.empty_table(), record),
     }
-    assert made.mock_calls == [calls[step] for step in steps]
+    assert parts.mock_calls == [calls[step] for step in steps]

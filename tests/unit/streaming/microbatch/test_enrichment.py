@@ -1,4 +1,4 @@
-"""The versions of a dimension that epochs are joined with: looked for every few seconds, not in every epoch."""
+"""Versions of a dimension joined with epochs: refreshed every few seconds, not in every epoch."""
 
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.drivers.fed import HandClock
 
 @pytest.fixture
 def enrichment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[StreamEnrichment, HandClock]:
-    """One lookup whose table has a new version each time that somebody looks."""
+    """Enrichment with one lookup whose table has a new version on every read."""
     versions = count()
 
     def open_dimension(*_: Any) -> SimpleNamespace:
@@ -28,19 +28,19 @@ def enrichment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[StreamE
     return StreamEnrichment(Settings(home=tmp_path), Mock(lookups={"rates": Mock()}), clock), clock
 
 
-def test_a_new_version_is_looked_for_every_few_seconds(enrichment: tuple[StreamEnrichment, HandClock]) -> None:
-    found, clock = enrichment
+def test_a_new_version_is_loaded_every_few_seconds(enrichment: tuple[StreamEnrichment, HandClock]) -> None:
+    stream_enrichment, clock = enrichment
     seconds = Settings().dimensions.look_seconds
 
     joined = []
     for wait in (0.0, seconds / 2, seconds / 2, seconds / 4, seconds):
         clock.seconds += wait
-        joined.append(found.read_dimensions(Mock()).versions["rates"])
+        joined.append(stream_enrichment.read_dimensions(Mock()).versions["rates"])
 
     assert joined == [0, 0, 1, 1, 2]
 
 
-def test_without_lookups_nothing_is_looked_for(tmp_path: Path) -> None:
+def test_nothing_is_loaded_without_lookups(tmp_path: Path) -> None:
     stream_enrichment = StreamEnrichment(Settings(home=tmp_path), Mock(lookups={}), HandClock())
 
     assert stream_enrichment.read_dimensions(Mock()).versions == {}

@@ -1,4 +1,4 @@
-"""Whether an epoch's records come from one log, and what its driver does when it cannot ask before the commit."""
+"""Proof that an epoch's records come from one log, and the driver's reaction if it cannot ask before the commit."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ ENDS = {0: LogEnd(offset=9, leader_epoch=1)}
 
 
 class HeldLog:
-    """Reads marks as `MarkReader` does: of each partition the record before its end, as the log holds it now."""
+    """Fake `MarkReader`, which reads the last record of each partition before its end from the current log."""
 
     def __init__(self, *_: object) -> None:
         self.digest = "same"
@@ -54,8 +54,8 @@ def context(tmp_path: Path) -> DriverContext:
 
 
 @pytest.fixture
-def known(context: DriverContext, monkeypatch: pytest.MonkeyPatch) -> Continuity:
-    """Return what a driver knows of its log before its first epoch."""
+def observed_log(context: DriverContext, monkeypatch: pytest.MonkeyPatch) -> Continuity:
+    """Build the log continuity of a driver before its first epoch."""
     monkeypatch.setattr(continuity, "MarkReader", HeldLog)
     return Continuity(context, Mock(newest=None), LOG)
 
@@ -65,48 +65,48 @@ def leaders(*epochs: int) -> dict[int, LogEnd]:
 
 
 def is_one_log(
-    continuity: Continuity, context: Any, *, now: tuple[int, ...], cuts: int = 0, changed: bool = False
+    continuity: Continuity, context: Any, *, now: tuple[int, ...], cuts: int = 0, is_changed: bool = False
 ) -> bool:
-    """Return whether records count as one log's, read behind leaders (1, 1), where these lead at their end."""
-    since = continuity.prove(leaders(1, 1))
+    """Check whether records read under leaders (1, 1) count as one log if `now` lead at the end."""
+    proof_before = continuity.prove(leaders(1, 1))
     marks = continuity.mark(PLAN).result()
     reader: Any = continuity._reader
-    reader.digest = "other" if changed else "same"
+    reader.digest = "other" if is_changed else "same"
     context.client.cuts = cuts
     continuity.prove(leaders(*now))
-    return continuity.is_from_one_log(since, PLAN, marks)
+    return continuity.is_from_one_log(proof_before, PLAN, marks)
 
 
-def test_records_of_the_same_leaders_over_one_connection_are_not_read_twice(
-    known: Continuity, context: DriverContext
+def test_records_of_the_same_leaders_and_connection_are_not_read_twice(
+    observed_log: Continuity, context: DriverContext
 ) -> None:
-    assert is_one_log(known, context, now=(1, 1), changed=True)
+    assert is_one_log(observed_log, context, now=(1, 1), is_changed=True)
 
 
 @pytest.mark.parametrize("now", [(2, 1), (1, 2), (2, 2), (1,)])
-def test_records_that_one_partition_read_from_two_leaders_are_not_of_one_log(
-    known: Continuity, context: DriverContext, now: tuple[int, ...]
+def test_records_of_a_partition_with_two_leaders_are_not_of_one_log(
+    observed_log: Continuity, context: DriverContext, now: tuple[int, ...]
 ) -> None:
-    assert not is_one_log(known, context, now=now)
+    assert not is_one_log(observed_log, context, now=now)
 
 
 @pytest.mark.parametrize(("now", "cuts"), [((1, 1), 1), ((1, 1, 0), 0)], ids=["connection cut", "partition added"])
-@pytest.mark.parametrize("changed", [False, True])
-def test_where_the_leaders_stayed_the_marks_say_whether_the_log_is_the_same(
-    known: Continuity, context: DriverContext, now: tuple[int, ...], cuts: int, *, changed: bool
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_with_unchanged_leaders_the_marks_identify_the_log(
+    observed_log: Continuity, context: DriverContext, now: tuple[int, ...], cuts: int, *, is_changed: bool
 ) -> None:
-    assert is_one_log(known, context, now=now, cuts=cuts, changed=changed) is not changed
+    assert is_one_log(observed_log, context, now=now, cuts=cuts, is_changed=is_changed) is not is_changed
 
 
-def test_driver_asked_to_stop_while_no_broker_answers_commits_nothing(known: Continuity, context: Any) -> None:
+def test_driver_stopped_while_no_broker_answers_commits_nothing(observed_log: Continuity, context: Any) -> None:
     context.client.log_ends.side_effect = GONE
     context.stopping.set()
 
-    assert known.await_same_log() is False
-    assert known.health.is_silent
+    assert observed_log.await_same_log() is False
+    assert observed_log.health.is_silent
 
 
-def test_driver_waits_for_a_broker_and_goes_on_once_it_answers(context: Any) -> None:
+def test_driver_waits_for_a_broker_and_continues_once_it_answers(context: Any) -> None:
     continuity = Continuity(replace(context, stopping=Mock(**{"wait.return_value": False})), Mock(newest=None), LOG)
     context.client.log_ends.side_effect = [GONE, GONE, ENDS]
 
@@ -114,16 +114,16 @@ def test_driver_waits_for_a_broker_and_goes_on_once_it_answers(context: Any) -> 
     assert (continuity.health.is_silent, continuity.high) == (False, {0: 9})
 
 
-def test_topic_that_was_made_again_is_refused_at_once(known: Continuity, context: Any) -> None:
+def test_recreated_topic_is_rejected_immediately(observed_log: Continuity, context: Any) -> None:
     context.client.log_ends.return_value = ENDS
     context.client.topic_id.return_value = "B"
 
     with pytest.raises(LogError) as refused:
-        known.await_same_log()
+        observed_log.await_same_log()
     assert refused.value.runbook != GONE.runbook
 
 
-def test_epoch_whose_driver_was_asked_to_stop_takes_no_offsets_and_commits_nothing() -> None:
+def test_epoch_of_a_stopping_driver_commits_nothing() -> None:
     driver: Any = Mock()
     driver._plan.return_value, driver._read.return_value = PLAN, None
 

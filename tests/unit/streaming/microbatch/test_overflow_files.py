@@ -1,4 +1,4 @@
-"""Rows that Spark wrote into the table's folder, as the driver lists and reads them: all of them, by kind."""
+"""Overflow files that Spark wrote into the table's folder, listed and read by kind."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,12 +29,12 @@ LIMIT = 5
 
 
 def rows(kind: str, *pairs: int, unknown: int | None = 0) -> pa.Table:
-    made = [{"_class": kind, "k": "a", "_n": n, "_unknown": unknown} for n in pairs]
-    return pa.Table.from_pylist(made, schema=partial_schema(PIPELINE))
+    row_dicts = [{"_class": kind, "k": "a", "_n": n, "_unknown": unknown} for n in pairs]
+    return pa.Table.from_pylist(row_dicts, schema=partial_schema(PIPELINE))
 
 
 class WrittenFrame:
-    """A frame that writes what Spark would: files by kind, and what Hadoop lays beside them."""
+    """Fake frame that writes the files Spark would: one folder per kind, with Hadoop's checksum files."""
 
     def __init__(self, parts: dict[str, list[pa.Table]]) -> None:
         self.parts, self.write, self.marks = parts, self, {}  # type: ignore[var-annotated]  # options
@@ -45,8 +45,8 @@ class WrittenFrame:
     def partitionBy(self, _: str) -> Self:  # noqa: N802 -- Spark's name
         return self
 
-    def options(self, **given: str) -> Self:
-        self.marks = given
+    def options(self, **values: str) -> Self:
+        self.marks = values
         return self
 
     def parquet(self, folder: str) -> None:
@@ -58,27 +58,27 @@ class WrittenFrame:
                 (place / f".part-{number}.parquet.crc").write_bytes(b"crc")
 
 
-def passed(**parts: list[pa.Table]) -> Any:
+def make_pass(**parts: list[pa.Table]) -> Any:
     return SimpleNamespace(partials=WrittenFrame(parts))
 
 
 def overflow(root: Path, *, expected: int, pipeline: Pipeline = PIPELINE) -> list[Any]:
-    given = passed(partial=[rows("accepted", 1, 2), rows("accepted", 3)], ledger=[rows("late", 4)])
-    return spill.spill_partials(given, pipeline, PLAN, str(root), expected=expected)
+    batch_pass = make_pass(partial=[rows("accepted", 1, 2), rows("accepted", 3)], ledger=[rows("late", 4)])
+    return spill.spill_partials(batch_pass, pipeline, PLAN, str(root), expected=expected)
 
 
-def test_files_of_an_overflow_are_listed_by_kind_and_nothing_else_is_left(tmp_path: Path) -> None:
-    made = overflow(tmp_path, expected=4)
+def test_overflow_files_are_listed_by_kind_and_nothing_else_remains(tmp_path: Path) -> None:
+    files = overflow(tmp_path, expected=4)
 
-    kinds = sorted(action.partition_values["_kind"] for action in made)
-    left = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
-    names = [checksums.name_of(action.path) for action in made]
+    kinds = sorted(action.partition_values["_kind"] for action in files)
+    remaining_files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
+    names = [checksums.name_of(action.path) for action in files]
     assert kinds == ["ledger", "partial", "partial"]
-    assert left == {action.path for action in made}
+    assert remaining_files == {action.path for action in files}
     assert [name.label if name else None for name in names] == ["epoch"] * 3
 
 
-def test_files_of_an_epoch_that_is_committed_apart_carry_nobody_s_weight(tmp_path: Path) -> None:
+def test_files_of_a_separately_committed_epoch_have_no_weight(tmp_path: Path) -> None:
     apart = Pipeline(
         name="p",
         source=PIPELINE.source,
@@ -88,39 +88,39 @@ def test_files_of_an_epoch_that_is_committed_apart_carry_nobody_s_weight(tmp_pat
         delivery="at_least_once",
     )
 
-    made = overflow(tmp_path, expected=4, pipeline=apart)
+    files = overflow(tmp_path, expected=4, pipeline=apart)
 
-    assert checksums.total(action.path for action in made) == 0
+    assert checksums.total(action.path for action in files) == 0
 
 
 @pytest.mark.parametrize("expected", [3, 5])
-def test_an_overflow_that_holds_other_rows_than_were_counted_is_refused(tmp_path: Path, expected: int) -> None:
+def test_an_overflow_with_an_unexpected_number_of_rows_is_rejected(tmp_path: Path, expected: int) -> None:
     with pytest.raises(LakeError, match=f"expected {expected} rows in its files, got 4"):
         overflow(tmp_path, expected=expected)
 
 
 def test_accepted_rows_of_an_overflow_are_read_from_its_files(tmp_path: Path) -> None:
-    written = overflow(tmp_path, expected=4)
-    epoch_partials = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=written, number=4)
+    files = overflow(tmp_path, expected=4)
+    epoch_partials = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=files, number=4)
 
     assert set(spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path))["_n"].to_pylist()) == {1, 2, 3}
 
 
 def test_accepted_rows_of_an_epoch_without_any_are_none(tmp_path: Path) -> None:
-    add_actions = spill.spill_partials(passed(ledger=[rows("late", 4)]), PIPELINE, PLAN, str(tmp_path), expected=1)
+    add_actions = spill.spill_partials(make_pass(ledger=[rows("late", 4)]), PIPELINE, PLAN, str(tmp_path), expected=1)
     epoch_partials = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=add_actions, number=1)
 
     assert spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path)) == rows("accepted")
 
 
-def test_accepted_rows_that_the_driver_holds_are_those_of_their_class() -> None:
+def test_accepted_rows_in_memory_are_those_of_their_class() -> None:
     both = pa.concat_tables([rows("accepted", 1), rows("late", 4)])
     epoch_partials = EpochPartials(rows=both, counted=aggregate.NOTHING, number=2)
 
     assert spill.read_accepted(epoch_partials, PIPELINE, "unused")["_n"].to_pylist() == [1]
 
 
-def test_sums_of_rows_that_stay_with_spark_are_by_class() -> None:
+def test_sums_of_rows_in_spark_are_by_class() -> None:
     frame = Mock()
     frame.groupBy.return_value.agg.return_value.collect.return_value = [
         {"_class": "accepted", "sum(_n)": 30, "sum(_unknown)": 2, "count(1)": 7},
@@ -131,26 +131,26 @@ def test_sums_of_rows_that_stay_with_spark_are_by_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "number", "is_bounded", "is_taken"),
+    ("upper_bound", "number", "is_bounded", "is_taken"),
     [(LIMIT, LIMIT, False, True), (LIMIT + 1, LIMIT, True, True), (LIMIT + 1, LIMIT + 1, True, False)],
 )
-def test_rows_of_slices_are_collected_up_to_the_limit_and_told_as_those_of_windows(
-    monkeypatch: pytest.MonkeyPatch, bound: int, number: int, is_bounded: bool, is_taken: bool
+def test_rows_of_slices_are_collected_up_to_the_limit_and_opened(
+    monkeypatch: pytest.MonkeyPatch, upper_bound: int, number: int, is_bounded: bool, is_taken: bool
 ) -> None:
     sliced, opened = rows("accepted", *([1] * number), unknown=1), rows("accepted", 1, 2, unknown=None)
     collected = Mock(return_value=sliced)
-    monkeypatch.setattr(aggregate, "pairs_bound", lambda *_: bound)
+    monkeypatch.setattr(aggregate, "pairs_bound", lambda *_: upper_bound)
     monkeypatch.setattr(aggregate, "collect_partials", collected)
     monkeypatch.setattr(slices, "open_slices", lambda *_: opened)
     monkeypatch.setattr(spill, "sums", lambda _: (1, {}))
     monkeypatch.setattr(spill, "_collect_partials", lambda *_: "by window")
-    given: Any = Mock()
+    batch_pass: Any = Mock()
     settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
 
-    found: Any = spill.gather(given, PIPELINE, PLAN, settings, uri="unused")
+    gathered: Any = spill.gather(batch_pass, PIPELINE, PLAN, settings, uri="unused")
 
-    assert [call.args[0] for call in given.slices.limit.call_args_list] == ([LIMIT + 1] if is_bounded else [])
-    assert collected.call_args.args[0] is (given.slices.limit.return_value if is_bounded else given.slices)
+    assert [call.args[0] for call in batch_pass.slices.limit.call_args_list] == ([LIMIT + 1] if is_bounded else [])
+    assert collected.call_args.args[0] is (batch_pass.slices.limit.return_value if is_bounded else batch_pass.slices)
     counts = dict.fromkeys(aggregate.NOTHING.counts, 0) | {"accepted": 3}
     epoch_partials = EpochPartials(rows=opened, counted=EpochCounts(counts=counts, records=3, unknown=LIMIT), number=2)
-    assert found == (epoch_partials if is_taken else "by window")
+    assert gathered == (epoch_partials if is_taken else "by window")

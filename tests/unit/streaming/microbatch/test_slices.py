@@ -1,4 +1,4 @@
-"""Rows of windows from rows of slices: what they add up to, for any sliding window."""
+"""Rows of windows computed from rows of slices, for any sliding window."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -35,8 +35,8 @@ def pipeline_of(window: SlidingWindows) -> Pipeline:
 @st.composite
 def sliding(draw: st.DrawFn) -> SlidingWindows:
     size = draw(st.integers(2, 24))
-    every = draw(st.integers(1, size - 1))
-    return SlidingWindows(size=size, every=every, offset=draw(st.integers(0, every - 1)))
+    step = draw(st.integers(1, size - 1))
+    return SlidingWindows(size=size, every=step, offset=draw(st.integers(0, step - 1)))
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +80,19 @@ def by_place(rows: pa.Table) -> Counter[tuple[Any, ...]]:
 
 
 @settings(deadline=None)
-@given(window=sliding(), events=st.lists(EVENT, max_size=12), whole=st.lists(EVENT, max_size=4))
-def test_windows_add_up_to_what_their_slices_do(
+@given(window=sliding(), events=st.lists(EVENT, max_size=12), late_events=st.lists(EVENT, max_size=4))
+def test_windows_have_the_totals_of_their_slices(
     home: Path,
     window: SlidingWindows,
     events: list[tuple[int, str | None, int]],
-    whole: list[tuple[int, str | None, int]],
+    late_events: list[tuple[int, str | None, int]],
 ) -> None:
     pipeline, length = pipeline_of(window), window.slice_micros
     assert length is not None
     grid = [(at - (at - window.offset) % length, key, value) for at, key, value in events]
     rows = [accepted(start, start + length, key, [value]) for start, key, value in grid]
-    # Beside them, records that are late in some of their windows: they keep a row for each.
-    apart = [(interval, key, value) for at, key, value in whole for interval in window.assign_windows(at)]
+    # In addition, records that are late in some of their windows: they keep a row for each.
+    apart = [(interval, key, value) for at, key, value in late_events for interval in window.assign_windows(at)]
     rows += [accepted(*interval, key, [value]) for interval, key, value in apart]
     rows += [late(0, window.size)]
 
@@ -104,10 +104,10 @@ def test_windows_add_up_to_what_their_slices_do(
         values.setdefault((*interval, key), []).append(value)
     expected = [accepted(*place, of_place) for place, of_place in values.items()]
 
-    found = slices.open_slices(table(pipeline, rows), pipeline, Settings(home=home))
+    opened = slices.open_slices(table(pipeline, rows), pipeline, Settings(home=home))
 
-    assert found is not None
-    assert by_place(found) == by_place(table(pipeline, [*expected, late(0, window.size)]))
+    assert opened is not None
+    assert by_place(opened) == by_place(table(pipeline, [*expected, late(0, window.size)]))
 
 
 def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
@@ -121,20 +121,20 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
     assert made(14) is None
 
 
-def test_slices_are_of_sliding_windows_alone() -> None:
-    every = (SlidingWindows(size=10, every=2), SlidingWindows(size=10, every=10), Fixed(hours=1))
+def test_only_sliding_windows_have_slices() -> None:
+    windows = (SlidingWindows(size=10, every=2), SlidingWindows(size=10, every=10), Fixed(hours=1))
 
-    assert [slices.are_of(pipeline_of(window)) for window in every] == [True, False, False]
+    assert [slices.are_of(pipeline_of(window)) for window in windows] == [True, False, False]
 
 
 @pytest.mark.parametrize(("slices_found", "limit", "is_made"), [(24, 6, True), (25, 6, False), (20, 5, False)])
-def test_rows_that_merge_to_few_are_tried_up_to_twenty_times_the_limit(
+def test_slices_are_opened_up_to_twenty_times_the_limit(
     home: Path, slices_found: int, limit: int, *, is_made: bool
 ) -> None:
     pipeline = pipeline_of(SlidingWindows(size=10, every=2))  # each slice lies in five windows
     rows = [accepted(0, 2, "a", [1])] * slices_found + [late(0, 10)]
     settings = Settings(home=home, stream=StreamSettings(overflow_rows=limit))
 
-    found = slices.open_slices(table(pipeline, rows), pipeline, settings)
+    opened = slices.open_slices(table(pipeline, rows), pipeline, settings)
 
-    assert (None if found is None else found.num_rows) == (5 + 1 if is_made else None)
+    assert (None if opened is None else opened.num_rows) == (5 + 1 if is_made else None)

@@ -1,4 +1,4 @@
-"""The windows of an epoch whose data and offsets are committed apart: what may be lost with it."""
+"""Windows of an epoch whose data and offsets are committed separately, which may be lost with it."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ EPOCH, HOUR = datetime(1970, 1, 1, tzinfo=UTC), 3_600_000_000
 
 
 def table(hours: Sequence[int | None]) -> pa.Table:
-    """Return partial rows, one of each window that begins so many hours after 1970; None: of no window."""
+    """Build one partial row for each window that begins the given hours after 1970; None for no window."""
     rows = [
         {
             "window_start": None if hour is None else EPOCH + timedelta(hours=hour),
@@ -42,7 +42,7 @@ def collected(hours: Sequence[int | None]) -> EpochPartials:
 
 
 def written(root: Path, parts: Sequence[Sequence[int | None]]) -> EpochPartials:
-    """Return rows that lie in files, one for each part."""
+    """Write each part of the rows to a file."""
     files = [data_files.write(str(root), table(hours), checksums.new_stem("epoch", n)) for n, hours in enumerate(parts)]
     return EpochPartials(rows=table([]), counted=aggregate.NOTHING, written=files, number=sum(map(len, parts)))
 
@@ -51,7 +51,7 @@ def written(root: Path, parts: Sequence[Sequence[int | None]]) -> EpochPartials:
     ("hours", "expected"),
     [([5, 2, 9], (2 * HOUR, 10 * HOUR)), ([None, 4], (4 * HOUR, 5 * HOUR)), ([None], None), ([], None)],
 )
-def test_windows_of_an_epoch_reach_from_the_first_start_to_the_last_end(
+def test_windows_of_an_epoch_span_the_first_start_to_the_last_end(
     hours: Sequence[int | None], expected: Starts | None
 ) -> None:
     assert delivery.windows_of(collected(hours), "unused", "at_least_once") == expected
@@ -66,11 +66,11 @@ def test_windows_of_an_epoch_reach_from_the_first_start_to_the_last_end(
         ([[None]], None),
     ],
 )
-def test_windows_of_an_epoch_in_several_files_reach_over_all_of_them(
+def test_windows_of_an_epoch_span_all_its_files(
     tmp_path: Path, parts: Sequence[Sequence[int | None]], expected: Starts | None
 ) -> None:
     assert delivery.windows_of(written(tmp_path, parts), str(tmp_path), "at_most_once") == expected
 
 
-def test_nobody_asks_for_the_windows_of_an_epoch_that_is_committed_at_once() -> None:
+def test_windows_of_an_atomically_committed_epoch_are_not_computed() -> None:
     assert delivery.windows_of(collected([5]), "unused", "exactly_once") is None

@@ -1,4 +1,4 @@
-"""Whoever asks for a driver gets the one that lives, however many ask at once."""
+"""Attaching to a driver: all concurrent requests get the one living driver."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -23,26 +23,26 @@ def installation(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
     return settings.model_copy(update={"pipelines": tmp_path, "kafka": KafkaSettings()})
 
 
-def test_the_slower_of_two_starts_finds_the_driver_of_the_faster_one(
+def test_the_slower_of_two_starts_attaches_to_the_faster_one(
     installation: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = detached._start
-    mine = first_beat("pid-1-one", SystemClock())
+    own_beat = first_beat("pid-1-one", SystemClock())
 
     def start_after_another_one(settings: Settings, name: str) -> psutil.Popen:
-        files.write_json(heartbeat.folder(settings, name) / "heartbeat.json", asdict(mine))
+        files.write_json(heartbeat.folder(settings, name) / "heartbeat.json", asdict(own_beat))
         return start(settings, name)
 
     monkeypatch.setattr(detached, "_start", start_after_another_one)
     with only_driver(heartbeat.folder(installation, "clicks"), "clicks"):
-        assert detached.ensure(installation, "clicks").pid == mine.pid
+        assert detached.ensure(installation, "clicks").pid == own_beat.pid
 
 
-def test_a_driver_that_knows_no_log_says_so_in_its_heartbeat(installation: Settings) -> None:
+def test_a_driver_without_a_log_reports_it_in_its_heartbeat(installation: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected `kafka\.bootstrap_servers` or a broker") as refused:
         detached.ensure(installation, "clicks")
 
-    last = heartbeat.read(installation, "clicks")
+    last_beat = heartbeat.read(installation, "clicks")
     assert refused.value.runbook == "KafkaUnreachable"
-    assert last is not None
-    assert (last.state, last.runbook, last.exit_code) == ("FAILED", "KafkaUnreachable", 2)
+    assert last_beat is not None
+    assert (last_beat.state, last_beat.runbook, last_beat.exit_code) == ("FAILED", "KafkaUnreachable", 2)

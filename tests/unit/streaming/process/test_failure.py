@@ -10,5 +10,5 @@ Caused by: java.lang.NumberFormatException: secret
 """
 
 
-def test_places_of_an_error_are_told_and_no_value_of_it() -> None:
+def test_traceback_of_an_error_contains_no_values() -> None:
     assert places(TEXT) == ['File "stream.py", line 61, in each', "at java.lang.Long.parseLong(Long.java:1)"]

@@ -1,4 +1,4 @@
-"""What lasts, as the heartbeat tells it."""
+"""Lasting conditions in the heartbeat: silence, backlog, open transactions and clock skew."""
 
 import json
 from datetime import UTC, datetime
@@ -11,11 +11,11 @@ from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
 
 
 class HandClock:
-    """A clock that stands until it is moved."""
+    """Clock that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
-        self.set_by = 0.0  # what somebody has set the wall clock by
+        self.set_by = 0.0  # seconds by which the wall clock was set
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(self.seconds + self.set_by, tz=UTC)
@@ -38,7 +38,7 @@ def beat(clock: HandClock, tmp_path: Path) -> HeartbeatWriter:
     return HeartbeatWriter(tmp_path / "heartbeat.json", first_beat("r", clock), seconds=60, clock=clock)
 
 
-def test_silence_counts_from_the_first_try_that_failed(beat: HeartbeatWriter, clock: HandClock) -> None:
+def test_silence_starts_at_the_first_failed_attempt(beat: HeartbeatWriter, clock: HandClock) -> None:
     health = Health(beat, clock)
     health.note_silence()
     clock.seconds += 30
@@ -55,28 +55,26 @@ def test_answer_ends_the_silence(beat: HeartbeatWriter, clock: HandClock) -> Non
     assert beat.now.silent_since is None
 
 
-def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(
-    beat: HeartbeatWriter, clock: HandClock
-) -> None:
-    health, behind = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9})
-    health.note_look(behind)
+def test_backlog_starts_at_its_first_poll_or_the_last_commit(beat: HeartbeatWriter, clock: HandClock) -> None:
+    health, backlog = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9})
+    health.note_look(backlog)
     clock.seconds += 10
-    health.note_look(behind)
+    health.note_look(backlog)
     unread_since = beat.now.unread_since
     health.note_commit()
     clock.seconds += 10
-    health.note_look(behind)
+    health.note_look(backlog)
 
     assert (unread_since, beat.now.unread_since) == (at(1000), at(1020))
 
 
-def test_record_behind_an_open_transaction_is_no_backlog(beat: HeartbeatWriter, clock: HandClock) -> None:
+def test_record_after_an_open_transaction_is_no_backlog(beat: HeartbeatWriter, clock: HandClock) -> None:
     Health(beat, clock).note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
 
     assert (beat.now.unread_since, dict(beat.now.open_since)) == (None, {"0": at(1000)})
 
 
-def test_open_transaction_counts_anew_when_the_stable_offset_moves(beat: HeartbeatWriter, clock: HandClock) -> None:
+def test_open_transaction_restarts_when_the_stable_offset_moves(beat: HeartbeatWriter, clock: HandClock) -> None:
     health = Health(beat, clock)
     health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5}))
     clock.seconds += 50
@@ -93,16 +91,14 @@ def test_open_transaction_that_ended_is_forgotten(beat: HeartbeatWriter, clock: 
     assert dict(beat.now.open_since) == {}
 
 
-def test_skew_is_the_drivers_clock_less_the_newest_log_time(beat: HeartbeatWriter, clock: HandClock) -> None:
+def test_skew_is_the_drivers_clock_minus_the_newest_log_time(beat: HeartbeatWriter, clock: HandClock) -> None:
     Health(beat, clock).note_look(LogSnapshot(read={0: 5}, high={0: 5}, newest={0: 400_000_000, 1: 1_600_000_000}))
 
     assert dict(beat.now.skew) == {"0": 600.0, "1": -600.0}
 
 
 @pytest.mark.parametrize("by", [-3600.0, 3600.0, 86_400_000.0], ids=["an hour back", "an hour ahead", "years ahead"])
-def test_what_lasts_lasts_as_long_where_the_wall_clock_is_set(
-    beat: HeartbeatWriter, clock: HandClock, by: float
-) -> None:
+def test_durations_are_unaffected_by_the_wall_clock(beat: HeartbeatWriter, clock: HandClock, by: float) -> None:
     health, stuck = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5})
     health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9}))
     health.note_look(stuck)
@@ -121,7 +117,7 @@ def test_what_lasts_lasts_as_long_where_the_wall_clock_is_set(
     assert beat.now.quiet_since == at(1000 + by)
 
 
-def test_a_log_is_quiet_since_the_look_that_saw_it_grow(beat: HeartbeatWriter, clock: HandClock) -> None:
+def test_a_log_is_quiet_since_the_poll_that_saw_it_grow(beat: HeartbeatWriter, clock: HandClock) -> None:
     health, quiet_since = Health(beat, clock), [beat.now.quiet_since]
     for end in (5, 5, 6, 6):
         clock.seconds += 10
@@ -140,5 +136,5 @@ def test_the_written_beat_follows_a_wall_clock_that_was_set(
 
     beat.end(state="STOPPED")
 
-    written = json.loads((tmp_path / "heartbeat.json").read_text(encoding="utf-8"))
-    assert (written["silent_since"], written["at"]) == (at(1000 - 7200), at(1000 - 7200))
+    stored = json.loads((tmp_path / "heartbeat.json").read_text(encoding="utf-8"))
+    assert (stored["silent_since"], stored["at"]) == (at(1000 - 7200), at(1000 - 7200))

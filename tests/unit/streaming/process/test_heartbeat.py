@@ -28,7 +28,7 @@ def test_process_with_another_start_time_is_another_one() -> None:
     assert not replace(me, started=me.started - 60).alive
 
 
-def test_driver_that_said_it_ended_is_not_alive() -> None:
+def test_ended_driver_is_not_alive() -> None:
     assert not replace(first_beat("run", SystemClock()), state="STOPPED").alive
 
 
@@ -41,38 +41,44 @@ def test_zombie_is_not_alive() -> None:
     child.wait()
 
 
-def test_last_beat_says_how_it_ended(settings: Settings) -> None:
+def test_last_beat_has_the_outcome(settings: Settings) -> None:
     path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
     beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=60, clock=SystemClock())
     beat.start()
     beat.update(epoch=41, lag=3)
     beat.end(state="FAILED", error="no", runbook="StreamFenced", exit_code=2)
-    last = heartbeat.read(settings, "clicks")
+    last_beat = heartbeat.read(settings, "clicks")
 
-    assert last is not None
-    assert (last.state, last.epoch, last.error, last.runbook, last.exit_code) == ("FAILED", 41, "no", "StreamFenced", 2)
+    assert last_beat is not None
+    assert (last_beat.state, last_beat.epoch, last_beat.error, last_beat.runbook, last_beat.exit_code) == (
+        "FAILED",
+        41,
+        "no",
+        "StreamFenced",
+        2,
+    )
 
 
-def test_end_said_while_a_beat_is_written_is_the_last_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_during_a_beat_is_the_last_beat(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     path = heartbeat.folder(settings, "p") / "heartbeat.json"
-    writing, go, write = threading.Event(), threading.Event(), files.write_json
+    writing, proceed, write = threading.Event(), threading.Event(), files.write_json
 
     def slow(file: Path, value: object) -> None:
         if threading.current_thread().name == "heartbeat" and not writing.is_set():
             writing.set()
-            go.wait(10)
+            proceed.wait(10)
         write(file, value)
 
     monkeypatch.setattr(files, "write_json", slow)
     beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=0.01, clock=SystemClock())
     beat.start()
     assert writing.wait(10)
-    threading.Timer(0.2, go.set).start()
+    threading.Timer(0.2, proceed.set).start()
     beat.end(state="FAILED", exit_code=2)
 
-    last = heartbeat.read(settings, "p")
-    assert last is not None
-    assert (last.state, last.exit_code) == ("FAILED", 2)
+    last_beat = heartbeat.read(settings, "p")
+    assert last_beat is not None
+    assert (last_beat.state, last_beat.exit_code) == ("FAILED", 2)
 
 
 def test_change_of_state_is_written_at_once(settings: Settings) -> None:
@@ -96,7 +102,7 @@ def test_damaged_heartbeat_reads_as_none(settings: Settings) -> None:
     assert heartbeat.read(settings, "clicks") is None
 
 
-def test_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_replaced_file_leaves_no_other_file(tmp_path: Path) -> None:
     files.write_json(tmp_path / "a.json", {"pid": 1})
 
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]

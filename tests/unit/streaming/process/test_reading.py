@@ -1,4 +1,4 @@
-"""When the driver's main thread looks at the log again."""
+"""Times at which the driver's main thread polls the log again."""
 
 import threading
 import time
@@ -23,21 +23,21 @@ def waited(context: Any, stream: Any) -> float:
     return time.monotonic() - began
 
 
-def test_epoch_alone_brings_no_look_before_a_trigger_has_passed() -> None:
+def test_epoch_causes_no_poll_before_the_trigger() -> None:
     context, stream = pair()
     stream.wake.set()
 
     assert waited(context, stream) >= TRIGGER
 
 
-def test_failure_is_seen_at_once() -> None:
+def test_failure_is_seen_immediately() -> None:
     context, stream = pair()
     stream.failure = ValueError()
 
     assert waited(context, stream) < TRIGGER
 
 
-def test_drain_that_ends_while_the_thread_waits_is_seen_at_once() -> None:
+def test_end_of_a_drain_is_seen_immediately() -> None:
     context, stream = pair()
 
     def end() -> None:

@@ -30,9 +30,11 @@ ANEW = replace(LOSS, kind="anew", epoch=0, stream_version=1, onward_topic_id="B"
 
 
 def starts(
-    wanted: dict[int, int] | None, earliest: dict[int, int], latest: dict[int, int] | None = None
+    next_offsets: dict[int, int] | None, earliest: dict[int, int], latest: dict[int, int] | None = None
 ) -> dict[int, int]:
-    return start_offsets.start_offsets(FLIGHTS, wanted, earliest=earliest, latest=latest or dict.fromkeys(earliest, 99))
+    return start_offsets.start_offsets(
+        FLIGHTS, next_offsets, earliest=earliest, latest=latest or dict.fromkeys(earliest, 99)
+    )
 
 
 def test_first_start_begins_where_the_log_begins() -> None:
@@ -41,27 +43,27 @@ def test_first_start_begins_where_the_log_begins() -> None:
 
 
 def test_start_is_the_end_of_the_newest_epoch() -> None:
-    wanted = offset_gaps.next_offsets(RECORD, (), "A")
+    next_offsets = offset_gaps.next_offsets(RECORD, (), "A")
 
-    assert starts(wanted, {0: 0, 1: 7}, {0: 40, 1: 9}) == {0: 40, 1: 7}
-
-
-def test_start_is_behind_the_losses_recorded_for_the_next_epoch() -> None:
-    others = (replace(LOSS, epoch=41, partition=1, next=9), replace(LOSS, topic_id="B", partition=1, next=9))
-
-    assert offset_gaps.next_offsets(RECORD, (*others, LOSS), "A") == {0: 60, 1: 7}
+    assert starts(next_offsets, {0: 0, 1: 7}, {0: 40, 1: 9}) == {0: 40, 1: 7}
 
 
-def test_version_that_was_opened_by_a_loss_begins_where_that_says_and_not_where_the_log_does() -> None:
-    held = replace(ANEW, topic_id="B", first=0, next=4)
+def test_start_is_after_the_losses_recorded_for_the_next_epoch() -> None:
+    other_losses = (replace(LOSS, epoch=41, partition=1, next=9), replace(LOSS, topic_id="B", partition=1, next=9))
 
-    assert offset_gaps.next_offsets(None, (ANEW, held), "B") == {0: 4}
-    assert starts(offset_gaps.next_offsets(None, (ANEW, held), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
+    assert offset_gaps.next_offsets(RECORD, (*other_losses, LOSS), "A") == {0: 60, 1: 7}
+
+
+def test_version_opened_by_a_loss_starts_at_the_recorded_offset() -> None:
+    reopened_loss = replace(ANEW, topic_id="B", first=0, next=4)
+
+    assert offset_gaps.next_offsets(None, (ANEW, reopened_loss), "B") == {0: 4}
+    assert starts(offset_gaps.next_offsets(None, (ANEW, reopened_loss), "B"), {0: 4, 1: 0}) == {0: 4, 1: 0}
     with pytest.raises(LogError, match="partition 0: expected offset 4, log starts at 5: 1 offsets are gone"):
-        starts(offset_gaps.next_offsets(None, (ANEW, held), "B"), {0: 5, 1: 0})
+        starts(offset_gaps.next_offsets(None, (ANEW, reopened_loss), "B"), {0: 5, 1: 0})
 
 
-def test_log_that_comes_next_is_the_record_s_or_the_one_that_was_accepted() -> None:
+def test_next_log_is_the_recorded_or_the_accepted_one() -> None:
     assert start_offsets.find_expected_log(None, ()) is None
     assert start_offsets.find_expected_log(None, (ANEW,)) == "B"
     assert start_offsets.find_expected_log(RECORD, (LOSS,)) == "A"
@@ -71,7 +73,7 @@ def test_new_partition_starts_at_zero() -> None:
     assert starts(dict(RECORD.end), {0: 0, 1: 0, 2: 0}) == {0: 40, 1: 7, 2: 0}
 
 
-def test_offsets_that_retention_took_are_refused() -> None:
+def test_offsets_deleted_by_retention_are_rejected() -> None:
     with pytest.raises(LogError) as refused:
         starts(dict(RECORD.end), {0: 60, 1: 0})
 
@@ -82,7 +84,7 @@ def test_offsets_that_retention_took_are_refused() -> None:
     assert refused.value.runbook == "LogDataLost"
 
 
-def test_one_message_names_every_partition_that_lost_something() -> None:
+def test_one_message_names_every_partition_with_a_loss() -> None:
     with pytest.raises(LogError) as refused:
         starts(dict(RECORD.end), {0: 60, 2: 4}, {0: 90, 2: 9})
 
@@ -92,7 +94,7 @@ def test_one_message_names_every_partition_that_lost_something() -> None:
     )
 
 
-def test_log_that_ends_before_the_start_is_refused() -> None:
+def test_log_that_ends_before_the_start_is_rejected() -> None:
     with pytest.raises(LogError, match="partition 1: expected offset 7, log ends at 5: 2 offsets are gone"):
         starts(dict(RECORD.end), {0: 0, 1: 0}, {0: 90, 1: 5})
 
@@ -105,8 +107,8 @@ def test_another_topic_id_is_another_log() -> None:
 
 
 @pytest.mark.parametrize("name", ["overflow_rows", "fold_every", "reload_every"])
-def test_pace_below_one_is_refused(settings: Settings, name: str) -> None:
-    changed = settings.model_copy(update={"stream": StreamSettings().model_copy(update={name: 0})})
+def test_setting_below_one_is_rejected(settings: Settings, name: str) -> None:
+    unsafe = settings.model_copy(update={"stream": StreamSettings().model_copy(update={name: 0})})
 
     with pytest.raises(DefinitionError, match=f"stream.{name}`: expected 1 or more, got `0`"):
-        start_offsets.refuse_unsafe(changed, rig.pipeline("flights"))
+        start_offsets.refuse_unsafe(unsafe, rig.pipeline("flights"))

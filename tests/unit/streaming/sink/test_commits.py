@@ -1,4 +1,4 @@
-"""What a driver's commits leave: handles taken anew, bytes counted, files of others taken over, rows apart."""
+"""Commits of a driver: reopened handles, byte counts, adopted files, and separately committed rows."""
 
 import shutil
 from dataclasses import replace
@@ -40,7 +40,7 @@ def driver(version: Version, run_id: str = FIRST.run_id, *, reload_every: int = 
 
 
 def sizes(uri: str, kind: str | None = None) -> int:
-    """Return the bytes of the files that a table lists, of one kind or all."""
+    """Sum the bytes of the files that a table lists, of one kind or all."""
     return sum(
         int(str(action["size_bytes"]))
         for action in delta.actions(delta.open_table(uri))
@@ -49,20 +49,20 @@ def sizes(uri: str, kind: str | None = None) -> int:
 
 
 def epochs(table: DeltaTable) -> list[Any]:
-    """Return the epochs of all partial rows."""
-    found = table.to_pyarrow_table(filters=[("_kind", "=", "partial")])
-    return list(found.sort_by("_epoch")["_epoch"].to_pylist())
+    """List the epochs of all partial rows."""
+    partial_rows = table.to_pyarrow_table(filters=[("_kind", "=", "partial")])
+    return list(partial_rows.sort_by("_epoch")["_epoch"].to_pylist())
 
 
-def test_a_driver_takes_a_handle_anew_after_so_many_epochs_and_not_before(version: Version) -> None:
-    mine = driver(version, reload_every=2)
-    handles = [mine.table]
+def test_a_driver_reopens_its_handle_after_the_configured_epochs(version: Version) -> None:
+    committer = driver(version, reload_every=2)
+    handles = [committer.table]
     for number in range(5):
         record = replace(FIRST, epoch=number, start={0: 10 * number}, end={0: 10 * number + 10})
-        mine.commit(partial(number), record)
-        handles.append(mine.table)
+        committer.commit(partial(number), record)
+        handles.append(committer.table)
 
-    assert [after is not before for before, after in pairwise(handles)] == [
+    assert [later is not earlier for earlier, later in pairwise(handles)] == [
         False,
         True,
         False,
@@ -71,144 +71,142 @@ def test_a_driver_takes_a_handle_anew_after_so_many_epochs_and_not_before(versio
     ]
 
 
-def test_a_driver_looks_at_the_table_at_once_when_others_rewrote_it_between_two_epochs(version: Version) -> None:
-    mine = driver(version)
-    mine.commit(partial(0), FIRST)
-    mine.commit(partial(1), SECOND)
-    handle = mine.table
+def test_a_driver_reloads_a_table_rewritten_between_two_epochs(version: Version) -> None:
+    committer = driver(version)
+    committer.commit(partial(0), FIRST)
+    committer.commit(partial(1), SECOND)
+    handle = committer.table
     DeltaTable(version.uri).optimize.compact()
-    mine.commit(partial(2), THIRD)
+    committer.commit(partial(2), THIRD)
 
-    assert mine.table is not handle
-    assert all(checksums.name_of(path) for path in delta.paths(mine.table))
+    assert committer.table is not handle
+    assert all(checksums.name_of(path) for path in delta.paths(committer.table))
 
 
-def test_bytes_are_those_of_all_files_that_a_driver_has_added(version: Version) -> None:
-    mine = driver(version)
-    seen = [mine.written_bytes]
+def test_written_bytes_are_those_of_all_added_files(version: Version) -> None:
+    committer = driver(version)
+    written_bytes = [committer.written_bytes]
     for record in (FIRST, SECOND):
-        mine.commit(partial(record.epoch), record)
-        seen.append(mine.written_bytes)
+        committer.commit(partial(record.epoch), record)
+        written_bytes.append(committer.written_bytes)
 
-    assert (seen[0], seen[2]) == (0, sizes(version.uri))
-    assert 0 < seen[1] < seen[2]
+    assert (written_bytes[0], written_bytes[2]) == (0, sizes(version.uri))
+    assert 0 < written_bytes[1] < written_bytes[2]
 
 
-def test_a_record_tells_the_bytes_of_its_driver_up_to_its_own_data(version: Version) -> None:
-    mine = driver(version)
-    mine.commit(partial(0), replace(FIRST, cost=PathCost(core_seconds=1.0)))
-    first, before = mine.newest, mine.written_bytes
-    mine.commit(partial(1), replace(SECOND, cost=PathCost(core_seconds=2.0)))
+def test_a_record_has_the_bytes_written_up_to_its_own_data(version: Version) -> None:
+    committer = driver(version)
+    committer.commit(partial(0), replace(FIRST, cost=PathCost(core_seconds=1.0)))
+    first_record, bytes_before = committer.newest, committer.written_bytes
+    committer.commit(partial(1), replace(SECOND, cost=PathCost(core_seconds=2.0)))
     both = sizes(version.uri, "partial")
 
-    assert first is not None
-    assert mine.newest is not None
-    assert mine.newest.cost == PathCost(core_seconds=2.0, written_bytes=before + both // 2)
-    assert first.cost == PathCost(core_seconds=1.0, written_bytes=both // 2)
+    assert first_record is not None
+    assert committer.newest is not None
+    assert committer.newest.cost == PathCost(core_seconds=2.0, written_bytes=bytes_before + both // 2)
+    assert first_record.cost == PathCost(core_seconds=1.0, written_bytes=both // 2)
 
 
-def test_a_record_whose_cost_is_not_known_tells_no_bytes(version: Version) -> None:
-    mine = driver(version)
-    mine.commit(partial(0), FIRST)
+def test_a_record_with_an_unknown_cost_has_no_bytes(version: Version) -> None:
+    committer = driver(version)
+    committer.commit(partial(0), FIRST)
 
-    assert mine.newest == FIRST
-    assert mine.newest.cost is None
-
-
-def test_rows_may_stand_apart_before_the_first_record(version: Version) -> None:
-    mine = driver(version)
-    mine.add(partial(0), 0)
-    mine.commit(partial(0).slice(0, 0), FIRST)
-
-    assert (epochs(mine.table), fencing.newest(mine.table)) == ([0], FIRST)
+    assert committer.newest == FIRST
+    assert committer.newest.cost is None
 
 
-def test_rows_apart_beside_another_driver_s_epoch_end_their_driver(version: Version) -> None:
-    mine, other = driver(version), driver(version, "pid-2-two")
+def test_rows_may_be_committed_before_the_first_record(version: Version) -> None:
+    committer = driver(version)
+    committer.add(partial(0), 0)
+    committer.commit(partial(0).slice(0, 0), FIRST)
+
+    assert (epochs(committer.table), fencing.newest(committer.table)) == ([0], FIRST)
+
+
+def test_separate_rows_after_another_drivers_epoch_fence_their_driver(version: Version) -> None:
+    committer, other = driver(version), driver(version, "pid-2-two")
     other.commit(partial(0), replace(FIRST, run_id="pid-2-two"))
 
     with pytest.raises(LakeError, match=r"epoch 0 was committed by another driver \(pid 2\)") as refused:
-        mine.add(partial(0), 0)
+        committer.add(partial(0), 0)
     assert refused.value.runbook == "StreamFenced"
 
 
-def test_files_that_others_made_of_a_part_are_taken_over_with_the_epochs_that_they_may_be_of(
+def test_foreign_compacted_files_are_adopted_with_their_epochs(
     version: Version,
 ) -> None:
-    mine = driver(version)
-    mine.commit(partial(0), FIRST)
-    mine.commit(partial(1), SECOND)
+    committer = driver(version)
+    committer.commit(partial(0), FIRST)
+    committer.commit(partial(1), SECOND)
     DeltaTable(version.uri).optimize.compact(partition_filters=[("_kind", "=", "partial")])
 
-    after = driver(version, "pid-2-two")
+    restarted = driver(version, "pid-2-two")
 
-    assert all(checksums.name_of(path) for path in delta.paths(after.table))
-    assert list_merged_spans(after.table) == [(0, 1)]
-    assert epochs(after.table) == [0, 1]
+    assert all(checksums.name_of(path) for path in delta.paths(restarted.table))
+    assert list_merged_spans(restarted.table) == [(0, 1)]
+    assert epochs(restarted.table) == [0, 1]
 
 
-def test_a_table_that_holds_another_driver_s_same_epoch_is_a_fence_and_no_rollback(version: Version) -> None:
-    mine = driver(version)
-    mine.commit(partial(0), FIRST)
+def test_the_same_epoch_of_another_driver_is_a_fence_and_no_rollback(version: Version) -> None:
+    committer = driver(version)
+    committer.commit(partial(0), FIRST)
     shutil.rmtree(version.uri)
     delta.ensure(version.uri, SCHEMA, partition_by=["_kind"])
     driver(version, "pid-2-two").commit(partial(0), replace(FIRST, run_id="pid-2-two"))
 
     with pytest.raises(LakeError, match=r"epoch 0 was committed by another driver \(pid 2\)") as refused:
-        mine.reload()
+        committer.reload()
     assert refused.value.runbook == "StreamFenced"
 
 
-def test_an_epoch_that_storage_does_not_take_is_said_with_the_cause_and_not_tried_again(
+def test_an_epoch_that_storage_rejects_fails_with_the_cause_without_a_retry(
     version: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried: list[None] = []
+    attempts: list[None] = []
 
     def fail(*_: Any, **__: Any) -> None:
-        tried.append(None)
+        attempts.append(None)
         msg = "No space left on device\nat a place that only its makers know"
         raise OSError(msg)
 
-    mine = driver(version)
+    committer = driver(version)
     monkeypatch.setattr(commits, "transact", fail)
 
     with pytest.raises(LakeError) as refused:
-        mine.commit(partial(0), FIRST)
+        committer.commit(partial(0), FIRST)
 
     assert refused.value.text == (
         f"Epoch log of flights: epoch 0 cannot be written to {version.uri}: No space left on device.\n"
         "Hint: nothing was committed; repair the storage and start again."
     )
-    assert (refused.value.runbook, len(tried)) == ("StreamNotRunning", 1)
+    assert (refused.value.runbook, len(attempts)) == ("StreamNotRunning", 1)
 
 
-def test_files_replaced_by_one_with_the_same_rows_are_replaced_under_the_newest_epoch(
-    version: Version, tmp_path: Path
-) -> None:
-    mine = driver(version)
+def test_replaced_files_keep_the_newest_epoch(version: Version, tmp_path: Path) -> None:
+    committer = driver(version)
     records = (FIRST, SECOND)
     for record in records:
-        mine.commit(partial(record.epoch), record)
-    old = [action for action in delta.actions(mine.table) if str(action["partition._kind"]) == "partial"]
-    gone = [
-        files.File(path=str(one["path"]), kind="partial", first=n, last=n, size=int(str(one["size_bytes"])))
-        for n, one in enumerate(old)
+        committer.commit(partial(record.epoch), record)
+    old = [action for action in delta.actions(committer.table) if str(action["partition._kind"]) == "partial"]
+    replaced_files = [
+        files.File(path=str(action["path"]), kind="partial", first=n, last=n, size=int(str(action["size_bytes"])))
+        for n, action in enumerate(old)
     ]
-    weight = checksums.weight_word(checksums.total(one.path for one in gone))
+    weight = checksums.weight_word(checksums.total(action.path for action in replaced_files))
     query = "SELECT e::BIGINT AS _epoch, NULL::VARCHAR AS _record FROM range(2) t(e)"
     with queries.connect() as connection:
         stem = checksums.new_stem("fold", 0, 1, weight)
-        made = files.export(connection, query, version.uri, stem, kind="partial", scratch=tmp_path)
+        merged_file = files.export(connection, query, version.uri, stem, kind="partial", scratch=tmp_path)
 
-    assert made.data_change is False  # whoever follows the table's changes is not told its rows again
-    assert mine.replace_files([made, *map(files.remove, gone)], why="fold") is True
+    assert merged_file.data_change is False  # followers of the table's changes do not see its rows again
+    assert committer.replace_files([merged_file, *map(files.remove, replaced_files)], why="fold") is True
     assert list_merged_spans(delta.open_table(version.uri)) == [(0, 1)]
-    assert fencing.newest(mine.table) == SECOND
-    mine.commit(partial(2), THIRD)
-    assert epochs(mine.table) == [0, 1, 2]
+    assert fencing.newest(committer.table) == SECOND
+    committer.commit(partial(2), THIRD)
+    assert epochs(committer.table) == [0, 1, 2]
 
 
-def test_a_version_of_which_epochs_were_seen_and_whose_table_is_gone_is_refused(
+def test_a_version_with_known_epochs_but_no_table_is_rejected(
     version: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(high_water, "list_witnesses", lambda *_: ())

@@ -1,4 +1,4 @@
-"""Commits that somebody's rewriting of files refuses: written again, counted, and given up after the third time."""
+"""Commits rejected because of rewritten files: retried, counted, and failed after the third attempt."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +19,10 @@ from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
 
 def rows(record: EpochRecord) -> pa.Table:
-    own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
-    return pa.Table.from_pylist([own, {"_kind": "partial", "_epoch": record.epoch, "_record": None}], schema=SCHEMA)
+    epoch_row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+    return pa.Table.from_pylist(
+        [epoch_row, {"_kind": "partial", "_epoch": record.epoch, "_record": None}], schema=SCHEMA
+    )
 
 
 @pytest.fixture
@@ -31,55 +33,57 @@ def version(tmp_path: Path) -> Version:
 
 
 @pytest.fixture
-def mine(version: Version) -> Committer:
+def committer(version: Version) -> Committer:
     """Return a driver's committer behind its epoch 0."""
     committer = Committer(version, FIRST.run_id, DeltaTable(version.uri), reload_every=100)
     committer.commit(rows(FIRST), FIRST)
     return committer
 
 
-def rewritten(uri: str, times: int) -> Callable[..., None]:
-    """Return a write before which somebody rewrites the partial rows by hand, so many times."""
-    left = [times]
+def rewrite_before_commits(uri: str, times: int) -> Callable[..., None]:
+    """Build a write function before which a foreign writer rewrites the partial rows, `times` times."""
+    remaining = [times]
 
     transact = commits.transact
 
     def write(*arguments: Any, **options: Any) -> None:
-        if left[0]:
-            left[0] -= 1
-            found = DeltaTable(uri).to_pyarrow_table(partitions=[("_kind", "=", "partial")])
-            write_deltalake(uri, pa.table(found).select(SCHEMA.names), mode="overwrite", predicate="_kind = 'partial'")
+        if remaining[0]:
+            remaining[0] -= 1
+            partial_rows = DeltaTable(uri).to_pyarrow_table(partitions=[("_kind", "=", "partial")])
+            write_deltalake(
+                uri, pa.table(partial_rows).select(SCHEMA.names), mode="overwrite", predicate="_kind = 'partial'"
+            )
         transact(*arguments, **options)
 
     return write
 
 
-def test_refused_commit_is_written_again_and_counted(
-    version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
+def test_rejected_commit_is_retried_and_counted(
+    version: Version, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "transact", rewritten(version.uri, ATTEMPTS - 1))
-    mine.commit(rows(SECOND), SECOND)
+    monkeypatch.setattr(commits, "transact", rewrite_before_commits(version.uri, ATTEMPTS - 1))
+    committer.commit(rows(SECOND), SECOND)
 
-    assert (mine.conflicts, fencing.newest(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
+    assert (committer.conflicts, fencing.newest(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
 
 
-def test_conflicts_are_forgotten_once_a_record_has_told_them(
-    version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
+def test_conflicts_are_reset_once_recorded(
+    version: Version, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "transact", rewritten(version.uri, 1))
-    mine.commit(rows(SECOND), SECOND)
-    third = replace(SECOND, epoch=2, start={0: 20}, end={0: 30}, conflicts=mine.conflicts)
-    mine.commit(rows(third), third)
+    monkeypatch.setattr(commits, "transact", rewrite_before_commits(version.uri, 1))
+    committer.commit(rows(SECOND), SECOND)
+    third = replace(SECOND, epoch=2, start={0: 20}, end={0: 30}, conflicts=committer.conflicts)
+    committer.commit(rows(third), third)
 
-    assert mine.conflicts == 0
+    assert committer.conflicts == 0
 
 
-def test_epoch_refused_three_times_ends_its_driver(
-    version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
+def test_epoch_rejected_three_times_ends_its_driver(
+    version: Version, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "transact", rewritten(version.uri, ATTEMPTS))
+    monkeypatch.setattr(commits, "transact", rewrite_before_commits(version.uri, ATTEMPTS))
 
     with pytest.raises(LakeError, match="epoch 1 was refused 3 times") as refused:
-        mine.commit(rows(SECOND), SECOND)
+        committer.commit(rows(SECOND), SECOND)
     assert refused.value.runbook == "CommitConflictRateHigh"
     assert fencing.newest(DeltaTable(version.uri)) == FIRST

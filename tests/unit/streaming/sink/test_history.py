@@ -1,4 +1,4 @@
-"""The fence's facts, on real tables: each says what a handle accepts, so that an upgrade that changes it is noticed."""
+"""Facts of Delta handles that the fence relies on, so that a changed behaviour of an upgrade is noticed."""
 
 import json
 from collections.abc import Callable
@@ -31,15 +31,15 @@ def rows(record: EpochRecord) -> pa.Table:
 
 @pytest.fixture
 def version(tmp_path: Path) -> Version:
-    made = Version(
+    new_version = Version(
         pipeline="flights",
         result_fingerprint="f",
         lateness_fingerprint="l",
         number=0,
         uri=str(tmp_path / "a folder" / "stream"),
     )
-    delta.ensure(made.uri, SCHEMA, partition_by=["_kind"])
-    return made
+    delta.ensure(new_version.uri, SCHEMA, partition_by=["_kind"])
+    return new_version
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def driver(version: Version) -> Callable[[str], Committer]:
     return lambda run_id: Committer(version, run_id, DeltaTable(version.uri), reload_every=100)
 
 
-def test_second_driver_that_starts_later_goes_on(driver: Callable[[str], Committer]) -> None:
+def test_second_driver_that_starts_later_continues(driver: Callable[[str], Committer]) -> None:
     driver("pid-1-one").commit(rows(FIRST), FIRST)
     second = driver("pid-2-two")
     second.commit(rows(SECOND), SECOND)
@@ -55,7 +55,7 @@ def test_second_driver_that_starts_later_goes_on(driver: Callable[[str], Committ
     assert second.newest == SECOND
 
 
-def test_driver_that_missed_a_commit_is_refused(driver: Callable[[str], Committer]) -> None:
+def test_driver_that_missed_a_commit_is_rejected(driver: Callable[[str], Committer]) -> None:
     stale, other = driver("pid-1-one"), driver("pid-2-two")
     other.commit(rows(THEIRS), THEIRS)
 
@@ -63,7 +63,7 @@ def test_driver_that_missed_a_commit_is_refused(driver: Callable[[str], Committe
         stale.commit(rows(FIRST), FIRST)
 
 
-def test_refused_driver_is_refused_again(driver: Callable[[str], Committer]) -> None:
+def test_rejected_driver_is_rejected_again(driver: Callable[[str], Committer]) -> None:
     stale, other = driver("pid-1-one"), driver("pid-2-two")
     other.commit(rows(THEIRS), THEIRS)
     for _ in range(2):
@@ -71,15 +71,15 @@ def test_refused_driver_is_refused_again(driver: Callable[[str], Committer]) -> 
             stale.commit(rows(FIRST), FIRST)
 
 
-def test_commit_that_was_ours_after_all_is_found(version: Version, driver: Callable[[str], Committer]) -> None:
-    mine, same = driver("pid-1-one"), driver("pid-1-one")
-    same.commit(rows(FIRST), FIRST)  # as if the answer to our own commit had been lost
-    mine.commit(rows(FIRST), FIRST)
+def test_own_commit_with_a_lost_response_is_found(version: Version, driver: Callable[[str], Committer]) -> None:
+    committer, twin = driver("pid-1-one"), driver("pid-1-one")
+    twin.commit(rows(FIRST), FIRST)  # as if the answer to our own commit had been lost
+    committer.commit(rows(FIRST), FIRST)
 
     assert DeltaTable(version.uri).version() == 1
 
 
-def test_stale_driver_is_refused_when_it_loads_anew(driver: Callable[[str], Committer]) -> None:
+def test_stale_driver_is_rejected_when_it_reloads(driver: Callable[[str], Committer]) -> None:
     stale, other = driver("pid-1-one"), driver("pid-2-two")
     other.commit(rows(THEIRS), THEIRS)
 
@@ -87,7 +87,7 @@ def test_stale_driver_is_refused_when_it_loads_anew(driver: Callable[[str], Comm
         stale.reload()
 
 
-def test_fold_of_a_stale_driver_is_refused(driver: Callable[[str], Committer]) -> None:
+def test_fold_of_a_stale_driver_is_rejected(driver: Callable[[str], Committer]) -> None:
     driver("pid-1-one").commit(rows(FIRST), FIRST)
     stale, other = driver("pid-1-one"), driver("pid-2-two")
     other.commit(rows(SECOND), SECOND)
@@ -103,49 +103,49 @@ def folded(version: Version) -> AddAction:
     return data_files.write(version.uri, both, stem, partition={"_kind": "epoch"}, new_data=False)
 
 
-def test_fold_of_files_rewritten_by_hand_is_left_alone_and_is_no_fence(
+def test_fold_of_rewritten_files_is_skipped_and_is_no_fence(
     version: Version, driver: Callable[[str], Committer]
 ) -> None:
-    mine = driver("pid-1-one")
-    mine.commit(rows(FIRST), FIRST)
-    mine.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compactor.list_files(mine.table)]
-    made = folded(version)
+    committer = driver("pid-1-one")
+    committer.commit(rows(FIRST), FIRST)
+    committer.commit(rows(SECOND), SECOND)
+    group = [files.remove(file) for file in compactor.list_files(committer.table)]
+    folded_file = folded(version)
     DeltaTable(version.uri).optimize.compact()
 
-    assert not mine.replace_files([made, *group], why="fold")
+    assert not committer.replace_files([folded_file, *group], why="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
-    mine.commit(rows(THIRD), THIRD)
+    committer.commit(rows(THIRD), THIRD)
     assert fencing.newest(DeltaTable(version.uri)) == THIRD
 
 
 class Overtaken(Committer):
-    """Whose folder is rewritten by hand after a fold has looked at it and before it commits."""
+    """Committer whose folder is rewritten between a fold's read and its commit."""
 
     def _transact(self, added: Actions, properties: CommitProperties) -> None:
         DeltaTable(self.version.uri).optimize.compact()
         super()._transact(added, properties)
 
 
-def test_fold_that_a_rewrite_by_hand_overtakes_at_its_commit_is_left_alone(version: Version) -> None:
+def test_fold_overtaken_by_a_rewrite_at_its_commit_is_skipped(version: Version) -> None:
     overtaken = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
     overtaken.commit(rows(FIRST), FIRST)
     overtaken.commit(rows(SECOND), SECOND)
     group = [files.remove(file) for file in compactor.list_files(overtaken.table)]
-    made = folded(version)
+    folded_file = folded(version)
 
-    assert not overtaken.replace_files([made, *group], why="fold")
+    assert not overtaken.replace_files([folded_file, *group], why="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     assert overtaken.table.version() == 4  # the driver has taken the other one's files over
     assert all(checksums.name_of(path) for path in delta.paths(overtaken.table))
 
 
-def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
-    mine = driver("pid-1-one")
-    mine.commit(rows(FIRST), FIRST)
-    mine.commit(rows(SECOND), SECOND)
+def test_foreign_rewrite_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
+    committer = driver("pid-1-one")
+    committer.commit(rows(FIRST), FIRST)
+    committer.commit(rows(SECOND), SECOND)
     DeltaTable(version.uri).optimize.compact()
-    mine.commit(rows(THIRD), THIRD)
+    committer.commit(rows(THIRD), THIRD)
 
     assert fencing.newest(DeltaTable(version.uri)) == THIRD
 
@@ -157,25 +157,25 @@ def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: C
     assert DeltaTable(version.uri).version() == 0
 
 
-def test_epoch_may_start_behind_offsets_that_were_recorded_as_lost(version: Version) -> None:
+def test_epoch_may_start_after_recorded_losses(version: Version) -> None:
     loss = replace(LOSS, pipeline="flights", first=10, next=15)
     committer = Committer(version, "pid-1-one", DeltaTable(version.uri), reload_every=100, accepted=[loss])
     committer.commit(rows(FIRST), FIRST)
-    behind = replace(SECOND, start={0: 15})
+    shifted = replace(SECOND, start={0: 15})
 
     with pytest.raises(LakeError, match="epoch 1 does not follow"):
         committer.commit(rows(SECOND), SECOND)
     with pytest.raises(LakeError, match="epoch 1 does not follow"):
-        committer.commit(rows(behind), replace(behind, topic_id="B"))
-    committer.commit(rows(behind), behind)
+        committer.commit(rows(shifted), replace(shifted, topic_id="B"))
+    committer.commit(rows(shifted), shifted)
     with pytest.raises(LakeError, match="epoch 2 does not follow"):
         committer.commit(rows(THIRD), replace(THIRD, start={0: 25}))
 
-    assert EpochLog(version.uri).records() == [FIRST, behind]
+    assert EpochLog(version.uri).records() == [FIRST, shifted]
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"no Parquet")], ids=["gone", "damaged"])
-def test_newest_record_that_cannot_be_read_is_said(
+def test_unreadable_newest_record_is_reported(
     version: Version, driver: Callable[[str], Committer], damage: Callable[[Path], object]
 ) -> None:
     driver("pid-1-one").commit(rows(FIRST), FIRST)
@@ -187,10 +187,10 @@ def test_newest_record_that_cannot_be_read_is_said(
     assert refused.value.runbook == "TableUnreadable"
 
 
-def test_table_restored_by_hand_is_refused(version: Version, driver: Callable[[str], Committer]) -> None:
-    mine = driver("pid-1-one")
-    mine.commit(rows(FIRST), FIRST)
-    mine.commit(rows(SECOND), SECOND)
+def test_restored_table_is_rejected(version: Version, driver: Callable[[str], Committer]) -> None:
+    committer = driver("pid-1-one")
+    committer.commit(rows(FIRST), FIRST)
+    committer.commit(rows(SECOND), SECOND)
     DeltaTable(version.uri).restore(1)
 
     with pytest.raises(LakeError, match="transaction says 1, newest epoch row is 0") as refused:
@@ -200,7 +200,7 @@ def test_table_restored_by_hand_is_refused(version: Version, driver: Callable[[s
 
 
 @pytest.mark.parametrize("in_files", [False, True])
-def test_a_note_names_a_table_version_that_holds_its_epoch(
+def test_a_mark_names_a_table_version_that_contains_its_epoch(
     version: Version, driver: Callable[[str], Committer], *, in_files: bool
 ) -> None:
     committer = driver("pid-1-one")

@@ -1,4 +1,4 @@
-"""Files of a table that lies in no folder of this machine, as the driver writes and reads them for a fold."""
+"""Files of a table in an object store, as the driver writes and reads them for a fold."""
 
 from pathlib import Path
 
@@ -19,13 +19,13 @@ NUMBER = 300
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder behind a store: a file system that is not this machine's own, empty so far."""
-    behind = tmp_path / "store"
-    behind.mkdir()
-    system = fs.SubTreeFileSystem(str(behind), fs.LocalFileSystem())
+    """Create an empty folder that acts as a remote file system."""
+    folder = tmp_path / "store"
+    folder.mkdir()
+    system = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
     for module in (files, storage):
         monkeypatch.setattr(module, "place", lambda _: (system, "bucket/table"))
-    return behind
+    return folder
 
 
 @pytest.fixture
@@ -37,35 +37,33 @@ def export(connection: duckdb.DuckDBPyConnection, scratch: Path, epoch: int) -> 
     """Write the rows of one epoch to the store, and return the file."""
     query = f"SELECT {epoch}::BIGINT AS _epoch, 'row ' || i AS text FROM range({NUMBER}) t(i)"  # noqa: S608 -- ours
     stem = checksums.new_stem("fold", epoch)
-    made = files.export(connection, query, "s3://bucket/table", stem, kind="partial", scratch=scratch)
-    return File(path=made.path, kind="partial", first=epoch, last=epoch, size=made.size)
+    exported = files.export(connection, query, "s3://bucket/table", stem, kind="partial", scratch=scratch)
+    return File(path=exported.path, kind="partial", first=epoch, last=epoch, size=exported.size)
 
 
-def test_file_gets_to_a_store_that_has_no_folder_yet_and_leaves_nothing_on_this_machine(
-    store: Path, scratch: Path
-) -> None:
+def test_file_is_written_to_an_empty_store_and_leaves_nothing_locally(store: Path, scratch: Path) -> None:
     with queries.connect() as connection:
-        made = export(connection, scratch, 3)
+        exported = export(connection, scratch, 3)
 
-    assert [str(file.relative_to(store)) for file in store.rglob("*.parquet")] == [f"bucket/table/{made.path}"]
-    assert (made.size, made.span) == ((store / "bucket/table" / made.path).stat().st_size, 1)
+    assert [str(file.relative_to(store)) for file in store.rglob("*.parquet")] == [f"bucket/table/{exported.path}"]
+    assert (exported.size, exported.span) == ((store / "bucket/table" / exported.path).stat().st_size, 1)
     assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.usefixtures("store")
 def test_files_of_a_store_are_read_in_their_order(scratch: Path) -> None:
     with queries.connect() as connection:
-        made = [export(connection, scratch, epoch) for epoch in (7, 3, 5)]
-        files.read(connection, "found", "s3://bucket/table", made, SCHEMA)
-        found = connection.execute("SELECT _epoch, text FROM found").fetchall()
+        exported_files = [export(connection, scratch, epoch) for epoch in (7, 3, 5)]
+        files.read(connection, "found", "s3://bucket/table", exported_files, SCHEMA)
+        rows = connection.execute("SELECT _epoch, text FROM found").fetchall()
 
-    assert found == [(epoch, f"row {i}") for epoch in (7, 3, 5) for i in range(NUMBER)]
+    assert rows == [(epoch, f"row {i}") for epoch in (7, 3, 5) for i in range(NUMBER)]
 
 
-def test_file_of_a_store_that_was_changed_is_refused(store: Path, scratch: Path) -> None:
+def test_modified_file_of_a_store_is_rejected(store: Path, scratch: Path) -> None:
     with queries.connect() as connection:
-        made = export(connection, scratch, 3)
-        (store / "bucket/table" / made.path).write_bytes(b"others")
+        exported = export(connection, scratch, 3)
+        (store / "bucket/table" / exported.path).write_bytes(b"others")
 
         with pytest.raises(checksums.FileDamagedError, match="expected the bytes that were committed"):
-            files.read(connection, "found", "s3://bucket/table", [made], SCHEMA)
+            files.read(connection, "found", "s3://bucket/table", [exported], SCHEMA)

@@ -1,4 +1,4 @@
-"""When an epoch's rows are written by Spark, and what is held in memory behind an epoch."""
+"""Epochs whose rows are written by Spark, and the state kept in memory after an epoch."""
 
 from typing import Any
 from unittest.mock import Mock
@@ -11,32 +11,32 @@ from cutover.streaming.microbatch.held_state import HeldState
 LIMIT = 5
 
 
-@pytest.mark.parametrize(("bound", "number", "collected"), [(5, 9, True), (6, 5, True), (6, 6, False)])
+@pytest.mark.parametrize(("upper_bound", "number", "collected"), [(5, 9, True), (6, 5, True), (6, 6, False)])
 def test_only_rows_beyond_the_limit_are_left_to_spark(
-    monkeypatch: pytest.MonkeyPatch, bound: int, number: int, *, collected: bool
+    monkeypatch: pytest.MonkeyPatch, upper_bound: int, number: int, *, collected: bool
 ) -> None:
-    written = Mock()
-    monkeypatch.setattr(aggregate, "pairs_bound", lambda *_: bound)
+    spilled = Mock()
+    monkeypatch.setattr(aggregate, "pairs_bound", lambda *_: upper_bound)
     monkeypatch.setattr(aggregate, "sum_counts", Mock())
     monkeypatch.setattr(spill, "sums", lambda _: (number, {}))
-    monkeypatch.setattr(spill, "spill_partials", written)
+    monkeypatch.setattr(spill, "spill_partials", spilled)
     monkeypatch.setattr(spill, "partial_schema", Mock())
     monkeypatch.setattr(spill, "_collect_partials", lambda *_: "collected")
-    passed: Any = Mock(slices=None)
+    batch_pass: Any = Mock(slices=None)
     settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
 
-    found: Any = spill.gather(passed, Mock(), Mock(epoch=1), settings, uri="lake")
+    gathered: Any = spill.gather(batch_pass, Mock(), Mock(epoch=1), settings, uri="lake")
 
-    assert (found == "collected", written.called) == (collected, not collected)
-    assert passed.partials.unpersist.called is (bound > LIMIT)
+    assert (gathered == "collected", spilled.called) == (collected, not collected)
+    assert batch_pass.partials.unpersist.called is (upper_bound > LIMIT)
 
 
-def test_an_epoch_in_which_no_id_was_looked_up_leaves_the_ids_as_they_are() -> None:
-    held: Any = Mock(_changelog=None)
-    record, looked = Mock(watermark_after=7), Mock(new="new ones")
+def test_an_epoch_without_id_lookups_keeps_the_ids() -> None:
+    state: Any = Mock(_changelog=None)
+    record, lookup = Mock(watermark_after=7), Mock(new="new ones")
 
-    HeldState.note_commit(held, record, None, Mock())
-    assert held.ids.remember.called is False
+    HeldState.note_commit(state, record, None, Mock())
+    assert state.ids.remember.called is False
 
-    HeldState.note_commit(held, record, looked, Mock())
-    held.ids.remember.assert_called_once_with("new ones", 7)
+    HeldState.note_commit(state, record, lookup, Mock())
+    state.ids.remember.assert_called_once_with("new ones", 7)

@@ -1,4 +1,4 @@
-"""What a driver says when its table cannot be written, or no longer shows what was committed to it."""
+"""Errors of a driver whose table cannot be written or no longer shows its commits."""
 
 from pathlib import Path
 from typing import Any
@@ -29,15 +29,15 @@ def version(tmp_path: Path) -> Version:
 
 
 @pytest.fixture
-def mine(version: Version) -> Committer:
+def committer(version: Version) -> Committer:
     """Return a driver's committer behind its epoch 0."""
     committer = Committer(version, FIRST.run_id, DeltaTable(version.uri), reload_every=100)
     committer.commit(rows(FIRST), FIRST)
     return committer
 
 
-def test_rows_apart_from_their_record_that_cannot_be_written_are_said_with_the_cause(
-    version: Version, mine: Committer, monkeypatch: pytest.MonkeyPatch
+def test_unwritable_separate_rows_are_reported_with_the_cause(
+    version: Version, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         msg = "No space left on device\nat a place that only its makers know"
@@ -46,7 +46,7 @@ def test_rows_apart_from_their_record_that_cannot_be_written_are_said_with_the_c
     monkeypatch.setattr(commits, "transact", fail)
 
     with pytest.raises(LakeError) as refused:
-        mine.add(rows(SECOND), SECOND.epoch)
+        committer.add(rows(SECOND), SECOND.epoch)
 
     assert refused.value.text == (
         "Epoch log of flights: epoch 1: expected to write its data, got: No space left on device."
@@ -55,22 +55,24 @@ def test_rows_apart_from_their_record_that_cannot_be_written_are_said_with_the_c
     assert fencing.newest(DeltaTable(version.uri)) == FIRST
 
 
-def forget(uri: str, first: int) -> None:
-    """Take a table's log entries away, from one version on."""
+def forget(uri: str, first_version: int) -> None:
+    """Delete a table's log entries from one version on."""
     for entry in (Path(uri) / "_delta_log").glob("*.json"):
-        if int(entry.stem) >= first:
+        if int(entry.stem) >= first_version:
             entry.unlink()
 
 
-@pytest.mark.parametrize(("first", "found"), [(1, "none"), (2, "0")])
-def test_commits_that_somebody_took_away_are_no_other_drivers(
-    version: Version, mine: Committer, first: int, found: str
+@pytest.mark.parametrize(("first_version", "newest_epoch"), [(1, "none"), (2, "0")])
+def test_removed_commits_are_not_attributed_to_another_driver(
+    version: Version, committer: Committer, first_version: int, newest_epoch: str
 ) -> None:
-    mine.commit(rows(SECOND), SECOND)
-    forget(version.uri, first)
+    committer.commit(rows(SECOND), SECOND)
+    forget(version.uri, first_version)
 
-    with pytest.raises(LakeError, match=f"this driver committed epoch 1, newest epoch row is {found} ") as refused:
-        mine.reload()
+    with pytest.raises(
+        LakeError, match=f"this driver committed epoch 1, newest epoch row is {newest_epoch} "
+    ) as refused:
+        committer.reload()
     assert refused.value.runbook == "EpochHistoryBroken"
 
 
@@ -81,7 +83,7 @@ def listed_file(uri: str, name: str) -> Path:
 
 
 @pytest.mark.parametrize("content", [b"no Parquet at all", b""], ids=["other bytes", "empty"])
-def test_record_in_a_file_of_others_that_does_not_parse_is_said_in_one_line(version: Version, content: bytes) -> None:
+def test_invalid_record_in_a_foreign_file_is_reported_on_one_line(version: Version, content: bytes) -> None:
     listed_file(version.uri, "theirs.parquet").write_bytes(content)
 
     with pytest.raises(LakeError) as refused:
@@ -91,7 +93,7 @@ def test_record_in_a_file_of_others_that_does_not_parse_is_said_in_one_line(vers
     assert ("\n" in refused.value.text, refused.value.runbook) == (False, "TableUnreadable")
 
 
-def test_record_in_a_file_without_its_columns_is_said_with_what_is_missing(version: Version) -> None:
+def test_record_in_a_file_without_its_columns_names_the_missing_ones(version: Version) -> None:
     pq.write_table(pa.table({"_epoch": [0]}), listed_file(version.uri, "theirs.parquet"))
 
     with pytest.raises(LakeError, match="cannot be read: expected columns _epoch, _record, got a file without _record"):
