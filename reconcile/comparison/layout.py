@@ -84,6 +84,7 @@ class Value:
     integers: frozenset[Path] = frozenset()  # parts in which integers of any size are compared exactly
     nested: str | None = None  # type of a list, struct or map with numbers, which are compared by the same rule
     number: NumberText | None = None  # for texts that are numbers
+    part_numbers: Mapping[Path, NumberText] = field(default_factory=dict)  # for such texts inside of a nested value
 
     @property
     def is_measure(self) -> bool:
@@ -94,15 +95,16 @@ class Value:
         """Return SQL that is true where the two sides differ; two nulls are equal, and two NaN."""
         if self.exact:
             return f"({left} IS DISTINCT FROM {right})"
-        return f"({left} IS DISTINCT FROM {right} AND NOT {self._is_near(left, right)})"
+        return f"({left} IS DISTINCT FROM {right} AND NOT {self.is_near(left, right)})"
 
     def is_within(self, left: str, right: str) -> str:
         """Return SQL that is true where the two sides are equal only because of the tolerance."""
         if self.exact:
             return "false"
-        return f"({left} IS DISTINCT FROM {right} AND {self._is_near(left, right)})"
+        return f"({left} IS DISTINCT FROM {right} AND {self.is_near(left, right)})"
 
-    def _is_near(self, left: str, right: str) -> str:
+    def is_near(self, left: str, right: str) -> str:
+        """Return SQL that is true where the two sides are within the tolerance; false if either is null."""
         if self.number is not None:
             texts = (left, right)
             exact = zip(self.number.read_exactly(left), self.number.read_exactly(right), strict=True)
@@ -127,9 +129,12 @@ class Value:
 
     def _is_same_number(self, left: str, right: str, kind: str, path: Path) -> str | None:
         """Return SQL that is true where two numbers inside lists, structs and maps are equal; None for other types."""
+        integers = frozenset({()}) if path in self.integers else frozenset[Path]()
+        if path in self.part_numbers:
+            near = replace(self, nested=None, is_whole=False, integers=integers, number=self.part_numbers[path])
+            return f"({left} IS NOT DISTINCT FROM {right} OR {near.is_near(left, right)})"
         if not is_number(kind) or (self.keeps_whole and kind_of(kind) != "float"):
             return None
-        integers = frozenset({()}) if path in self.integers else frozenset[Path]()
         near = replace(self, nested=None, is_whole=kind_of(kind) == "whole", integers=integers)
         return f"({left} IS NOT DISTINCT FROM {right} OR {near.is_near_number(left, right)})"
 

@@ -2,8 +2,10 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import TypeVar
 
 import duckdb
@@ -18,17 +20,19 @@ from cutover.reconcile.external.nested import (
     NO_TYPE,
     CommonType,
     convert,
-    drop_types,
     find_common_type,
-    has_value,
+    find_greatest,
+    is_changed,
+    is_scalar,
     list_integer_parts,
     list_parts,
-    restrict,
+    replace_parts,
 )
 from cutover.reconcile.external.sources import types_of
 from cutover.reconcile.result.text import count_noun
 
-Place = TypeVar("Place")  # a column, or a part of one
+Place = tuple[str, Path]  # a column, and the path to a part of it
+Value = TypeVar("Value")
 
 SIDES = ("expected", "actual")
 _EXACT = {"whole", "decimal"}
@@ -43,7 +47,9 @@ class Columns:
 
     common: Mapping[str, str]
     types_by_side: tuple[Mapping[str, str], ...]  # where they differ, parts that are null everywhere have no type
-    as_digits: frozenset[str]  # numbers that no decimal of the engine holds: compared by all of their digits
+    digits: Mapping[str, Mapping[Path, str | None]]
+    """Parts whose numbers no decimal of the engine holds, compared by all of their digits: with the type of the side
+    that holds floats, if one does."""
     integers: Mapping[str, frozenset[Path]]  # parts of columns that hold integers on one side, floats on the other
     numbers: Mapping[str, str]  # text columns that contain numbers -> type of the numbers
     notes: tuple[str, ...]  # what differs in the schemas
@@ -51,25 +57,7 @@ class Columns:
 
     def convert(self, side: int, name: str, value: str) -> str:
         """Return SQL of a value of one side in the type that both are compared as."""
-        side_type, kind = self.types_by_side[side][name], self.common[name]
-        if name in self.as_digits:
-            text = f"{value}::VARCHAR"
-            if kind_of(side_type) == "float":
-                return _float_digits(value)
-            digits = cell_texts.normalize_decimal(text)
-            if kind_of(side_type) == "decimal" and name in self.numbers:
-                # A decimal that the float holds has the text of the float.
-                as_float = f"TRY_CAST({value} AS {self.numbers[name]})"
-                is_held = f"TRY_CAST({as_float} AS {side_type}) = {value}"
-                return f"CASE WHEN {is_held} THEN {_float_digits(as_float)} ELSE {digits} END"
-            return digits
-        return convert(value, side_type, kind)
-
-
-def _float_digits(value: str) -> str:
-    """Return SQL of the text of a float: all digits of a whole number, else as the engine writes it."""
-    is_whole = f"{value} = floor({value}) AND abs({value}) < 1e38"
-    return f"CASE WHEN {is_whole} THEN TRY_CAST({value} AS HUGEINT)::VARCHAR ELSE {value}::VARCHAR END"
+        return convert(value, self.types_by_side[side][name], self.common[name], self.digits.get(name))
 
 
 def align(
@@ -95,25 +83,31 @@ def align(
         name: find_common_type(types_by_side[0][name], types_by_side[1][name], widen) for name in unlike_names
     }
     changed_counts = _count_changed_values(connection, raw, types_by_side, shared_types)
-    kinds = {name: {kind_of(left[name]), kind_of(right[name])} for name in shared_types}
-    exact_types = _find_exact_types(connection, raw, [name for name in changed_counts if kinds[name] <= _EXACT])
-    shared_types |= {name: replace(shared_types[name], name=kind) for name, kind in exact_types.items()}
-    changed_counts = {name: count for name, count in changed_counts.items() if name not in exact_types}
-    digit_names = {
-        name for name in changed_counts if kinds[name] <= _EXACT or (kinds[name] <= _NUMBERS and "float" in kinds[name])
+    kinds = {place: {kind_of(kind) for kind in _types_at(types_by_side, place)} for place in changed_counts}
+    exact_places = [place for place, kinds_of_part in kinds.items() if kinds_of_part <= _EXACT]
+    exact_types = _find_exact_types(connection, raw, types_by_side, exact_places)
+    digits = {
+        place: next((kind for kind in _types_at(types_by_side, place) if kind_of(kind) == "float"), None)
+        for place, kinds_of_part in kinds.items()
+        if place not in exact_types and kinds_of_part <= _NUMBERS
     }
-    common_types = {name: "VARCHAR" if name in digit_names else kind.name for name, kind in shared_types.items()}
+    lossy_counts = {place: n for place, n in changed_counts.items() if place not in exact_types.keys() | digits.keys()}
+    common_types = {
+        name: replace_parts(kind.name, _select_paths({**exact_types, **dict.fromkeys(digits, "VARCHAR")}, name))
+        for name, kind in shared_types.items()
+    }
     integers = _find_integers(types_by_side, common_types)
-    floats = {name: shared_types[name].name for name in digit_names if "float" in kinds[name]}
-    float_types = {name: "DOUBLE" if name in integers else kind for name, kind in floats.items()}
-    lossy_counts = {name: count for name, count in changed_counts.items() if name not in digit_names}
+    digits = {
+        (name, path): "DOUBLE" if kind is not None and path in integers.get(name, ()) else kind
+        for (name, path), kind in digits.items()
+    }
     is_alike = not lossy_counts and all(kind.is_alike and not kind.missing for kind in shared_types.values())
     columns = Columns(
         common=common_types,
         types_by_side=types_by_side,
-        as_digits=frozenset(digit_names),
+        digits={name: paths for name in common_types if (paths := _select_paths(digits, name))},
         integers=integers,
-        numbers={**numbers, **float_types},
+        numbers={**numbers, **{name: kind for (name, path), kind in digits.items() if not path and kind is not None}},
         notes=(
             *_describe_schemas((left, right), common_types, shared_types),
             *_describe_lossy(lossy_counts, common_types),
@@ -123,6 +117,17 @@ def align(
     for side, names in enumerate(zip(raw, into, strict=True)):
         _make_view(connection, columns, side, *names)
     return columns
+
+
+def _types_at(types_by_side: Sequence[Mapping[str, str]], place: Place) -> list[str]:
+    """Return the type of a part of a column on each side."""
+    name, path = place
+    return [list_parts(types[name])[path] for types in types_by_side]
+
+
+def _select_paths(values: Mapping[Place, Value], name: str) -> dict[Path, Value]:
+    """Return what the parts of one column have, by path."""
+    return {path: value for (column, path), value in values.items() if column == name}
 
 
 def _make_view(connection: duckdb.DuckDBPyConnection, columns: Columns, side: int, raw: str, into: str) -> None:
@@ -156,12 +161,18 @@ def _drop_empty(
 ) -> dict[str, str]:
     """Return the types of a side, in which parts of some columns that are null everywhere have no type."""
     places = [(name, path) for name in names for path in list_parts(types[name])]
-    counts = {place: count_where(has_value(identifier(place[0]), types[place[0]], place[1])) for place in places}
-    empty_paths: dict[str, set[tuple[str, ...]]] = {}
+    counts = {
+        (name, path): count_where(find_greatest(identifier(name), types[name], path, "({}) IS NOT NULL".format))
+        for name, path in places
+    }
+    empty_paths: dict[str, set[Path]] = {}
     for (name, path), count in _count_each(connection, view, counts):
         if not count:
             empty_paths.setdefault(name, set()).add(path)
-    return {**types, **{name: drop_types(types[name], paths) for name, paths in empty_paths.items()}}
+    return {
+        **types,
+        **{name: replace_parts(types[name], dict.fromkeys(paths, NO_TYPE)) for name, paths in empty_paths.items()},
+    }
 
 
 def _count_each(
@@ -180,40 +191,58 @@ def _count_changed_values(
     raw: Sequence[str],
     types_by_side: Sequence[Mapping[str, str]],
     shared: Mapping[str, CommonType],
-) -> dict[str, int]:
-    """Return the columns of which the common type does not hold every value, and how many values it does not hold."""
-    changed_counts: dict[str, int] = {}
+) -> dict[Place, int]:
+    """Return the parts of which the common type does not hold every value, and how many rows have such values."""
+    changed_counts: dict[Place, int] = {}
     for view, types in zip(raw, types_by_side, strict=True):
-        counts = {}
-        for name, kind in shared.items():
-            side_type = restrict(types[name], kind.name)
-            if kind.name in {side_type, "VARCHAR"} or not kind.is_alike:
-                continue
-            value = convert(identifier(name), types[name], side_type)
-            restored_value = convert(convert(value, side_type, kind.name), kind.name, side_type)
-            counts[name] = count_where(f"{restored_value} IS DISTINCT FROM {value}")
-        for name, count in _count_each(connection, view, counts):
+        counts = {
+            place: count_where(condition)
+            for name, kind in shared.items()
+            for place, condition in _find_changed_parts(name, types[name], kind.name)
+        }
+        for place, count in _count_each(connection, view, counts):
             if count:
-                changed_counts[name] = changed_counts.get(name, 0) + count
+                changed_counts[place] = changed_counts.get(place, 0) + count
     return changed_counts
 
 
+def _find_changed_parts(name: str, column_type: str, common_type: str) -> Iterator[tuple[Place, str]]:
+    """Yield each scalar part of a column that is converted to another type, with SQL that is true if one is changed."""
+    if common_type in {column_type, "VARCHAR"}:
+        return
+    common_parts = list_parts(common_type)
+    for path, kind in list_parts(column_type).items():
+        target = common_parts.get(path, kind)
+        if kind != NO_TYPE and target not in {kind, "VARCHAR"} and is_scalar(kind):
+            is_part_changed = partial(is_changed, own=kind, kind=target)
+            yield (name, path), find_greatest(identifier(name), column_type, path, is_part_changed)
+
+
 def _find_exact_types(
-    connection: duckdb.DuckDBPyConnection, raw: Sequence[str], names: Sequence[str]
-) -> dict[str, str]:
-    """Return, of columns of numbers, a type that holds every value of both sides exactly, where there is one."""
-    counters = {"whole": cell_texts.count_whole_digits, "fraction": cell_texts.count_fraction_digits}
-    counts = {
-        (name, part): f"max({count(f'{identifier(name)}::VARCHAR')})"
-        for name in names
-        for part, count in counters.items()
-    }
-    most_digits = dict.fromkeys(counts, 0)
-    for view in raw if names else ():
-        for place, digits in _count_each(connection, view, counts):
-            most_digits[place] = max(most_digits[place], digits)
-    kinds = {name: cell_texts.find_decimal(most_digits[name, "whole"], most_digits[name, "fraction"]) for name in names}
-    return {name: kind for name, kind in kinds.items() if kind is not None}
+    connection: duckdb.DuckDBPyConnection,
+    raw: Sequence[str],
+    types_by_side: Sequence[Mapping[str, str]],
+    places: Sequence[Place],
+) -> dict[Place, str]:
+    """Return, of numbers, a type that holds every value of both sides exactly, where there is one."""
+    counters = (cell_texts.count_whole_digits, cell_texts.count_fraction_digits)
+    most_digits: list[dict[Place, int]] = [dict.fromkeys(places, 0) for _ in counters]
+    for (view, types), (counter, digits) in product(
+        zip(raw, types_by_side, strict=True) if places else (), zip(counters, most_digits, strict=True)
+    ):
+        counts = {
+            (name, path): f"max({find_greatest(identifier(name), types[name], path, partial(_count_digits, counter))})"
+            for name, path in places
+        }
+        for place, count in _count_each(connection, view, counts):
+            digits[place] = max(digits[place], count)
+    whole, fraction = most_digits
+    kinds = {place: cell_texts.find_decimal(whole[place], fraction[place]) for place in places}
+    return {place: kind for place, kind in kinds.items() if kind is not None}
+
+
+def _count_digits(counter: Callable[[str], str], value: str) -> str:
+    return counter(f"{value}::VARCHAR")
 
 
 def _describe_schemas(
@@ -239,6 +268,7 @@ def _describe_schemas(
             yield f"{sides_text}: compared as {common[name].replace(NO_TYPE, 'NULL')}."
 
 
-def _describe_lossy(lossy: Mapping[str, int], common: Mapping[str, str]) -> Iterator[str]:
-    for name, count in lossy.items():
+def _describe_lossy(lossy: Mapping[Place, int], common: Mapping[str, str]) -> Iterator[str]:
+    names = dict.fromkeys(name for name, _ in lossy)
+    for name, count in {name: sum(_select_paths(lossy, name).values()) for name in names}.items():
         yield f"Column `{name}`: {count:,} values do not fit into {common[name]}."

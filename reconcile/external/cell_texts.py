@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from cutover.quoting import literal
+from cutover.reconcile.comparison.column_types import kind_of
 
 DECIMAL_DIGITS = 38
 """Digits of the widest decimal of the engine."""
@@ -68,6 +69,31 @@ def normalize_decimal(cell: str) -> str:
     text = rf"regexp_replace({text}, '([.][0-9]*?)0*$', '\1')"
     text = f"regexp_replace({text}, '[.]$', '')"
     return f"CASE {text} WHEN '-0' THEN '0' ELSE {text} END"
+
+
+def write_digits(value: str, kind: str, float_type: str | None) -> str:
+    """Return SQL of the text of a number, with all of its digits: one text per number.
+
+    Args:
+        value: SQL of the number.
+        kind: Its DuckDB type.
+        float_type: In which some of the numbers that it is compared with are held; None: all are exact.
+    """
+    if kind_of(kind) == "float":
+        return _write_float_digits(value)
+    digits = normalize_decimal(f"{value}::VARCHAR")
+    if kind_of(kind) == "decimal" and float_type is not None:
+        # A decimal that the float holds has the text of the float.
+        as_float = f"TRY_CAST({value} AS {float_type})"
+        is_held = f"TRY_CAST({as_float} AS {kind}) = {value}"
+        return f"CASE WHEN {is_held} THEN {_write_float_digits(as_float)} ELSE {digits} END"
+    return digits
+
+
+def _write_float_digits(value: str) -> str:
+    """Return SQL of the text of a float: all digits of a whole number, else as the engine writes it."""
+    is_whole = f"{value} = floor({value}) AND abs({value}) < 1e38"
+    return f"CASE WHEN {is_whole} THEN TRY_CAST({value} AS HUGEINT)::VARCHAR ELSE {value}::VARCHAR END"
 
 
 def normalize_number(cell: str) -> str:

@@ -3,7 +3,7 @@
 Fields of a struct have names and no order, as columns do; entries of a map have no order at all.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import duckdb
@@ -12,6 +12,7 @@ from duckdb.sqltypes import DuckDBPyType
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_alike, is_float, kind_of
 from cutover.reconcile.comparison.nested_values import Path, parts_of
+from cutover.reconcile.external import cell_texts
 
 NO_TYPE = '"NULL"'
 """What DuckDB calls the type of a column of which nothing but nulls was ever written."""
@@ -119,72 +120,71 @@ def _combine(name: str, parts: list[CommonType], missing: tuple[tuple[int, str],
     )
 
 
-def convert(value: str, own: str, kind: str) -> str:
+def convert(value: str, own: str, kind: str, digits: Mapping[Path, str | None] | None = None) -> str:
     """Return SQL of a value in another type: null where that does not hold it.
 
     Args:
         value: SQL of the value.
         own: Its DuckDB type, with `NO_TYPE` for parts that are null everywhere.
         kind: One that `find_common_type` made of it, or its own again.
+        digits: Parts that are converted to the text of all their digits, with the float type of either side, if any.
     """
-    return _convert(value, duckdb.sqltype(own), duckdb.sqltype(kind), 0)
+    return _convert(value, duckdb.sqltype(own), duckdb.sqltype(kind), digits or {}, ())
 
 
-def _convert(value: str, column_type: DuckDBPyType, kind: DuckDBPyType, depth: int) -> str:
+def _convert(
+    value: str, column_type: DuckDBPyType, kind: DuckDBPyType, digits: Mapping[Path, str | None], path: Path
+) -> str:
     if NO_TYPE in {str(column_type), str(kind)}:
         return f"NULL::{kind}"
     if str(column_type) == str(kind) and NO_TYPE not in str(column_type):
         return value
-    shapes, item = {_shape(column_type), _shape(kind)}, f"item_{depth}"
     own_parts, target_parts = parts_of(column_type), parts_of(kind)
+
+    def convert_part(part_value: str, name: str) -> str:
+        return _convert(part_value, own_parts[name], target_parts[name], digits, (*path, name))
+
+    shapes, item = {_shape(column_type), _shape(kind)}, f"item_{len(path)}"
     if shapes == {"struct"}:
-        fields = {
-            name: _convert(f"{value}.{identifier(name)}", own_parts[name], part, depth)
-            for name, part in target_parts.items()
-            if name in own_parts
-        }
+        fields = {name: convert_part(f"{value}.{identifier(name)}", name) for name in target_parts if name in own_parts}
         return _pack(value, fields)
     if shapes == {"list"}:
-        element = _convert(item, own_parts["child"], target_parts["child"], depth + 1)
-        return f"list_transform({value}, lambda {item}: {element})"
+        return f"list_transform({value}, lambda {item}: {convert_part(item, 'child')})"
     if shapes == {"map"}:
-        key, entry_value = (
-            _convert(f"{item}.{name}", own_parts[name], target_parts[name], depth + 1) for name in ("key", "value")
-        )
+        key, entry_value = (convert_part(f"{item}.{name}", name) for name in ("key", "value"))
         entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {entry_value}}})"
         return f"map_from_entries({entries})"
-    if str(column_type) == "TIMESTAMPTZ_NS" and str(kind) != "TIMESTAMP_NS":  # the engine has a cast to few other types
+    if path in digits:
+        value, column_type = cell_texts.write_digits(value, str(column_type), digits[path]), kind
+    return value if column_type is kind else _cast(value, str(column_type), str(kind))
+
+
+def _cast(value: str, own: str, kind: str) -> str:
+    """Return SQL of a scalar in another type: null where that does not hold it."""
+    if own == "TIMESTAMPTZ_NS" and kind != "TIMESTAMP_NS":  # the engine has a cast to few other types
         value = f"TRY_CAST({value} AS TIMESTAMP_NS)"
     return f"TRY_CAST({value} AS {kind})"
 
 
-def restrict(own: str, kind: str) -> str:
-    """Return a type without the fields of structs that another does not have, its parts as they are."""
-    return str(_restrict(duckdb.sqltype(own), duckdb.sqltype(kind)))
+def is_changed(value: str, own: str, kind: str) -> str:
+    """Return SQL that is true where another type does not hold a scalar."""
+    return f"({_cast(_cast(value, own, kind), kind, own)} IS DISTINCT FROM {value})"
 
 
-def _restrict(column_type: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
-    own_parts, target_parts = parts_of(column_type), parts_of(kind)
-    if column_type.id == "struct" and kind.id == "struct":
-        fields = (f"{identifier(n)} {_restrict(own_parts[n], part)}" for n, part in target_parts.items())
-        return duckdb.sqltype(f"STRUCT({', '.join(fields)})")
-    if _shape(column_type) == "list" and _shape(kind) == "list":
-        return duckdb.sqltype(f"{_restrict(own_parts['child'], target_parts['child'])}[]")
-    if column_type.id == "map" and kind.id == "map":
-        key, entry_value = (_restrict(own_parts[name], target_parts[name]) for name in ("key", "value"))
-        return duckdb.sqltype(f"MAP({key}, {entry_value})")
-    return column_type
+def list_parts(kind: str) -> dict[Path, str]:
+    """Return every part of a type with its own, from the whole value, an empty path, down to fields and elements."""
+    return dict(_list_parts(duckdb.sqltype(kind)))
 
 
-def list_parts(kind: str) -> list[Path]:
-    """Return the path of every part of a type, from the whole value, an empty path, down to fields and elements."""
-    return [*_list_parts(duckdb.sqltype(kind))]
-
-
-def _list_parts(kind: DuckDBPyType) -> Iterator[Path]:
-    yield ()
+def _list_parts(kind: DuckDBPyType) -> Iterator[tuple[Path, str]]:
+    yield (), str(kind)
     for name, part in parts_of(kind).items():
-        yield from ((name, *path) for path in _list_parts(part))
+        yield from (((name, *path), part_type) for path, part_type in _list_parts(part))
+
+
+def is_scalar(kind: str) -> bool:
+    """Return whether a type has no parts."""
+    return not parts_of(duckdb.sqltype(kind))
 
 
 def list_integer_parts(left: str, right: str) -> frozenset[Path]:
@@ -208,33 +208,39 @@ def _holds_integers(kind: str) -> bool:
     return kind_of(kind) == "whole" or (kind_of(kind) == "decimal" and kind.endswith(",0)"))
 
 
-def has_value(value: str, kind: str, path: Path) -> str:
-    """Return SQL that is true where a part of a value is not null, in any element or entry."""
-    return _has_value(value, duckdb.sqltype(kind), path, 0)
+def find_greatest(value: str, kind: str, path: Path, measure: Callable[[str], str]) -> str:
+    """Return SQL of the greatest of what a part of a value has in any element or entry; null where there is none.
+
+    Args:
+        value: SQL of the value.
+        kind: Its type.
+        path: Leads to the part.
+        measure: Makes SQL of the part into SQL of a number or a truth value.
+    """
+    return _find_greatest(value, duckdb.sqltype(kind), path, measure, 0)
 
 
-def _has_value(value: str, kind: DuckDBPyType, path: Path, depth: int) -> str:
+def _find_greatest(value: str, kind: DuckDBPyType, path: Path, measure: Callable[[str], str], depth: int) -> str:
     if not path:
-        return f"({value}) IS NOT NULL"
+        return measure(value)
     part, item = parts_of(kind)[path[0]], f"held_{depth}"
     if kind.id == "struct":
-        return _has_value(f"{value}.{identifier(path[0])}", part, path[1:], depth)
+        return _find_greatest(f"{value}.{identifier(path[0])}", part, path[1:], measure, depth)
     inner = f"{item}.{path[0]}" if kind.id == "map" else item
     entries = f"map_entries({value})" if kind.id == "map" else value
-    return (
-        f"list_contains(list_transform({entries}, lambda {item}: {_has_value(inner, part, path[1:], depth + 1)}), true)"
-    )
+    greatest = _find_greatest(inner, part, path[1:], measure, depth + 1)
+    return f"list_max(list_transform({entries}, lambda {item}: {greatest}))"
 
 
-def drop_types(kind: str, empty: Collection[Path]) -> str:
-    """Return a type in which parts that are null everywhere have none."""
-    return _drop_types(duckdb.sqltype(kind), empty, ())
+def replace_parts(kind: str, types: Mapping[Path, str]) -> str:
+    """Return a type in which some parts are of other types."""
+    return _replace_parts(duckdb.sqltype(kind), types, ()) if types else kind
 
 
-def _drop_types(kind: DuckDBPyType, empty: Collection[Path], path: Path) -> str:
-    if path in empty:
-        return NO_TYPE
-    parts = {name: _drop_types(part, empty, (*path, name)) for name, part in parts_of(kind).items()}
+def _replace_parts(kind: DuckDBPyType, types: Mapping[Path, str], path: Path) -> str:
+    if path in types:
+        return types[path]
+    parts = {name: _replace_parts(part, types, (*path, name)) for name, part in parts_of(kind).items()}
     if kind.id == "struct":
         return f"STRUCT({', '.join(f'{identifier(name)} {part}' for name, part in parts.items())})"
     if kind.id == "map":

@@ -25,7 +25,7 @@ from cutover.reconcile.comparison.nested_values import holds
 from cutover.reconcile.external.alignment import Columns
 from cutover.reconcile.external.cell_texts import find_number_pattern
 from cutover.reconcile.external.name_hints import find_like_names, format_map_options, quote_word
-from cutover.reconcile.external.nested import sort_maps
+from cutover.reconcile.external.nested import replace_parts, sort_maps
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
 from cutover.reconcile.external.sources import SideSource
 from cutover.reconcile.result.text import count_noun
@@ -172,10 +172,12 @@ def _reject_reserved_names(names: Iterable[str]) -> None:
 
 
 def _make_value(diff_request: DiffRequest, columns: Columns, name: str) -> Value:
-    kind, number = columns.common[name], columns.numbers.get(name)
+    kind, number, digits = columns.common[name], columns.numbers.get(name), columns.digits.get(name, {})
     value = value_of(name, kind)
+    if digits and () not in digits:
+        return _make_nested_value(diff_request, columns, value)
     if name in diff_request.tolerances:
-        if number is None and name in columns.as_digits:
+        if number is None and digits:
             reject_long_numbers(name)
         if number is None:
             return diff_request.tolerances[name].apply(value, kind)
@@ -184,14 +186,31 @@ def _make_value(diff_request: DiffRequest, columns: Columns, name: str) -> Value
     integers = columns.integers.get(name, frozenset())
     if number is not None and is_float(number):
         # Texts of CSV are floats as the engine writes them, or cells that are none of these.
-        text = NumberText(kind=number, pattern=find_number_pattern(number) if name in columns.as_digits else None)
+        text = NumberText(kind=number, pattern=find_number_pattern(number) if digits else None)
         noise = replace(value, exact=False, relative=FLOAT_RELATIVE)
         return replace(noise, keeps_whole=True, integers=integers, number=text)
-    if is_float(kind):
-        return replace(value, keeps_whole=True, integers=integers)
     if holds(kind, is_float):
         return replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, nested=kind, integers=integers)
-    return value
+    return replace(value, keeps_whole=True, integers=integers) if is_float(kind) else value
+
+
+def _make_nested_value(diff_request: DiffRequest, columns: Columns, value: Value) -> Value:
+    """Return how a list, struct or map is compared of which some numbers are compared by all of their digits."""
+    kind, digits = columns.common[value.name], columns.digits[value.name]
+    part_numbers = {
+        path: NumberText(kind=number, pattern=find_number_pattern(number))
+        for path, number in digits.items()
+        if number is not None
+    }
+    kind_of_numbers = replace_parts(kind, {path: text.kind for path, text in part_numbers.items()})
+    if value.name in diff_request.tolerances:
+        if len(part_numbers) < len(digits):
+            reject_long_numbers(value.name)
+        value = diff_request.tolerances[value.name].apply(value, kind_of_numbers)
+    elif holds(kind_of_numbers, is_float):
+        integers = columns.integers.get(value.name, frozenset())
+        value = replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, integers=integers)
+    return value if value.exact else replace(value, nested=kind, part_numbers=part_numbers)
 
 
 def _rename(types: Mapping[str, str], new_names: Mapping[str, str], side: str) -> dict[str, str]:
