@@ -3,7 +3,7 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
@@ -33,6 +33,7 @@ from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.sources import bind, describe_optional
+from cutover.reconcile.external.spelling import SpelledRows
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import (
     Apart,
@@ -135,8 +136,13 @@ def _build_finding(
 ) -> Finding:
     connection, layout = tables.connection, tables.layout
     is_spelling = columns.is_same and spelling.is_all_spelling(connection, layout, readings.texts)
-    uncounted_rows = 0 if is_spelling else spelling.drop_spelled_rows(connection, layout, readings.texts)
-    diff = replace(diff, changed=diff.changed - uncounted_rows)
+    spelled = SpelledRows() if is_spelling else spelling.drop_spelled_rows(connection, layout, readings.texts)
+    diff = replace(
+        diff,
+        changed=diff.changed - spelled.changed,
+        missing=diff.missing - spelled.keys,
+        extra=diff.extra - spelled.keys,
+    )
     rows = Rows(
         compared=tables.count_rows() + diff.missing,
         missing=diff.missing,
@@ -167,7 +173,7 @@ def _build_finding(
         notes=(
             *notes,
             *columns.notes,
-            *_describe_spelled(uncounted_rows, readings),
+            *_describe_spelled(spelled, readings),
             *_describe_doubled(tables),
             *_describe_unfinished(diff),
             *tables.notes,
@@ -185,23 +191,27 @@ def _decide_verdict(rows: Rows, diff: Diff, *, is_same_schema: bool, is_spelling
 
 
 def _describe_spelling(diff: Diff, readings: Readings) -> str:
-    options = " ".join(f"--type {quote_word(f'{name}=text')}" for name in sorted(readings.texts))
     return (
         f"{count_noun(diff.rows, 'row')} differ only in how numbers are written, such as 1.0 and 1, in a column whose"
-        f" other cells are no numbers. `{options}` compares such columns as texts; `decimal` in place of `text` does as"
-        " numbers, once no cell holds another text (`--csv null=NA` names one for null)."
+        f" other cells are no numbers. `{_format_text_options(readings)}` compares such columns as texts; `decimal` in"
+        " place of `text` does as numbers, once no cell holds another text (`--csv null=NA` names one for null)."
     )
 
 
-def _describe_spelled(uncounted_rows: int, readings: Readings) -> list[str]:
-    """Return a note on rows that may be equal or not, and are not counted."""
-    if not uncounted_rows:
-        return []
-    options = " ".join(f"--type {quote_word(f'{name}=text')}" for name in sorted(readings.texts))
-    text = (
-        f"{count_noun(uncounted_rows, 'row')} with no other difference than how numbers are written, such as 1.0 and 1."
-    )
-    return [f"Not counted: {text} `{options}` compares such columns as texts."]
+def _describe_spelled(spelled: SpelledRows, readings: Readings) -> Iterator[str]:
+    """Yield notes on rows that may be equal or not and are not counted, and on keys that may be one."""
+    options = f"`{_format_text_options(readings)}` compares such columns as texts."
+    uncounted_rows = spelled.changed + 2 * spelled.keys
+    if uncounted_rows:
+        rows_text = f"{count_noun(uncounted_rows, 'row')} with no other difference than how numbers are written"
+        yield f"Not counted: {rows_text}, such as 1.0 and 1. {options}"
+    if spelled.unequal_keys:
+        rows_text = f"{count_noun(spelled.unequal_keys, 'missing row')} may be one with an extra row"
+        yield f"{rows_text}: their keys differ only in how numbers are written, such as 1.0 and 1. {options}"
+
+
+def _format_text_options(readings: Readings) -> str:
+    return " ".join(f"--type {quote_word(f'{name}=text')}" for name in sorted(readings.texts))
 
 
 def _describe_near(diff_request: DiffRequest, diff: Diff) -> tuple[EqualWithin, ...]:
