@@ -135,17 +135,38 @@ class RecordAge:
     doubt: timedelta = timedelta(0)  # by how much it may be younger than since `since`
 
 
-def bound_age(recorded_at: datetime, input_times: Iterable[datetime], now: datetime) -> RecordAge:
+def bound_age(
+    recorded_at: datetime, input_times: Iterable[datetime], now: datetime, *, lag: timedelta = timedelta(0)
+) -> RecordAge:
     """Return how old a record is.
 
     Args:
-        recorded_at: Its time.
+        recorded_at: Its time. One that is ahead of `now` by no more than `CLOCKS_APART` means now.
         input_times: Times, by other clocks, of what must have happened before it was made.
         now: By the clock of who asks.
+        lag: By how much the clock that recorded it is behind others, as `measure_lag` returns it.
     """
     earliest = max((at for at in input_times if at <= now), default=None)
-    if recorded_at > now:
+    if recorded_at > now + CLOCKS_APART:
         return RecordAge(since=earliest or _UNKNOWN, doubt=FOREVER)
+    recorded_at = min(recorded_at, now)
     if earliest is None or earliest <= recorded_at:
-        return RecordAge(since=recorded_at)
+        return RecordAge(since=recorded_at, doubt=lag)
     return RecordAge(since=earliest, doubt=earliest - recorded_at)
+
+
+def measure_lag(
+    recorded: Sequence[datetime], inputs: Sequence[Iterable[datetime]], *, tolerated: timedelta
+) -> timedelta:
+    """Return by how much the clock of some records has been behind those of their inputs, at most `CLOCKS_APART`.
+
+    Where little happens, the latest record may have no recent input that shows it, and earlier records do.
+
+    Args:
+        recorded: Times of records, in any order.
+        inputs: For each record, the times, by other clocks, of what must have happened before it was made.
+        tolerated: A smaller lag does not count.
+    """
+    lags = (time - at for at, times in zip(recorded, inputs, strict=True) for time in times)
+    lag = max(lags, default=timedelta(0))
+    return min(lag, CLOCKS_APART) if lag > tolerated else timedelta(0)

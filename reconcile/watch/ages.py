@@ -26,7 +26,7 @@ from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, Problem, seconds_since
-from cutover.recorded_times import RecordAge, bound_age, settle_now, settle_times
+from cutover.recorded_times import RecordAge, bound_age, measure_lag, settle_now, settle_times
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
@@ -73,7 +73,9 @@ def find_batch_age(
         *_list_epoch_times(epochs, version, run.stream_version, run.epoch),
     ]
     end_time = end_times[run.run_id]
-    return bound_age(end_time, earlier, settle_now(now, [end_time, *list_newest_time(epochs)]))
+    commit_times = [_list_epoch_times(epochs, version, r.stream_version, r.epoch) for r in runs]
+    lag = measure_lag([*end_times.values()], commit_times, tolerated=_get_tolerated_lag(settings))
+    return bound_age(end_time, earlier, settle_now(now, [end_time, *list_newest_time(epochs)]), lag=lag)
 
 
 def find_verdict_age(
@@ -101,7 +103,16 @@ def find_verdict_age(
         *_list_registration_times(registrations, comparison.fingerprint, comparison.version),
         *_list_epoch_times(epochs, version, comparison.version, comparison.epoch),
     ]
-    return bound_age(comparison.settled, earlier, settle_now(now, [comparison.settled, *list_newest_time(epochs)]))
+    lines = sorted(history.of_now(settings, pipeline)[0], key=lambda line: line.first_sequence)
+    commit_times = [_list_epoch_times(epochs, version, line.version, line.epoch) for line in lines]
+    recorded = settle_times([line.first_recorded for line in lines])
+    lag = measure_lag(recorded, commit_times, tolerated=_get_tolerated_lag(settings))
+    now = settle_now(now, [comparison.settled, *list_newest_time(epochs)])
+    return bound_age(comparison.settled, earlier, now, lag=lag)
+
+
+def _get_tolerated_lag(settings: Settings) -> timedelta:
+    return timedelta(seconds=settings.alerts.skew_seconds)
 
 
 def list_newest_time(epochs: Sequence[EpochRecord]) -> list[datetime]:
@@ -111,7 +122,10 @@ def list_newest_time(epochs: Sequence[EpochRecord]) -> list[datetime]:
 
 def make_age_problem(subject: str) -> Problem:
     """Build the problem of a result that may be too old, but whose age the clocks do not show."""
-    text = f"the age of {subject} is unknown: its time is in the future, or earlier than that of its input"
+    text = (
+        f"the age of {subject} is unknown: its time is in the future or earlier than that of its input, or that of"
+        " another one was"
+    )
     return Problem(runbook="ClockSkew", text=text)
 
 

@@ -12,6 +12,7 @@ from cutover.recorded_times import (
     bound_age,
     find_earliest_times,
     find_latest_times,
+    measure_lag,
     settle_times,
 )
 
@@ -101,6 +102,7 @@ def test_no_wrong_clock_makes_a_record_look_older_than_the_right_ones_before_it(
         pytest.param(-2, [-3], RecordAge(since=NOON - 2 * HOUR), id="after what came before it"),
         pytest.param(-50, [-9, -2], RecordAge(since=NOON - 2 * HOUR, doubt=2 * DAY), id="a clock two days back"),
         pytest.param(YEARS, [-9, 5], RecordAge(since=NOON - 9 * HOUR, doubt=FOREVER), id="years ahead"),
+        pytest.param(1, [-9, 5], RecordAge(since=NOON), id="an hour ahead means now"),
     ],
 )
 def test_a_record_is_no_older_than_what_must_have_come_before_it(
@@ -109,8 +111,30 @@ def test_a_record_is_no_older_than_what_must_have_come_before_it(
     assert bound_age(NOON + recorded * HOUR, times(after), NOON) == expected
 
 
+@pytest.mark.parametrize(
+    ("recorded", "inputs", "lag"),
+    [
+        pytest.param([], [], 0, id="no record"),
+        pytest.param([-3, -2], [[-4], [-3]], 0, id="one clock"),
+        pytest.param([-4, -1], [[-3], []], 1, id="an hour behind, shown by an earlier record alone"),
+        pytest.param([-9, -1], [[-3], [-2]], 1, id="no more than an hour"),
+    ],
+)
+def test_a_clock_that_was_behind_the_inputs_of_any_record_is_behind(
+    recorded: Hours, inputs: list[Hours], lag: int
+) -> None:
+    measured = measure_lag(times(recorded), [times(hours) for hours in inputs], tolerated=HOUR / 30)
+
+    assert measured == lag * HOUR
+    assert bound_age(NOON - HOUR, times([-2]), NOON, lag=measured) == RecordAge(since=NOON - HOUR, doubt=lag * HOUR)
+
+
+def test_a_lag_that_is_tolerated_does_not_count() -> None:
+    assert measure_lag(times([-4]), [times([-3])], tolerated=HOUR) == 0 * HOUR
+
+
 def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() -> None:
-    record_age = bound_age(NOON + HOUR, [], NOON)
+    record_age = bound_age(NOON + 2 * HOUR, [], NOON)
 
     assert NOON - record_age.since > 50 * 365 * DAY
     assert record_age.doubt == FOREVER

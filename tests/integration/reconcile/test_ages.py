@@ -128,3 +128,50 @@ def test_a_watch_whose_own_clock_is_behind_takes_the_time_that_the_stream_shows(
 
     assert [problem for problem in found.problems if problem.runbook == "ClockSkew"] == []
     assert {one.name for one in list_firing(found)} & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == set()
+
+
+BEHIND = [pytest.param(0 * HOUR, id="one clock"), pytest.param(HOUR, id="the host of batch and reconcile is behind")]
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize(("old", "fires"), [(1.5 * HOUR, False), (2.5 * HOUR, True)], ids=["fresh", "old"])
+def test_a_quiet_topic_shows_that_a_host_was_behind_as_it_still_got_records(
+    settings: Settings, behind: timedelta, old: timedelta, *, fires: bool
+) -> None:
+    """Runs are due every hour: two may be missing. The first run read an epoch that had just been committed."""
+    *_, first, second = LAKE.epochs
+    at = SystemClock().now()
+    epochs = (
+        *LAKE.epochs[:-2],
+        replace(first, processing_time=(at - 9 * HOUR).isoformat()),
+        replace(second, processing_time=(at - 8 * HOUR).isoformat()),
+    )
+    write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(at - 8 * HOUR - behind).isoformat())))
+    reconcile(settings, PIPELINE, clock=StandingClock(at - 8 * HOUR - behind))
+    run = replace(LAKE.run, run_id="again", scanned={}, computed=(), batch_version=1)
+    write_run(settings, replace(run, finished=(at - old - behind).isoformat()))
+    reconcile(settings, PIPELINE, clock=StandingClock(at - old - behind))
+
+    facts = FactCollector(settings, PIPELINE, StandingClock(at)).collect()
+
+    names = {alert.name for alert in list_firing(facts)}
+    assert names & {"BatchNotFresh", "ReconcilerNotRunning"} == (
+        {"BatchNotFresh", "ReconcilerNotRunning"} if fires else set()
+    )
+
+
+@pytest.mark.parametrize(("late", "fires"), [(0.5 * HOUR, False), (1.5 * HOUR, False), (3.5 * HOUR, True)])
+def test_a_watch_that_is_an_hour_behind_a_quiet_topic_neither_doubts_nor_misses(
+    settings: Settings, late: timedelta, *, fires: bool
+) -> None:
+    at = SystemClock().now()
+    epochs = tuple(replace(epoch, processing_time=(at - 9 * HOUR).isoformat()) for epoch in LAKE.epochs)
+    write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(at - late).isoformat())))
+    reconcile(settings, PIPELINE, clock=StandingClock(at - late))
+
+    facts = FactCollector(settings, PIPELINE, StandingClock(at - HOUR)).collect()
+
+    names = {alert.name for alert in list_firing(facts)}
+    assert names & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == (
+        {"BatchNotFresh", "ReconcilerNotRunning"} if fires else set()
+    )
