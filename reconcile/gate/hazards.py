@@ -8,7 +8,7 @@ one and agreed: a path whose results are wrong after the hazard has not covered 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import NamedTuple, get_args
 
@@ -20,7 +20,7 @@ from cutover.log.topic_partitions import format_number
 from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, RecordedHazard
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.verdict.records import RecordedComparison
-from cutover.recorded_times import find_earliest_times
+from cutover.recorded_times import CLOCKS_APART, find_earliest_times
 from cutover.records.classes import Class
 from cutover.timestamps import parse_micros
 
@@ -34,6 +34,7 @@ HOURS_AT_LEAST = 24
 """Minimum number of hours with records for a peak."""
 
 _PROMPT = timedelta(minutes=10)  # maximum delay of a prompt read: a catch-up epoch contains records of many hours
+_EPOCHS_AT_LEAST = 10  # minimum number of epochs of a run that show how far its driver's clock is off
 _HOUR = 3_600_000_000
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -197,11 +198,10 @@ def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
     """Yield hours of the log with far more records than the median hour, counted in epochs that read promptly."""
     hours: Counter[int] = Counter()
     latest: dict[int, EpochRecord] = {}
-    for record in records:
-        if record.records and record.oldest_log_time is not None and _is_prompt(record, record.oldest_log_time):
-            hour = record.oldest_log_time // _HOUR
-            hours[hour] += record.records
-            latest[hour] = record
+    for record in _list_prompt(records):
+        hour = (record.oldest_log_time or 0) // _HOUR
+        hours[hour] += record.records
+        latest[hour] = record
     if len(hours) < HOURS_AT_LEAST:
         return
     usual = median(hours.values())
@@ -210,10 +210,22 @@ def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
             yield _Sighting("peak", latest[hour], f"{count:,} records in an hour, the median hour has {usual:,.0f}")
 
 
-def _is_prompt(record: EpochRecord, log_time: int) -> bool:
-    """Return whether an epoch read its records soon after they were appended to the log."""
-    delay = abs(parse_micros(record.processing_time) - log_time) if record.processing_time else None
-    return delay is not None and delay <= _PROMPT / _MICROSECOND
+def _list_prompt(records: Sequence[EpochRecord]) -> Iterator[EpochRecord]:
+    """Yield the epochs that read their records soon after they were appended, whatever the clock of their driver.
+
+    A driver's clock is ahead of the log's by the delay of its most prompt epochs. A driver with few epochs may have
+    read none promptly, so its clock is taken for that of the driver before it.
+    """
+    offset = 0
+    dated = [record for record in records if record.records and record.oldest_log_time and record.processing_time]
+    for _, epochs_of_run in groupby(dated, key=lambda record: record.run_id):
+        delays = [
+            (record, parse_micros(record.processing_time) - (record.oldest_log_time or 0)) for record in epochs_of_run
+        ]
+        if len(delays) >= _EPOCHS_AT_LEAST:
+            fastest = sorted(delay for _, delay in delays)[len(delays) // 10]
+            offset = fastest if fastest <= (CLOCKS_APART + _PROMPT) / _MICROSECOND else 0
+        yield from (record for record, delay in delays if abs(delay - offset) <= _PROMPT / _MICROSECOND)
 
 
 def _agrees(comparison: RecordedComparison) -> bool:

@@ -73,6 +73,50 @@ def test_peak_is_an_hour_of_far_more_records(hours: int, changes: dict[str, Any]
     assert list_kinds([*records, replace(hourly(hours), **changes)]) == expected
 
 
+OFFSETS = [timedelta(0), timedelta(minutes=20), timedelta(hours=1), timedelta(hours=-1), timedelta(days=-1_000)]
+
+
+@pytest.mark.parametrize("offset", OFFSETS, ids=str)
+@pytest.mark.parametrize(
+    ("late_by", "expected"),
+    [
+        pytest.param(timedelta(0), [("peak", 24)], id="read as it arrived"),
+        pytest.param(timedelta(hours=1), [], id="caught up an hour later"),
+        pytest.param(timedelta(minutes=20), [], id="caught up later"),
+    ],
+)
+def test_a_peak_is_the_same_whatever_the_drivers_clock(offset: timedelta, late_by: timedelta, expected: object) -> None:
+    records = [hourly(number) for number in range(24)]
+    at = START + timedelta(hours=24) + late_by
+
+    shown = [*records, replace(hourly(24), records=200, processing_time=at.isoformat())]
+
+    assert found([dated_by(record, offset) for record in shown]) == expected
+
+
+@pytest.mark.parametrize("offset", [timedelta(0), timedelta(hours=-1)], ids=str)
+def test_a_driver_that_only_caught_up_is_timed_by_the_clock_of_the_one_before(offset: timedelta) -> None:
+    records = [hourly(number) for number in range(24)]
+    caught_up = replace(
+        hourly(24), run_id="b", records=900, processing_time=(START + timedelta(hours=24, minutes=55)).isoformat()
+    )
+
+    assert found([dated_by(record, offset) for record in [*records, caught_up]]) == [("restart", 24)]
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(days=300)], ids=str)
+def test_a_replay_shows_no_peak(ahead: timedelta) -> None:
+    records = [*(hourly(number) for number in range(24)), replace(hourly(24), records=900)]
+
+    assert found([dated_by(record, ahead) for record in records]) == []
+
+
+def dated_by(record: EpochRecord, offset: timedelta) -> EpochRecord:
+    """Return an epoch whose driver's clock is ahead of the log's."""
+    at = datetime.fromisoformat(record.processing_time) + offset
+    return replace(record, processing_time=at.isoformat())
+
+
 @pytest.mark.parametrize(
     ("digests", "expected"),
     [([], -1), ([None, "a"], -1), (["a", "a"], -1), (["a", "b", "b"], 1), (["a", None, "b", None], 2)],
