@@ -2,12 +2,13 @@
 
 They belong to a version that another one replaced, to a definition that changed under its name, or to a pipeline whose
 name another one serves. All tables of a definition have one age, so that they are deleted together. Tables that are
-written or held are retained; so are all tables while their replacement has no epoch, or while only the clock of this
-host shows that the time has passed. A deletion is a row in the history of versions, appended under the sequence at
-which it was decided; the serving version is read again before anything is removed.
+written or held are retained; so are all tables while their replacement has no epoch, or until both an epoch of the
+replacement and another record show that the time has passed, so that one host whose clock is ahead deletes nothing. A
+deletion is a row in the history of versions, appended under the sequence at which it was decided; the serving version
+is read again before anything is removed.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -23,13 +24,14 @@ from cutover.engine import storage
 from cutover.errors import CutoverError, LakeError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.versions import BATCH, Registration
-from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, PinEvent
 from cutover.lake.paths import BATCH_TABLES
 from cutover.lake.serving.earlier_versions import list_earlier
 from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
+from cutover.recorded_times import find_earliest_times
 from cutover.settings import Settings
 
 _NO_REPLACEMENT = "nothing with an epoch serves in its place"
@@ -127,15 +129,13 @@ def _find_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> Ite
     folder = f"{settings.lake_uri}/{pipeline.name}"
     places = [place for place in dict.fromkeys(_list_places(registrations)) if place not in served]
     tables_by_place = {place: tables for place in places if (tables := _read_tables(folder, *place)) is not None}
-    has_replacement = _has_epoch(settings, pipeline, serving_name)
-    latest_recorded = find_latest_recorded(settings, {pipeline.name, serving_name}, now)
+    epochs = _list_serving_epochs(settings, pipeline, serving_name)
+    shown_time = find_shown_time(settings, {pipeline.name, serving_name}, epochs, now)
     for (fingerprint, number), tables in tables_by_place.items():
         group = [other for place, other in tables_by_place.items() if replaced_at or place[0] == fingerprint]
         commits = [other.latest_commit for other in group if other.latest_commit is not None]
         since = max([*commits, replaced_at or _find_end(registrations, fingerprint, number)])
-        holder = _find_holder(
-            settings, pipeline, fingerprint, number, since=since, now=now, latest_recorded=latest_recorded
-        )
+        holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now, shown_time=shown_time)
         deletion = versions.find_deletion(settings, pipeline.name, fingerprint, number)
         registered = max(row.sequence for row in registrations if row.fingerprint == fingerprint)
         # A killed deletion may have removed some tables already.
@@ -147,7 +147,7 @@ def _find_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> Ite
             uri=_uri(folder, fingerprint, number),
             files=tables.files,
             since=since,
-            retained_because=reason or (holder if has_replacement else _NO_REPLACEMENT),
+            retained_because=reason or (holder if epochs else _NO_REPLACEMENT),
         )
 
 
@@ -198,15 +198,15 @@ def _read_latest_commit(table: DeltaTable) -> datetime:
     return datetime.fromtimestamp(int(str(newest["timestamp"])) / 1000, UTC)
 
 
-def _has_epoch(settings: Settings, pipeline: Pipeline, serving_name: str) -> bool:
-    """Return whether the pipeline that serves the name has an epoch: until then, only the replaced tables have rows."""
+def _list_serving_epochs(settings: Settings, pipeline: Pipeline, serving_name: str) -> list[EpochRecord]:
+    """List the epochs of the pipeline that serves the name: without any, only the replaced tables have rows."""
     try:
         is_own = serving_name == pipeline.name
         serving = pipeline if is_own else resolve_definition(settings, serving_name).pipeline
         version = versions.current(settings, serving)
-        return version is not None and delta.exists(version.uri) and bool(EpochLog(version.uri).records())
+        return [] if version is None or not delta.exists(version.uri) else EpochLog(version.uri).records()
     except CutoverError:
-        return False
+        return []
 
 
 def _list_served(settings: Settings, pipeline: Pipeline) -> set[tuple[str, int]]:
@@ -238,19 +238,33 @@ def _find_fork(folder: str, rows: list[Registration], fingerprint: str, number: 
     return None
 
 
-def find_latest_recorded(settings: Settings, names: Collection[str], now: datetime) -> datetime | None:
-    """Find the latest time up to now at which any row of some pipelines was recorded; None: no row was.
+def find_shown_time(
+    settings: Settings, names: Collection[str], epochs: Sequence[EpochRecord], now: datetime
+) -> datetime | None:
+    """Find the time that epochs and another history of some pipelines have both shown; None: no time was shown.
+
+    A record that a later one of its history contradicts shows no more than that one, so that neither one host whose
+    clock is ahead nor one record of the future shows a time that has not come.
+
+    Args:
+        settings: Where the lake is.
+        names: Of the pipelines.
+        epochs: Of the stream that serves, in order.
+        now: By the clock of this host.
 
     Raises:
         LakeError: A history cannot be read.
     """
-    times: list[datetime] = []
+    histories: list[list[datetime]] = []
     for name in names:
-        times += [registration.at for registration in versions.read_registrations(settings, name)]
-        times += [pin.at for pin in Journal(settings, name, PinEvent).read_available()]
-        times += [comparison.at for comparison in Journal(settings, name, ComparisonRow).read_available()]
-        times += [move.at for move in Journal(settings, name, GateEvent).read_available()]
-    return max((at for at in times if at <= now), default=None)
+        histories.append([registration.at for registration in versions.read_registrations(settings, name)])
+        histories.append([pin.at for pin in Journal(settings, name, PinEvent).read_available()])
+        histories.append([comparison.at for comparison in Journal(settings, name, ComparisonRow).read_available()])
+        histories.append([move.at for move in Journal(settings, name, GateEvent).read_available()])
+    others = [time for times in histories for time in find_earliest_times(times, now)[-1:] if time is not None]
+    committed = [datetime.fromisoformat(epoch.processing_time) for epoch in epochs if epoch.processing_time]
+    epoch_time = next(reversed(find_earliest_times(committed, now)), None)
+    return min(epoch_time, max(others)) if epoch_time is not None and others else None
 
 
 def _find_holder(  # noqa: PLR0913 -- a version, and three times
@@ -261,7 +275,7 @@ def _find_holder(  # noqa: PLR0913 -- a version, and three times
     *,
     since: datetime,
     now: datetime,
-    latest_recorded: datetime | None,
+    shown_time: datetime | None,
 ) -> str | None:
     """Find why tables are retained; None: no reader or driver holds them, and the policy's time has passed."""
     holders = pins.list_holders(settings, pipeline.name, fingerprint, None if number == BATCH else number, now=now)
@@ -275,8 +289,11 @@ def _find_holder(  # noqa: PLR0913 -- a version, and three times
     retention = timedelta(microseconds=parse_duration(pipeline.policy.keep_unserved, of="policy.keep_unserved"))
     if now - since <= retention:
         return f"kept for {pipeline.policy.keep_unserved}"
-    is_confirmed = latest_recorded is not None and latest_recorded - since > retention
-    return None if is_confirmed else f"kept until something is recorded after {since + retention:%Y-%m-%d %H:%M} UTC"
+    if shown_time is not None and shown_time - since > retention:
+        return None
+    return (
+        f"kept until an epoch is committed and something else is recorded after {since + retention:%Y-%m-%d %H:%M} UTC"
+    )
 
 
 def _remove(folder: str) -> None:

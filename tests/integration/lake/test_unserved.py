@@ -33,33 +33,64 @@ CHANGED = replace(PIPELINE, measures={"sales": Count(), "paid": Sum("amount")})
 OWN = result_fingerprint(PIPELINE)
 
 
-FIND_LATEST_RECORDED = unserved.find_latest_recorded
+FIND_SHOWN_TIME = unserved.find_shown_time
 
 
 @pytest.fixture(autouse=True)
 def _shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let something be recorded at every time that is asked for."""
-    monkeypatch.setattr(unserved, "find_latest_recorded", lambda _settings, _names, now: now)
+    monkeypatch.setattr(unserved, "find_shown_time", lambda _settings, _names, _epochs, now: now)
 
 
 def texts(unserved: list[Unserved]) -> list[tuple[str, str | None]]:
     return [(one.text, one.retained_because) for one in unserved]
 
 
-def test_nothing_goes_by_the_clock_of_one_host_alone(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unserved, "find_latest_recorded", FIND_LATEST_RECORDED)
+AHEAD, RIGHT = LATER.now(), datetime.now(UTC) + timedelta(hours=1)
+"""Times that a host whose clock is a month ahead records, and one whose clock is right."""
+
+
+@pytest.mark.parametrize(
+    ("committed", "released", "goes"),
+    [
+        pytest.param(RIGHT, RIGHT, False, id="only this host is ahead"),
+        pytest.param(RIGHT, AHEAD, False, id="this host and that of the batch path are"),
+        pytest.param(AHEAD, RIGHT, False, id="this host and that of the stream are"),
+        pytest.param(AHEAD, AHEAD, True, id="the month has passed"),
+    ],
+)
+def test_nothing_goes_before_epochs_and_another_record_show_the_time(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, committed: datetime, released: datetime, *, goes: bool
+) -> None:
+    monkeypatch.setattr(unserved, "find_shown_time", FIND_SHOWN_TIME)
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
-    write(settings, lake_of(SALES, slower), slower)
+    lake = lake_of(SALES, slower)
+    newest = replace(lake.epochs[-1], processing_time=committed.isoformat())
+    write(settings, replace(lake, epochs=(*lake.epochs[:-1], newest)), slower)
     version = versions.current(settings, slower)
     assert version is not None
+    pins.release(settings, version, 1, holder="batch/x", now=released)
 
-    ((text, held),) = texts(list_unserved(settings, slower, LATER.now()))
-    assert (text, str(held).startswith("kept until something is recorded after ")) == (f"stream-0 of {OWN}", True)
-    assert delete_unserved(settings, slower, LATER, why="old") == []
+    ((text, held),) = texts(list_unserved(settings, slower, LATER.now() + timedelta(days=1)))
 
-    pins.release(settings, version, 1, holder="batch/x", now=LATER.now())
-    assert [one.number for one in delete_unserved(settings, slower, LATER, why="old")] == [0]
+    assert (text, held is None) == (f"stream-0 of {OWN}", goes)
+    assert goes or str(held).startswith("kept until an epoch is committed and something else is recorded after ")
+
+
+def test_a_record_of_the_future_shows_nothing_once_another_follows_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unserved, "find_shown_time", FIND_SHOWN_TIME)
+    write(settings, lake_of(SALES))
+    version = versions.current(settings, PIPELINE)
+    assert version is not None
+    for at in (AHEAD, RIGHT):
+        pins.release(settings, version, 1, holder="batch/x", now=at)
+
+    epochs = [replace(epoch, processing_time=AHEAD.isoformat()) for epoch in lake_of(SALES).epochs]
+
+    assert unserved.find_shown_time(settings, {PIPELINE.name}, epochs, AHEAD) == RIGHT
 
 
 def test_what_is_served_is_never_listed(settings: Settings) -> None:
