@@ -233,7 +233,7 @@ def _find_greatest(value: str, kind: DuckDBPyType, path: Path, measure: Callable
 
 
 def replace_parts(kind: str, types: Mapping[Path, str]) -> str:
-    """Return a type in which some parts are of other types."""
+    """Make another type of one by giving the parts at some paths types of their own."""
     return _replace_parts(duckdb.sqltype(kind), types, ()) if types else kind
 
 
