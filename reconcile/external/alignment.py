@@ -12,7 +12,7 @@ import duckdb
 
 from cutover.engine.queries import count_where, first
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import kind_of
+from cutover.reconcile.comparison.column_types import is_float, kind_of
 from cutover.reconcile.comparison.nested_values import Path
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.name_hints import find_like_names, format_map_options, quote_word
@@ -83,14 +83,7 @@ def align(
         name: find_common_type(types_by_side[0][name], types_by_side[1][name], widen) for name in unlike_names
     }
     changed_counts = _count_changed_values(connection, raw, types_by_side, shared_types)
-    kinds = {place: {kind_of(kind) for kind in _types_at(types_by_side, place)} for place in changed_counts}
-    exact_places = [place for place, kinds_of_part in kinds.items() if kinds_of_part <= _EXACT]
-    exact_types = _find_exact_types(connection, raw, types_by_side, exact_places)
-    digits = {
-        place: next((kind for kind in _types_at(types_by_side, place) if kind_of(kind) == "float"), None)
-        for place, kinds_of_part in kinds.items()
-        if place not in exact_types and kinds_of_part <= _NUMBERS
-    }
+    exact_types, digits = _find_exact_comparisons(connection, raw, types_by_side, changed_counts)
     lossy_counts = {place: n for place, n in changed_counts.items() if place not in exact_types.keys() | digits.keys()}
     common_types = {
         name: replace_parts(kind.name, _select_paths({**exact_types, **dict.fromkeys(digits, "VARCHAR")}, name))
@@ -117,6 +110,30 @@ def align(
     for side, names in enumerate(zip(raw, into, strict=True)):
         _make_view(connection, columns, side, *names)
     return columns
+
+
+def _find_exact_comparisons(
+    connection: duckdb.DuckDBPyConnection,
+    raw: Sequence[str],
+    types_by_side: Sequence[Mapping[str, str]],
+    places: Iterable[Place],
+) -> tuple[dict[Place, str], dict[Place, str | None]]:
+    """Find how numbers are compared exactly that the common type of both sides does not hold.
+
+    Returns:
+        Parts with a type that holds the numbers of both sides, and parts that are compared by all of their digits, with
+        the type of the side that holds floats, if one does.
+    """
+    types = {place: _types_at(types_by_side, place) for place in places}
+    kinds = {place: {*map(kind_of, types_of_part)} for place, types_of_part in types.items()}
+    exact_places = [place for place, kinds_of_part in kinds.items() if kinds_of_part <= _EXACT]
+    exact_types = _find_exact_types(connection, raw, types_by_side, exact_places)
+    digits = {
+        place: next(filter(is_float, types[place]), None)
+        for place, kinds_of_part in kinds.items()
+        if place not in exact_types and kinds_of_part <= _NUMBERS
+    }
+    return exact_types, digits
 
 
 def _types_at(types_by_side: Sequence[Mapping[str, str]], place: Place) -> list[str]:

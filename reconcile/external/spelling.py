@@ -8,12 +8,13 @@ evidence: they are not counted where other rows differ.
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
 from cutover.engine.queries import number
 from cutover.quoting import identifier
+from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.external import cell_texts
 
@@ -31,6 +32,15 @@ class SpelledRows:
     changed: int = 0
     keys: int = 0  # pairs of a missing and an extra row
     unequal_keys: int = 0  # such pairs that differ in their values, too: not removed
+
+    def subtract_from(self, diff: Diff) -> Diff:
+        """Return a result without the removed rows."""
+        return replace(
+            diff,
+            changed=diff.changed - self.changed,
+            missing=diff.missing - self.keys,
+            extra=diff.extra - self.keys,
+        )
 
 
 def is_all_spelling(connection: duckdb.DuckDBPyConnection, layout: Layout, texts: Collection[str]) -> bool:

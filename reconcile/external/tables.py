@@ -4,7 +4,6 @@
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -137,12 +136,7 @@ def _build_finding(
     connection, layout = tables.connection, tables.layout
     is_spelling = columns.is_same and spelling.is_all_spelling(connection, layout, readings.texts)
     spelled = SpelledRows() if is_spelling else spelling.drop_spelled_rows(connection, layout, readings.texts)
-    diff = replace(
-        diff,
-        changed=diff.changed - spelled.changed,
-        missing=diff.missing - spelled.keys,
-        extra=diff.extra - spelled.keys,
-    )
+    diff = spelled.subtract_from(diff)
     rows = Rows(
         compared=tables.count_rows() + diff.missing,
         missing=diff.missing,
