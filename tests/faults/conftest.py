@@ -37,8 +37,8 @@ def rig_of(
             bootstrap = str(request.getfixturevalue("kafka_bootstrap"))
         if Part.SPARK in fault.needs:
             request.getfixturevalue("spark")
-        own = brokers[0] if brokers else None
-        rigs.append(new_rig(settings, fault, seed=SEED, bootstrap=bootstrap, broker=own))
+        own_broker = brokers[0] if brokers else None
+        rigs.append(new_rig(settings, fault, seed=SEED, bootstrap=bootstrap, broker=own_broker))
         if bootstrap is not None:
             small.make_topic(rigs[0].settings, rigs[0].topic, partitions=fault.partitions)
         return rigs[0]
@@ -66,6 +66,6 @@ class Lines:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let faults be told where the terminal is: not in a worker."""
+    """Print the lines of faults where the terminal is: not in a worker."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Lines(config))

@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from tests.faults.running.rig import Rig
 
 Hold = Callable[["Rig"], Iterable[str]]
-"""A check beside N1 to N6: yields a sentence for each violation. Its function's name is what the table shows."""
+"""A check in addition to N1 to N6: yields a sentence for each violation. The table shows its function's name."""
 
 ALWAYS = ("N1", "N2", "N3", "N4", "N5", "N6")
 AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED})
 
 
 class Part(StrEnum):
-    """What a fault needs; decides what its rig is made of."""
+    """Part of an installation that a fault needs; decides how its rig is built."""
 
-    KAFKA = "kafka"  # a topic of its own on the session's broker
-    BROKER = "broker"  # a broker of its own, which the fault may harm
+    KAFKA = "kafka"  # a new topic on the session's broker
+    BROKER = "broker"  # a separate broker, which the fault may harm
     SPARK = "spark"  # the session's Spark, in this process
     LAKE = "lake"  # a home and a lake; every rig has them
 
@@ -34,7 +34,7 @@ def nothing(_: "Rig") -> None:
 
 
 def settle(rig: "Rig") -> None:
-    """Read what is left, compute the batch at that cut, compare; close windows first, if all are open yet."""
+    """Read the rest of the log, compute the batch at that cut, compare; close windows first, if all are still open."""
     compare(rig)
     if any(breach.code == "nothing" for breach in rig.reconciliations[-1].finding.seal.breaches):
         rig.close_windows()
@@ -42,7 +42,7 @@ def settle(rig: "Rig") -> None:
 
 
 def compare(rig: "Rig") -> None:
-    """Read what is left, compute the batch at that cut, compare."""
+    """Read the rest of the log, compute the batch at that cut, compare."""
     rig.drain()
     rig.batch()
     rig.reconcile()
@@ -65,18 +65,18 @@ class Fault:
     needs: frozenset[Part] = STREAM
     heal: Callable[["Rig"], None] = nothing
     settle: Callable[["Rig"], None] = settle
-    verdicts: frozenset[Verdict] = AGREE  # of the last reconciliation after `settle`; empty: none was made
+    verdicts: frozenset[Verdict] = AGREE  # of the last reconciliation after `settle`; empty: no comparison
     checks: tuple[str, ...] = ALWAYS  # of `cutover verify`, with the oracle; empty: a fault without a log
     holds: tuple[Hold, ...] = ()
     alert: str | None = None  # exactly this one between `inject` and `heal`; None: no alert at all
-    also: tuple[str, ...] = ()  # alerts that must be seen beside it, where a row names several
+    also: tuple[str, ...] = ()  # further alerts that must be seen, where a row names several
     may: frozenset[str] = frozenset()  # alerts that may be seen or not
     stays: bool = False  # the alert still fires after `settle`; else it must have gone
     exit_code: int | None = None  # of the process that had to stop; see `Rig.ended` and `Rig.refused`
     limits: Mapping[str, float] = field(default_factory=dict)  # settings of `alerts`, scaled down for this drill
     partitions: int = 2  # of the topic
     quick: bool = False  # runs in `make test`; the others in `make faults`
-    within: int = 900  # seconds the whole may take; far beyond what a quiet machine needs
+    timeout_seconds: int = 900  # seconds the whole may take; far beyond what a quiet machine needs
 
     @property
     def name(self) -> str:
@@ -92,4 +92,4 @@ class RunElsewhere:
     variant: str = ""
     family: str
     title: str
-    where: str  # the file, and the target that runs it
+    location: str  # the file, and the target that runs it

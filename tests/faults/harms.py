@@ -1,4 +1,4 @@
-"""What the random mode does to an installation: harms with a beginning and an end, several at once."""
+"""Harms that the random mode causes: each has a beginning and an end, several run at the same time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Harm:
 def _kill(whom: Whom) -> Callable[[Stage], None]:
     def begin(stage: Stage) -> None:
         child = stage.driver
-        if child is not None and child.process.poll() is None and child.reached("epoch.planned"):
+        if child is not None and child.process.poll() is None and child.find_point("epoch.planned"):
             child.kill(whom)
 
     return begin
@@ -79,19 +79,19 @@ def _broker_paused(stage: Stage) -> Callable[[], None] | None:
 def _partition(stage: Stage) -> None:
     if not stage.broker_up.is_set():
         return
-    wanted = len(stage.rig.client.partitions(stage.rig.topic)) + 1
-    if wanted <= MOST_PARTITIONS:
+    partition_count = len(stage.rig.client.partitions(stage.rig.topic)) + 1
+    if partition_count <= MOST_PARTITIONS:
         admin = AdminClient({"bootstrap.servers": bootstrap_servers(stage.rig.settings)})
-        admin.create_partitions([NewPartitions(stage.rig.topic, wanted)])[stage.rig.topic].result(30)
+        admin.create_partitions([NewPartitions(stage.rig.topic, partition_count)])[stage.rig.topic].result(30)
 
 
 def _late(stage: Stage) -> None:
-    stage.put(lambda: stage.draw(BURST, late=1.0))
+    stage.send(lambda: stage.draw(BURST, late=1.0))
 
 
 def _poison(stage: Stage) -> None:
     bad = (b"{", b"", b"\xff\xfe", b'{"id": "seven"}', b'{"at": 1}', b"null")
-    stage.put(lambda: [replace(event, raw=bad[event.id % len(bad)]) for event in stage.draw(BURST // 4)])
+    stage.send(lambda: [replace(event, raw=bad[event.id % len(bad)]) for event in stage.draw(BURST // 4)])
 
 
 def _aborted(stage: Stage) -> None:

@@ -17,11 +17,13 @@ def positions(rig: Rig, view: str, kind: str) -> set[Position]:
     return {(int(row[0]), int(row[1])) for row in rows}
 
 
-def meant(rig: Rig, kind: str) -> set[Position]:
+def positions_intended_as(rig: Rig, kind: str) -> set[Position]:
     """Return partition and offset of the records that the oracle meant to be of a class."""
-    sent = rig.oracle.records
+    oracle_records = rig.oracle.records
     return {
-        (s.partition, s.offset) for s in sent if s.intended == kind and s.offset is not None and s.outcome == "acked"
+        (s.partition, s.offset)
+        for s in oracle_records
+        if s.intended == kind and s.offset is not None and s.outcome == "acked"
     }
 
 
@@ -29,14 +31,14 @@ def refuses_alike(kind: Class) -> Hold:
     """Return the check that both paths refuse exactly the records that were meant so."""
 
     def both_paths_refuse_the_same_records(rig: Rig) -> Iterator[str]:
-        wanted = meant(rig, kind)
-        if not wanted:
+        intended = positions_intended_as(rig, kind)
+        if not intended:
             yield f"no record was meant to be {kind}"
         for view in ("ledger", "batch_ledger"):
-            found = positions(rig, view, kind)
-            if found != wanted:
-                missing, extra = sorted(wanted - found)[:5], sorted(found - wanted)[:5]
-                yield f"{view}: of {len(wanted)} records {kind}, missing {missing}, too many {extra}"
+            classified = positions(rig, view, kind)
+            if classified != intended:
+                missing, extra = sorted(intended - classified)[:5], sorted(classified - intended)[:5]
+                yield f"{view}: of {len(intended)} records {kind}, missing {missing}, too many {extra}"
 
     return both_paths_refuse_the_same_records
 
@@ -47,7 +49,7 @@ def count_of(rig: Rig, kind: Class) -> int:
 
 
 def no_record_is_late(rig: Rig) -> Iterator[str]:
-    """As many late rows as without the fault: none."""
+    """The fault adds no late row: there are none."""
     late = count_of(rig, Class.LATE)
     if late:
         yield f"{late} rows are late"
@@ -55,20 +57,20 @@ def no_record_is_late(rig: Rig) -> Iterator[str]:
 
 def every_difference_is_late(rig: Rig) -> Iterator[str]:
     """The reconciler names no other cause."""
-    last = rig.reconciliations[-1]
-    causes = {name: cause.rows for name, cause in last.finding.causes.items() if cause.rows}
-    if set(causes) != {"late"} or last.finding.policy.unexplained:
-        yield f"expected the cause late alone, got {causes}, unexplained {last.finding.policy.unexplained}"
+    report = rig.reconciliations[-1]
+    causes = {name: cause.rows for name, cause in report.finding.causes.items() if cause.rows}
+    if set(causes) != {"late"} or report.finding.policy.unexplained:
+        yield f"expected the cause late alone, got {causes}, unexplained {report.finding.policy.unexplained}"
 
 
 def text_of(rig: Rig, name: str) -> str:
     """Wait until an alert fires and return what it says."""
 
-    def look() -> str:
+    def read_text() -> str:
         rig.alerts()
-        return next((one.text for one in rig.firing if one.name == name), "")
+        return next((alert.text for alert in rig.firing if alert.name == name), "")
 
-    return str(rig.until(look, 60.0))
+    return str(rig.until(read_text, 60.0))
 
 
 def says(words: Callable[[Rig], list[str]]) -> Hold:

@@ -1,4 +1,4 @@
-"""What became of a fault: one line of JSON, appended when its run ends, however it ends."""
+"""Result of a fault: one line of JSON, appended when its run ends, however it ends."""
 
 import json
 from collections.abc import Iterable
@@ -30,10 +30,10 @@ class Result:
         return json.dumps(asdict(self), sort_keys=True, default=str)
 
     def line(self) -> str:
-        """Return what is shown while the others still run."""
+        """Return the line shown while other faults still run."""
         code = "-" if self.exit_code is None else self.exit_code
-        seen = ",".join(self.alerts) or "silent"
-        return f"{self.fault:<18} {self.outcome:<10} {self.seconds:6.1f} s  exit {code!s:<3} {seen}  {self.why[:200]}"
+        alerts = ",".join(self.alerts) or "silent"
+        return f"{self.fault:<18} {self.outcome:<10} {self.seconds:6.1f} s  exit {code!s:<3} {alerts}  {self.why[:200]}"
 
     @classmethod
     def from_json(cls, line: str) -> Self:
@@ -46,8 +46,8 @@ class Result:
 def append(file: Path, result: Result) -> None:
     """Add a line."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as out:
-        out.write(result.to_json() + "\n")
+    with file.open("a", encoding="utf-8") as log:
+        log.write(result.to_json() + "\n")
 
 
 def read(file: Path) -> dict[str, Result]:
@@ -56,9 +56,9 @@ def read(file: Path) -> dict[str, Result]:
     return {line.fault: line for line in map(Result.from_json, lines)}
 
 
-def keep_newest(file: Path, known: Iterable[str]) -> dict[str, Result]:
+def retain_newest(file: Path, fault_names: Iterable[str]) -> dict[str, Result]:
     """Leave one line of each known fault, the newest, in the order of their names; return them."""
-    found, names = read(file), frozenset(known)
-    kept = {name: found[name] for name in sorted(found) if name in names}
-    file.write_text("".join(result.to_json() + "\n" for result in kept.values()), encoding="utf-8")
-    return kept
+    newest, names = read(file), frozenset(fault_names)
+    retained = {name: newest[name] for name in sorted(newest) if name in names}
+    file.write_text("".join(result.to_json() + "\n" for result in retained.values()), encoding="utf-8")
+    return retained

@@ -1,4 +1,4 @@
-"""Where the random mode plays: one rig, input that never stops, and a driver that is started again whenever it ends."""
+"""Stage of the random mode: one rig, input that never stops, and a driver that is restarted whenever it ends."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ RESTART_SECONDS = 1.0
 
 
 class Stage:
-    """Input and supervisor in threads of their own; whoever draws events holds the lock."""
+    """Input and supervisor in separate threads; each drawing of events holds the lock."""
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
@@ -27,11 +27,11 @@ class Stage:
         self._threads = [threading.Thread(target=self._guarded, args=(body,)) for body in (self._feed, self._supervise)]
 
     def draw(self, count: int, *, late: float = 0.02) -> list[Event]:
-        """Return the next events of the seed, over the two partitions that were there from the beginning."""
+        """Return the next events of the seed, over the two partitions that existed from the beginning."""
         with self._lock:
             return self.rig.draw(count, late=late, partitions=(0, 1))
 
-    def put(self, events: Callable[[], list[Event]]) -> None:
+    def send(self, events: Callable[[], list[Event]]) -> None:
         """Send events; a broker that is away lets this wait."""
         self.rig.send(events(), may_fail=True, topic_id=self._topic_id)
 
@@ -57,7 +57,7 @@ class Stage:
 
     def _feed(self) -> None:
         while not self._over.wait(PAUSE_SECONDS):
-            self.put(lambda: self.draw(5))
+            self.send(lambda: self.draw(5))
 
     def _supervise(self) -> None:
         while not self._over.is_set():

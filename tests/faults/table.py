@@ -1,6 +1,6 @@
 """Write the table of faults from results alone: `python -m tests.faults.table RESULTS PAGE`.
 
-A fault without a result, or with a failed one, reads `not proven`. Nobody edits the page.
+A fault without a result, or with a failed one, reads `not proven`. The page is never edited by hand.
 """
 
 import sys
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from tests.faults.catalogue import everything, promised, run_elsewhere
 from tests.faults.fault import Fault, RunElsewhere
-from tests.faults.result import Result, keep_newest, read
+from tests.faults.result import Result, read, retain_newest
 
 HEAD = """\
-# What was broken on purpose, and what held
+# Faults caused on purpose, and the checks that held
 
-Written by `make faults` from its results (`faults.jsonl`, beside this page) and from nothing else. Each fault is caused
-on a fresh installation, and a fact from outside the system shows that it happened; then it is healed, the stream reads
-what is left, the batch computes the same cut, both are compared, and the checks N1 to N6 (`cutover verify`) run with
-the list of what the test's own producer was told by the broker.
+`make faults` writes this page from its results (`faults.jsonl` in the same folder) and from nothing else. Each fault is
+caused on a fresh installation, and evidence from outside the system shows that it happened. Then the fault is healed,
+the stream reads the rest of the log, the batch computes the same cut, both are compared, and the checks N1 to N6
+(`cutover verify`) run with the list of acknowledgements that the test's own producer received from the broker.
 
 """
 TITLES = {
@@ -39,23 +39,33 @@ Row = tuple[str, ...]
 
 
 def page(
-    faults: Sequence[Fault], absent: Sequence[RunElsewhere], missing: Mapping[str, str], found: Mapping[str, Result]
+    faults: Sequence[Fault],
+    absent: Sequence[RunElsewhere],
+    missing: Mapping[str, str],
+    newest_results: Mapping[str, Result],
 ) -> str:
     """Return the page.
 
     Args:
         faults: The catalogue.
-        absent: What tests of another kind cause.
-        missing: Id and title of what nobody has written yet.
-        found: Newest result of each fault, by name.
+        absent: Faults that tests of another kind cause.
+        missing: Id and title of faults that are not written yet.
+        newest_results: Newest result of each fault, by name.
     """
-    rows = [(fault.family, _row(fault, found.get(fault.name))) for fault in faults]
+    rows = [(fault.family, _row(fault, newest_results.get(fault.name))) for fault in faults]
     rows += [(entry.family, _absent(entry)) for entry in absent]
     rows += [("later", (name, title, "not proven", *[""] * 5)) for name, title in missing.items()]
     order = list(TITLES)
     rows.sort(key=lambda row: (order.index(row[0]), row[1][0]))
     families = (_family(name, [row for _, row in group]) for name, group in groupby(rows, key=lambda row: row[0]))
-    return HEAD + _summary(row for _, row in rows) + "\n\n" + _sometimes(found.values()) + "\n" + "\n".join(families)
+    return (
+        HEAD
+        + _summary(row for _, row in rows)
+        + "\n\n"
+        + _sometimes(newest_results.values())
+        + "\n"
+        + "\n".join(families)
+    )
 
 
 def _row(fault: Fault, result: Result | None) -> Row:
@@ -68,14 +78,14 @@ def _row(fault: Fault, result: Result | None) -> Row:
     return (fault.name, fault.title, outcome, checks, "; ".join(result.holds), alert, code, f"{result.seconds:.0f}")
 
 
-def _short(why: str) -> str:
-    text = " ".join(why.split()).removeprefix("NotProvenError: ")
+def _short(reason: str) -> str:
+    text = " ".join(reason.split()).removeprefix("NotProvenError: ")
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def _absent(entry: RunElsewhere) -> Row:
     name = f"{entry.id}-{entry.variant}" if entry.variant else entry.id
-    return (name, entry.title, f"run by {entry.where}", *[""] * 5)
+    return (name, entry.title, f"run by {entry.location}", *[""] * 5)
 
 
 def _span(checks: Sequence[str]) -> str:
@@ -101,8 +111,10 @@ def _summary(rows: Iterable[Row]) -> str:
 def _sometimes(found: Iterable[Result]) -> str:
     results = list(found)
     seeds = ", ".join(sorted({str(result.seed) for result in results})) or "none"
-    seen = [f"{said} ({sum(name in r.sometimes for r in results)} faults)" for name, said in SOMETIMES.items()]
-    return f"Seed: {seeds}. In the course of it: {', '.join(seen)}.\n"
+    occurrences = [
+        f"{description} ({sum(name in r.sometimes for r in results)} faults)" for name, description in SOMETIMES.items()
+    ]
+    return f"Seed: {seeds}. In the course of it: {', '.join(occurrences)}.\n"
 
 
 SOMETIMES = {
@@ -127,30 +139,30 @@ def at_random(results: Iterable[Result]) -> str:
     return head + _lines(lines) + "\n"
 
 
-def list_never_seen(found: Mapping[str, Result]) -> list[str]:
+def list_never_seen(newest_results: Mapping[str, Result]) -> list[str]:
     """Return what has to happen in the course of all faults and did not; nothing where some were not run.
 
     Args:
-        found: Newest result of each fault, by name.
+        newest_results: Newest result of each fault, by name.
     """
-    if not {fault.name for fault in everything()} <= set(found):
+    if not {fault.name for fault in everything()} <= set(newest_results):
         return []
-    seen = {name for result in found.values() for name in result.sometimes}
-    return [said for name, said in SOMETIMES.items() if name not in seen]
+    occurred = {name for result in newest_results.values() for name in result.sometimes}
+    return [description for name, description in SOMETIMES.items() if name not in occurred]
 
 
 def main(results: Path, path: Path) -> int:
-    """Write the page; the random mode's results lie beside the others. Results that newer ones replaced go.
+    """Write the page; the random mode's results are in the same folder. Results replaced by newer ones are removed.
 
     Returns:
         The exit code: 1 where all faults ran and were too tame.
     """
-    found = keep_newest(results, (fault.name for fault in everything()))
-    text = page(everything(), run_elsewhere(), promised(), found)
+    newest_results = retain_newest(results, (fault.name for fault in everything()))
+    text = page(everything(), run_elsewhere(), promised(), newest_results)
     played = read(results.with_name("faults-random.jsonl")).values()
     path.write_text(text + "\n" + at_random(played), encoding="utf-8")
-    never = list_never_seen(found)
-    sys.stderr.write("".join(f"Never seen in the course of all faults: {said}.\n" for said in never))
+    never = list_never_seen(newest_results)
+    sys.stderr.write("".join(f"Never seen in the course of all faults: {description}.\n" for description in never))
     return int(bool(never))
 
 

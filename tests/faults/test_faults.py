@@ -18,7 +18,7 @@ def parameters() -> list[object]:
         pytest.param(
             fault,
             id=fault.name,
-            marks=[pytest.mark.quick if fault.quick else pytest.mark.long, pytest.mark.timeout(fault.within)],
+            marks=[pytest.mark.quick if fault.quick else pytest.mark.long, pytest.mark.timeout(fault.timeout_seconds)],
         )
         for fault in everything()
     ]

@@ -273,7 +273,7 @@ DEFECTS: dict[str, Callable[[], Any]] = {
     "an approval fits every evidence": lambda: mock.patch.object(stage, "check_unchanged"),
     "nobody is a person": lambda: mock.patch.object(stage, "check_has_person"),
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
-    "nobody looks within the move": lambda: mock.patch.object(World, "look", look_away),
+    "nobody looks within the move": lambda: mock.patch.object(World, "compare_now", look_away),
     "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw"),
     "a withdrawal is a move": lambda: mock.patch.object(stages, "WITHDRAWN", "other"),
 }

@@ -10,8 +10,8 @@ _MODULES = [import_module(package.name) for package in walk_packages(__path__, f
 
 def everything() -> tuple[Fault, ...]:
     """Return every fault of every family, by name."""
-    found = [fault for module in _MODULES for fault in module.FAULTS]
-    return tuple(sorted(found, key=lambda fault: fault.name))
+    faults = [fault for module in _MODULES for fault in module.FAULTS]
+    return tuple(sorted(faults, key=lambda fault: fault.name))
 
 
 def run_elsewhere() -> tuple[RunElsewhere, ...]:
@@ -21,8 +21,8 @@ def run_elsewhere() -> tuple[RunElsewhere, ...]:
 
 def promised() -> dict[str, str]:
     """Return id and title of every fault that is promised and that no family has."""
-    known = {fault.id for fault in everything()} | {entry.id for entry in run_elsewhere()}
-    return {name: title for name, title in PROMISED.items() if name not in known}
+    covered = {fault.id for fault in everything()} | {entry.id for entry in run_elsewhere()}
+    return {name: title for name, title in PROMISED.items() if name not in covered}
 
 
 PROMISED = {

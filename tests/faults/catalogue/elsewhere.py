@@ -1,4 +1,4 @@
-"""What is promised here and caused by tests of another kind."""
+"""Faults that are promised here and caused by tests of another kind."""
 
 from tests.faults.fault import Fault, RunElsewhere
 
@@ -11,13 +11,13 @@ RUN_ELSEWHERE = (
         id="F29",
         family="airflow",
         title="Airflow worker lost: task cleared, failed by hand, its driver killed",
-        where=CHAIN,
+        location=CHAIN,
     ),
     RunElsewhere(
         id="F30",
         family="airflow",
         title="Airflow services lost: triggerer; scheduler, DAG processor and API server at once",
-        where=CHAIN,
+        location=CHAIN,
     ),
-    RunElsewhere(id="F33", family="airflow", title="path traversal, forged and missing tokens", where=PAGES),
+    RunElsewhere(id="F33", family="airflow", title="path traversal, forged and missing tokens", location=PAGES),
 )

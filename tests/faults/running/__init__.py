@@ -1,1 +1,1 @@
-"""How a fault is run: its child process, its rig, its line, its proof."""
+"""Execution of a fault: its child process, its rig, its line, its proof."""

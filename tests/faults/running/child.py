@@ -28,20 +28,20 @@ class Reached(NamedTuple):
 
 
 class Child:
-    """A path in a process group of its own; ends with the test however the test ends."""
+    """A path in a separate process group; ends with the test however the test ends."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self.log = task.trace.with_suffix(".log")
-        told = task.trace.with_suffix(".task")
-        told.write_bytes(pickle.dumps(task))
-        with self.log.open("wb") as out:
+        task_file = task.trace.with_suffix(".task")
+        task_file.write_bytes(pickle.dumps(task))
+        with self.log.open("wb") as log_file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.running.entry", str(told)],
+                [sys.executable, "-m", "tests.faults.running.entry", str(task_file)],
                 cwd=Path(__file__).parents[3],
                 stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
+                stdout=log_file,
+                stderr=log_file,
                 start_new_session=True,
                 preexec_fn=end_with_parent,  # noqa: PLW1509 -- one call to the kernel
             )
@@ -50,33 +50,33 @@ class Child:
     def points(self) -> list[Reached]:
         """Return every point reached so far, in order."""
         text = self.task.trace.read_text(encoding="utf-8") if self.task.trace.exists() else ""
-        whole = text[: text.rfind("\n") + 1]
-        lines = (line.split() for line in whole.splitlines())
+        complete_lines = text[: text.rfind("\n") + 1]
+        lines = (line.split() for line in complete_lines.splitlines())
         return [Reached(point, int(epoch), int(pid)) for point, epoch, pid in lines]
 
-    def reached(self, point: str, epoch: int | None = None) -> Reached | None:
-        """Return the first line of a point, if it is there."""
+    def find_point(self, point: str, epoch: int | None = None) -> Reached | None:
+        """Return the first line of a point, if it was reached."""
         return next((r for r in self.points() if r.point == point and epoch in {None, r.epoch}), None)
 
-    def marker(self, within: float = WITHIN) -> Reached:
-        """Wait until it stands at the point where it was told to block, and return that line."""
-        assert self.task.block is not None, "this child was not told to block"
-        return self.await_point(*self.task.block, within=within)
+    def marker(self, timeout: float = WITHIN) -> Reached:
+        """Wait until it blocks at its blocking point, and return that line."""
+        assert self.task.block is not None, "this child has no blocking point"
+        return self.await_point(*self.task.block, timeout=timeout)
 
-    def await_point(self, point: str, epoch: int | None = None, *, within: float = WITHIN) -> Reached:
+    def await_point(self, point: str, epoch: int | None = None, *, timeout: float = WITHIN) -> Reached:
         """Wait until a point is reached; fail at once with its log if the child ends before."""
 
-        def look() -> Reached | None:
-            found = self.reached(point, epoch)
-            assert found or self.process.poll() is None, f"ended with {self.process.returncode}: {self.tail()}"
-            return found
+        def read_marker() -> Reached | None:
+            reached = self.find_point(point, epoch)
+            assert reached or self.process.poll() is None, f"ended with {self.process.returncode}: {self.tail()}"
+            return reached
 
-        found = until(look, within, every=0.02)
-        assert found is not None
-        return found
+        reached = until(read_marker, timeout, every=0.02)
+        assert reached is not None
+        return reached
 
     def release(self) -> None:
-        """Let it go on from where it blocks."""
+        """Continue from the blocking point."""
         self.task.trace.with_suffix(".release").touch()
 
     def kill(self, whom: Whom = "group") -> int | None:
@@ -96,7 +96,7 @@ class Child:
         until(lambda: self.state() == psutil.STATUS_STOPPED, 10, every=0.01)
 
     def resume(self) -> None:
-        """Let a stopped group go on."""
+        """Continue a stopped group."""
         os.killpg(self.pid, signal.SIGCONT)
 
     def state(self) -> str:
@@ -105,17 +105,17 @@ class Child:
 
     def jvm(self) -> psutil.Process:
         """Return the JVM of this child."""
-        found = until(lambda: [p for p in psutil.Process(self.pid).children(recursive=True) if "java" in p.name()], 30)
-        return found[0]
+        jvms = until(lambda: [p for p in psutil.Process(self.pid).children(recursive=True) if "java" in p.name()], 30)
+        return jvms[0]
 
-    def wait(self, within: float = WITHIN) -> int:
+    def wait(self, timeout: float = WITHIN) -> int:
         """Wait for its end and return its exit code; negative: the signal."""
-        return self.process.wait(within)
+        return self.process.wait(timeout)
 
-    def stop(self, within: float = WITHIN) -> int:
-        """Ask it to end as an operator would, by SIGTERM, and return its exit code."""
+    def stop(self, timeout: float = WITHIN) -> int:
+        """End it as an operator would, by SIGTERM, and return its exit code."""
         self.process.terminate()
-        return self.wait(within)
+        return self.wait(timeout)
 
     def end(self) -> None:
         """End the group, whatever it does; for the rig's own use."""
@@ -133,12 +133,12 @@ class Child:
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events it logged."""
-        return [found for line in self.output().splitlines() if (found := _event(line)) is not None]
+        return [event for line in self.output().splitlines() if (event := _event(line)) is not None]
 
 
 def _event(line: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and "event" in found else None
+    return parsed if isinstance(parsed, dict) and "event" in parsed else None

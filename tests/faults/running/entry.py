@@ -54,8 +54,8 @@ def main(file: Path) -> int:
     """Do what the file says, as the command line would."""
     task: Task = pickle.loads(file.read_bytes())  # noqa: S301 -- written by the test that started us
     events.configure(pretty=False)
-    if task.before is not None:
-        task.before()
+    if task.prepare is not None:
+        task.prepare()
     try:
         return perform(task)
     except CutoverError as error:

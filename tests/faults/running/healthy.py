@@ -12,7 +12,7 @@ EPOCHS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healthy:
-    """Where it lies, and the topic that it has read to its end."""
+    """Home of a healthy installation, and the topic that it has read to its end."""
 
     home: Path
     topic: str
@@ -21,16 +21,16 @@ class Healthy:
 _MADE: dict[str, Healthy] = {}  # by broker: what this process has made
 
 
-def take(rig: Rig) -> None:
+def copy_healthy(rig: Rig) -> None:
     """Give a rig a copy of the healthy installation: several epochs, late records, a batch run, an agreeing verdict."""
     broker = str(rig.settings.kafka.bootstrap_servers)
     if broker not in _MADE:
         _MADE[broker] = _make(rig)
         return
-    made = _MADE[broker]
-    rig.topic = made.topic
+    healthy = _MADE[broker]
+    rig.topic = healthy.topic
     rig.define()
-    shutil.copytree(made.home, rig.settings.home, dirs_exist_ok=True)
+    shutil.copytree(healthy.home, rig.settings.home, dirs_exist_ok=True)
 
 
 def _make(rig: Rig) -> Healthy:

@@ -24,7 +24,7 @@ FLUSH_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What the broker said of one record."""
+    """Answer of the broker to one record."""
 
     event: Event
     partition: int
@@ -32,9 +32,9 @@ class Report:
     error: KafkaError | None
 
 
-def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
-    """Return how a record of `tests.integration.streaming.rig` is meant under its definition."""
-    window, ahead = pipeline.window, pipeline.lateness.max_ahead_micros
+def intend(pipeline: Pipeline) -> Callable[[Event], Meant]:
+    """Return the function that gives the intended class, window and key of a record under its definition."""
+    window, max_ahead = pipeline.window, pipeline.lateness.max_ahead_micros
 
     def of(event: Event) -> Meant:
         if event.raw is not None:
@@ -42,7 +42,7 @@ def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
         if event.key == "drop":
             return "filtered", None, ()
         logged = NOON + int((event.minute if event.logged is None else event.logged) * MINUTE)
-        kind: Intended = "future" if event.micros > logged // 1000 * 1000 + ahead else "accepted"
+        kind: Intended = "future" if event.micros > logged // 1000 * 1000 + max_ahead else "accepted"
         return kind, select_last_window(window, event.micros // 1000 * 1000).start, (event.key,)
 
     return of
@@ -50,15 +50,15 @@ def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
 
 def new(bootstrap: str, **options: object) -> Producer:
     """Return a producer whose records keep their order and are written once."""
-    own = {"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True, "log_level": 0}
-    return Producer({**own, **options})
+    defaults = {"bootstrap.servers": bootstrap, "linger.ms": 1, "enable.idempotence": True, "log_level": 0}
+    return Producer({**defaults, **options})
 
 
 def deliver(producer: Producer, topic: str, events: Iterable[Event], *, flush: float = FLUSH_SECONDS) -> list[Report]:
-    """Send events in order and return what the broker said of each; without an answer: a timeout."""
+    """Send events in order and return the broker's answer to each; without an answer: a timeout."""
     reports: dict[int, Report] = {}
-    sent = list(events)
-    for place, event in enumerate(sent):
+    event_list = list(events)
+    for place, event in enumerate(event_list):
         logged = event.minute if event.logged is None else event.logged
         producer.produce(
             topic,
@@ -70,8 +70,8 @@ def deliver(producer: Producer, topic: str, events: Iterable[Event], *, flush: f
         producer.poll(0)
     producer.flush(flush)
     silent = KafkaError(KafkaError._MSG_TIMED_OUT)
-    nothing = (Report(event=e, partition=e.partition, offset=None, error=silent) for e in sent)
-    return [reports.get(place, lost) for place, lost in enumerate(nothing)]
+    nothing = (Report(event=e, partition=e.partition, offset=None, error=silent) for e in event_list)
+    return [reports.get(place, unanswered) for place, unanswered in enumerate(nothing)]
 
 
 def record(

@@ -27,7 +27,7 @@ def prove(fault: Fault, rig: Rig, seed: int) -> Result:
     result = Result(fault=fault.name, outcome="not proven", seed=seed)
     try:
         result = _cause(fault, rig, result)
-        result = _look_after(fault, rig, result)
+        result = _heal_and_check(fault, rig, result)
         result = replace(result, outcome="proven")
     except Exception as error:  # noqa: BLE001 -- the result says it, and the test fails by it
         result = replace(result, why=f"{type(error).__name__}: {error}"[:2000])
@@ -43,27 +43,29 @@ def _cause(fault: Fault, rig: Rig, result: Result) -> Result:
     if not fault.happened(rig):
         msg = f"the fault did not happen: {rig.evidence}"
         raise NotProvenError(msg)
-    seen = _alerts(fault, rig)
+    alerts = _alerts(fault, rig)
     if fault.exit_code is not None and rig.exit_code != fault.exit_code:
         msg = f"expected exit code {fault.exit_code}, got {rig.exit_code}: {rig.said[-500:]}"
         raise NotProvenError(msg)
     _no_stack(rig)
-    return replace(result, alerts=tuple(sorted(seen)), exit_code=rig.exit_code)
+    return replace(result, alerts=tuple(sorted(alerts)), exit_code=rig.exit_code)
 
 
 def _alerts(fault: Fault, rig: Rig) -> set[str]:
     """Return the alerts seen: exactly those of the fault, waited for; and for a silent one none."""
-    wanted = {fault.alert, *fault.also} - {None}
+    expected = {fault.alert, *fault.also} - {None}
     deadline = time.monotonic() + ALERT_SECONDS
     rig.alerts()
-    while not wanted <= rig.seen and time.monotonic() < deadline:
+    while not expected <= rig.seen and time.monotonic() < deadline:
         time.sleep(0.1)
         rig.alerts()
-    seen = {name for name in rig.seen - fault.may if name in wanted or not _is_info(name)}
-    if seen != wanted:
-        msg = f"expected the alerts {sorted(map(str, wanted)) or 'none'}, saw {sorted(seen) or 'none'}: {rig.firing}"
+    alerts = {name for name in rig.seen - fault.may if name in expected or not _is_info(name)}
+    if alerts != expected:
+        msg = (
+            f"expected the alerts {sorted(map(str, expected)) or 'none'}, saw {sorted(alerts) or 'none'}: {rig.firing}"
+        )
         raise NotProvenError(msg)
-    return rig.seen & (seen | fault.may)
+    return rig.seen & (alerts | fault.may)
 
 
 def _is_info(name: str) -> bool:
@@ -78,7 +80,7 @@ def _no_stack(rig: Rig) -> None:
         raise NotProvenError(msg)
 
 
-def _look_after(fault: Fault, rig: Rig, result: Result) -> Result:
+def _heal_and_check(fault: Fault, rig: Rig, result: Result) -> Result:
     fault.heal(rig)
     fault.settle(rig)
     result = replace(result, cleared=_cleared(fault, rig), verdict=_verdict(fault, rig))
@@ -89,11 +91,11 @@ def _look_after(fault: Fault, rig: Rig, result: Result) -> Result:
 def _verdict(fault: Fault, rig: Rig) -> str | None:
     if not fault.verdicts:
         return None
-    last = rig.reconciliations[-1]
-    if last.finding.verdict not in fault.verdicts:
-        msg = f"expected the verdict {sorted(fault.verdicts)}, got {last.finding.verdict}: {last.finding.sentence}"
+    report = rig.reconciliations[-1]
+    if report.finding.verdict not in fault.verdicts:
+        msg = f"expected the verdict {sorted(fault.verdicts)}, got {report.finding.verdict}: {report.finding.sentence}"
         raise NotProvenError(msg)
-    return str(last.finding.verdict.value)
+    return str(report.finding.verdict.value)
 
 
 def _checks(fault: Fault, rig: Rig) -> tuple[str, ...]:
@@ -110,8 +112,8 @@ def _checks(fault: Fault, rig: Rig) -> tuple[str, ...]:
 
 def _holds(fault: Fault, rig: Rig) -> tuple[str, ...]:
     for hold in fault.holds:
-        _none(f"{spoken(hold)}: {text}" for text in hold(rig))
-    return tuple(spoken(hold) for hold in fault.holds)
+        _none(f"{name_as_sentence(hold)}: {text}" for text in hold(rig))
+    return tuple(name_as_sentence(hold) for hold in fault.holds)
 
 
 def _cleared(fault: Fault, rig: Rig) -> bool:
@@ -152,11 +154,11 @@ def _plain(value: object) -> bool:
 
 
 def _none(violations: Iterable[str]) -> None:
-    found = list(violations)
-    if found:
-        raise NotProvenError("; ".join(found[:10]))
+    violation_list = list(violations)
+    if violation_list:
+        raise NotProvenError("; ".join(violation_list[:10]))
 
 
-def spoken(hold: Callable[..., object]) -> str:
+def name_as_sentence(hold: Callable[..., object]) -> str:
     """Return a check's name as a sentence."""
     return hold.__name__.replace("_", " ").strip()

@@ -44,7 +44,7 @@ class Proxy:
             threading.Thread(target=work, daemon=True).start()
 
     def close(self) -> None:
-        """End every connection and listen no more."""
+        """End every connection and stop listening."""
         self._closed.set()
         self._server.close()
         self._cut_all()
@@ -59,10 +59,10 @@ class Proxy:
             with self._lock:
                 self._open |= {client, broker}
             for line in (Line(client, broker), Line(broker, client)):
-                for work in (self._take, self._give):
+                for work in (self._receive, self._forward):
                     threading.Thread(target=work, args=(line,), daemon=True).start()
 
-    def _take(self, line: Line) -> None:
+    def _receive(self, line: Line) -> None:
         """Read as fast as the rate allows."""
         try:
             while piece := line.source.recv(PIECE):
@@ -72,7 +72,7 @@ class Proxy:
             pass  # cut
         line.ended = True
 
-    def _give(self, line: Line) -> None:
+    def _forward(self, line: Line) -> None:
         """Pass on what has been under way for long enough."""
         try:
             while line.waiting or not line.ended:
@@ -96,10 +96,10 @@ class Proxy:
         self._end(_open)
         return len(_open) // 2
 
-    def _end(self, found: set[socket.socket]) -> None:
+    def _end(self, sockets: set[socket.socket]) -> None:
         with self._lock:
-            self._open -= found
-        for one in found:
+            self._open -= sockets
+        for connection in sockets:
             with contextlib.suppress(OSError):  # the other side was faster
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()

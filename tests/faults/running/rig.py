@@ -51,7 +51,7 @@ NO_LIMIT = 1e12
 
 
 class Rig:
-    """One installation, and the hands of whoever harms it."""
+    """One installation, and the actions that harm it."""
 
     def __init__(self, settings: Settings, topic: str, *, seed: str, broker: Broker | None = None) -> None:
         self.settings = small.fast(settings)
@@ -78,7 +78,7 @@ class Rig:
 
     @property
     def pipeline(self) -> Pipeline:
-        """Return the definition; children make it anew from `self.make`."""
+        """Return the definition; children build it again from `self.make`."""
         return self.make()
 
     def define(self, **changes: Any) -> Pipeline:
@@ -104,9 +104,9 @@ class Rig:
     @property
     def version(self) -> Version:
         """Return the current version of the stream."""
-        found = versions.current(self.settings, self.pipeline)
-        assert found is not None, "no driver ever began here"
-        return found
+        current = versions.current(self.settings, self.pipeline)
+        assert current is not None, "no driver ever began here"
+        return current
 
     @property
     def table(self) -> Path:
@@ -119,8 +119,8 @@ class Rig:
         home.mkdir(exist_ok=True)
         return self.settings.model_copy(update={"home": home, "lake": self.settings.lake_uri})
 
-    def beside(self, name: str) -> "Rig":
-        """Return another installation with a lake of its own on the same topic, with the same oracle."""
+    def add_installation(self, name: str) -> "Rig":
+        """Return another installation with a new lake on the same topic, with the same oracle."""
         settings = self.settings.model_copy(update={"home": self.settings.home / name, "lake": None})
         other = Rig(settings, self.topic, seed=f"{self.seed}/{name}")
         other.oracle_file, other.make = self.oracle_file, self.make
@@ -144,7 +144,7 @@ class Rig:
         keys: Sequence[str | None] = ("a", "b", None),
         partitions: Sequence[int] | None = None,
     ) -> list[Event]:
-        """Return the next events of the seed: ids and log time go on, `late` is the share of those an hour behind.
+        """Return the next events of the seed: ids and log time continue, `late` is the share of those an hour behind.
 
         `partitions` None: all that the topic has now.
         """
@@ -188,16 +188,16 @@ class Rig:
         Args:
             events: In order.
             mean: How each is meant (class, window, key); None: as the definition says of `Event`.
-            by: A producer with options of its own, such as transactions; None: a plain one.
+            by: A producer with other options, such as transactions; None: a plain one.
             outcome: What became of those that the broker took, where it is not `acked`: `aborted`.
             may_fail: Whether records that do not reach the log are part of the fault.
-            topic_id: Of the topic; None: the broker is asked.
+            topic_id: Of the topic; None: read from the broker.
         """
         topic_id = topic_id or self.client.topic_id(self.topic)
         reports = producer.deliver(by or producer.new(str(self.settings.kafka.bootstrap_servers)), self.topic, events)
-        rows = producer.record(self.oracle_file, topic_id, reports, mean or producer.meant(self.pipeline), outcome)
-        lost = [row for row in rows if row.offset is None]
-        assert may_fail or not lost, f"{len(lost)} records did not reach the log"
+        rows = producer.record(self.oracle_file, topic_id, reports, mean or producer.intend(self.pipeline), outcome)
+        undelivered = [row for row in rows if row.offset is None]
+        assert may_fail or not undelivered, f"{len(undelivered)} records did not reach the log"
         return rows
 
     @property
@@ -214,11 +214,11 @@ class Rig:
         role: Role = "stream",
         until: driver.Until = "forever",
         clock: Clock | None = None,
-        before: Callable[[], None] | None = None,
+        prepare: Callable[[], None] | None = None,
         settings: Settings | None = None,
         **changes: Any,
     ) -> Child:
-        """Start a path in a process of its own; `block` is a point and an epoch, `changes` are stream settings."""
+        """Start a path in a separate process; `block` is a point and an epoch, `changes` are stream settings."""
         task = Task(
             role=role,
             settings=small.fast(settings or self.settings, **changes),
@@ -227,7 +227,7 @@ class Rig:
             block=block,
             until=until,
             clock=clock,
-            before=before,
+            prepare=prepare,
         )
         child = Child(task)
         self._children.append(child)
@@ -237,12 +237,12 @@ class Rig:
         self, *, settings: Settings | None = None, clock: Clock | None = None, probe: Probe = silent, **changes: Any
     ) -> Background:
         """Start a driver in a thread of this process, on its Spark: for faults that kill no process."""
-        made = Background(small.fast(settings or self.settings, **changes), self.pipeline, clock=clock, probe=probe)
-        self._background.append(made)
-        return made
+        started = Background(small.fast(settings or self.settings, **changes), self.pipeline, clock=clock, probe=probe)
+        self._background.append(started)
+        return started
 
     def drain(self, *, clock: Clock | None = None, probe: Probe = silent, final: bool = False, **changes: Any) -> None:
-        """Drive the stream in this process to the log's ends as they are now."""
+        """Drive the stream in this process to the log's current ends."""
         goal: driver.Until = "final" if final else "drain"
         driver.run(small.fast(self.settings, **changes), self.pipeline, until=goal, clock=clock, probe=probe)
 
@@ -255,7 +255,7 @@ class Rig:
         probe: Probe = silent,
         clock: Clock | None = None,
     ) -> BatchRun | None:
-        """Compute the batch at the newest cut: what is dirty, every closed window of a range, or everything anew."""
+        """Compute the batch at the newest cut: dirty windows, every closed window of a range, or everything."""
         run = run_batch(self.settings, self.pipeline, start=start, end=end, anew=anew, probe=probe, clock=clock)
         if run is not None:
             self.runs.append(run)
@@ -263,17 +263,17 @@ class Rig:
 
     def reconcile(self, *, probe: Probe = silent, clock: Clock | None = None) -> Report:
         """Compare both sides at the newest batch run's cut."""
-        found = reconcile(self.settings, self.pipeline, probe=probe, clock=clock)
-        self.reconciliations.append(found)
-        return found
+        report = reconcile(self.settings, self.pipeline, probe=probe, clock=clock)
+        self.reconciliations.append(report)
+        return report
 
     def verify(self, only: Sequence[str] = ()) -> Verification:
         """Run the checks with the oracle, over all that the log holds."""
         return verify_with_oracle(self.settings, self.pipeline, self.oracle, only=only)
 
-    def ended(self, child: Child, within: float = WITHIN) -> int:
+    def expect_end(self, child: Child, timeout: float = WITHIN) -> int:
         """Wait for the process that had to stop; its exit code, message and alert are those of the fault."""
-        self.exit_code = child.wait(within)
+        self.exit_code = child.wait(timeout)
         self.said = child.output()
         self.alerts(child.task.settings)
         return self.exit_code
@@ -299,15 +299,15 @@ class Rig:
 
     def newest(self) -> int:
         """Return the number of the newest committed epoch; -1 before the first."""
-        found = self.records()
-        return found[-1].epoch if found else -1
+        records = self.records()
+        return records[-1].epoch if records else -1
 
     def transaction(self) -> int | None:
         """Return the transaction number of the epoch log: the newest epoch, as the table's own log says it."""
         number = delta.open_table(self.version.uri).transaction_version(self.version.app_id)
         return None if number is None else int(number)
 
-    def counted(self, classes: Sequence[str] = ("accepted", "late")) -> dict[small.Cell, small.Value]:
+    def count_by_cell(self, classes: Sequence[str] = ("accepted", "late")) -> dict[small.Cell, small.Value]:
         """Return records, sum of ids and of squared ids by (window, key), straight from the table's rows."""
         return small.counted(self.settings, self.pipeline, classes=classes)
 
@@ -323,20 +323,22 @@ class Rig:
 
     def alerts(self, settings: Settings | None = None) -> set[str]:
         """Return the names of the alerts that fire now (of another home of this lake, if given); they count as seen."""
-        chosen = settings or self.settings
-        watcher = self._watchers.setdefault(chosen.home, FactCollector(chosen, self.pipeline, SystemClock()))
+        home_settings = settings or self.settings
+        watcher = self._watchers.setdefault(
+            home_settings.home, FactCollector(home_settings, self.pipeline, SystemClock())
+        )
         self.firing = list_firing(watcher.collect())
-        found = {one.name for one in self.firing}
-        self.seen |= found
-        return found
+        names = {alert.name for alert in self.firing}
+        self.seen |= names
+        return names
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events that all children logged."""
         return [event for child in self._children for event in child.events()]
 
-    def until(self, look: Callable[[], Value], within: float = WITHIN) -> Value:
-        """Return the first true value of `look()`; fail after `within` seconds."""
-        return until(look, within, every=0.05)
+    def until(self, read: Callable[[], Value], timeout: float = WITHIN) -> Value:
+        """Poll `read()` until its value is true and return it; fail after `timeout` seconds."""
+        return until(read, timeout, every=0.05)
 
     def note(self, name: str, value: Any) -> None:
         """Keep a piece of evidence for `happened` and for the results: numbers, short texts, no paths."""
@@ -369,5 +371,5 @@ def new_rig(settings: Settings, fault: Fault, *, seed: int, bootstrap: str | Non
     # What is sent is dated by the seed, so its distance from the driver's clock says nothing.
     limits = settings.alerts.model_copy(update={"skew_seconds": NO_LIMIT, **fault.limits})
     topic = f"{fault.name}-{time.time_ns():x}"
-    own = settings.model_copy(update={"kafka": kafka, "alerts": limits})
-    return Rig(own, topic, seed=f"{seed}/{fault.name}", broker=broker)
+    rig_settings = settings.model_copy(update={"kafka": kafka, "alerts": limits})
+    return Rig(rig_settings, topic, seed=f"{seed}/{fault.name}", broker=broker)

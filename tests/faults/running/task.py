@@ -1,4 +1,4 @@
-"""What a child process is told: which path, for what, and at which point it stops."""
+"""Task of a child process: which path, for which pipeline, and at which point it stops."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Task:
     settings: Settings
     make: Callable[[], Pipeline]
     trace: Path  # a line `point epoch pid` for every point that is reached
-    block: Place | None = None  # where it stops until it is killed, or until `<trace>.release` is there
+    block: Place | None = None  # where it stops until it is killed, or until `<trace>.release` exists
     until: Until = "forever"
     clock: Clock | None = None
-    before: Callable[[], None] | None = None  # called in the child before anything else
+    prepare: Callable[[], None] | None = None  # called in the child before anything else

@@ -13,7 +13,7 @@ from cutover.errors import LakeError
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 from tests.faults.fault import Fault, Part, nothing
-from tests.faults.result import Result, append, keep_newest, read
+from tests.faults.result import Result, append, read, retain_newest
 from tests.faults.running import prove as proving
 from tests.faults.running.prove import prove
 from tests.faults.running.rig import Rig, new_rig
@@ -127,7 +127,7 @@ def test_a_partial_run_replaces_its_own_results_and_keeps_the_others(run: Any, t
     for result in (first_result, replace(second, fault="F01"), replace(second, fault="F02-gone"), second):
         append(file, result)
 
-    newest_results = keep_newest(file, ["F00", "F01", "F03"])
+    newest_results = retain_newest(file, ["F00", "F01", "F03"])
 
     assert newest_results == {"F00": second, "F01": replace(second, fault="F01")} == read(file)
     assert len(file.read_text().splitlines()) == 2

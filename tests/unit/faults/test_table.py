@@ -11,7 +11,7 @@ from tests.faults.table import SOMETIMES, at_random, list_never_seen, page
 
 DOCS = Path(__file__).parents[3] / "docs"
 FAULT = Fault(id="F98", variant="a", family="kafka", title="a | b", inject=lambda _: None, happened=lambda _: True)
-ABSENT = RunElsewhere(id="F98", variant="b", family="kafka", title="other", where="tests/e2e")
+ABSENT = RunElsewhere(id="F98", variant="b", family="kafka", title="other", location="tests/e2e")
 PROVEN = Result(
     fault="F98-a", outcome="proven", checks=ALWAYS, holds=("all is there",), alerts=("LogDataLost",), seed=7
 )

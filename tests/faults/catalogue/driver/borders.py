@@ -12,26 +12,26 @@ TIMES = 20
 def read_it_again_and_again(rig: Rig) -> None:
     """Drain the same log into fresh lakes, with epoch sizes and stops of the seed."""
     rig.send(rig.draw(60, late=0.15))
-    found, epochs, late = [], [], []
+    tables, epochs, late = [], [], []
     for turn in range(TIMES):
-        one = rig.beside(f"turn-{turn}")
-        one.define(cap=SIZES[turn] if turn < len(SIZES) else rig.rng.choice(SIZES))
+        installation = rig.add_installation(f"turn-{turn}")
+        installation.define(cap=SIZES[turn] if turn < len(SIZES) else rig.rng.choice(SIZES))
         for _ in range(rig.rng.randint(0, 2)):
-            if one.unread() == 0:
+            if installation.unread() == 0:
                 break
-            running = one.background()
-            last = one.newest()
-            rig.until(lambda seen=last, on=one: on.newest() > seen or on.unread() == 0)  # type: ignore[misc]
+            running = installation.background()
+            newest = installation.newest()
+            rig.until(lambda newest_before=newest, on=installation: on.newest() > newest_before or on.unread() == 0)  # type: ignore[misc]
             running.stop()
-        one.drain()
-        found.append(one.counted())
-        epochs.append(len([record for record in one.records() if not record.tick]))
-        late.append(sum(record.counts.get("late", 0) for record in one.records()))
-        rig.note("violations", [v.text for v in one.verify(("N1", "N2", "N3", "N4", "N6")).violations])
+        installation.drain()
+        tables.append(installation.count_by_cell())
+        epochs.append(len([record for record in installation.records() if not record.tick]))
+        late.append(sum(record.counts.get("late", 0) for record in installation.records()))
+        rig.note("violations", [v.text for v in installation.verify(("N1", "N2", "N3", "N4", "N6")).violations])
         assert not rig.evidence["violations"]
     rig.note("epochs", epochs)
     rig.note("late", late)
-    rig.note("tables", found)
+    rig.note("tables", tables)
 
 
 def the_epochs_differed(rig: Rig) -> bool:
@@ -41,8 +41,12 @@ def the_epochs_differed(rig: Rig) -> bool:
 
 def counted_and_late_together_are_the_same(rig: Rig) -> Iterator[str]:
     """In every lake, whichever rows were late there."""
-    first, *others = rig.evidence["tables"]
-    yield from (f"lake {n}: expected {first}, got {other}" for n, other in enumerate(others, 1) if other != first)
+    first_table, *other_tables = rig.evidence["tables"]
+    yield from (
+        f"lake {n}: expected {first_table}, got {other}"
+        for n, other in enumerate(other_tables, 1)
+        if other != first_table
+    )
 
 
 FAULTS = (
@@ -53,6 +57,6 @@ FAULTS = (
         inject=read_it_again_and_again,
         happened=the_epochs_differed,
         holds=(counted_and_late_together_are_the_same,),
-        within=3600,
+        timeout_seconds=3600,
     ),
 )

@@ -20,7 +20,7 @@ def delivered(topic: str, delivery: Delivery) -> Pipeline:
 
 
 def kill_between_the_commits(rig: Rig, *, delivery: Delivery) -> None:
-    """Block between the commit of rows and that of the epoch, kill the group, go on."""
+    """Block between the commit of rows and that of the epoch, kill the group, continue."""
     rig.make = partial(delivered, rig.topic, delivery)
     rig.send(rig.draw(10 * CAP))  # so that there are windows which the epoch does not touch
     child = rig.start(block=("epoch.apart", EPOCH))
@@ -30,7 +30,7 @@ def kill_between_the_commits(rig: Rig, *, delivery: Delivery) -> None:
 
 
 def died_between_its_commits(rig: Rig) -> bool:
-    """Marker in the epoch, wait status -9, and the epoch is there now."""
+    """Marker in the epoch, wait status -9, and the epoch is committed now."""
     evidence = rig.evidence
     return (evidence["marker"].epoch, evidence["status"]) == (EPOCH, -signal.SIGKILL) and rig.newest() > EPOCH
 
@@ -38,11 +38,11 @@ def died_between_its_commits(rig: Rig) -> bool:
 def the_epoch_counts_otherwise_and_is_named(rig: Rig, *, word: str, times: int) -> Iterator[str]:
     """Its records count twice, or not at all; the comparison names it and leaves its windows out."""
     record = next(record for record in rig.records() if record.epoch == EPOCH)
-    counted = sum(number for number, _, _ in rig.counted().values())
+    row_count = sum(number for number, _, _ in rig.count_by_cell().values())
     usable = sum(r.counts.get("accepted", 0) + r.counts.get("late", 0) for r in rig.records())
-    own = record.counts.get("accepted", 0) + record.counts.get("late", 0)
-    if not own or counted != usable + (times - 1) * own:
-        yield f"expected {usable} rows and {times - 1} times {own} more, got {counted}"
+    epoch_rows = record.counts.get("accepted", 0) + record.counts.get("late", 0)
+    if not epoch_rows or row_count != usable + (times - 1) * epoch_rows:
+        yield f"expected {usable} rows and {times - 1} times {epoch_rows} more, got {row_count}"
     notes = rig.reconciliations[-1].finding.notes
     if not any(note.startswith(f"{word}: epoch {EPOCH}, ") for note in notes):
         yield f"expected a note on epoch {EPOCH}, got {notes}"

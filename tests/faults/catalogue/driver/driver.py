@@ -27,20 +27,20 @@ def kill_often(rig: Rig, *, kills: tuple[Whom, ...]) -> None:
     """Start, feed and kill a driver again and again, at times of the seed."""
     rig.define(cap=50)
     ends: list[int] = []
-    said: list[str] = []
-    inside = 0
+    errors: list[str] = []
+    kills_inside = 0
     for whom in kills:
         child = rig.start()
         child.await_point("start.read")
         _feed(rig, child, seconds=rig.rng.uniform(0.2, LONGEST_LIFE))
         ends.append(_kill(rig, child, whom))
-        inside += child.points()[-1].point in INSIDE
+        kills_inside += child.points()[-1].point in INSIDE
         beat = rig.beat()
-        said += [str(beat.error)] if whom == "jvm" and beat is not None else []
+        errors += [str(beat.error)] if whom == "jvm" and beat is not None else []
     rig.send(rig.draw(10))
     rig.note("ends", ends)
-    rig.note("said", said)
-    rig.note("inside an epoch", inside)
+    rig.note("said", errors)
+    rig.note("inside an epoch", kills_inside)
     rig.note("epochs before the last start", len(rig.records()))
 
 
@@ -60,9 +60,9 @@ def _kill(rig: Rig, child: Child, whom: Whom) -> int:
     status = child.kill(whom)
     if status is None:
         return child.wait(GONE_SECONDS)
-    known = rig.transaction()
+    committed = rig.transaction()
     rig.until(lambda: not jvm.is_running() or jvm.status() == "zombie", GONE_SECONDS)
-    assert rig.transaction() == known, "a driver whose Python was killed committed once more"
+    assert rig.transaction() == committed, "a driver whose Python was killed committed once more"
     return status
 
 
@@ -73,8 +73,8 @@ def died_each_time(rig: Rig, *, kills: tuple[Whom, ...]) -> bool:
 
 def it_says_that_the_jvm_ended(rig: Rig) -> Iterator[str]:
     """In one line, each time."""
-    wanted = f"Stream of {rig.pipeline.name}: expected Spark's JVM, it ended."
-    yield from (f"expected {wanted!r}, got {said!r}" for said in rig.evidence["said"] if said != wanted)
+    expected = f"Stream of {rig.pipeline.name}: expected Spark's JVM, it ended."
+    yield from (f"expected {expected!r}, got {error!r}" for error in rig.evidence["said"] if error != expected)
 
 
 def some_kills_fell_into_an_epoch(rig: Rig) -> Iterator[str]:
@@ -106,12 +106,13 @@ def died_after_its_commit(rig: Rig) -> bool:
 
 
 def nothing_is_read_again(rig: Rig) -> Iterator[str]:
-    """What was committed stands, and the next epoch begins where it ended."""
-    before, after = rig.evidence["before"], rig.records()
-    if after[: len(before)] != before:
-        yield f"epochs 0 to {len(before) - 1} were changed"
-    if dict(after[len(before)].start) != dict(before[-1].end):
-        yield f"epoch {len(before)}: expected to start at {before[-1].end}, started at {after[len(before)].start}"
+    """Committed epochs are unchanged, and the next epoch begins where the last one ended."""
+    records_before, records = rig.evidence["before"], rig.records()
+    if records[: len(records_before)] != records_before:
+        yield f"epochs 0 to {len(records_before) - 1} were changed"
+    last_before, following = records_before[-1], records[len(records_before)]
+    if dict(following.start) != dict(last_before.end):
+        yield f"epoch {len(records_before)}: expected to start at {last_before.end}, started at {following.start}"
 
 
 def kill_before_the_commit(rig: Rig, *, overflow: bool) -> None:
@@ -143,13 +144,13 @@ def _planned_end(rig: Rig) -> dict[int, int]:
 
 def _unlisted(rig: Rig) -> list[Path]:
     """Return the data files in the table's folder that its log does not list."""
-    listed = {file.path for file in compactor.list_files(delta.open_table(rig.version.uri))}
+    listed_paths = {file.path for file in compactor.list_files(delta.open_table(rig.version.uri))}
     data = [file for file in rig.table.rglob("*.parquet") if "_delta_log" not in file.parts]
-    return [file for file in data if file.relative_to(rig.table).as_posix() not in listed]
+    return [file for file in data if file.relative_to(rig.table).as_posix() not in listed_paths]
 
 
 def died_before_its_commit(rig: Rig, *, overflow: bool) -> bool:
-    """The epoch was aggregated, is not the newest transaction, and its files are there if Spark wrote some."""
+    """The epoch was aggregated, is not the newest transaction, and its files exist if Spark wrote some."""
     evidence = rig.evidence
     not_committed = bool(evidence["transaction"] == evidence["epoch"] - 1)
     return evidence["status"] == -signal.SIGKILL and not_committed and (evidence["left behind"] > 0 or not overflow)
@@ -166,34 +167,34 @@ def the_epoch_was_redone_with_another_end(rig: Rig) -> Iterator[str]:
 
 def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
     """Files of an unfinished epoch are shown to no reader, and go once they are old."""
-    left = [file for file in _unlisted(rig) if is_by_spark(file)]
-    if not left:
+    unlisted = [file for file in _unlisted(rig) if is_by_spark(file)]
+    if not unlisted:
         yield "no file of the unfinished epoch is left to be vacuumed"
-    before, old = rig.counted(), time.time() - DAY
-    for file in left:
+    rows_before, old = rig.count_by_cell(), time.time() - DAY
+    for file in unlisted:
         os.utime(file, (old, old))
     compactor.tidy(delta.open_table(rig.version.uri), sweep=True)
-    yield from (f"{file.name} is still there" for file in left if file.exists())
-    if rig.counted() != before:
+    yield from (f"{file.name} is still there" for file in unlisted if file.exists())
+    if rig.count_by_cell() != rows_before:
         yield "the vacuum changed what readers see"
 
 
-def _often(variant: str, what: str, kills: tuple[Whom, ...], holds: tuple[Hold, ...]) -> Fault:
+def _kill_repeatedly(variant: str, victims: str, kills: tuple[Whom, ...], holds: tuple[Hold, ...]) -> Fault:
     return Fault(
         id="F01",
         variant=variant,
         family="driver",
-        title=f"{len(kills)} SIGKILLs at seeded times while records come in: {what}",
+        title=f"{len(kills)} SIGKILLs at seeded times while records come in: {victims}",
         inject=partial(kill_often, kills=kills),
         happened=partial(died_each_time, kills=kills),
         holds=(each_start_is_the_end_before, *holds),
         alert="StreamNotRunning",
         limits={"stalled_seconds": 3.0},
-        within=3600,
+        timeout_seconds=3600,
     )
 
 
-def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]) -> Fault:
+def _kill_before_commit(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]) -> Fault:
     return Fault(
         id="F03",
         variant=variant,
@@ -206,9 +207,9 @@ def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]
 
 
 FAULTS = (
-    _often("a", "the process group", ("group",) * 20, (some_kills_fell_into_an_epoch,)),
-    _often("b", "its JVM alone", ("jvm",) * 20, (some_kills_fell_into_an_epoch, it_says_that_the_jvm_ended)),
-    _often("c", "its Python alone", ("python",) * 20, (some_kills_fell_into_an_epoch,)),
+    _kill_repeatedly("a", "the process group", ("group",) * 20, (some_kills_fell_into_an_epoch,)),
+    _kill_repeatedly("b", "its JVM alone", ("jvm",) * 20, (some_kills_fell_into_an_epoch, it_says_that_the_jvm_ended)),
+    _kill_repeatedly("c", "its Python alone", ("python",) * 20, (some_kills_fell_into_an_epoch,)),
     Fault(
         id="F02",
         family="driver",
@@ -217,8 +218,8 @@ FAULTS = (
         happened=died_after_its_commit,
         holds=(nothing_is_read_again,),
     ),
-    _before("", "killed before the commit; the epoch is redone with another end", overflow=False, extra=()),
-    _before(
+    _kill_before_commit("", "killed before the commit; the epoch is redone with another end", overflow=False, extra=()),
+    _kill_before_commit(
         "overflow",
         "killed with an overflow file written and not committed; redone with another end",
         overflow=True,

@@ -1,4 +1,4 @@
-"""Two drivers on one table: one of them goes on, the other ends and has written nothing since."""
+"""Two drivers on one table: one of them continues, the other ends and has written nothing since."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -25,35 +25,35 @@ def replace_a_stopped_driver(rig: Rig) -> None:
     old.release()
     old.resume()
     rig.note("old", old.pid)
-    rig.ended(old)
+    rig.expect_end(old)
 
 
 def it_was_stopped_while_others_committed(rig: Rig) -> bool:
-    """State T, and three epochs by somebody else."""
+    """State T, and three epochs by another driver."""
     return bool(rig.evidence["state"] == psutil.STATUS_STOPPED and rig.evidence["versions grew to epoch"] >= 3)
 
 
 def start_two(rig: Rig) -> None:
-    """Let two drivers of two homes compute the same epoch, and go on at once."""
+    """Let two drivers of two homes compute the same epoch, and continue at the same time."""
     rig.send(rig.draw(3 * CAP))
-    first = rig.start(block=("epoch.aggregated", 1))
-    first.marker()
-    second = rig.start(block=("epoch.aggregated", 1), settings=rig.second_home())
-    second.marker()
-    rig.note("at the point", [first.marker().pid, second.marker().pid])
-    for child in (first, second):
+    first_child = rig.start(block=("epoch.aggregated", 1))
+    first_child.marker()
+    second_child = rig.start(block=("epoch.aggregated", 1), settings=rig.second_home())
+    second_child.marker()
+    rig.note("at the point", [first_child.marker().pid, second_child.marker().pid])
+    for child in (first_child, second_child):
         child.release()
-    loser, winner = _told_apart(rig, first, second)
+    loser, winner = _told_apart(rig, first_child, second_child)
     rig.note("old", loser.pid)
-    rig.ended(loser)
+    rig.expect_end(loser)
     rig.until(lambda: any(r.run_id.startswith(f"pid-{winner.pid}-") and r.epoch >= 1 for r in rig.records()))
     rig.note("winner ended with", winner.stop())
 
 
-def _told_apart(rig: Rig, first: Child, second: Child) -> tuple[Child, Child]:
-    """Return who ended and who goes on."""
-    ended = rig.until(lambda: [child for child in (first, second) if child.process.poll() is not None])
-    return (first, second) if ended[0] is first else (second, first)
+def _told_apart(rig: Rig, first_child: Child, second_child: Child) -> tuple[Child, Child]:
+    """Return the driver that ended and the one that continues."""
+    ended = rig.until(lambda: [child for child in (first_child, second_child) if child.process.poll() is not None])
+    return (first_child, second_child) if ended[0] is first_child else (second_child, first_child)
 
 
 def both_were_there(rig: Rig) -> bool:
@@ -65,16 +65,16 @@ def the_old_one_commits_nothing_after_the_new_one(rig: Rig) -> Iterator[str]:
     """In the order of epochs its run comes first and never again."""
     runs = [record.run_id for record in rig.records()]
     changes = [(a, b) for a, b in pairwise(runs) if a != b]
-    back = [after for _, after in changes if after.startswith(f"pid-{rig.evidence['old']}-")]
+    back = [run_id for _, run_id in changes if run_id.startswith(f"pid-{rig.evidence['old']}-")]
     if back:
         yield f"run {back[0]} committed again after another driver had"
 
 
 def it_says_who_was_faster(rig: Rig) -> Iterator[str]:
     """One message: which epoch, which pid, what to do; and it did not try again."""
-    for wanted in ("was committed by another driver (pid ", "Hint: ", "StreamFenced"):
-        if wanted not in rig.said:
-            yield f"expected {wanted!r} in what it said, got {rig.said[-300:]!r}"
+    for expected in ("was committed by another driver (pid ", "Hint: ", "StreamFenced"):
+        if expected not in rig.said:
+            yield f"expected {expected!r} in what it said, got {rig.said[-300:]!r}"
     rig.saw("fenced")
 
 

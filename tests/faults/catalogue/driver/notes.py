@@ -1,4 +1,4 @@
-"""Spark's own notes of what it read are gone or wrong: nothing depends on them."""
+"""Spark's own notes of its reads are missing or wrong: nothing depends on them."""
 
 import hashlib
 import shutil
@@ -32,7 +32,7 @@ class Keep:
 
 
 def harm_the_notes(rig: Rig, *, harm: Harm) -> None:
-    """Leave a driver's notes as a kill would, harm them, and look at what is there."""
+    """Leave a driver's notes as a kill would, harm them, and hash the files."""
     rig.send(rig.draw(3 * CAP))
     ours = _notes_of(rig, rig.pipeline)
     other = replace(rig.pipeline, name="others", source=replace(rig.pipeline.source, name=rig.second_topic()))
@@ -95,7 +95,7 @@ def remove_while_running(rig: Rig) -> None:
 
 
 def each_epoch_begins_where_the_one_before_ended(rig: Rig) -> Iterator[str]:
-    """Whatever Spark's notes said."""
+    """Spark's notes have no influence."""
     for epoch, end, start in small.gaps(rig.records()):
         yield f"epoch {epoch}: expected to start at {end}, started at {start}"
 

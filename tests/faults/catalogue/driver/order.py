@@ -76,7 +76,7 @@ class Drawn:
     values: Mapping[tuple[float, str | None], tuple[float, ...]]  # by event time and key, in the log's order
 
 
-def drawn(topic: str, kind: str, rng: random.Random) -> Drawn:
+def draw_case(topic: str, kind: str, rng: random.Random) -> Drawn:
     """Draw a definition with a window of one kind, and a log for it; nothing in it can be late."""
     some = rng.sample(sorted(FURTHER), k=4)
     pipeline = Pipeline(
@@ -113,7 +113,7 @@ def _double(rng: random.Random) -> float:
 
 
 def naive(values: tuple[float, ...], epochs: int) -> float:
-    """Return the sum of doubles as engines add it: partial sums of so many epochs, added."""
+    """Return the sum of doubles as engines add it: partial sums of `epochs` epochs, added."""
     finite = [value for value in values if math.isfinite(value)]
     size = math.ceil(len(finite) / epochs) or 1
     return sum((sum(finite[at : at + size]) for at in range(0, len(finite), size)), 0.0)
@@ -124,9 +124,9 @@ def bits(value: Any) -> Any:
     if isinstance(value, float):
         return struct.pack("<d", value).hex()
     if isinstance(value, list | tuple):
-        return [bits(one) for one in value]
+        return [bits(item) for item in value]
     if isinstance(value, dict):
-        return {name: bits(one) for name, one in value.items()}
+        return {name: bits(item) for name, item in value.items()}
     return str(value)
 
 
@@ -140,8 +140,8 @@ def rows_of(settings: Settings, pipeline: Pipeline) -> tuple[list[str], list[str
     names = ["window_start", "window_end", *pipeline.key, *pipeline.measures]
 
     def rows(query: str) -> list[str]:
-        found = queries.read_table(connection, query).to_pylist()
-        return sorted(json.dumps([bits(row[name]) for name in names]) for row in found)
+        result_rows = queries.read_table(connection, query).to_pylist()
+        return sorted(json.dumps([bits(row[name]) for name in names]) for row in result_rows)
 
     return rows(finish_sql(pipeline, "found", keep=[Class.ACCEPTED])), rows("SELECT * FROM batch")
 
@@ -152,14 +152,14 @@ def split(rig: Rig, *, kind: str, definitions: int) -> None:
     wrong, verdicts, apart, epochs = list[str](), set[str](), 0, set[int]()
     for turn in range(definitions):
         topic = f"{rig.topic}-{turn}"
-        made = drawn(topic, kind, random.Random(f"{rig.seed}/{turn}"))  # noqa: S311 -- no secret
+        case = draw_case(topic, kind, random.Random(f"{rig.seed}/{turn}"))  # noqa: S311 -- no secret
         small.make_topic(rig.settings, topic, PARTITIONS)
-        small.send(rig.settings, topic, made.events)
-        apart += any(len({bits(naive(values, n)) for n in EPOCHS}) > 1 for values in made.values.values())
+        small.send(rig.settings, topic, case.events)
+        apart += any(len({bits(naive(values, n)) for n in EPOCHS}) > 1 for values in case.values.values())
         outcomes = []
         for number in EPOCHS:
             settings = rig.settings.model_copy(update={"home": rig.settings.home / f"{turn}-{number}", "lake": None})
-            pipeline = replace(made.pipeline, max_rows_per_epoch=math.ceil(RECORDS / number))
+            pipeline = replace(case.pipeline, max_rows_per_epoch=math.ceil(RECORDS / number))
             outcomes.append(_outcome(settings, pipeline))
             epochs.add(len([record for record in small.records(settings, pipeline) if not record.tick]))
         wrong += [f"definition {turn}: {text}" for text in _differ(outcomes)]
@@ -173,7 +173,7 @@ def split(rig: Rig, *, kind: str, definitions: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one way to split a log came to."""
+    """Outcome of one way to split a log."""
 
     verdict: str
     classes: Mapping[str, int]
@@ -186,23 +186,24 @@ def _outcome(settings: Settings, pipeline: Pipeline) -> Outcome:
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
     with twice.comparisons():
-        found = reconcile(settings, pipeline)
+        report = reconcile(settings, pipeline)
     stream, batch = rows_of(settings, pipeline)
     classes = {cls.value: sum(r.counts.get(cls.value, 0) for r in small.records(settings, pipeline)) for cls in Class}
-    return Outcome(verdict=found.finding.verdict.value, classes=classes, stream=stream, batch=batch)
+    return Outcome(verdict=report.finding.verdict.value, classes=classes, stream=stream, batch=batch)
 
 
 def _differ(outcomes: list[Outcome]) -> Iterator[str]:
-    first = outcomes[0]
-    if not first.stream or not first.classes[Class.ACCEPTED.value]:
+    first_outcome = outcomes[0]
+    if not first_outcome.stream or not first_outcome.classes[Class.ACCEPTED.value]:
         yield "nothing was counted"
     for number, outcome in zip(EPOCHS, outcomes, strict=True):
         if outcome.verdict != Verdict.CONSISTENT.value:
             yield f"{outcome.verdict} in {number} epochs"
-        if outcome.classes != first.classes:
-            yield f"expected {first.classes}, got {outcome.classes} in {number} epochs"
-        if not outcome.stream == outcome.batch == first.stream:
-            yield f"other rows in {number} epochs: {sorted({*outcome.stream, *outcome.batch} ^ {*first.stream})[:2]}"
+        if outcome.classes != first_outcome.classes:
+            yield f"expected {first_outcome.classes}, got {outcome.classes} in {number} epochs"
+        if not outcome.stream == outcome.batch == first_outcome.stream:
+            differing = {*outcome.stream, *outcome.batch} ^ {*first_outcome.stream}
+            yield f"other rows in {number} epochs: {sorted(differing)[:2]}"
 
 
 def raw_sums_and_epochs_differ(rig: Rig) -> bool:
@@ -227,7 +228,7 @@ def _fault(kind: str, definitions: int) -> Fault:
         inject=partial(split, kind=kind, definitions=definitions),
         happened=raw_sums_and_epochs_differ,
         holds=(every_split_is_the_same_to_the_last_bit,),
-        within=3600,
+        timeout_seconds=3600,
     )
 
 

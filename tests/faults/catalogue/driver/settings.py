@@ -42,11 +42,11 @@ def conf(key: str, value: str) -> None:
 
 
 def uncommitted() -> None:
-    """Let the clients of both kinds of read be told nothing of transactions."""
-    asked, isolation = query.source_options, scan.ISOLATION
+    """Configure the clients of both kinds of read without isolation of transactions."""
+    source_options, isolation = query.source_options, scan.ISOLATION
 
     def otherwise(settings: Settings, reading: QuerySource) -> dict[str, str]:
-        return {**asked(settings, reading), isolation: "read_uncommitted"}
+        return {**source_options(settings, reading), isolation: "read_uncommitted"}
 
     query.source_options = otherwise
     scan.ISOLATION = "kafka.client.rack"  # so that the batch read's option is another one
@@ -70,10 +70,10 @@ def shorter_numbers() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """What is changed in a child before it begins, and the item that has to be named."""
+    """Change made in a child before it starts, and the item that has to be named."""
 
     name: str
-    before: Callable[[Rig], Callable[[], None]]
+    prepare: Callable[[Rig], Callable[[], None]]
     item: str
     values: tuple[str, str]
 
@@ -93,46 +93,46 @@ def _defaults(line: str) -> Callable[[Rig], Callable[[], None]]:
 ZONE, ANSI, PARTIAL = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.json.enablePartialResults"
 
 DRIFTS = (
-    Drift(name="isolation", before=_of(uncommitted), item="Isolation", values=("read_committed", "read_uncommitted")),
-    Drift(name="zone", before=_of(partial(conf, ZONE, "Europe/Berlin")), item=ZONE, values=("UTC", "Europe/Berlin")),
-    Drift(name="ansi", before=_of(partial(conf, ANSI, "false")), item=ANSI, values=("true", "false")),
-    Drift(name="defaults-file", before=_defaults(f"{PARTIAL} false"), item=PARTIAL, values=("not set", "false")),
+    Drift(name="isolation", prepare=_of(uncommitted), item="Isolation", values=("read_committed", "read_uncommitted")),
+    Drift(name="zone", prepare=_of(partial(conf, ZONE, "Europe/Berlin")), item=ZONE, values=("UTC", "Europe/Berlin")),
+    Drift(name="ansi", prepare=_of(partial(conf, ANSI, "false")), item=ANSI, values=("true", "false")),
+    Drift(name="defaults-file", prepare=_defaults(f"{PARTIAL} false"), item=PARTIAL, values=("not set", "false")),
     Drift(
         name="locale",
-        before=_environment(_JAVA_OPTIONS="-Duser.language=tr -Duser.country=TR"),
+        prepare=_environment(_JAVA_OPTIONS="-Duser.language=tr -Duser.country=TR"),
         item="jvm `locale`",
         values=("en_US", "tr_TR"),
     ),
-    Drift(name="json", before=_of(single_quotes), item="json allowSingleQuotes", values=("false", "true")),
-    Drift(name="parser", before=_of(shorter_numbers), item="json maxNumLen", values=("1000", "999")),
-    Drift(name="max-ahead", before=_of(farther_ahead), item="max_ahead", values=("3600000000L", "25200000000L")),
+    Drift(name="json", prepare=_of(single_quotes), item="json allowSingleQuotes", values=("false", "true")),
+    Drift(name="parser", prepare=_of(shorter_numbers), item="json maxNumLen", values=("1000", "999")),
+    Drift(name="max-ahead", prepare=_of(farther_ahead), item="max_ahead", values=("3600000000L", "25200000000L")),
 )
 
 
 def drift_apart(rig: Rig, *, drift: Drift, side: Role) -> None:
     """Let both paths run, one of them in a process in which the setting is another; compare."""
     rig.send(rig.draw(RECORDS))
-    before = drift.before(rig)
+    change = drift.prepare(rig)
     if side == "batch":
         rig.drain()
-        _await(rig, side, before)
+        _await(rig, side, change)
     else:
-        _await(rig, side, before)
+        _await(rig, side, change)
         rig.batch()
-    found = rig.reconcile()
-    rig.exit_code = found.finding.exit_code
-    rig.said = "\n".join(breach.message for breach in found.finding.seal.breaches)
+    report = rig.reconcile()
+    rig.exit_code = report.finding.exit_code
+    rig.said = "\n".join(breach.message for breach in report.finding.seal.breaches)
     rig.note("said", rig.said[:600])
 
 
-def _await(rig: Rig, side: Role, before: Callable[[], None]) -> None:
-    child = rig.start(role=side, until="drain", before=before)
+def _await(rig: Rig, side: Role, change: Callable[[], None]) -> None:
+    child = rig.start(role=side, until="drain", before=change)
     code = child.wait(900)
     assert code == 0, child.tail()
 
 
 def dumps_differ(rig: Rig) -> bool:
-    """What both processes wrote down of themselves is not the same."""
+    """Both processes recorded different settings."""
     record = EpochLog(rig.version.uri).records()[-1]
     run = batch_runs.runs(rig.settings, rig.pipeline)[-1]
     stream = EpochLog(rig.version.uri).in_force(record.in_force)
@@ -144,23 +144,23 @@ def dumps_differ(rig: Rig) -> bool:
     return apart or record.isolation != run.isolation
 
 
-def _named(rig: Rig, drift: Drift) -> Iterator[str]:
+def _check_item_is_named(rig: Rig, drift: Drift) -> Iterator[str]:
     report: Report = rig.reconciliations[0]
     if report.finding.verdict is not Verdict.NOT_COMPARABLE:
         yield f"expected NOT_COMPARABLE, got {report.finding.verdict}"
     if any(cause.rows for cause in report.finding.causes.values()) or report.finding.rows.compared:
         yield "differences were counted"
-    said = [breach.message for breach in report.finding.seal.breaches if drift.item in breach.message]
-    if not any(all(value in text for value in drift.values) for text in said):
+    messages = [breach.message for breach in report.finding.seal.breaches if drift.item in breach.message]
+    if not any(all(value in text for value in drift.values) for text in messages):
         yield f"expected {drift.item} with {drift.values}, got {rig.said}"
 
 
 def _fault(drift: Drift, side: Role) -> Fault:
     def item_and_both_values_are_named(rig: Rig) -> Iterator[str]:
         """The first comparison says which item, with which values, and counts nothing."""
-        yield from _named(rig, drift)
+        yield from _check_item_is_named(rig, drift)
 
-    mends = side == "batch"  # its next run, under the right settings, begins anew
+    mends = side == "batch"  # its next run, under the right settings, starts from scratch
     return Fault(
         id="F35",
         variant=f"{drift.name}-{side}",

@@ -34,7 +34,7 @@ def of_spark(settings: Settings, *, key: str, value: str) -> Settings:
 
 
 def start_under(rig: Rig, *, key: str, change: Change) -> None:
-    """Read half of the log, then try driver and batch under the setting; it is gone afterwards."""
+    """Read half of the log, then try driver and batch under the setting; it is removed afterwards."""
     rig.send(rig.draw(40))
     rig.drain()
     rig.send(rig.draw(40))
@@ -42,10 +42,10 @@ def start_under(rig: Rig, *, key: str, change: Change) -> None:
     rig.note("key", key)
     rig.note("version", delta.open_table(rig.version.uri).version())
     try:
-        said = [str(rig.refused(act)) for act in (rig.drain, rig.batch)]
+        errors = [str(rig.refused(act)) for act in (rig.drain, rig.batch)]
     finally:
         rig.settings = good
-    rig.note("said", said)
+    rig.note("said", errors)
 
 
 def both_paths_refused_it(rig: Rig) -> bool:
@@ -54,7 +54,7 @@ def both_paths_refused_it(rig: Rig) -> bool:
 
 
 def the_key_is_named(rig: Rig) -> Iterator[str]:
-    """With what was expected and what was found."""
+    """With the expected and the actual value."""
     for text in rig.evidence["said"]:
         yield from (f"expected {word!r} in: {text}" for word in ("expected", rig.evidence["key"]) if word not in text)
 

@@ -28,8 +28,8 @@ Rows = list[dict[str, Any]]
 
 def rows(rig: Rig, run: batch_runs.BatchRun) -> Rows:
     """Return the batch table at the version that a run names, in order, without the cut of each row."""
-    found = rows_of(batch_uri(rig.settings, rig.pipeline), run.batch_version)
-    plain = [{name: value for name, value in row.items() if name != "_epoch"} for row in found]
+    stored_rows = rows_of(batch_uri(rig.settings, rig.pipeline), run.batch_version)
+    plain = [{name: value for name, value in row.items() if name != "_epoch"} for row in stored_rows]
     return sorted(plain, key=lambda row: (row["window_start"], str(row["k"])))
 
 
@@ -50,25 +50,25 @@ def two_cuts(rig: Rig) -> None:
 def kill_batch(rig: Rig, *, point: Point) -> None:
     """SIGKILL at a point of the second run; then compare as it stands."""
     two_cuts(rig)
-    before = newest(rig)
+    earlier_run = newest(rig)
     child = rig.start(role="batch", block=(point, None))
     rig.note("point", child.marker().point)
     rig.note("status", child.kill())
-    after = newest(rig)
-    rig.note("counted", after.run_id != before.run_id)
-    rig.note("version", after.batch_version)
-    if after.run_id == before.run_id and rows(rig, after) != rows(rig, before):
+    current_run = newest(rig)
+    rig.note("counted", current_run.run_id != earlier_run.run_id)
+    rig.note("version", current_run.batch_version)
+    if current_run.run_id == earlier_run.run_id and rows(rig, current_run) != rows(rig, earlier_run):
         rig.note("mixed", "the rows of the old run changed")
-    seen = rig.reconcile()
-    rig.note("verdict as it stood", seen.finding.verdict.value)
-    rig.note("version read", seen.run.tables.batch)
+    report = rig.reconcile()
+    rig.note("verdict as it stood", report.finding.verdict.value)
+    rig.note("version read", report.run.tables.batch)
 
 
 def killed_there(rig: Rig, *, point: Point) -> bool:
     """Marker and -9; the run counts if it was killed after its last commit only."""
     evidence = rig.evidence
-    there = (evidence["point"], evidence["status"]) == (point, -signal.SIGKILL)
-    return there and evidence["counted"] == (point == "batch.committed")
+    is_killed_at_point = (evidence["point"], evidence["status"]) == (point, -signal.SIGKILL)
+    return is_killed_at_point and evidence["counted"] == (point == "batch.committed")
 
 
 def readers_got_the_old_result_or_the_new_one(rig: Rig) -> Iterator[str]:
@@ -84,57 +84,57 @@ def readers_got_the_old_result_or_the_new_one(rig: Rig) -> Iterator[str]:
 
 def a_second_run_at_the_cut_gives_the_same_rows(rig: Rig) -> Iterator[str]:
     """Every closed window, computed again."""
-    before = rows(rig, newest(rig))
+    rows_before = rows(rig, newest(rig))
     rig.batch(start=FIRST, end=LAST)
-    again = newest(rig)
-    if not again.computed:
+    second_run = newest(rig)
+    if not second_run.computed:
         yield "the second run computed nothing"
-    if rows(rig, again) != before:
+    if rows(rig, second_run) != rows_before:
         yield "the second run gave other rows"
 
 
 def run_it_twice_at_once(rig: Rig) -> None:
     """Start a second run while the first holds the log's records."""
     two_cuts(rig)
-    first = rig.start(role="batch", block=("batch.read", None))
-    first.marker()
+    first_child = rig.start(role="batch", block=("batch.read", None))
+    first_child.marker()
     second = threading.Thread(target=rig.batch)
     second.start()
     second.join(2)
-    rig.note("both at work", second.is_alive() and first.process.poll() is None)
+    rig.note("both at work", second.is_alive() and first_child.process.poll() is None)
     rig.note("runs that count meanwhile", len(batch_runs.runs(rig.settings, rig.pipeline)))
-    first.release()
-    rig.note("first", first.wait())
+    first_child.release()
+    rig.note("first", first_child.wait())
     second.join(120)
 
 
 def they_overlapped(rig: Rig) -> bool:
-    """Both were at work, and one of the two waited for the other."""
+    """Both were running, and one of the two waited for the other."""
     evidence = rig.evidence
     return bool(evidence["both at work"] and evidence["first"] == 0 and evidence["runs that count meanwhile"] == 1)
 
 
 def the_second_finds_nothing_to_do(rig: Rig) -> Iterator[str]:
-    """What the first computed is not computed again."""
-    _, first, second, *_ = batch_runs.runs(rig.settings, rig.pipeline)
-    if not first.computed or second.computed:
-        yield f"expected the first run alone to compute windows, got {first.computed} and {second.computed}"
+    """Windows that the first run computed are not computed again."""
+    _, first_run, second_run, *_ = batch_runs.runs(rig.settings, rig.pipeline)
+    if not first_run.computed or second_run.computed:
+        yield f"expected the first run alone to compute windows, got {first_run.computed} and {second_run.computed}"
 
 
 def plant_rows(rig: Rig) -> None:
     """Put rows into the batch table that no record accounts for, one of them in a window that is empty."""
     two_cuts(rig)
     rig.batch()
-    kept = rows(rig, newest(rig))
+    rows_before = rows(rig, newest(rig))
     row = rows_of(batch_uri(rig.settings, rig.pipeline), newest(rig).batch_version)[0]
-    occupied = {found["window_start"] for found in kept}
+    occupied = {row_before["window_start"] for row_before in rows_before}
     empty = next(start for h in range(600) if (start := min(occupied) - timedelta(minutes=10 * h)) not in occupied)
     planted = [row | {"k": "planted"}, row | {"window_start": empty, "window_end": empty + timedelta(minutes=10)}]
     schema, uri = batch_schema(rig.pipeline), batch_uri(rig.settings, rig.pipeline)
     replace_rows(uri, pa.Table.from_pylist([*rows_of(uri), *planted], schema=schema))
-    rig.note("rows before", len(kept))
-    rig.note("rows planted", len(rows_of(batch_uri(rig.settings, rig.pipeline))) - len(kept))
-    rig.note("kept", kept)
+    rig.note("rows before", len(rows_before))
+    rig.note("rows planted", len(rows_of(batch_uri(rig.settings, rig.pipeline))) - len(rows_before))
+    rig.note("kept", rows_before)
 
 
 def they_are_in_the_table(rig: Rig) -> bool:
@@ -175,8 +175,11 @@ def _reports(rig: Rig) -> list[str]:
 def killed_in_the_reconciler(rig: Rig, *, point: Point) -> bool:
     """Marker and -9; recorded, as a repeat, only if it was killed after that."""
     evidence = rig.evidence
-    there = (evidence["point"], evidence["status"]) == (point, -signal.SIGKILL)
-    return there and (evidence["recorded"], evidence["lines"]) == (2 if point == "verdict.recorded" else 1, 1)
+    is_killed_at_point = (evidence["point"], evidence["status"]) == (point, -signal.SIGKILL)
+    return is_killed_at_point and (evidence["recorded"], evidence["lines"]) == (
+        2 if point == "verdict.recorded" else 1,
+        1,
+    )
 
 
 def every_report_is_whole(rig: Rig) -> Iterator[str]:
@@ -189,7 +192,7 @@ def every_report_is_whole(rig: Rig) -> Iterator[str]:
     for page in (*pages, folder / "latest.html"):
         if not page.is_file() or "</html>" not in page.read_text(encoding="utf-8")[-20:]:
             yield f"page {page.name} is not whole"
-    yield from (f"{left.name} was left behind" for left in folder.glob(".*.tmp"))
+    yield from (f"{leftover.name} was left behind" for leftover in folder.glob(".*.tmp"))
 
 
 def _batch(point: Point, title: str, *, alert: str | None = None) -> Fault:

@@ -24,7 +24,7 @@ HOUR = 3_600.0
 YEARS, DAYS = 3 * 365 * 24 * HOUR, 2 * 24 * HOUR
 
 
-def take_turns(rig: Rig, *, clocks: Sequence[float]) -> None:
+def run_hosts_in_turn(rig: Rig, *, clocks: Sequence[float]) -> None:
     """Send, read, compute and compare once for each host; the second to last repairs instead of computing all.
 
     Args:
@@ -58,8 +58,8 @@ def recorded_times_are_out_of_order(rig: Rig) -> bool:
 
 
 def readers_are_served_what_one_clock_gives(rig: Rig) -> Iterator[str]:
-    """The view and the published table, beside an installation that read the same log with one clock."""
-    other = rig.beside("one-clock")
+    """The view and the published table, compared with an installation that read the same log with one clock."""
+    other = rig.add_installation("one-clock")
     other.drain()
     other.batch()
     expected = _serve(other)
@@ -87,9 +87,9 @@ def each_offset_was_scanned_by_one_run(rig: Rig) -> Iterator[str]:
     """In the order of the runs each begins where those before it ended."""
     ends: dict[int, int] = {}
     for run in batch_runs.runs(rig.settings, rig.pipeline):
-        for partition, (first, end) in run.scanned.items():
-            if first != ends.get(partition, 0):
-                yield f"run {run.sequence} scanned partition {partition} from {first}, not {ends.get(partition, 0)}"
+        for partition, (start, end) in run.scanned.items():
+            if start != ends.get(partition, 0):
+                yield f"run {run.sequence} scanned partition {partition} from {start}, not {ends.get(partition, 0)}"
             ends[partition] = end
 
 
@@ -97,21 +97,21 @@ def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[
     """The history's present, and the runs that count for the gate."""
     present = history.find_present(rig.settings, rig.pipeline)
     if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
-        yield "another comparison speaks for the pipeline"
+        yield "another comparison is the current one"
     runs = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now()).runs
-    counted = [run.epoch for run in select_consecutive_runs(runs, SystemClock().now())]
+    counted_epochs = [run.epoch for run in select_consecutive_runs(runs, SystemClock().now())]
     cuts = sorted({run.epoch for run in runs})
-    if counted != cuts:
-        yield f"expected the cuts {cuts} to count, got {counted}"
+    if counted_epochs != cuts:
+        yield f"expected the cuts {cuts} to count, got {counted_epochs}"
 
 
-def _take_turns(variant: str, title: str, *clocks: float) -> Fault:
+def _skewed_hosts(variant: str, title: str, *clocks: float) -> Fault:
     return Fault(
         id="F43",
         variant=variant,
         family="findings",
         title=title,
-        inject=partial(take_turns, clocks=clocks),
+        inject=partial(run_hosts_in_turn, clocks=clocks),
         happened=recorded_times_are_out_of_order,
         holds=(
             readers_are_served_what_one_clock_gives,
@@ -122,7 +122,7 @@ def _take_turns(variant: str, title: str, *clocks: float) -> Fault:
 
 
 FAULTS = (
-    _take_turns("hosts", "batch, repair and reconcile from hosts an hour apart", HOUR, 0.0, HOUR, 0.0),
-    _take_turns("ahead", "a batch run and a comparison dated years ahead", 0.0, YEARS, 0.0, 0.0),
-    _take_turns("back", "a clock that steps back by two days between two runs", 0.0, -DAYS, -DAYS, 0.0),
+    _skewed_hosts("hosts", "batch, repair and reconcile from hosts an hour apart", HOUR, 0.0, HOUR, 0.0),
+    _skewed_hosts("ahead", "a batch run and a comparison dated years ahead", 0.0, YEARS, 0.0, 0.0),
+    _skewed_hosts("back", "a clock that steps back by two days between two runs", 0.0, -DAYS, -DAYS, 0.0),
 )

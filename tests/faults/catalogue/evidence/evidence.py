@@ -1,4 +1,4 @@
-"""What a comparison says holds for its cut: older ones, ranges, changed rows and nothing at all open no gate."""
+"""Comparisons valid only for their cut: older ones, ranges, changed rows and empty ones do not open the gate."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -49,9 +49,9 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
     write(rig.settings, replace(new, batch=old.batch, run=old.run))
     spoilt = edited(new, 0, lambda row: row | {"most": 4711})
     replace_batch(rig.settings, replace(spoilt, run=replace(new.run, run_id="b2", finished="2026-01-06T00:00:00Z")))
-    first = rig.reconcile()
-    rig.exit_code = first.finding.exit_code
-    rig.note("diverged", [first.run.run_id, first.finding.verdict.value, first.finding.seal.epoch])
+    report = rig.reconcile()
+    rig.exit_code = report.finding.exit_code
+    rig.note("diverged", [report.run.run_id, report.finding.verdict.value, report.finding.seal.epoch])
 
     def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
         if point == "report.rendered" and not rig.evidence.get("overtaken"):
@@ -63,24 +63,24 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
         reconcile(rig.settings, PIPELINE, epoch=OLD_CUT),
         reconcile(rig.settings, PIPELINE, epoch=OLD_CUT, probe=overtake),
     ]
-    rig.note("later", [_told(result) for result in later])
+    rig.note("later", [_describe(result) for result in later])
     rig.note("left", _standing(rig))
 
 
-def _told(result: Report) -> str:
+def _describe(result: Report) -> str:
     finding, time = result.finding, "past" if result.run.speaks_for else "present"
     return f"{finding.verdict.value} at {finding.seal.epoch}, {time}"
 
 
 def _standing(rig: Rig) -> list[str | bool]:
-    """Return what speaks for the pipeline, whether `latest.html` shows it, and what the gate says."""
+    """Return the current comparison, whether `latest.html` shows it, and the gate's decision."""
     newest = history.find_present(rig.settings, rig.pipeline)
     folder = rig.settings.reports_dir / rig.pipeline.name
     assert newest is not None
-    shown = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()
-    found = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
-    decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, SystemClock().now())
-    return [newest.run_id, shown, decision.allowed, *decision.missing]
+    is_latest = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()
+    evidence = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
+    decision = decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now())
+    return [newest.run_id, is_latest, decision.allowed, *decision.missing]
 
 
 def older_ones_agreed_later(rig: Rig) -> bool:
@@ -95,11 +95,11 @@ def older_ones_agreed_later(rig: Rig) -> bool:
 
 
 def all_follow_the_newest_cut(rig: Rig) -> Iterator[str]:
-    """What speaks, `latest.html` and the gate."""
-    run_id, shown, allowed, *missing = rig.evidence["left"]
+    """The current comparison, `latest.html` and the gate."""
+    run_id, is_latest, allowed, *missing = rig.evidence["left"]
     if run_id != rig.evidence["diverged"][0]:
-        yield f"run {run_id} speaks for the present"
-    if not shown:
+        yield f"run {run_id} is the current comparison"
+    if not is_latest:
         yield "latest.html shows another run"
     if allowed or not any(str(text).startswith("newest run: DIVERGED at epoch 2") for text in missing):
         yield f"the gate says {allowed}: {missing}"
@@ -113,9 +113,9 @@ def mend_and_compare(rig: Rig) -> None:
 
 
 def plant_behind_the_last_run(rig: Rig, *, by_hand: bool) -> None:
-    """Give the gate all that it asks for, change rows behind the last comparison, and advance.
+    """Meet all conditions of the gate, change rows behind the last comparison, and advance.
 
-    By hand: another writer's commit, which its name gives away. Else as a defect of ours would: only rows are wrong.
+    By hand: a foreign commit, recognizable by its name. Otherwise as a defect of the product: only rows are wrong.
     """
     _open_the_gate(rig)
     handle = delta.open_table(rig.version.uri)
@@ -123,16 +123,16 @@ def plant_behind_the_last_run(rig: Rig, *, by_hand: bool) -> None:
     if by_hand:
         handle.update(updates={"_n": "_n + 1"}, predicate="_kind = 'partial' AND _epoch = 0")
     else:
-        before = handle.to_pyarrow_table(partitions=[("_kind", "=", "partial")])
-        rig.note("rows before", before)
-        changed = [row | {"_n": row["_n"] + (row["_epoch"] == 0)} for row in before.to_pylist()]
-        replace_rows(rig.version.uri, pa.Table.from_pylist(changed, schema=before.schema), kind="partial")
+        partials = handle.to_pyarrow_table(partitions=[("_kind", "=", "partial")])
+        rig.note("rows before", partials)
+        changed_rows = [row | {"_n": row["_n"] + (row["_epoch"] == 0)} for row in partials.to_pylist()]
+        replace_rows(rig.version.uri, pa.Table.from_pylist(changed_rows, schema=partials.schema), kind="partial")
     rig.note("version after", int(delta.open_table(rig.version.uri).version()))
     _advance(rig)
 
 
 def lose_records_before_the_move(rig: Rig) -> None:
-    """Give the gate all that it asks for, lose records that nobody has read, and advance."""
+    """Meet all conditions of the gate, lose unread records, and advance."""
     _open_the_gate(rig)
     rig.send(rig.draw(20))
     ends = rig.client.latest(rig.topic)
@@ -142,7 +142,7 @@ def lose_records_before_the_move(rig: Rig) -> None:
 
 
 def _open_the_gate(rig: Rig) -> None:
-    """Compare what was read, so that the record and the present both let a move through."""
+    """Compare everything read, so that the recorded and the present evidence both allow a move."""
     rig.define(policy=ONE_RUN)
     rig.send(rig.draw(60))
     rig.close_windows()
@@ -165,29 +165,29 @@ def _advance(rig: Rig) -> None:
 
 
 def _decided(rig: Rig) -> bool:
-    found = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
-    return decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, SystemClock().now()).allowed
+    evidence = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
+    return decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now()).allowed
 
 
 def the_gate_was_open_before(rig: Rig) -> bool:
-    """By the recorded evidence the move was allowed; then rows changed, in a version of their own."""
+    """The recorded evidence allowed the move; then rows changed, in a separate version."""
     evidence = rig.evidence
     return _was_open(rig) and bool(evidence["version after"] == evidence["version"] + 1)
 
 
 def _was_open(rig: Rig) -> bool:
-    within, _, *against = rig.evidence["present"]
-    return bool(rig.evidence["before"] and within and not against)
+    is_within_policy, _, *against = rig.evidence["present"]
+    return bool(rig.evidence["before"] and is_within_policy and not against)
 
 
 def records_were_lost(rig: Rig) -> bool:
-    """The log begins behind what was read, and the gate was open before."""
+    """The log begins behind the stream's position, and the gate was open before."""
     emptied = rig.client.earliest(rig.topic) == rig.client.latest(rig.topic)
     return _was_open(rig) and rig.evidence["lost"] > 0 and emptied
 
 
 def the_move_is_refused_with_the_reason(rig: Rig, *, reason: str) -> Iterator[str]:
-    """What was looked at inside the move says why; the stage is as it was."""
+    """The comparison inside the move names the reason; the stage is unchanged."""
     refused, *missing = rig.evidence["refused"]
     if not refused or not any(str(text).startswith(reason) for text in missing):
         yield f"the gate says {missing}"
@@ -196,12 +196,12 @@ def the_move_is_refused_with_the_reason(rig: Rig, *, reason: str) -> Iterator[st
 
 
 def restore(rig: Rig) -> None:
-    """Undo the change, in a version of its own."""
+    """Undo the change, in a separate version."""
     delta.open_table(rig.version.uri).restore(rig.evidence["version"])
 
 
-def put_back(rig: Rig) -> None:
-    """Put the rows back as they were."""
+def restore_rows(rig: Rig) -> None:
+    """Restore the earlier rows."""
     replace_rows(rig.version.uri, rig.evidence["rows before"], kind="partial")
 
 
@@ -226,19 +226,19 @@ def send_open_windows(rig: Rig) -> None:
 def _run_all(rig: Rig) -> None:
     rig.drain()
     rig.batch()
-    found = rig.reconcile()
-    rig.exit_code, rig.said = found.finding.exit_code, found.finding.sentence
-    rig.note("compared", found.finding.windows.compared)
-    rig.note("verdict", found.finding.verdict.value)
+    report = rig.reconcile()
+    rig.exit_code, rig.said = report.finding.exit_code, report.finding.sentence
+    rig.note("compared", report.finding.windows.compared)
+    rig.note("verdict", report.finding.verdict.value)
     rig.note(
-        "page", (rig.settings.reports_dir / str(found.run.page)).read_text(encoding="utf-8").count("\N{CHECK MARK}")
+        "page", (rig.settings.reports_dir / str(report.run.page)).read_text(encoding="utf-8").count("\N{CHECK MARK}")
     )
-    rig.note("counted", sum(n for n, _, _ in rig.counted().values()))
+    rig.note("counted", sum(n for n, _, _ in rig.count_by_cell().values()))
 
 
-def nothing_was_compared(rig: Rig, *, counted: int) -> bool:
-    """So many records count in the table, and no window was compared."""
-    return (rig.evidence["compared"], rig.evidence["counted"]) == (0, counted)
+def nothing_was_compared(rig: Rig, *, expected_count: int) -> bool:
+    """The table counts `expected_count` records, and no window was compared."""
+    return (rig.evidence["compared"], rig.evidence["counted"]) == (0, expected_count)
 
 
 def it_says_why_and_what_is_next(rig: Rig) -> Iterator[str]:
@@ -262,7 +262,7 @@ def refused_by_the_comparison(rig: Rig) -> Iterator[str]:
 
 
 def refused_by_the_writer(rig: Rig) -> Iterator[str]:
-    """A table that somebody else wrote to is no evidence."""
+    """A table with a foreign writer is no evidence."""
     return the_move_is_refused_with_the_reason(rig, reason="tables: Table")
 
 
@@ -272,7 +272,7 @@ def refused_by_the_alert(rig: Rig) -> Iterator[str]:
 
 
 def leave_it(_: Rig) -> None:
-    """Settle nothing: the records are gone."""
+    """Settle nothing: the records are deleted."""
 
 
 FAULTS = (
@@ -298,13 +298,13 @@ FAULTS = (
         title="rows changed behind the last comparison, then `gate advance`",
         inject=partial(plant_behind_the_last_run, by_hand=False),
         happened=the_gate_was_open_before,
-        heal=put_back,
+        heal=restore_rows,
         settle=judge_again,
         holds=(refused_by_the_comparison,),
         checks=tuple(name for name in ALWAYS if name != "N2"),
         alert="InvariantBroken",
         also=("DivergenceUnexplained",),
-        stays=True,  # a commit of ours without a name
+        stays=True,  # a commit without a name
     ),
     Fault(
         id="F37",
@@ -322,7 +322,7 @@ FAULTS = (
         id="F37",
         variant="lost",
         family="findings",
-        title="records lost that nobody accepted, then `gate advance`",
+        title="records lost without an accepted loss, then `gate advance`",
         inject=lose_records_before_the_move,
         happened=records_were_lost,
         settle=leave_it,
@@ -330,7 +330,7 @@ FAULTS = (
         checks=(),
         holds=(refused_by_the_alert,),
         alert="LogDataLost",
-        stays=True,  # until somebody accepts the loss
+        stays=True,  # until an operator accepts the loss
     ),
     Fault(
         id="F40",
@@ -338,7 +338,7 @@ FAULTS = (
         family="findings",
         title="nothing to compare: all records are malformed",
         inject=send_nothing_that_counts,
-        happened=partial(nothing_was_compared, counted=0),
+        happened=partial(nothing_was_compared, expected_count=0),
         heal=send_more,
         holds=(it_says_why_and_what_is_next,),
         alert="NotComparable",
@@ -350,7 +350,7 @@ FAULTS = (
         family="findings",
         title="nothing to compare: every window is still open",
         inject=send_open_windows,
-        happened=partial(nothing_was_compared, counted=12),
+        happened=partial(nothing_was_compared, expected_count=12),
         heal=send_more,
         holds=(it_says_why_and_what_is_next,),
         alert="NotComparable",

@@ -1,4 +1,4 @@
-"""Edits of a table are found, each by window, key and kind; hostile values stay text wherever people read them."""
+"""Edits of a table are found, each by window, key and kind; hostile values stay text in every output."""
 
 # ruff: noqa: S608 -- the constants of this module
 
@@ -79,11 +79,11 @@ def _row(template: Raw, hour: int, shop: str, desk: int, amount: int) -> Raw:
 
 
 def _batch_row(row: Raw) -> Raw:
-    kept = ("window_start", "window_end", "shop", "desk", "sales", "revenue", "least", "most", "mean__sum", "_n")
-    return {name: row[name] for name in kept} | {"mean": float(row["revenue"])}
+    columns = ("window_start", "window_end", "shop", "desk", "sales", "revenue", "least", "most", "mean__sum", "_n")
+    return {name: row[name] for name in columns} | {"mean": float(row["revenue"])}
 
 
-def _take(rig: Rig) -> None:
+def _copy_large_table(rig: Rig) -> None:
     """Give the rig a copy of the large table."""
     rig.make = sales
     path = _large(rig.settings.home.parent / "large-table")
@@ -92,46 +92,46 @@ def _take(rig: Rig) -> None:
 
 def plant(rig: Rig) -> None:
     """Edit five things of the stream table by hand, and compare."""
-    _take(rig)
+    _copy_large_table(rig)
     handle = delta.open_table(rig.version.uri)
     rig.note("version before", int(handle.version()))
     rig.note("edits", _edit(rig))
     rig.note("version after", int(delta.open_table(rig.version.uri).version()))
-    found = rig.reconcile()
-    rig.exit_code = found.finding.exit_code
-    rig.note("findings", sorted(map(str, _findings(found))))
+    report = rig.reconcile()
+    rig.exit_code = report.finding.exit_code
+    rig.note("findings", sorted(map(str, _findings(report))))
     evidence = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
     decision = decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now())
     rig.note("gate", [bool(decision.allowed), *decision.missing])
 
 
 def _edit(rig: Rig) -> int:
-    """Rewrite the partials with the edits, in one commit; return the number of rows that are gone as they were."""
+    """Rewrite the partials with the edits, in one commit; return the number of rows that no longer exist unchanged."""
     handle = delta.open_table(rig.version.uri)
     schema = epoch_log_schema(rig.pipeline)
     with queries.connect() as connection:
         delta.bind(connection, "held", handle)
         connection.execute("CREATE TEMP TABLE before AS SELECT * FROM held WHERE _kind = 'partial'")
         place = f"(datediff('hour', TIMESTAMPTZ '{START.isoformat()}', window_start), shop, desk)"
-        one, other = SWAPPED
+        one_key, other_key = SWAPPED
         later = "window_start = window_start + INTERVAL 1 HOUR, window_end = window_end + INTERVAL 1 HOUR"
         edits = (
             f"DELETE FROM rows WHERE {place} = {DELETED}",
             f"INSERT INTO rows SELECT * FROM rows WHERE {place} = {DOUBLED}",
             f"UPDATE rows SET revenue = revenue + 1 WHERE {place} = {DEARER}",
             f"UPDATE rows SET {later} WHERE {place} = {MOVED}",
-            f"UPDATE rows SET desk = {one[2] + other[2]} - desk WHERE {place} IN ({one}, {other})",
+            f"UPDATE rows SET desk = {one_key[2] + other_key[2]} - desk WHERE {place} IN ({one_key}, {other_key})",
         )
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM before")
         for edit in edits:
             connection.execute(edit)
         term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
         counting = "SELECT count(*) FROM (SELECT * FROM before EXCEPT SELECT * FROM rows)"
-        gone = connection.execute(counting).fetchone()
+        changed_count = connection.execute(counting).fetchone()
     replace_rows(rig.version.uri, term, kind="partial")
-    assert gone is not None
-    changed: int = gone[0]
-    return changed
+    assert changed_count is not None
+    changed_rows: int = changed_count[0]
+    return changed_rows
 
 
 def edits_are_in_the_table(rig: Rig) -> bool:
@@ -151,11 +151,11 @@ def _finding(window: str, key: Any, kind: str) -> Finding:
 
 def exactly_these_findings(rig: Rig) -> Iterator[str]:
     """Each by window, key and kind."""
-    found, planted = set(rig.evidence["findings"]), set(map(str, PLANTED))
-    for one in sorted(planted - found):
-        yield f"not found: {one}"
-    for one in sorted(found - planted):
-        yield f"never planted: {one}"
+    findings, planted = set(rig.evidence["findings"]), set(map(str, PLANTED))
+    for finding in sorted(planted - findings):
+        yield f"not found: {finding}"
+    for finding in sorted(findings - planted):
+        yield f"never planted: {finding}"
 
 
 def gate_is_blocked(rig: Rig) -> Iterator[str]:
@@ -165,8 +165,8 @@ def gate_is_blocked(rig: Rig) -> Iterator[str]:
         yield f"the gate says {allowed}: {missing}"
 
 
-def take_back(rig: Rig) -> None:
-    """Undo the edits, in a version of their own; an older copy of the folder would be a broken history."""
+def restore_table(rig: Rig) -> None:
+    """Undo the edits, in a separate version; an older copy of the folder would be a broken history."""
     delta.open_table(rig.version.uri).restore(rig.evidence["version before"])
 
 
@@ -176,8 +176,8 @@ def compare(rig: Rig) -> None:
 
 
 def compare_often(rig: Rig) -> None:
-    """Compare the table that nobody edited again and again."""
-    _take(rig)
+    """Compare the unedited table again and again."""
+    _copy_large_table(rig)
     rig.note("runs", [rig.reconcile().finding.verdict.value for _ in range(CLEAN_RUNS)])
     rig.note("found", sum(len(result.finding.differences) for result in rig.reconciliations))
 
@@ -210,7 +210,7 @@ FAULTS = (
         happened=edits_are_in_the_table,
         needs=LAKE_ALONE,
         limits=OLD_BATCH,
-        heal=take_back,
+        heal=restore_table,
         settle=compare,
         checks=(),
         holds=(exactly_these_findings, gate_is_blocked),

@@ -1,4 +1,4 @@
-"""Hostile keys that are made to differ: they reach page, sheet, log and terminal, and stay text in all of them."""
+"""Hostile keys whose rows differ: they reach page, sheet, log and terminal, and stay text in all of them."""
 
 import csv
 import io
@@ -61,17 +61,17 @@ def elements(page: Path) -> set[str]:
 
 
 def make_hostile_keys_differ(rig: Rig) -> None:
-    """Compare two sides whose every row differs by one; ask for the rows by every command; keep what was said."""
+    """Compare two sides whose every row differs by one; print the rows by every command; keep the output."""
     rig.make = sales
     secret = KafkaSettings(
         bootstrap_servers="127.0.0.1:1", password=SecretStr(CANARY), user="reader", timeout_seconds=0.2
     )
     rig.settings = rig.settings.model_copy(update={"kafka": secret})
     events.configure(pretty=False)
-    said = io.StringIO()
-    with redirect_stderr(said):
+    log = io.StringIO()
+    with redirect_stderr(log):
         result = _differing(rig, HOSTILE)
-    rig.note("log", (said.getvalue(),))  # not for the results: a tuple
+    rig.note("log", (log.getvalue(),))  # not for the results: a tuple
     rig.note("page", rig.settings.reports_dir / str(result.run.report_path))
     rig.note("keys", {change.key["shop"] for change in result.finding.differences})
     rig.note("sheets", list(rig.settings.reports_dir.rglob("*.csv")))
@@ -89,8 +89,8 @@ def _differing(rig: Rig, keys: tuple[str, ...]) -> Report:
 
 def _terminal(rig: Rig) -> str:
     """Return what `cutover sql` and `cutover explain` print of the hostile keys, as people and as programs read it."""
-    said = io.StringIO()
-    with _installed(rig), redirect_stdout(said), redirect_stderr(said):
+    output = io.StringIO()
+    with _installed(rig), redirect_stdout(output), redirect_stderr(output):
         app.main(["sql", "sales", "SELECT * FROM serving"])
         app.main(["sql", "sales", "SELECT * FROM serving", "--json"])
         for i, key in enumerate(HOSTILE):
@@ -98,7 +98,7 @@ def _terminal(rig: Rig) -> str:
             app.main(["explain", "sales", at, f"{json.dumps(key)},1"])
         app.main(["reconcile", "sales"])
         app.main(["gate", "sales"])
-    return said.getvalue()
+    return output.getvalue()
 
 
 @contextmanager
@@ -107,11 +107,11 @@ def _installed(rig: Rig) -> Iterator[None]:
     pipelines = rig.settings.home / "pipelines"
     pipelines.mkdir(exist_ok=True)
     (pipelines / "sales.py").write_text(DEFINITION, encoding="utf-8")
-    named = {"CUTOVER_HOME": str(rig.settings.home), "CUTOVER_PIPELINES": str(pipelines)}
-    named |= {"CUTOVER_KAFKA__PASSWORD": CANARY, "CUTOVER_KAFKA__USER": "reader"}
-    named |= {"CUTOVER_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "CUTOVER_KAFKA__TIMEOUT_SECONDS": "0.2"}
+    variables = {"CUTOVER_HOME": str(rig.settings.home), "CUTOVER_PIPELINES": str(pipelines)}
+    variables |= {"CUTOVER_KAFKA__PASSWORD": CANARY, "CUTOVER_KAFKA__USER": "reader"}
+    variables |= {"CUTOVER_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:1", "CUTOVER_KAFKA__TIMEOUT_SECONDS": "0.2"}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in named.items():
+        for name, value in variables.items():
             patch.setenv(name, value)
         yield
 
@@ -123,7 +123,7 @@ def hostile_keys_are_among_the_findings(rig: Rig) -> bool:
 
 def no_element_comes_from_data(rig: Rig) -> Iterator[str]:
     """The page has the elements of one with harmless keys."""
-    plain = rig.beside("plain")
+    plain = rig.add_installation("plain")
     plain.make = sales
     harmless = _differing(plain, tuple(f"shop {i}" for i in range(len(HOSTILE))))
     page = plain.settings.reports_dir / str(harmless.run.report_path)
@@ -156,10 +156,10 @@ def log_lines_stay_lines(rig: Rig) -> Iterator[str]:
 
 def terminal_shows_no_control_character(rig: Rig) -> Iterator[str]:
     """Tables and objects on the terminal; a spreadsheet's CSV of `sql` is the data as it is, quoted."""
-    said = rig.evidence["terminal"][0]
-    shown = [line for line in said.split("\n") if "\u202e" in line or "\x1b" in line]
-    yield from (f"terminal line {line[:80]!r}" for line in shown)
-    if "HYPERLINK" not in said:
+    output = rig.evidence["terminal"][0]
+    control_lines = [line for line in output.split("\n") if "\u202e" in line or "\x1b" in line]
+    yield from (f"terminal line {line[:80]!r}" for line in control_lines)
+    if "HYPERLINK" not in output:
         yield "the hostile keys were not shown"
 
 
@@ -169,7 +169,7 @@ def secret_is_nowhere(rig: Rig) -> Iterator[str]:
     yield from (f"in {file.name}" for file in files if CANARY.encode() in file.read_bytes())
     yield from (f"in the {name}" for name in ("log", "terminal") if CANARY in rig.evidence[name][0])
     if rig.evidence["page"] not in files:
-        yield "the page was not looked at"
+        yield "the page was not checked"
 
 
 FAULTS = (

@@ -44,13 +44,15 @@ Write = tuple[str, str]  # form of a file, and where the cell stands
 class Pair:
     """Two cells that are not the same, and the type that a Parquet file gives them."""
 
-    left: Any
-    right: Any
+    left_value: Any
+    right_value: Any
     type: pa.DataType
 
 
 def _texts(*pairs: tuple[str, str]) -> tuple[Pair, ...]:
-    return tuple(Pair(left=left, right=right, type=pa.string()) for left, right in pairs)
+    return tuple(
+        Pair(left_value=first_text, right_value=second_text, type=pa.string()) for first_text, second_text in pairs
+    )
 
 
 LIKE_NUMBERS = _texts(
@@ -59,8 +61,8 @@ LIKE_NUMBERS = _texts(
 )  # fmt: skip
 LINE_BREAKS = _texts(("a\r\nb", "a\nb"), ("a\rb", "a\nb"), ("a\n", "a"), ("\r\n", "\n"), ("1\r\n", "1\n"))
 LONG_DECIMALS = tuple(
-    Pair(left=left, right=right, type=pa.decimal256(60, scale))
-    for left, right, scale in (
+    Pair(left_value=first_decimal, right_value=second_decimal, type=pa.decimal256(60, scale))
+    for first_decimal, second_decimal, scale in (
         (Decimal(LONG), Decimal(LONG + 1), 0),
         (Decimal(-LONG), Decimal(-LONG - 1), 0),
         (Decimal(f"0.{LONG}"), Decimal(f"0.{LONG + 1}"), 45),
@@ -68,8 +70,12 @@ LONG_DECIMALS = tuple(
     )
 )
 WHOLE_DOUBLES = tuple(
-    Pair(left=left, right=right, type=pa.float64())
-    for left, right in ((WHOLE, WHOLE + 1), (1234567890123.0, 1234567890124.0), (-4200000000.0, -4200000001.0))
+    Pair(left_value=first_double, right_value=second_double, type=pa.float64())
+    for first_double, second_double in (
+        (WHOLE, WHOLE + 1),
+        (1234567890123.0, 1234567890124.0),
+        (-4200000000.0, -4200000001.0),
+    )
 )
 PLACES: Sequence[Write] = tuple(product(("csv", "csv.gz", "parquet"), ("value", "key")))
 
@@ -83,9 +89,9 @@ def write_side(file: Path, cell: Any, kind: pa.DataType, place: str) -> None:
         return
     text = format(cell, "f") if isinstance(cell, Decimal) else str(cell)
     opened = gzip.open if file.suffix == ".gz" else open
-    with opened(file, "wt", encoding="utf-8", newline="") as out:
+    with opened(file, "wt", encoding="utf-8", newline="") as file_out:
         # The least quoting leaves a lone CR without quotes, which is no CSV.
-        writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if "\r" in text else csv.QUOTE_MINIMAL)
+        writer = csv.writer(file_out, lineterminator="\n", quoting=csv.QUOTE_ALL if "\r" in text else csv.QUOTE_MINIMAL)
         writer.writerows([[*columns], [text if value is cell else value for value in columns.values()]])
 
 
@@ -94,8 +100,8 @@ def answer(path: Path, right: Path) -> str:
     try:
         tables = compare_tables(DiffRequest(left=str(path), right=str(right), key=("k",)))
     except CutoverError as error:
-        named = any(name in str(error) for name in (path.name, right.name, "`k`", "`v`"))
-        return REJECTED if named else f"rejected without a name: {error}"
+        is_named = any(name in str(error) for name in (path.name, right.name, "`k`", "`v`"))
+        return REJECTED if is_named else f"rejected without a name: {error}"
     verdict = tables.finding.verdict
     return {Verdict.CONSISTENT: EQUAL, Verdict.DIVERGED: DIFFERENT}.get(verdict, str(verdict))
 
@@ -104,11 +110,13 @@ def compare_pairs(rig: Rig, *, pairs: Sequence[Pair]) -> None:
     """Compare two files for each pair, form of file and place of the cell."""
     answers, differing = list[str](), 0
     for number, (pair, (form, place)) in enumerate(product(pairs, PLACES)):
-        left, right = (rig.settings.home / f"{side}-{number}.{form}" for side in ("left", "right"))
-        for file, cell in ((left, pair.left), (right, pair.right)):
+        left_file, right_file = (rig.settings.home / f"{side}-{number}.{form}" for side in ("left", "right"))
+        for file, cell in ((left_file, pair.left_value), (right_file, pair.right_value)):
             write_side(file, cell, pair.type, place)
-        differing += _content(left) != _content(right)
-        answers.append(f"{pair.left!r} against {pair.right!r}, {place} in {form}: {answer(left, right)}")
+        differing += _content(left_file) != _content(right_file)
+        answers.append(
+            f"{pair.left_value!r} against {pair.right_value!r}, {place} in {form}: {answer(left_file, right_file)}"
+        )
     rig.note("answers", answers)
     rig.note("files that differ", differing)
 
@@ -145,11 +153,11 @@ def compare_controls(rig: Rig) -> None:
     """Compare files that hold the same cells in other bytes."""
     answers, differing = list[str](), 0
     for number, (name, texts) in enumerate(CONTROLS.items()):
-        left, right = (rig.settings.home / f"{side}-{number}.csv" for side in ("left", "right"))
-        for file, text in ((left, texts[0]), (right, texts[1])):
+        left_file, right_file = (rig.settings.home / f"{side}-{number}.csv" for side in ("left", "right"))
+        for file, text in ((left_file, texts[0]), (right_file, texts[1])):
             file.write_bytes(text.encode())
-        differing += _content(left) != _content(right)
-        answers.append(f"{name}: {answer(left, right)}")
+        differing += _content(left_file) != _content(right_file)
+        answers.append(f"{name}: {answer(left_file, right_file)}")
     rig.note("answers", answers)
     rig.note("files that differ", differing)
 
@@ -160,7 +168,7 @@ def every_pair_is_called_equal(rig: Rig) -> Iterator[str]:
 
 
 KEYS = tuple(dict.fromkeys(str(cell) for pair in (*LIKE_NUMBERS, *LINE_BREAKS, *LONG_DECIMALS, *WHOLE_DOUBLES)
-                           for cell in (pair.left, pair.right)))  # fmt: skip
+                           for cell in (pair.left_value, pair.right_value)))  # fmt: skip
 """Cells of all pairs, as keys of records."""
 
 FIRST_ID = 1_000
@@ -193,14 +201,14 @@ def send_file(rig: Rig, *, form: str, is_joined: bool = False) -> None:
 
 
 def _write_csv(file: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as out:
-        csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows([header, *rows])
+    with file.open("w", encoding="utf-8", newline="") as file_out:
+        csv.writer(file_out, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows([header, *rows])
 
 
 def _note_sent(rig: Rig, keys: Mapping[int, str]) -> None:
-    """Tell the oracle where each record lies, with the key that the file gives it; keep the keys that the log holds."""
-    found, ten = _read_log(rig), 10 * MINUTE
-    rig.note("keys in the log", [str(value["k"]) for value in found.values()])
+    """Append each record's position to the oracle, with the key that the file gives it; keep the keys in the log."""
+    values_by_position, ten = _read_log(rig), 10 * MINUTE
+    rig.note("keys in the log", [str(value["k"]) for value in values_by_position.values()])
     topic_id = rig.client.topic_id(rig.topic)
     cells = {number: NOON + (number - FIRST_ID) * 1_000_000 for number in keys}
     append(
@@ -216,7 +224,7 @@ def _note_sent(rig: Rig, keys: Mapping[int, str]) -> None:
                 window_start=cells[value["id"]] // ten * ten,
                 key=(keys[value["id"]],),
             )
-            for (partition, offset), value in found.items()
+            for (partition, offset), value in values_by_position.items()
         ),
     )
 
@@ -246,11 +254,11 @@ def keys_look_alike(rig: Rig) -> bool:
 
 def keys_arrive_byte_for_byte(rig: Rig) -> Iterator[str]:
     """The log, the stream's result and the batch's have the keys of the file."""
-    found = {"the log": set(rig.evidence["keys in the log"])}
+    keys_by_place = {"the log": set(rig.evidence["keys in the log"])}
     for view in ("streaming", "batch"):
         query = f"SELECT DISTINCT k FROM {view} WHERE k <> 'a'"  # noqa: S608 -- an internal name
-        found[view] = {row[0] for row in views.connect(rig.settings, rig.pipeline).execute(query).fetchall()}
-    for place, keys in found.items():
+        keys_by_place[view] = {row[0] for row in views.connect(rig.settings, rig.pipeline).execute(query).fetchall()}
+    for place, keys in keys_by_place.items():
         if keys - {"a"} != set(KEYS) - {"a"}:
             yield f"{place}: missing {sorted(set(KEYS) - keys)}, unexpected {sorted(keys - set(KEYS))}"
 
@@ -271,7 +279,7 @@ def _compared(variant: str, title: str, pairs: Sequence[Pair]) -> Fault:
     )
 
 
-def _sent(variant: str, title: str, *, form: str, is_joined: bool = False) -> Fault:
+def _send_fault(variant: str, title: str, *, form: str, is_joined: bool = False) -> Fault:
     return Fault(
         id="F46",
         variant=variant,
@@ -302,7 +310,7 @@ FAULTS = (
         checks=(),
         holds=(every_pair_is_called_equal,),
     ),
-    _sent("sent-csv", "keys that look alike are sent from CSV", form="csv"),
-    _sent("sent-json", "keys that look alike are sent from JSON lines", form="jsonl"),
-    _sent("loaded", "keys that look alike are sent, and loaded as a dimension", form="csv", is_joined=True),
+    _send_fault("sent-csv", "keys that look alike are sent from CSV", form="csv"),
+    _send_fault("sent-json", "keys that look alike are sent from JSON lines", form="jsonl"),
+    _send_fault("loaded", "keys that look alike are sent, and loaded as a dimension", form="csv", is_joined=True),
 )

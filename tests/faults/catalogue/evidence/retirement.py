@@ -26,7 +26,7 @@ from tests.support.history.journal_rows import record_stage
 
 RECORDS = 400  # about 12 windows
 POLICY = replace(EASY, audit=Audit(share=0.05, within_days=1, power=0.99))
-"""Asks for more windows than there are, so each is drawn: whether this fault is found is no matter of luck."""
+"""Requests more windows than exist, so each is drawn: detection does not depend on luck."""
 
 CLOCK = SystemClock()
 _HELD: dict[str, pa.Table] = {}  # rows as they were, by topic
@@ -38,13 +38,13 @@ def change_an_amount(rig: Rig) -> None:
     _read(rig)
     rig.batch()
     _retire(rig)
-    batch = _look_at_batch(rig)
+    batch = _batch_state(rig)
     rig.note("clean", _audit(rig, seed=1))
     _read(rig)
-    before = int(delta.open_table(rig.version.uri).version())
-    rig.note("versions", [before, _plant(rig)])
+    earlier_version = int(delta.open_table(rig.version.uri).version())
+    rig.note("versions", [earlier_version, _plant(rig)])
     rig.note("planted", _audit(rig, seed=2))
-    rig.note("batch tables", [batch, _look_at_batch(rig)])
+    rig.note("batch tables", [batch, _batch_state(rig)])
     rig.exit_code = 1 if rig.evidence["planted"]["state"] == "regression" else 0
     rig.note("moved", stage.roll_back_regression(rig.settings, rig.pipeline, CLOCK))
     rig.note("moved twice", stage.roll_back_regression(rig.settings, rig.pipeline, CLOCK))
@@ -63,13 +63,13 @@ def _retire(rig: Rig) -> None:
 
 
 def _audit(rig: Rig, *, seed: int) -> dict[str, object]:
-    found = audit_windows(rig.settings, rig.pipeline, seed=seed, clock=CLOCK)
-    kept = {"state": str(found.state), "windows": len(found.windows), "rows": found.rows, "wrong": len(found.wrong)}
-    return kept | {"unexplained": found.unexplained, "late": found.causes.get("late", 0)}
+    audit = audit_windows(rig.settings, rig.pipeline, seed=seed, clock=CLOCK)
+    summary = {"state": str(audit.state), "windows": len(audit.windows), "rows": audit.rows, "wrong": len(audit.wrong)}
+    return summary | {"unexplained": audit.unexplained, "late": audit.causes.get("late", 0)}
 
 
 def _plant(rig: Rig) -> int:
-    """Change one amount of a window that became final since the last audit, as a defect of ours would."""
+    """Change one amount of a window that became final since the last audit, as a defect of the product would."""
     schema = epoch_log_schema(rig.pipeline)
     with views.connect(rig.settings, rig.pipeline) as connection:
         query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
@@ -78,24 +78,26 @@ def _plant(rig: Rig) -> int:
         delta.bind(connection, "held", delta.open_table(rig.version.uri))
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
         _HELD[rig.topic] = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
-        chosen = "rowid = (SELECT min(rowid) FROM rows WHERE epoch_us(window_start) = ? AND _class = 'accepted')"
-        connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE {chosen}", [start])  # noqa: S608 -- ours
+        condition = "rowid = (SELECT min(rowid) FROM rows WHERE epoch_us(window_start) = ? AND _class = 'accepted')"
+        connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE {condition}", [start])  # noqa: S608 -- ours
         term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
     return replace_rows(rig.version.uri, term, kind="partial")
 
 
 def it_is_in_the_table(rig: Rig) -> bool:
     """One version more; the pipeline was in KAPPA; the audit before found nothing, declared late rows among it."""
-    before, after = rig.evidence["versions"]
+    version_before, version_after = rig.evidence["versions"]
     clean = rig.evidence["clean"]
-    return bool(after == before + 1 and clean["state"] == "agrees" and clean["late"] and rig.evidence["events"])
+    return bool(
+        version_after == version_before + 1 and clean["state"] == "agrees" and clean["late"] and rig.evidence["events"]
+    )
 
 
 def one_row_is_found(rig: Rig) -> Iterator[str]:
     """The row that was changed, and no other: late rows that the ledger declares are no regression."""
-    found = rig.evidence["planted"]
-    if (found["state"], found["unexplained"], found["wrong"]) != ("regression", 1, 1):
-        yield f"the audit says {found}"
+    audit = rig.evidence["planted"]
+    if (audit["state"], audit["unexplained"], audit["wrong"]) != ("regression", 1, 1):
+        yield f"the audit says {audit}"
 
 
 def batch_serves_again(rig: Rig) -> Iterator[str]:
@@ -109,20 +111,20 @@ def batch_serves_again(rig: Rig) -> Iterator[str]:
 
 def nothing_is_published(rig: Rig) -> Iterator[str]:
     """Both audits left the batch tables, their own folder and the pins as they were."""
-    before, after = rig.evidence["batch tables"]
-    if before != after:
-        yield f"batch tables and pins were {before}, are {after}"
+    state_before, state_after = rig.evidence["batch tables"]
+    if state_before != state_after:
+        yield f"batch tables and pins were {state_before}, are {state_after}"
 
 
-def _look_at_batch(rig: Rig) -> list[object]:
+def _batch_state(rig: Rig) -> list[object]:
     folder = Path(version_uri(rig.settings, rig.pipeline))
     tables = [int(delta.open_table(batch_uri(rig.settings, rig.pipeline, name)).version()) for name in BATCH_TABLES]
-    held = pins.holders(rig.settings, rig.pipeline.name, result_fingerprint(rig.pipeline), now=CLOCK.now())
-    return [tables, len(held), [one.name for one in folder.glob("audits/*")]]
+    holders = pins.holders(rig.settings, rig.pipeline.name, result_fingerprint(rig.pipeline), now=CLOCK.now())
+    return [tables, len(holders), [audit_folder.name for audit_folder in folder.glob("audits/*")]]
 
 
-def take_back(rig: Rig) -> None:
-    """Put the rows back as they were."""
+def restore_rows(rig: Rig) -> None:
+    """Restore the earlier rows."""
     replace_rows(rig.version.uri, _HELD.pop(rig.topic), kind="partial")
 
 
@@ -133,7 +135,7 @@ FAULTS = (
         title="difference after retirement",
         inject=change_an_amount,
         happened=it_is_in_the_table,
-        heal=take_back,
+        heal=restore_rows,
         checks=("N1", "N3", "N4", "N5", "N6"),  # N2 sees the hand that planted it
         holds=(one_row_is_found, batch_serves_again, nothing_is_published),
         alert="RetirementRegression",

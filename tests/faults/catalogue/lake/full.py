@@ -1,4 +1,4 @@
-"""The disk is full, under the lake, the run-time files or the reports: nothing is half there, and it goes on after."""
+"""A full disk, under the lake, the run-time files or the reports: nothing is half written, and the stream continues."""
 
 import os
 import subprocess
@@ -24,17 +24,17 @@ SALES = tuple(Sale(hour=i % 5, shop="ab"[i % 2], amount=i) for i in range(20))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disk:
-    """A small file system of its own, over a folder of the installation."""
+    """Small separate file system over a folder of the installation."""
 
     place: Path
 
     def free_pages(self) -> int:
         """Return how many pages can still be written."""
-        found = os.statvfs(self.place)
-        return found.f_bavail * found.f_frsize // PAGE
+        file_system = os.statvfs(self.place)
+        return file_system.f_bavail * file_system.f_frsize // PAGE
 
     def fill(self, pages: int) -> None:
-        """Leave so many pages."""
+        """Fill the disk until only `pages` pages are free."""
         with (self.place / "filler").open("wb", buffering=0) as file:
             while self.free_pages() > pages:
                 file.write(b"\0" * PAGE * max(1, self.free_pages() - pages))
@@ -47,21 +47,21 @@ class Disk:
         """Take the file system away, if it is still there, and keep what is on it, as a larger disk would."""
         if not self.place.is_mount():
             return
-        kept = self.place.with_name(f"{self.place.name}-kept")
-        subprocess.run(["cp", "-a", f"{self.place}/.", str(kept)], check=True)
+        copy = self.place.with_name(f"{self.place.name}-kept")
+        subprocess.run(["cp", "-a", f"{self.place}/.", str(copy)], check=True)
         subprocess.run(["umount", "-l", str(self.place)], check=True)
         self.place.rmdir()
-        kept.rename(self.place)
+        copy.rename(self.place)
 
 
 def mounted(place: Path) -> Disk:
     """Return a small disk over a folder; what is in the folder goes with it."""
-    kept = place.with_name(f"{place.name}-before")
+    original = place.with_name(f"{place.name}-before")
     place.mkdir(parents=True, exist_ok=True)
-    place.rename(kept)
+    place.rename(original)
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)], check=True)
-    subprocess.run(["cp", "-a", f"{kept}/.", str(place)], check=True)
+    subprocess.run(["cp", "-a", f"{original}/.", str(place)], check=True)
     return Disk(place=place)
 
 
@@ -83,9 +83,9 @@ def reports(rig: Rig) -> Path:
 PLACES = {"lake": lake, "notes": notes, "reports": reports}
 
 
-def fill_the_disk(rig: Rig, *, where: str, pages: int, overflow: bool = False) -> None:
-    """Fill the disk under a folder, start what writes there, and look at what it says and leaves behind."""
-    if where in ALONE:
+def fill_the_disk(rig: Rig, *, target: str, pages: int, overflow: bool = False) -> None:
+    """Fill the disk under a folder, start the writer, and note its message and the files it leaves behind."""
+    if target in ALONE:
         rig.make = sales
         write(rig.settings, lake_of(SALES))
         rig.reconcile()
@@ -95,22 +95,22 @@ def fill_the_disk(rig: Rig, *, where: str, pages: int, overflow: bool = False) -
         rig.batch()
         rig.reconcile()
         rig.send(rig.draw(2 * CAP, late=0.05))
-    disk = mounted(PLACES[where](rig))
+    disk = mounted(PLACES[target](rig))
     rig.note("disk", (disk,))
     rig.at_end(disk.end)
     rig.note("epochs before", len(rig.records()))
-    rig.note("files before", len(_shown(rig, where)))
+    rig.note("files before", len(_list_reports(rig, target)))
     disk.fill(pages)
     rig.note("free pages", disk.free_pages())
     rig.alerts()
-    _write(rig, where, overflow=overflow)
+    _write(rig, target, overflow=overflow)
     rig.note("epochs full", len(rig.records()))
-    rig.note("files full", len(_shown(rig, where)))
+    rig.note("files full", len(_list_reports(rig, target)))
 
 
-def _write(rig: Rig, where: str, *, overflow: bool) -> None:
+def _write(rig: Rig, target: str, *, overflow: bool) -> None:
     try:
-        if where == "reports":
+        if target == "reports":
             rig.reconcile()
         else:
             rig.drain(overflow_rows=1 if overflow else rig.settings.stream.overflow_rows)
@@ -118,20 +118,20 @@ def _write(rig: Rig, where: str, *, overflow: bool) -> None:
         rig.exit_code, rig.said = error.exit_code, str(error)
 
 
-def _shown(rig: Rig, where: str) -> list[Path]:
+def _list_reports(rig: Rig, target: str) -> list[Path]:
     """Return the files that readers take: reports with their endings; none of the others is listed by name."""
-    if where != "reports":
+    if target != "reports":
         return []
     return [file for file in reports(rig).rglob("*") if file.suffix in {".html", ".json", ".csv"}]
 
 
 def disk_was_full(rig: Rig, *, pages: int) -> bool:
-    """So many free pages, and a message about it."""
+    """The expected number of free pages, and a message about the full disk."""
     return bool(rig.evidence["free pages"] == pages and "No space left" in rig.said)
 
 
 def nothing_is_half_there(rig: Rig) -> Iterator[str]:
-    """No epoch, no report more than before; those that are there are whole."""
+    """No epoch or report more than before; the existing ones are complete."""
     evidence = rig.evidence
     if evidence["epochs full"] != evidence["epochs before"]:
         yield f"{evidence['epochs before']} epochs before, {evidence['epochs full']} on the full disk"
@@ -159,19 +159,19 @@ NO_LOG: dict[str, Any] = {
 FAULTS = tuple(
     Fault(
         id="F21",
-        variant=f"{where}-{pages}{'-overflow' if overflow else ''}",
+        variant=f"{target}-{pages}{'-overflow' if overflow else ''}",
         family="lake",
         title="disk full",
-        inject=partial(fill_the_disk, where=where, pages=pages, overflow=overflow),
+        inject=partial(fill_the_disk, target=target, pages=pages, overflow=overflow),
         happened=partial(disk_was_full, pages=pages),
         heal=make_room,
         holds=(nothing_is_half_there,),
         alert="DiskHeadroomLow",
         may=frozenset({"StreamNotRunning"}),
         exit_code=2,
-        **(NO_LOG if where in ALONE else {}),
+        **(NO_LOG if target in ALONE else {}),
     )
-    for where, pages, overflow in (
+    for target, pages, overflow in (
         ("lake", 0, False),
         ("lake", 1, False),
         ("lake", 0, True),

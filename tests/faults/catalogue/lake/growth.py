@@ -25,7 +25,7 @@ def send_one_key(rig: Rig) -> None:
 
 
 def _histogram(rig: Rig) -> Counter[str]:
-    return Counter(str(sent.key[0]) for sent in rig.oracle.records if sent.key)
+    return Counter(str(oracle_record.key[0]) for oracle_record in rig.oracle.records if oracle_record.key)
 
 
 def one_key_has_most(rig: Rig) -> bool:
@@ -47,15 +47,15 @@ def send_more_keys(rig: Rig) -> None:
 
 def epochs_have_more_rows(rig: Rig) -> bool:
     """Three times as many in the newest hour as in each of those before."""
-    *before, newest = rig.evidence["rows"]
-    return bool(newest > 3 * max(before))
+    *earlier_rows, newest_rows = rig.evidence["rows"]
+    return bool(newest_rows > 3 * max(earlier_rows))
 
 
 def the_alert_says_how_much(rig: Rig) -> Iterator[str]:
     """In numbers."""
-    said = [one.text for one in rig.firing if one.name in {"KeySkewHigh", "TableGrowthHigh"}]
-    if not said or not all(any(sign.isdigit() for sign in text) for text in said):
-        yield f"expected a number, got {said}"
+    texts = [alert.text for alert in rig.firing if alert.name in {"KeySkewHigh", "TableGrowthHigh"}]
+    if not texts or not all(any(sign.isdigit() for sign in text) for text in texts):
+        yield f"expected a number, got {texts}"
 
 
 FAULTS = (

@@ -1,4 +1,4 @@
-"""Files of a version that somebody still reads are taken away: not by the tool; by hand, and then it is said."""
+"""Files of a version that is still read are deleted: never by the tool; if by hand, the loss is reported."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,7 @@ from cutover.lake.control import pins
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving.vacuum import vacuum
 from cutover.lake.tables import delta
-from tests.faults.catalogue.lake.lake import SAID, told
+from tests.faults.catalogue.lake.lake import SAID, summarize
 from tests.faults.fault import Fault, Part
 from tests.faults.running.rig import Rig
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, reconcile, replace_batch, write
@@ -29,7 +29,7 @@ def sales() -> Pipeline:
 
 def vacuum_by_tool(rig: Rig) -> None:
     """Hold the batch version of an older cut, publish a newer one, and vacuum to 0 hours by the tool."""
-    _hold(rig)
+    _pin_older_cut(rig)
     files = _batch_files(rig)
     error = rig.refused(partial(_vacuum, rig))
     rig.note("said", str(error).splitlines()[0])
@@ -38,26 +38,26 @@ def vacuum_by_tool(rig: Rig) -> None:
 
 def vacuum_by_hand(rig: Rig) -> None:
     """The same by delta-rs itself, which knows no pins; then reconcile at the older cut."""
-    _hold(rig)
+    _pin_older_cut(rig)
     files = _batch_files(rig)
     handle = delta.open_table(batch_uri(rig.settings, rig.pipeline))
     handle.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     rig.note("files", [len(files), len(_batch_files(rig))])
-    found = reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT)
-    rig.reconciliations.append(found)
-    rig.exit_code = found.finding.exit_code
-    rig.note("reconciler", told(found))
+    report = reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT)
+    rig.reconciliations.append(report)
+    rig.exit_code = report.finding.exit_code
+    rig.note("reconciler", summarize(report))
 
 
-def _hold(rig: Rig) -> None:
+def _pin_older_cut(rig: Rig) -> None:
     rig.make = sales
     old, new = lake_of([sale for sale in SALES if sale.epoch <= OLD_CUT]), lake_of(SALES)
     write(rig.settings, replace(new, batch=old.batch, run=old.run))
     now = SystemClock().now()
-    until = now + timedelta(days=PIN_DAYS)
-    pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=until, now=now)
+    expiry = now + timedelta(days=PIN_DAYS)
+    pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=expiry, now=now)
     rig.note("agrees before", reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT).finding.exit_code)
-    pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=until, now=SystemClock().now())
+    pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=expiry, now=SystemClock().now())
     replace_batch(rig.settings, replace(new, run=replace(new.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
 
 
@@ -70,15 +70,15 @@ def _batch_files(rig: Rig) -> list[Path]:
 
 
 def it_was_refused(rig: Rig) -> bool:
-    """All files are there."""
-    before, after = rig.evidence["files"]
-    return bool(rig.evidence["agrees before"] == 0 and before == after > 1)
+    """All files exist."""
+    files_before, files_after = rig.evidence["files"]
+    return bool(rig.evidence["agrees before"] == 0 and files_before == files_after > 1)
 
 
 def files_are_gone(rig: Rig) -> bool:
     """Fewer files than before."""
-    before, after = rig.evidence["files"]
-    return bool(rig.evidence["agrees before"] == 0 and after < before)
+    files_before, files_after = rig.evidence["files"]
+    return bool(rig.evidence["agrees before"] == 0 and files_after < files_before)
 
 
 def the_tool_names_the_pin(rig: Rig) -> Iterator[str]:
@@ -95,7 +95,7 @@ def the_report_says_that_the_version_cannot_be_read(rig: Rig) -> Iterator[str]:
         yield f"the report says {verdict}, {code}, {runbook}: {sentence}"
 
 
-def let_the_pin_go(rig: Rig) -> None:
+def release_pin(rig: Rig) -> None:
     """Release it."""
     pins.release(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, now=SystemClock().now())
 
@@ -108,9 +108,9 @@ def vacuum_and_compare(rig: Rig) -> None:
 
 
 def the_old_files_went(rig: Rig) -> Iterator[str]:
-    """Once nobody needed them."""
+    """Once no reader needed them."""
     if rig.evidence["files after the release"] != 1:
-        yield f"{rig.evidence['files after the release']} files are there, one is listed"
+        yield f"{rig.evidence['files after the release']} files exist, one is listed"
 
 
 FAULTS = (
@@ -123,7 +123,7 @@ FAULTS = (
         happened=it_was_refused,
         needs=frozenset({Part.LAKE}),
         limits={"batch_schedules": 1e9},
-        heal=let_the_pin_go,
+        heal=release_pin,
         settle=vacuum_and_compare,
         checks=(),
         holds=(the_tool_names_the_pin, the_old_files_went),
@@ -140,7 +140,7 @@ FAULTS = (
         happened=files_are_gone,
         needs=frozenset({Part.LAKE}),
         limits={"batch_schedules": 1e9},
-        heal=let_the_pin_go,
+        heal=release_pin,
         settle=vacuum_and_compare,
         checks=(),
         holds=(the_report_says_that_the_version_cannot_be_read, the_old_files_went),

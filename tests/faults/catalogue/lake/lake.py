@@ -1,4 +1,4 @@
-"""The lake is harmed: its table logs, its data files. Nothing goes on, and nothing is said of the data."""
+"""Harms of the lake: its table logs and data files. Both paths stop, and no verdict on the data is given."""
 
 import hashlib
 import shutil
@@ -37,8 +37,8 @@ def without(action: str) -> Harm:
 
     def harm(table: Path) -> None:
         lines = commits(table)[-1].read_text(encoding="utf-8").splitlines(keepends=True)
-        kept = [line for line in lines if not line.startswith(f'{{"{action}"')]
-        commits(table)[-1].write_text("".join(kept), encoding="utf-8")
+        remaining = [line for line in lines if not line.startswith(f'{{"{action}"')]
+        commits(table)[-1].write_text("".join(remaining), encoding="utf-8")
 
     return harm
 
@@ -49,9 +49,9 @@ def half(table: Path) -> None:
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
 
 
-def remove(table: Path, *, last: int = 1, note: bool = True) -> None:
-    """Delete the newest entries; the driver's note beside the table too, if `note` is false."""
-    for file in commits(table)[-last:]:
+def remove(table: Path, *, count: int = 1, note: bool = True) -> None:
+    """Delete the newest entries; the driver's note next to the table too, if `note` is false."""
+    for file in commits(table)[-count:]:
         file.unlink()
     if not note:
         (table.parent / high_water.NOTE).unlink()
@@ -68,7 +68,7 @@ LOG_DAMAGE: dict[str, Harm] = {
     "a-half": half,
     "b-empty": lambda table: commits(table)[-1].write_bytes(b""),
     "c-deleted": remove,
-    "c-three-deleted": partial(remove, last=3),
+    "c-three-deleted": partial(remove, count=3),
     "c-deleted-with-the-note": partial(remove, note=False),
     "d-no-transaction": without("txn"),
     "e-no-metadata": without("commitInfo"),
@@ -79,29 +79,29 @@ OPENS = ("b", "c", "d", "e")  # a plain open succeeds, and says nothing
 
 def hashes(table: Path) -> str:
     """Return a hash over names and contents of a table's log."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in commits(table):
-        found.update(file.name.encode() + file.read_bytes())
-    return found.hexdigest()[:16]
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def damage_the_log(rig: Rig, *, harm: Harm) -> None:
     """Harm the epoch log's table log, then start a driver and a reconciliation."""
-    healthy.take(rig)
+    healthy.copy_healthy(rig)
     rig.note("before", hashes(rig.table))
-    _keep(rig)
+    _back_up(rig)
     harm(rig.table)
     rig.note("after", hashes(rig.table))
     rig.note("plain open", _opens(rig.table))
     _try_both(rig)
 
 
-def _keep(rig: Rig) -> None:
+def _back_up(rig: Rig) -> None:
     shutil.copytree(rig.table.parent, rig.settings.home / KEPT)
 
 
-def put_back(rig: Rig) -> None:
-    """Put the table's folder back from a backup."""
+def restore_backup(rig: Rig) -> None:
+    """Restore the table's folder from a backup."""
     shutil.rmtree(rig.table.parent)
     shutil.copytree(rig.settings.home / KEPT, rig.table.parent)
 
@@ -115,20 +115,20 @@ def _opens(table: Path) -> bool:
 
 
 def _try_both(rig: Rig) -> None:
-    """Start a driver, which must refuse, and reconcile; note what was said, and whether anything was written."""
-    before = _files(rig.table)
+    """Start a driver, which must refuse, and reconcile; note the messages, and whether anything was written."""
+    files_before = _files(rig.table)
     error = rig.refused(rig.drain)
     rig.note("driver", str(error).splitlines()[0])
     rig.note("runbook", str(error.runbook))
-    rig.note("reconciler", told(rig.reconcile()))
-    rig.note("written", sorted(_files(rig.table) - before))
+    rig.note("reconciler", summarize(rig.reconcile()))
+    rig.note("written", sorted(_files(rig.table) - files_before))
 
 
 def _files(table: Path) -> set[str]:
     return {str(file.relative_to(table)) for file in table.rglob("*") if file.is_file()}
 
 
-def told(report: Report) -> list[Any]:
+def summarize(report: Report) -> list[Any]:
     return [report.finding.verdict.value, report.finding.exit_code, report.finding.runbook, report.finding.sentence]
 
 
@@ -151,7 +151,7 @@ def neither_driver_nor_reconciler_went_on(rig: Rig) -> Iterator[str]:
 
 def clean_up(rig: Rig) -> None:
     """Take away what a checkpoint covers."""
-    healthy.take(rig)
+    healthy.copy_healthy(rig)
     rig.note("before", hashes(rig.table))
     remove_covered(rig.table)
     rig.note("after", hashes(rig.table))
@@ -167,13 +167,13 @@ def _file_of(rig: Rig, which: str) -> Path:
         folder = Path(batch_uri(rig.settings, rig.pipeline))
         return delta.file_path(folder, {"path": delta.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
     files = compactor.list_files(delta.open_table(rig.version.uri))
-    wanted = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
-    return rig.table / next(file.path for file in files if (file.kind, file.last) == wanted)
+    file_key = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
+    return rig.table / next(file.path for file in files if (file.kind, file.last) == file_key)
 
 
 def lose_a_file(rig: Rig, *, which: str) -> None:
     """Remove a listed data file; then start a driver and reconcile."""
-    healthy.take(rig)
+    healthy.copy_healthy(rig)
     file = _file_of(rig, which)
     rig.note("file", file.name)
     rig.note("held", ["epochs"] if "_kind=epoch" in file.parts else ["epochs", "windows"])
@@ -181,9 +181,9 @@ def lose_a_file(rig: Rig, *, which: str) -> None:
     file.unlink()
     rig.note("there", file.exists())
     rig.note("runbook", _runbook(rig.drain))
-    found = rig.reconcile()
-    rig.note("reconciler", told(found))
-    rig.exit_code = found.finding.exit_code
+    report = rig.reconcile()
+    rig.note("reconciler", summarize(report))
+    rig.exit_code = report.finding.exit_code
 
 
 def _table_of(file: Path) -> Path:
@@ -199,7 +199,7 @@ def _runbook(act: Callable[[], object]) -> str:
 
 
 def is_listed_and_not_there(rig: Rig) -> bool:
-    """The log lists it, the folder has it no more."""
+    """The log lists it, the folder no longer has it."""
     return rig.evidence["listed"] and not rig.evidence["there"]
 
 
@@ -221,7 +221,7 @@ def stream_went_on(rig: Rig) -> Iterator[str]:
 
 def replay(rig: Rig) -> None:
     """Record the loss of the table, so that a new version replays the log."""
-    accept_loss.accept(rig.settings, rig.pipeline, "a data file is gone", SystemClock())
+    accept_loss.accept(rig.settings, rig.pipeline, "a data file was deleted", SystemClock())
 
 
 def compute_anew(rig: Rig) -> None:
@@ -234,13 +234,13 @@ def compute_anew(rig: Rig) -> None:
 
 def restore(rig: Rig) -> None:
     """Restore the table to an epoch before the newest, then start a driver and a reconciliation."""
-    healthy.take(rig)
+    healthy.copy_healthy(rig)
     rig.note("newest before", rig.newest())
     table = DeltaTable(rig.version.uri)
     table.restore(table.version() - 3)
     rig.note("operation", str(table.history(1)[0]["operation"]))
     rig.note("rows end at", rig.newest())
-    _keep(rig)
+    _back_up(rig)
     _try_both(rig)
 
 
@@ -259,7 +259,7 @@ def _log_fault(name: str, harm: Harm) -> Fault:
         title="table log damaged",
         inject=partial(damage_the_log, harm=harm),
         happened=partial(log_was_damaged, opens=letter in OPENS),
-        heal=put_back,
+        heal=restore_backup,
         holds=(neither_driver_nor_reconciler_went_on,),
         alert="EpochHistoryBroken",
         exit_code=2,

@@ -1,4 +1,4 @@
-"""Files are rewritten while the stream goes on: by its own folds, killed in the middle, and by other hands."""
+"""Rewrites of files while the stream runs: by its own folds, killed in the middle, and by other writers."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ def kill_in_a_fold(rig: Rig, *, point: str) -> None:
     child = rig.start(block=(point, None), fold_every=EVERY)  # type: ignore[arg-type]  # by name
     rig.note("point", child.marker().point)
     rig.note("status", child.kill())
-    rig.note("before", sum(n for n, _, _ in rig.counted().values()))
+    rig.note("before", sum(n for n, _, _ in rig.count_by_cell().values()))
     rig.tune(fold_every=EVERY)
 
 
@@ -42,7 +42,7 @@ def died_in_the_fold(rig: Rig, *, point: str) -> bool:
 
 
 def no_epoch_is_lost_or_twice(rig: Rig) -> Iterator[str]:
-    """Numbers and offsets go on without a gap."""
+    """Numbers and offsets continue without a gap."""
     for epoch, end, start in small.gaps(rig.records()):
         yield f"epoch {epoch}: expected to start at {end}, started at {start}"
 
@@ -55,15 +55,15 @@ def rewrite_beside_an_epoch(rig: Rig, *, rewrite: Rewrite) -> None:
     now = SystemClock().now()
     pins.pin(rig.settings, rig.version, PINNED, holder="reader", expires_at=now + timedelta(hours=1), now=now)
     rig.note("at the pin", _at_pin(rig))
-    before = _version(rig)
+    version_before = _version(rig)
     rewrite(rig)
-    rig.note("versions in flight", _version(rig) - before)
+    rig.note("versions in flight", _version(rig) - version_before)
     child.release()
     rig.until(lambda: rig.newest() >= 4)
     rig.note("ended", child.stop())
-    before = _version(rig)
+    version_before = _version(rig)
     rewrite(rig)
-    rig.note("versions after", _version(rig) - before)
+    rig.note("versions after", _version(rig) - version_before)
     if any(event.get("event") == "commit_conflict" for event in child.events()):
         rig.saw("conflict")
 
@@ -84,14 +84,14 @@ def optimize(rig: Rig) -> None:
 def fold(rig: Rig) -> None:
     """Fold as another driver's compaction does: the files of all epochs beyond the pin, under the stream's number."""
     committer = Committer(rig.version, "pid-0-other", delta.open_table(rig.version.uri), reload_every=100)
-    listed = compactor.list_files(committer.table)
-    group = [file for file in listed if file.kind == "partial" and file.first > PINNED]
-    made = merge_group(rig.settings, rig.pipeline, rig.version.uri, group)
-    assert committer.replace_files([made.action, *map(files.remove, group)], why="fold")
+    files_of_table = compactor.list_files(committer.table)
+    group = [file for file in files_of_table if file.kind == "partial" and file.first > PINNED]
+    merged = merge_group(rig.settings, rig.pipeline, rig.version.uri, group)
+    assert committer.replace_files([merged.action, *map(files.remove, group)], why="fold")
 
 
 def both_rewrites_were_committed(rig: Rig) -> bool:
-    """A version more each time; the driver ended as it was asked to."""
+    """A version more each time; the driver ended on request."""
     evidence = rig.evidence
     return bool(evidence["versions in flight"] >= 1 and evidence["versions after"] >= 1 and evidence["ended"] == 0)
 

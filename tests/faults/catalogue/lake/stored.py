@@ -1,4 +1,4 @@
-"""Stored bytes or rows are not what our writers left: a bit flipped, or somebody else wrote; nothing is judged."""
+"""Stored bytes or rows that our writers did not write: a flipped bit or a foreign write; no verdict is given."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -35,7 +35,7 @@ def sales() -> Pipeline:
     return PIPELINE
 
 
-def _take(rig: Rig) -> None:
+def _write_sales(rig: Rig) -> None:
     rig.make = sales
     write(rig.settings, lake_of(SALES))
     rig.note("before", rig.reconcile().finding.verdict.value)
@@ -71,14 +71,14 @@ def the_start_names_the_file(rig: Rig) -> Iterator[str]:
     name = Path(rig.evidence["file"][0]).name
     if name not in rig.said:
         yield f"expected {name} in: {rig.said}"
-    before, after = rig.evidence["transaction"], rig.evidence["transaction after"]
-    if before != after:
-        yield f"expected transaction {before}, got {after}"
+    transaction_before, transaction_after = rig.evidence["transaction"], rig.evidence["transaction after"]
+    if transaction_before != transaction_after:
+        yield f"expected transaction {transaction_before}, got {transaction_after}"
 
 
 def flip(rig: Rig, *, table: str, kind: str) -> None:
     """Flip one bit of a data file so that the file still is as long, and compare."""
-    _take(rig)
+    _write_sales(rig)
     _flip_one(rig, _files(rig, table, kind)[0])
     _compare(rig)
 
@@ -90,19 +90,19 @@ def _files(rig: Rig, table: str, kind: str) -> list[Path]:
 
 
 def _flip_one(rig: Rig, file: Path) -> None:
-    whole = file.read_bytes()
-    rig.note("file", [str(file), whole.hex()])
-    place = len(whole) // 3
-    file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-    rig.note("bits", sum((a ^ b).bit_count() for a, b in zip(whole, file.read_bytes(), strict=True)))
+    content = file.read_bytes()
+    rig.note("file", [str(file), content.hex()])
+    place = len(content) // 3
+    file.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+    rig.note("bits", sum((a ^ b).bit_count() for a, b in zip(content, file.read_bytes(), strict=True)))
 
 
 def _compare(rig: Rig) -> None:
-    found = rig.reconcile()
-    rig.exit_code = found.finding.exit_code
+    report = rig.reconcile()
+    rig.exit_code = report.finding.exit_code
     rig.note(
         "said",
-        [found.finding.verdict.value, found.finding.rows.compared, found.finding.runbook, found.finding.sentence],
+        [report.finding.verdict.value, report.finding.rows.compared, report.finding.runbook, report.finding.sentence],
     )
 
 
@@ -119,15 +119,15 @@ def the_file_is_named(rig: Rig) -> Iterator[str]:
         yield f"expected NOT_COMPARABLE with {name}, got {verdict} over {rows} rows: {sentence}"
 
 
-def put_back(rig: Rig) -> None:
-    """Put the file back from a copy."""
-    path, whole = rig.evidence["file"]
-    Path(path).write_bytes(bytes.fromhex(whole))
+def restore_file(rig: Rig) -> None:
+    """Restore the file from a copy."""
+    path, content = rig.evidence["file"]
+    Path(path).write_bytes(bytes.fromhex(content))
 
 
 def write_by_hand(rig: Rig, *, table: str, write_: Write) -> None:
-    """Let somebody else write, and compare."""
-    _take(rig)
+    """Write as a foreign writer, and compare."""
+    _write_sales(rig)
     uri = _uri(rig, table)
     rig.note("version", int(DeltaTable(uri).version()))
     write_(uri)
@@ -146,14 +146,14 @@ def a_commit_is_newer(rig: Rig) -> bool:
 
 
 def the_commit_is_named(rig: Rig) -> Iterator[str]:
-    """By reconcile, by the gate, by verify: version, operation and rows."""
+    """In reconcile, the gate and verify: version, operation and rows."""
     verdict, rows, runbook, sentence = rig.evidence["said"]
     if (verdict, rows, runbook) != (Verdict.NOT_COMPARABLE.value, 0, "ForeignWrite"):
         yield f"expected NOT_COMPARABLE for ForeignWrite, got {verdict}, {runbook}: {sentence}"
-    named = f"table version {rig.evidence['by hand']}, {rig.evidence['history']} by delta-rs"
-    for said in (sentence, *(rig.evidence["gate"] or [""]), *(rig.evidence["verify"] or [""])):
-        if named not in said or "rows removed" not in said:
-            yield f"expected `{named}` with its rows, got `{said}`"
+    commit = f"table version {rig.evidence['by hand']}, {rig.evidence['history']} by delta-rs"
+    for text in (sentence, *(rig.evidence["gate"] or [""]), *(rig.evidence["verify"] or [""])):
+        if commit not in text or "rows removed" not in text:
+            yield f"expected `{commit}` with its rows, got `{text}`"
 
 
 def nobody_says_a_word(rig: Rig) -> Iterator[str]:
@@ -231,7 +231,7 @@ FAULTS = (
             title="stored bytes that a start reads",
             inject=partial(flip_before_a_start, table=table, kind=kind),
             happened=one_bit_is_another,
-            heal=put_back,
+            heal=restore_file,
             holds=(the_start_names_the_file,),
             alert="TableUnreadable",
             exit_code=2,
@@ -248,7 +248,7 @@ FAULTS = (
             happened=one_bit_is_another,
             needs=LAKE_ALONE,
             limits=OLD_BATCH,
-            heal=put_back,
+            heal=restore_file,
             settle=compare,
             checks=(),
             holds=(the_file_is_named,),

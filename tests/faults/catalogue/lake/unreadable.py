@@ -1,4 +1,4 @@
-"""A file that facts come from cannot be read: it is named, and nothing that it tells of is claimed."""
+"""Unreadable files that facts come from: the file is named, and nothing that it holds is claimed."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -49,9 +49,9 @@ def spoil(rig: Rig, *, find: Find) -> None:
     rig.reconcile()
     rig.note("unread", rig.unread())
     file = find(rig)
-    whole = file.read_bytes()
-    rig.note("file", [str(file), whole.hex()])
-    file.write_bytes(whole[: len(whole) // 2])
+    content = file.read_bytes()
+    rig.note("file", [str(file), content.hex()])
+    file.write_bytes(content[: len(content) // 2])
     rig.note("error", _read_error(rig, file))
     rig.note("told", _describe(make_status(FactCollector(rig.settings, rig.pipeline, SystemClock()).collect())))
 
@@ -90,9 +90,9 @@ def the_file_is_named_and_the_rest_is_undecided(rig: Rig) -> Iterator[str]:
 
 
 def mend(rig: Rig) -> None:
-    """Put the file back from a copy."""
-    path, whole = rig.evidence["file"]
-    Path(path).write_bytes(bytes.fromhex(whole))
+    """Restore the file from a copy."""
+    path, content = rig.evidence["file"]
+    Path(path).write_bytes(bytes.fromhex(content))
 
 
 FAULTS = tuple(
@@ -100,7 +100,7 @@ FAULTS = tuple(
         id="F44",
         variant=variant,
         family="lake",
-        title=f"{what} cannot be read while everything is read and compared",
+        title=f"{subject} cannot be read while everything is read and compared",
         inject=partial(spoil, find=find),
         happened=cannot_be_read,
         heal=mend,
@@ -108,7 +108,7 @@ FAULTS = tuple(
         alert="TableUnreadable",
         limits=STALLED,
     )
-    for variant, what, find in (
+    for variant, subject, find in (
         ("versions", "the control table of versions", versions_table),
         ("history", "the control table of comparisons", history_table),
         ("index", "the index of the batch path", batch_index),

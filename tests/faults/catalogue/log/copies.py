@@ -1,4 +1,4 @@
-"""Records that come again under the same id with something else in them: duplicates, whatever a measure looks at."""
+"""Records that come again under the same id with something else in them: duplicates, whatever a measure reads."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -69,11 +69,11 @@ def each_copy_is_a_duplicate_and_nothing_is_unexplained(rig: Rig) -> Iterator[st
     stream, batch = (positions(rig, view, Class.DUPLICATE) for view in ("ledger", "batch_ledger"))
     if len(stream) != SENT_TWICE or not batch:
         yield f"the stream's ledger has {len(stream)} of {SENT_TWICE} duplicates, batch's {len(batch)}"
-    last = rig.reconciliations[-1]
-    named = {name for name, cause in last.finding.causes.items() if cause.rows}
-    if not named <= {"duplicate"}:
-        yield f"expected no cause but duplicate, got {sorted(named)}"
-    rig.note("rows that differ by duplicates", last.finding.causes["duplicate"].rows)
+    report = rig.reconciliations[-1]
+    causes = {name for name, cause in report.finding.causes.items() if cause.rows}
+    if not causes <= {"duplicate"}:
+        yield f"expected no cause but duplicate, got {sorted(causes)}"
+    rig.note("rows that differ by duplicates", report.finding.causes["duplicate"].rows)
 
 
 def _copies(variant: str, title: str, copy: Copy, verdict: Verdict) -> Fault:

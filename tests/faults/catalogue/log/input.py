@@ -1,4 +1,4 @@
-"""What comes in is wrong: dated ahead, held back, broken, or of another schema. Both paths judge it alike."""
+"""Wrong input: dated ahead, delayed, broken, or of another schema. Both paths treat it alike."""
 
 import json
 import math
@@ -66,23 +66,23 @@ def send_a_year_ahead_without_guard(rig: Rig) -> None:
 
 
 def watermark_jumped(rig: Rig) -> bool:
-    """By more than half a year, and what came after it is late."""
+    """It jumped by more than half a year, and later records are late."""
     return rig.evidence["after"] - rig.evidence["before"] > YEAR / 2 * MINUTE and count_of(rig, Class.LATE) == 40
 
 
 # -- F14
 
 
-def hold_back_and_burst(rig: Rig, *, burst: int) -> None:
-    """Partition 1 is silent while partition 0 goes on for two hours of event time; then it sends half an hour of it."""
+def delay_and_burst(rig: Rig, *, burst: int) -> None:
+    """Keep partition 1 silent for two hours of event time of partition 0; then let it send half an hour of it."""
     idle = Lateness(out_of_orderness="5 minutes", idle_after="1 second")
     rig.define(cap=2_000, lateness=idle, policy=STRICT)
     rig.send(Event(id=i, minute=i / 10, partition=i % 2) for i in range(100))
     driver = rig.background()
     rig.until(lambda: rig.newest() >= 0)
     rig.send(Event(id=1_000 + i, minute=10 + i * 1.2, partition=0) for i in range(100))
-    reached = NOON + 100 * MINUTE
-    rig.until(lambda: (rig.records()[-1].watermark_after or 0) > reached)
+    goal = NOON + 100 * MINUTE
+    rig.until(lambda: (rig.records()[-1].watermark_after or 0) > goal)
     rig.note("watermark", rig.records()[-1].watermark_after)
     rig.send(
         Event(id=10_000 + i, minute=20 + 30 * i / burst, logged=130, key="ab"[i % 2], partition=1) for i in range(burst)
@@ -137,13 +137,13 @@ def _with_raw(value: bytes, event: Event) -> Event:
     return replace(event, raw=value)
 
 
-def send_poison(rig: Rig, *, every: int) -> None:
-    """The very first record and each `every`th is broken, in every way in turn."""
+def send_poison(rig: Rig, *, interval: int) -> None:
+    """Break the very first record and each `interval`th, in every way in turn."""
     kinds = poisons()
     rig.define(policy=STRICT, cap=100)
-    events = rig.draw(every * len(kinds))
+    events = rig.draw(interval * len(kinds))
     sender = producer.new(str(rig.settings.kafka.bootstrap_servers), **{"message.max.bytes": LARGEST})
-    mixed = (kinds[i // every % len(kinds)](e) if i % every == 0 else e for i, e in enumerate(events))
+    mixed = (kinds[i // interval % len(kinds)](e) if i % interval == 0 else e for i, e in enumerate(events))
     rig.send(mixed, by=sender)
     rig.note("kinds", len(kinds))
     rig.drain()
@@ -156,33 +156,33 @@ def every_kind_is_in_the_log(rig: Rig) -> bool:
 
 
 def each_has_its_reason(rig: Rig) -> Iterator[str]:
-    """By kind, with the position."""
+    """One reason of each kind."""
     query = "SELECT p.reason FROM (SELECT unnest(_positions) AS p FROM rows WHERE _class = 'malformed')"
-    found = sorted(row[0] for row in small.ask(rig.settings, rig.pipeline, query))
-    wanted = sorted(["json", "type", "empty", "utf8", "too_large", "missing", "null_value"])
-    if found != wanted:
-        yield f"expected the reasons {wanted}, got {found}"
+    reasons = sorted(row[0] for row in small.ask(rig.settings, rig.pipeline, query))
+    expected = sorted(["json", "type", "empty", "utf8", "too_large", "missing", "null_value"])
+    if reasons != expected:
+        yield f"expected the reasons {expected}, got {reasons}"
 
 
 def no_payload_is_kept(rig: Rig) -> Iterator[str]:
-    """Neither in the epoch log nor in what was said."""
-    query = f"SELECT 1 FROM rows WHERE rows::VARCHAR LIKE '%{CANARY}%'"  # noqa: S608 -- a word of ours
+    """Neither in the epoch log nor in an alert."""
+    query = f"SELECT 1 FROM rows WHERE rows::VARCHAR LIKE '%{CANARY}%'"  # noqa: S608 -- a constant
     if small.ask(rig.settings, rig.pipeline, query):
         yield "a row of the epoch log holds a piece of a broken record"
-    said = " ".join(one.text for one in rig.firing)
-    if CANARY in said:
-        yield f"an alert shows a piece of a broken record: {said}"
+    alert_texts = " ".join(alert.text for alert in rig.firing)
+    if CANARY in alert_texts:
+        yield f"an alert shows a piece of a broken record: {alert_texts}"
 
 
 # -- F18
 
 
-def fields(**changed: Any) -> Callable[[Event], dict[str, Any]]:
+def fields(**changes: Any) -> Callable[[Event], dict[str, Any]]:
     """Return how the producer writes an event after its change; a field of `...` is left out."""
 
     def write(event: Event) -> dict[str, Any]:
         value: dict[str, Any] = {"id": event.id, "k": event.key, "at": event.micros // 1000}
-        value |= {name: new(event) if callable(new) else new for name, new in changed.items()}
+        value |= {name: new(event) if callable(new) else new for name, new in changes.items()}
         return {name: new for name, new in value.items() if new is not ...}
 
     return write
@@ -190,10 +190,10 @@ def fields(**changed: Any) -> Callable[[Event], dict[str, Any]]:
 
 def change_schema(rig: Rig, *, write: Callable[[Event], dict[str, Any]], intended: str, fires: bool) -> None:
     """The producer changes midway, in one partition after the other."""
-    rig.define(cap=200)  # one epoch: the first record that is told of is the first of the lowest partition
+    rig.define(cap=200)  # one epoch: the first record reported is the first of the lowest partition
     rig.send(rig.draw(40))
-    changed = [replace(e, raw=json.dumps(write(e)).encode()) for e in rig.draw(40, keys=(None,))]
-    rows = rig.send(changed, mean=lambda event: _meaning(event, intended))
+    changed_events = [replace(e, raw=json.dumps(write(e)).encode()) for e in rig.draw(40, keys=(None,))]
+    rows = rig.send(changed_events, mean=lambda event: _meaning(event, intended))
     rig.note("first", min((s.partition, s.offset) for s in rows if s.offset is not None))
     rig.send(rig.draw(20))
     rig.drain()
@@ -216,15 +216,15 @@ def ids_lie_on_both_sides(rig: Rig) -> bool:
 def table_schema_is_unchanged(rig: Rig) -> Iterator[str]:
     """Nothing that a record says becomes a column, or another type."""
     names = set(epoch_log_schema(rig.pipeline).names)
-    found = {f.name for f in delta.open_table(rig.version.uri).schema().fields}
-    if found != names:
-        yield f"the table's columns changed: {sorted(found ^ names)}"
+    columns = {f.name for f in delta.open_table(rig.version.uri).schema().fields}
+    if columns != names:
+        yield f"the table's columns changed: {sorted(columns ^ names)}"
 
 
-def _schema(variant: str, title: str, *, intended: str, named: str | None, **changed: Any) -> Fault:
-    def first(rig: Rig) -> list[str]:
+def _schema(variant: str, title: str, *, intended: str, field_name: str | None, **changes: Any) -> Fault:
+    def first_record(rig: Rig) -> list[str]:
         partition, offset = rig.evidence["first"]
-        return [f"field `{named}`", f"partition {partition}, offset {offset}"]
+        return [f"field `{field_name}`", f"partition {partition}, offset {offset}"]
 
     refused = (refuses_alike(Class.MALFORMED),) if intended == "malformed" else ()
     return Fault(
@@ -232,22 +232,22 @@ def _schema(variant: str, title: str, *, intended: str, named: str | None, **cha
         variant=variant,
         family="input",
         title=f"the producer changes its schema midway: {title}",
-        inject=partial(change_schema, write=fields(**changed), intended=intended, fires=named is not None),
+        inject=partial(change_schema, write=fields(**changes), intended=intended, fires=field_name is not None),
         happened=ids_lie_on_both_sides,
-        holds=(table_schema_is_unchanged, *refused, *(() if named is None else (says(first),))),
-        alert=None if named is None else "SchemaChanged",
+        holds=(table_schema_is_unchanged, *refused, *(() if field_name is None else (says(first_record),))),
+        alert=None if field_name is None else "SchemaChanged",
         stays=True,
         quick=variant == "type",  # one of the family,
     )
 
 
-def _poison(variant: str, every: int, *, quick: bool) -> Fault:
+def _poison(variant: str, interval: int, *, quick: bool) -> Fault:
     return Fault(
         id="F15",
         variant=variant,
         family="input",
-        title=f"a record that cannot be used, of each kind: every {every}th and the very first",
-        inject=partial(send_poison, every=every),
+        title=f"a record that cannot be used, of each kind: every {interval}th and the very first",
+        inject=partial(send_poison, interval=interval),
         happened=every_kind_is_in_the_log,
         holds=(refuses_alike(Class.MALFORMED), each_has_its_reason, no_payload_is_kept),
         alert="MalformedRateHigh",
@@ -263,7 +263,7 @@ def _burst(variant: str, burst: int, *, quick: bool) -> Fault:
         variant=variant,
         family="input",
         title=f"a producer holds half an hour of event time, then sends {burst:,} records at once",
-        inject=partial(hold_back_and_burst, burst=burst),
+        inject=partial(delay_and_burst, burst=burst),
         happened=burst_is_far_behind,
         holds=(the_whole_burst_is_late, every_difference_is_late),
         alert="LateRateHigh",
@@ -297,9 +297,11 @@ FAULTS = (
     _burst("", 5_000, quick=False),
     _poison("", 50, quick=False),
     _poison("quick", 5, quick=True),
-    _schema("new", "a field more", intended="accepted", named="extra", extra=lambda e: e.id),
-    _schema("optional", "an optional field is left out", intended="accepted", named=None, k=...),
-    _schema("required", "a required field is left out", intended="malformed", named="id", id=...),
-    _schema("type", 'an integer becomes the text "12"', intended="malformed", named="id", id=lambda _: "12"),
-    _schema("rename", "a field gets another name", intended="malformed", named="ident", id=..., ident=lambda e: e.id),
+    _schema("new", "a field more", intended="accepted", field_name="extra", extra=lambda e: e.id),
+    _schema("optional", "an optional field is left out", intended="accepted", field_name=None, k=...),
+    _schema("required", "a required field is left out", intended="malformed", field_name="id", id=...),
+    _schema("type", 'an integer becomes the text "12"', intended="malformed", field_name="id", id=lambda _: "12"),
+    _schema(
+        "rename", "a field gets another name", intended="malformed", field_name="ident", id=..., ident=lambda e: e.id
+    ),
 )

@@ -33,14 +33,14 @@ def catches_up(rig: Rig, driver: Background) -> None:
 
 
 def one_driver_lived_through_it(rig: Rig) -> Iterator[str]:
-    """It catches up by itself: every epoch is its own, and it ended when it was asked to."""
+    """It catches up by itself: every epoch is its own, and it ended on request."""
     runs = {record.run_id for record in rig.records()[: rig.evidence["epochs of the driver"]]}
     if len(runs) != 1 or rig.evidence["driver ended"] or rig.evidence["failure"] != "None":
         yield f"{len(runs)} drivers, ended early: {rig.evidence['driver ended']}, failure {rig.evidence['failure']}"
 
 
 def refuses(port: int) -> bool:
-    """Return whether nobody listens at a port."""
+    """Return whether no server listens at a port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
@@ -73,7 +73,7 @@ def broker_died(rig: Rig, *, times: int) -> bool:
 
 
 def pause_the_broker(rig: Rig, *, seconds: float) -> None:
-    """SIGSTOP: connections stay open and nobody answers."""
+    """SIGSTOP: connections stay open and no one answers."""
     rig.send(rig.draw(60))
     driver = rig.background()
     rig.until(lambda: rig.unread() == 0)
@@ -111,7 +111,7 @@ def broker_was_paused(rig: Rig, *, seconds: float) -> bool:
 
 
 def stop_during_an_outage(rig: Rig) -> None:
-    """The driver is asked to stop while the broker is paused and records wait."""
+    """Stop the driver while the broker is paused and records wait."""
     rig.send(rig.draw(60))
     driver = rig.background()
     rig.until(lambda: rig.unread() == 0)
@@ -133,7 +133,7 @@ def it_stopped_as_it_was_asked_to(rig: Rig) -> Iterator[str]:
         yield f"expected STOPPED, 0, no failure; got {rig.evidence['end']}"
 
 
-def put_a_bad_line_before_the_broker(rig: Rig, *, events: int) -> None:
+def degrade_the_connection(rig: Rig, *, events: int) -> None:
     """Every client goes through a proxy: +200 ms each way, 3 Mbit/s, all connections cut every 5 s."""
     direct, port = rig.settings, rig.broker.ports.broker
     proxy = Proxy(port, delay=0.2, rate=3 * MBIT, cut_every=5.0)
@@ -154,11 +154,11 @@ def put_a_bad_line_before_the_broker(rig: Rig, *, events: int) -> None:
 
 
 def advertise(broker: Broker, port: int) -> None:
-    """Start a broker anew so that it sends its clients to a port: what it advertises is what they use."""
+    """Restart a broker so that it sends its clients to a port: they use the address that it advertises."""
     broker.stop()
     file = broker.home / "kafka" / "server.properties"
-    text, changed = ADVERTISED.subn(rf"\g<1>{port}", file.read_text(encoding="utf-8"))
-    assert changed == 1
+    text, change_count = ADVERTISED.subn(rf"\g<1>{port}", file.read_text(encoding="utf-8"))
+    assert change_count == 1
     file.write_text(text, encoding="utf-8")
     broker.start()
 
@@ -195,32 +195,32 @@ def add_partitions_while_stopped(rig: Rig) -> None:
 
 
 def add_partitions(rig: Rig, number: int) -> None:
-    """Let the topic have so many partitions."""
+    """Raise the topic's number of partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers(rig.settings)})
     admin.create_partitions([NewPartitions(rig.topic, number)])[rig.topic].result(30)
     rig.until(lambda: len(rig.client.partitions(rig.topic)) == number)
 
 
 def topic_has_four_partitions(rig: Rig) -> bool:
-    """By its description, and with a record at partition 3, offset 0."""
-    first = list(rig.client.read(rig.topic, {3: [0]}))
-    return len(rig.client.partitions(rig.topic)) == 4 and len(first) == 1
+    """Its description has four, and a record is at partition 3, offset 0."""
+    first_records = list(rig.client.read(rig.topic, {3: [0]}))
+    return len(rig.client.partitions(rig.topic)) == 4 and len(first_records) == 1
 
 
 def new_partitions_begin_at_0(rig: Rig) -> Iterator[str]:
     """In the first epoch that names them."""
     for p in (2, 3):
-        first = next(record for record in rig.records() if p in record.end)
-        if first.start.get(p, 0):
-            yield f"partition {p} begins at {first.start[p]} in epoch {first.epoch}"
+        first_record = next(record for record in rig.records() if p in record.end)
+        if first_record.start.get(p, 0):
+            yield f"partition {p} begins at {first_record.start[p]} in epoch {first_record.epoch}"
 
 
 def an_empty_one_does_not_hold_the_watermark(rig: Rig) -> Iterator[str]:
     """It moves on while partition 3 holds no record."""
     marks = rig.evidence["watermark with an empty one"]
-    before = max(r.watermark_after or 0 for r in rig.records() if 3 not in r.end)
-    if not marks or max(marks) <= before:
-        yield f"the watermark stood at {before} while partition 3 was empty: {marks}"
+    mark_before = max(r.watermark_after or 0 for r in rig.records() if 3 not in r.end)
+    if not marks or max(marks) <= mark_before:
+        yield f"the watermark stood at {mark_before} while partition 3 was empty: {marks}"
 
 
 def the_batch_cut_names_all_four(rig: Rig) -> Iterator[str]:
@@ -281,7 +281,7 @@ FAULTS = (
         family="kafka",
         title="a bad line to the broker: 200 ms each way, 3 Mbit/s, cut every 5 s",
         needs=BROKER,
-        inject=partial(put_a_bad_line_before_the_broker, events=300),
+        inject=partial(degrade_the_connection, events=300),
         happened=the_line_was_bad,
         holds=(one_driver_lived_through_it,),
         may=frozenset({"KafkaUnreachable"}),

@@ -1,4 +1,4 @@
-"""The log loses what was not read, or is made again: nothing is written over it, and what is lost is on record."""
+"""The log loses unread records, or is recreated: nothing overwrites its results, and the loss is recorded."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -31,7 +31,7 @@ _GATE = "losses"
 Cell = tuple[int, tuple[object, ...]]
 
 
-def whole(rig: Rig) -> None:
+def agree_on_whole_log(rig: Rig) -> None:
     """Make both paths agree over a log that is whole: what later is lost has a history before it."""
     rig.define(lateness=LATENESS)
     rig.send(rig.draw(120))  # enough to close windows: nothing compared would be no agreement
@@ -41,32 +41,34 @@ def whole(rig: Rig) -> None:
 
 
 def cut_behind_the_end(rig: Rig) -> None:
-    """Let the log forget half of what was read: one more such step would reach the reader, so the headroom is low."""
+    """Let the log delete half of the records read: a second such step would reach the reader: low headroom."""
     rig.alerts()
     harm.cut_away(rig.settings, rig.topic, {p: (end + 1) // 2 for p, end in rig.records()[-1].end.items()})
     rig.note("headroom", text_of(rig, "RetentionHeadroomLow"))
 
 
-def lose(rig: Rig, count: int, after: int) -> None:
-    """Send records, then more, and let the log forget the first ones before anybody has read them."""
-    lost = rig.send(rig.draw(count))
-    rig.send(rig.draw(after))
-    keep = {p: 1 + max(s.offset or 0 for s in lost if s.partition == p) for p in {s.partition for s in lost}}
+def lose(rig: Rig, count: int, count_after: int) -> None:
+    """Send records, then more, and let the log delete the first ones before they are read."""
+    lost_records = rig.send(rig.draw(count))
+    rig.send(rig.draw(count_after))
+    keep = {
+        p: 1 + max(s.offset or 0 for s in lost_records if s.partition == p) for p in {s.partition for s in lost_records}
+    }
     harm.cut_away(rig.settings, rig.topic, keep)
     rig.note("cut to", keep)
 
 
 def lose_while_stopped(rig: Rig) -> None:
     """Retention passes the end of the newest epoch of a stream that does not run."""
-    whole(rig)
+    agree_on_whole_log(rig)
     cut_behind_the_end(rig)
     lose(rig, 40, 100)
     refuse(rig)
 
 
 def lose_while_running(rig: Rig) -> None:
-    """Retention passes the reader of a driver that stands in an epoch, with more to read than it has fetched."""
-    whole(rig)
+    """Let retention pass the reader of a driver that is inside an epoch, with more to read than it has fetched."""
+    agree_on_whole_log(rig)
     cut_behind_the_end(rig)
     newest = rig.newest()
     rig.send(rig.draw(20))
@@ -74,7 +76,7 @@ def lose_while_running(rig: Rig) -> None:
     driver.marker()
     lose(rig, 200, 100)
     driver.release()
-    rig.ended(driver)
+    rig.expect_end(driver)
     refuse(rig)
 
 
@@ -92,22 +94,22 @@ def the_log_begins_behind_the_reader(rig: Rig) -> bool:
 
 
 def make_again(rig: Rig, *, count: int, running: bool) -> None:
-    """Delete the topic and make it again under its name, with `count` records of its own."""
-    whole(rig)
+    """Delete the topic and recreate it under its name, with `count` new records."""
+    agree_on_whole_log(rig)
     rig.note("old id", rig.client.topic_id(rig.topic))
     if running:
         rig.send(rig.draw(20))
         driver = rig.start(block=("epoch.planned", rig.newest() + 1))
         driver.marker()
-        _again(rig, count)
+        _recreate(rig, count)
         driver.release()
-        rig.ended(driver)
+        rig.expect_end(driver)
     else:
-        _again(rig, count)
+        _recreate(rig, count)
     refuse(rig)
 
 
-def _again(rig: Rig, count: int) -> None:
+def _recreate(rig: Rig, count: int) -> None:
     rig.note("old end", dict(rig.records()[-1].end))
     harm.recreate(rig.settings, rig.topic)
     rig.send(rig.draw(count))
@@ -120,16 +122,16 @@ def the_topic_is_another(rig: Rig, *, longer: bool) -> bool:
     return beyond and rig.client.topic_id(rig.topic) != rig.evidence["old id"]
 
 
-def go_on(rig: Rig) -> None:
-    """Look at the step, find nothing recorded by that, find the stream refused still; take it; read on."""
-    shown = accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
+def accept_and_continue(rig: Rig) -> None:
+    """Preview the step, which records nothing and leaves the stream refused; take it; read on."""
+    preview = accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(losses.list_losses(rig.settings, rig.pipeline)))
     refuse(rig)
     rig.note("batch before", batch_rows(rig))
     step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
-    rig.note("shown as recorded", [_shape(loss) for loss in shown.losses] == [_shape(loss) for loss in step.losses])
-    found = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
-    decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
+    rig.note("shown as recorded", [_shape(loss) for loss in preview.losses] == [_shape(loss) for loss in step.losses])
+    gate_evidence = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
+    decision = decide(Stage.LAMBDA, gate_evidence, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.drain()
     rig.send(rig.draw(150))
@@ -147,62 +149,67 @@ def batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
     return {(row[0], (row[1],)): tuple(map(int, row[2:])) for row in connection.execute(query).fetchall()}
 
 
-def recorded(rig: Rig) -> tuple[Loss, ...]:
-    """Return what was recorded."""
+def list_recorded(rig: Rig) -> tuple[Loss, ...]:
+    """Return the recorded losses."""
     return losses.list_losses(rig.settings, rig.pipeline)
 
 
 def unread(rig: Rig, loss: Loss) -> list[OracleRecord]:
-    """Return what the oracle sent into the lost range."""
+    """Return the oracle's records inside the lost range."""
     return [
-        sent
-        for sent in rig.oracle.records
-        if (sent.topic_id, sent.partition) == (loss.topic_id, loss.partition)
-        and sent.offset is not None
-        and loss.first <= sent.offset < (sent.offset + 1 if loss.next is None else loss.next)
+        oracle_record
+        for oracle_record in rig.oracle.records
+        if (oracle_record.topic_id, oracle_record.partition) == (loss.topic_id, loss.partition)
+        and oracle_record.offset is not None
+        and loss.first <= oracle_record.offset < (oracle_record.offset + 1 if loss.next is None else loss.next)
     ]
 
 
 def the_stream_said_so_before_it_wrote(rig: Rig) -> Iterator[str]:
-    """One message, no stack, no commit since; a look at the step records nothing and opens nothing."""
-    said, seen = str(rig.evidence["said"]), rig.evidence
-    if "Caused by" in said or "\tat " in said or "accept-loss" not in said:
-        yield f"expected one message that names the step, got: {said}"
-    if seen["recorded by a look"]:
-        yield f"a look recorded {seen['recorded by a look']} rows"
-    if not seen["shown as recorded"]:
-        yield "what was recorded is not what was shown"
+    """One message, no stack, no commit since; a preview of the step records nothing and opens nothing."""
+    message, notes = str(rig.evidence["said"]), rig.evidence
+    if "Caused by" in message or "\tat " in message or "accept-loss" not in message:
+        yield f"expected one message that names the step, got: {message}"
+    if notes["recorded by a look"]:
+        yield f"a look recorded {notes['recorded by a look']} rows"
+    if not notes["shown as recorded"]:
+        yield "the recorded losses differ from the preview"
 
 
 def the_lost_range_is_named(rig: Rig) -> Iterator[str]:
-    """The message: partition, expected offset, where the log starts, how many are gone."""
+    """The message: partition, expected offset, where the log starts, how many are missing."""
     end = rig.records()[-1].end  # of partitions only: offsets are those of the recorded rows
-    for loss in recorded(rig):
-        gone = (loss.next or 0) - loss.first
-        text = (
-            f"partition {loss.partition}: expected offset {loss.first}, log starts at {loss.next}: {gone} offsets are"
-        )
+    for loss in list_recorded(rig):
+        missing = (loss.next or 0) - loss.first
+        place = f"partition {loss.partition}: expected offset {loss.first}"
+        text = f"{place}, log starts at {loss.next}: {missing} offsets are"
         if loss.partition not in end or text not in str(rig.evidence["said"]):
             yield f"expected `{text}` in: {rig.evidence['said']}"
 
 
 def the_rows_name_exactly_what_was_lost(rig: Rig) -> Iterator[str]:
     """No acked id of a recorded range is counted or in the ledger, and every acked id outside is read."""
-    inside = {sent.id for loss in recorded(rig) for sent in unread(rig, loss)}
-    if not inside:
+    lost_ids = {oracle_record.id for loss in list_recorded(rig) for oracle_record in unread(rig, loss)}
+    if not lost_ids:
         yield "no acked id lies in a recorded range"
-    ends, first = rig.records()[-1].end, {loss.partition: loss.first for loss in recorded(rig)}
-    for sent in rig.oracle.records:
-        skipped = sent.offset is not None and first.get(sent.partition, ends[sent.partition]) <= sent.offset
-        cut_to = rig.evidence["cut to"].get(sent.partition, 0)
-        if sent.offset is not None and (sent.id in inside) != (skipped and sent.offset < cut_to):
-            yield f"id {sent.id} at partition {sent.partition}, offset {sent.offset}: in the rows {sent.id in inside}"
+    ends, first_lost = rig.records()[-1].end, {loss.partition: loss.first for loss in list_recorded(rig)}
+    for oracle_record in rig.oracle.records:
+        skipped = (
+            oracle_record.offset is not None
+            and first_lost.get(oracle_record.partition, ends[oracle_record.partition]) <= oracle_record.offset
+        )
+        cut_to = rig.evidence["cut to"].get(oracle_record.partition, 0)
+        if oracle_record.offset is not None and (oracle_record.id in lost_ids) != (
+            skipped and oracle_record.offset < cut_to
+        ):
+            place = f"partition {oracle_record.partition}, offset {oracle_record.offset}"
+            yield f"id {oracle_record.id} at {place}: in the rows {oracle_record.id in lost_ids}"
 
 
 def every_lost_window_reads_incomplete(rig: Rig) -> Iterator[str]:
     """Windows of lost records that were not final: in the rows, in the serving view and in the batch's run."""
-    ranges = losses.find_touched_windows(recorded(rig))
-    fed = {s.window_start for one in recorded(rig) for s in unread(rig, one) if s.window_start is not None}
+    ranges = losses.find_touched_windows(list_recorded(rig))
+    fed = {s.window_start for loss in list_recorded(rig) for s in unread(rig, loss) if s.window_start is not None}
     final = {start for start, _ in rig.evidence["batch before"]}
     for start in sorted(fed - final):
         if not losses.is_touched(start, ranges):
@@ -215,47 +222,54 @@ def every_lost_window_reads_incomplete(rig: Rig) -> Iterator[str]:
 def _states(rig: Rig, ranges: Iterable[tuple[int, int]]) -> Iterator[str]:
     spans = tuple(ranges)
     for view in ("serving", "streaming"):
-        query = f"SELECT DISTINCT epoch_us(window_start), _state FROM {view}"  # noqa: S608 -- one of two names of ours
+        query = f"SELECT DISTINCT epoch_us(window_start), _state FROM {view}"  # noqa: S608 -- one of two constant names
         for start, state in views.connect(rig.settings, rig.pipeline).execute(query).fetchall():
             if losses.is_touched(start, spans) != (state == "incomplete(lost)"):
                 yield f"{view}, window {start}: reads {state}"
 
 
 def the_report_leaves_them_out_and_says_so(rig: Rig) -> Iterator[str]:
-    """Counted as lost, named with their ranges, never compared; what is compared lies outside."""
-    last = rig.reconciliations[-1]
-    if not last.finding.windows.incomplete_because.get("lost") or last.finding.loss is None or not last.finding.losses:
-        yield f"the report does not say what was lost: {last.finding.windows}, {last.finding.loss}"
-    if not last.finding.windows.compared:
+    """Counted as lost, named with their ranges, never compared; compared windows lie outside."""
+    report = rig.reconciliations[-1]
+    if (
+        not report.finding.windows.incomplete_because.get("lost")
+        or report.finding.loss is None
+        or not report.finding.losses
+    ):
+        yield f"the report does not say what was lost: {report.finding.windows}, {report.finding.loss}"
+    if not report.finding.windows.compared:
         yield "no window behind the loss was compared"
-    counted = rig.counted()
-    spans = losses.find_touched_windows(recorded(rig))
-    outside = {start for start, _ in counted if not losses.is_touched(start, spans)}
-    if last.finding.windows.compared > len(outside):
-        yield f"{last.finding.windows.compared} windows were compared, {len(outside)} are not touched"
+    values_by_cell = rig.count_by_cell()
+    spans = losses.find_touched_windows(list_recorded(rig))
+    untouched = {start for start, _ in values_by_cell if not losses.is_touched(start, spans)}
+    if report.finding.windows.compared > len(untouched):
+        yield f"{report.finding.windows.compared} windows were compared, {len(untouched)} are not touched"
 
 
 def no_touched_window_was_replaced(rig: Rig) -> Iterator[str]:
     """The batch table holds of every touched window what it held before, whole; and nothing new."""
-    spans, now = losses.find_touched_windows(recorded(rig)), batch_rows(rig)
-    before = {cell: value for cell, value in rig.evidence["batch before"].items() if losses.is_touched(cell[0], spans)}
-    after = {cell: value for cell, value in now.items() if losses.is_touched(cell[0], spans)}
-    if before != after:
-        yield f"touched windows of the batch table: {len(before)} rows before, {len(after)} after, not the same"
+    spans, now = losses.find_touched_windows(list_recorded(rig)), batch_rows(rig)
+    touched_before = {
+        cell: value for cell, value in rig.evidence["batch before"].items() if losses.is_touched(cell[0], spans)
+    }
+    touched_after = {cell: value for cell, value in now.items() if losses.is_touched(cell[0], spans)}
+    if touched_before != touched_after:
+        counts = f"{len(touched_before)} rows before, {len(touched_after)} after"
+        yield f"touched windows of the batch table: {counts}, not the same"
 
 
 def the_gate_was_shut(rig: Rig) -> Iterator[str]:
     """With a named reason, as long as the evidence is from before the loss."""
     if _GATE not in rig.evidence["gate"]:
-        yield f"the gate asked for {rig.evidence['gate']}"
+        yield f"the gate lacks {rig.evidence['gate']}"
 
 
 def the_old_table_holds_no_id_of_the_new_log(rig: Rig) -> Iterator[str]:
-    """It stays as it was, beside the new version."""
+    """It stays unchanged, next to the new version."""
     old, new = versions.list_versions(rig.settings, rig.pipeline)
     log = EpochLog(old.uri)
     if log.transaction(old.app_id) != rig.evidence["table before"]:
-        yield f"the old table went on to epoch {log.transaction(old.app_id)}"
+        yield f"the old table continued to epoch {log.transaction(old.app_id)}"
     ids = {record.topic_id for record in log.records()}
     if ids != {rig.evidence["old id"]}:
         yield f"the old table was read from {ids}"
@@ -266,8 +280,12 @@ def the_old_table_holds_no_id_of_the_new_log(rig: Rig) -> Iterator[str]:
 
 def everything_that_the_old_log_fed_is_touched(rig: Rig) -> Iterator[str]:
     """The new log cannot give it again."""
-    spans, old = losses.find_touched_windows(recorded(rig)), rig.evidence["old id"]
-    fed = {sent.window_start for sent in rig.oracle.records if sent.topic_id == old and sent.window_start is not None}
+    spans, old = losses.find_touched_windows(list_recorded(rig)), rig.evidence["old id"]
+    fed = {
+        oracle_record.window_start
+        for oracle_record in rig.oracle.records
+        if oracle_record.topic_id == old and oracle_record.window_start is not None
+    }
     yield from (f"window {start} is not touched" for start in sorted(fed) if not losses.is_touched(start, spans))
 
 
@@ -279,7 +297,7 @@ _ALWAYS = (
 )
 
 
-def _passed(variant: str, title: str, inject: Callable[[Rig], None]) -> Fault:
+def _retention_passed(variant: str, title: str, inject: Callable[[Rig], None]) -> Fault:
     return Fault(
         id="F08",
         variant=variant,
@@ -287,7 +305,7 @@ def _passed(variant: str, title: str, inject: Callable[[Rig], None]) -> Fault:
         title=f"retention passed the reader: {title}",
         inject=inject,
         happened=the_log_begins_behind_the_reader,
-        heal=go_on,
+        heal=accept_and_continue,
         holds=(
             *_ALWAYS,
             the_lost_range_is_named,
@@ -297,7 +315,7 @@ def _passed(variant: str, title: str, inject: Callable[[Rig], None]) -> Fault:
         alert="LogDataLost",
         may=HEADROOM,
         exit_code=2,
-        within=400,
+        timeout_seconds=400,
     )
 
 
@@ -309,17 +327,17 @@ def _made_again(variant: str, count: int, *, longer: bool, running: bool) -> Fau
         title=f"topic made again, {'longer' if longer else 'shorter'}, {'running' if running else 'stopped'}",
         inject=partial(make_again, count=count, running=running),
         happened=partial(the_topic_is_another, longer=longer),
-        heal=go_on,
+        heal=accept_and_continue,
         holds=(*_ALWAYS, the_old_table_holds_no_id_of_the_new_log, everything_that_the_old_log_fed_is_touched),
         alert="TopicIdentityChanged",
         exit_code=2,
-        within=400,
+        timeout_seconds=400,
     )
 
 
 FAULTS = (
-    _passed("a-stopped", "stopped", lose_while_stopped),
-    _passed("b-running", "running", lose_while_running),
+    _retention_passed("a-stopped", "stopped", lose_while_stopped),
+    _retention_passed("b-running", "running", lose_while_running),
     _made_again("a-shorter", 12, longer=False, running=False),
     _made_again("b-longer", 150, longer=True, running=False),
     _made_again("c-shorter-running", 12, longer=False, running=True),

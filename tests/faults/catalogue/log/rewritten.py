@@ -1,4 +1,4 @@
-"""The log is put back from a copy and written again under its topic id: it is known by what it holds."""
+"""A log restored from a copy and written again under its topic id: its content identifies it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,66 +16,66 @@ BROKER = STREAM | {Part.BROKER}
 
 
 def write_again(rig: Rig, *, count: int) -> None:
-    """Read and compare a log to its end; while nobody reads, put its beginning back and write `count` others."""
-    loss.whole(rig)
+    """Read and compare a log to its end; while no path reads it, restore its beginning and write `count` others."""
+    loss.agree_on_whole_log(rig)
     copy = LogCopy(rig.broker, rig.topic, rig.settings.home / "copy")
     rig.note("kept", rig.client.latest(rig.topic))
-    gone = rig.send(rig.draw(60))
+    removed = rig.send(rig.draw(60))
     rig.drain()
     rig.batch()
     rig.reconcile()
     _note_end(rig, "before")
     copy.restore()
-    append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
+    append(rig.oracle_file, [replace(oracle_record, outcome="aborted") for oracle_record in removed])
     rig.send(rig.draw(count))
-    _stand(rig)
+    _note_refusals(rig)
 
 
 def write_again_beside_a_driver(rig: Rig, *, count: int) -> None:
-    """The same while a driver is cut off, which goes on by itself once the broker is back."""
-    loss.whole(rig)
+    """Rewrite the log while a driver is cut off; the driver continues by itself once the broker is back."""
+    loss.agree_on_whole_log(rig)
     driver = rig.background()
     rig.send(rig.draw(20))
     rig.until(lambda: rig.unread() == 0)  # it runs: one that starts needs a broker
     copy = LogCopy(rig.broker, rig.topic, rig.settings.home / "copy")
     rig.note("kept", rig.client.latest(rig.topic))
-    gone = rig.send(rig.draw(60))
+    removed = rig.send(rig.draw(60))
     rig.until(lambda: rig.unread() == 0)
     rig.batch()
     rig.reconcile()
     _note_end(rig, "before")
     copy.restore()
-    append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
+    append(rig.oracle_file, [replace(oracle_record, outcome="aborted") for oracle_record in removed])
     rig.send(rig.draw(count))
     rig.until(lambda: not driver.thread.is_alive())
     rig.note("driver", str(driver.failure))
-    _stand(rig)
+    _note_refusals(rig)
 
 
-def _note_end(rig: Rig, when: str) -> None:
+def _note_end(rig: Rig, key: str) -> None:
     """Keep id, ends and the record at the last offset that was read: for `happened`, and for what must be named."""
-    end = dict(rig.records()[-1].end) if when == "before" else rig.evidence["before"][1]
-    last = {p: offset - 1 for p, offset in end.items()}
-    values = {r.partition: r.value for r in rig.client.read(rig.topic, {p: [at] for p, at in last.items()})}
-    rig.note(when, (rig.client.topic_id(rig.topic), end, values))
+    end = dict(rig.records()[-1].end) if key == "before" else rig.evidence["before"][1]
+    last_offsets = {p: offset - 1 for p, offset in end.items()}
+    values = {r.partition: r.value for r in rig.client.read(rig.topic, {p: [at] for p, at in last_offsets.items()})}
+    rig.note(key, (rig.client.topic_id(rig.topic), end, values))
 
 
-def _stand(rig: Rig) -> None:
-    """Let both paths and the reconciler meet such a log; keep what they said."""
+def _note_refusals(rig: Rig) -> None:
+    """Run both paths and the reconciler on such a log; keep their messages."""
     _note_end(rig, "after")
     loss.refuse(rig)
-    said = str(rig.evidence["said"])
+    message = str(rig.evidence["said"])
     rig.refused(rig.batch)
-    stood = rig.reconcile()
+    report = rig.reconcile()
     rig.note(
         "stood",
-        [stood.finding.verdict.value, stood.finding.exit_code, str(stood.finding.runbook), stood.finding.sentence],
+        [report.finding.verdict.value, report.finding.exit_code, str(report.finding.runbook), report.finding.sentence],
     )
-    rig.note("said", said)
+    rig.note("said", message)
 
 
 def another_record_stands_where_the_last_one_was(rig: Rig) -> bool:
-    """Return whether the topic id is the same, and what stands at the last offset read is not."""
+    """Return whether the topic id is the same, and the record at the last offset read is not."""
     (old_id, _, old), (new_id, _, new) = rig.evidence["before"], rig.evidence["after"]
     return bool(old_id == new_id and all(new.get(p) != value for p, value in old.items()))
 
@@ -93,25 +93,35 @@ def nothing_was_judged_while_it_stood(rig: Rig) -> Iterator[str]:
 
 def the_rows_name_exactly_what_was_counted_and_is_gone(rig: Rig) -> Iterator[str]:
     """From where the copy ended to where the newest epoch did, in each partition; and so does the message."""
-    kept, (_, end, _) = rig.evidence["kept"], rig.evidence["before"]
-    expected = {p: (kept[p], end[p]) for p in end if kept[p] < end[p]}
-    found = {one.partition: (one.first, one.next) for one in loss.recorded(rig) if one.again}
-    if found != expected:
-        yield f"expected the ranges {expected}, recorded are {found}"
-    for partition, (first, next_one) in expected.items():
+    kept_ends, (_, end, _) = rig.evidence["kept"], rig.evidence["before"]
+    expected = {p: (kept_ends[p], end[p]) for p in end if kept_ends[p] < end[p]}
+    recorded_ranges = {
+        recorded_loss.partition: (recorded_loss.first, recorded_loss.next)
+        for recorded_loss in loss.list_recorded(rig)
+        if recorded_loss.again
+    }
+    if recorded_ranges != expected:
+        yield f"expected the ranges {expected}, recorded are {recorded_ranges}"
+    for partition, (first_offset, next_one) in expected.items():
         text = f"Topic {rig.topic}, partition {partition}: expected at offset "
         if (
             text not in rig.evidence["said"]
-            or f"offsets {first} to {next_one - 1} are gone" not in rig.evidence["said"]
+            or f"offsets {first_offset} to {next_one - 1} are gone" not in rig.evidence["said"]
         ):
-            yield f"expected `{text}..., offsets {first} to {next_one - 1} are gone` in: {rig.evidence['said']}"
+            yield f"expected `{text}..., offsets {first_offset} to {next_one - 1} are gone` in: {rig.evidence['said']}"
 
 
 def every_window_of_what_is_gone_is_touched(rig: Rig) -> Iterator[str]:
     """The log cannot give it again."""
-    spans = losses.find_touched_windows(loss.recorded(rig))
-    gone = {one.window_start for one in rig.oracle.records if one.outcome == "aborted" and one.window_start is not None}
-    yield from (f"window {start} is not touched" for start in sorted(gone) if not losses.is_touched(start, spans))
+    spans = losses.find_touched_windows(loss.list_recorded(rig))
+    lost_windows = {
+        oracle_record.window_start
+        for oracle_record in rig.oracle.records
+        if oracle_record.outcome == "aborted" and oracle_record.window_start is not None
+    }
+    yield from (
+        f"window {start} is not touched" for start in sorted(lost_windows) if not losses.is_touched(start, spans)
+    )
 
 
 def restart(rig: Rig) -> None:
@@ -143,7 +153,7 @@ def the_driver_went_on(rig: Rig) -> Iterator[str]:
         yield f"the driver ended: {rig.evidence['driver']}"
 
 
-def _written(variant: str, title: str, count: int, *, alive: bool) -> Fault:
+def _rewritten_log(variant: str, title: str, count: int, *, alive: bool) -> Fault:
     return Fault(
         id="F34",
         variant=variant,
@@ -152,7 +162,7 @@ def _written(variant: str, title: str, count: int, *, alive: bool) -> Fault:
         inject=partial(write_again_beside_a_driver if alive else write_again, count=count),
         happened=another_record_stands_where_the_last_one_was,
         needs=BROKER,
-        heal=loss.go_on,
+        heal=loss.accept_and_continue,
         holds=(
             loss.the_stream_said_so_before_it_wrote,
             loss.the_report_leaves_them_out_and_says_so,
@@ -169,9 +179,9 @@ def _written(variant: str, title: str, count: int, *, alive: bool) -> Fault:
 
 
 FAULTS = (
-    _written("a-shorter", "shorter", 16, alive=False),
-    _written("b-longer", "longer", 150, alive=False),
-    _written("c-longer-running", "longer, a driver cut off", 150, alive=True),
+    _rewritten_log("a-shorter", "shorter", 16, alive=False),
+    _rewritten_log("b-longer", "longer", 150, alive=False),
+    _rewritten_log("c-longer-running", "longer, a driver cut off", 150, alive=True),
     Fault(
         id="F34",
         variant="control",

@@ -1,4 +1,4 @@
-"""The log shrinks inside: what compaction or a deletion took is named on both paths, wherever it lies."""
+"""A log that shrinks inside: both paths name the records that compaction or a deletion removed, at any position."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
@@ -25,31 +25,35 @@ MOST_STEPS = 3  # accepted losses, each followed by a start
 
 
 def _note_gone(rig: Rig, positions: compacted.Positions) -> None:
-    """Keep what the log lost, and tell the oracle of what nobody had read: it must be nowhere."""
+    """Note the deleted positions, and mark the unread ones in the oracle: they must be nowhere."""
     ends = rig.records()[-1].end
     unread = {(p, offset) for p, offset in positions if offset >= ends.get(p, 0)}
     rig.note("gone", sorted(positions))
     rig.note("unread", len(unread))
-    _tell_oracle(rig, unread)
+    _mark_deleted(rig, unread)
 
 
-def _tell_oracle(rig: Rig, lost: Collection[tuple[int, int]]) -> None:
-    """Tell the oracle that records at some positions must be nowhere."""
-    gone = [sent for sent in rig.oracle.records if (sent.partition, sent.offset) in lost]
-    append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
+def _mark_deleted(rig: Rig, positions: Collection[tuple[int, int]]) -> None:
+    """Mark the records at some positions in the oracle: they must be nowhere."""
+    deleted = [
+        oracle_record
+        for oracle_record in rig.oracle.records
+        if (oracle_record.partition, oracle_record.offset) in positions
+    ]
+    append(rig.oracle_file, [replace(oracle_record, outcome="aborted") for oracle_record in deleted])
 
 
-def _stand(rig: Rig) -> None:
-    """Let both paths and the reconciler meet the log; keep what they said, and what readers were served before."""
+def _note_refusals(rig: Rig) -> None:
+    """Run both paths and the reconciler on the log; keep their messages, and what readers were served before."""
     rig.note("served", _served(rig))
     rig.refused(lambda: run_batch(rig.settings, rig.pipeline))
     rig.note("batch said", rig.said)
     rig.refused(lambda: run_batch(rig.settings, rig.pipeline, anew=True))
     rig.note("batch --anew said", rig.said)
-    stood = rig.reconcile()
+    report = rig.reconcile()
     rig.note(
         "stood",
-        [stood.finding.verdict.value, stood.finding.exit_code, str(stood.finding.runbook), stood.finding.sentence],
+        [report.finding.verdict.value, report.finding.exit_code, str(report.finding.runbook), report.finding.sentence],
     )
 
 
@@ -63,25 +67,25 @@ def _agree(rig: Rig, **changes: object) -> None:
 
 
 def _send_in_parts(rig: Rig, count: int) -> None:
-    """Send records, twenty at a time: each part begins a segment of its own."""
+    """Send records, twenty at a time: each part begins a new segment."""
     for _ in range(0, count, 20):
         rig.send(rig.draw(20))
 
 
 def compact_what_was_read(rig: Rig) -> None:
-    """Compact what both paths have read and agreed on, while no driver lives; then set the policy back."""
+    """Compact what both paths have read and agreed on, while no driver runs; then restore the policy."""
     compacted.roll_segments(rig.settings, rig.topic)
     _agree(rig)
-    gone = compacted.compact(rig.settings, rig.topic, least=40)
+    deleted = compacted.compact(rig.settings, rig.topic, least=40)
     during = rig.reconcile()
     rig.note("while compacted", [during.finding.verdict.value, str(during.finding.runbook)])
     compacted.disable_compaction(rig.settings, rig.topic)
-    _note_gone(rig, gone)
-    _stand(rig)
+    _note_gone(rig, deleted)
+    _note_refusals(rig)
 
 
 def compact_before_a_driver(rig: Rig, *, is_policy_kept: bool) -> None:
-    """Compact what a living driver has not read: it stands in an epoch, with more behind it."""
+    """Compact what a running driver has not read: it is inside an epoch, with more to read behind it."""
     compacted.roll_segments(rig.settings, rig.topic)
     _agree(rig, cap=20)
     newest = rig.newest()
@@ -89,32 +93,32 @@ def compact_before_a_driver(rig: Rig, *, is_policy_kept: bool) -> None:
     driver = rig.start(block=("epoch.planned", newest + 1))
     driver.marker()
     _send_in_parts(rig, 200)
-    gone = compacted.compact(rig.settings, rig.topic, least=150)
+    deleted = compacted.compact(rig.settings, rig.topic, least=150)
     if not is_policy_kept:
         compacted.disable_compaction(rig.settings, rig.topic)
     driver.release()
-    rig.ended(driver)
+    rig.expect_end(driver)
     compacted.disable_compaction(rig.settings, rig.topic)
-    _note_gone(rig, gone)
+    _note_gone(rig, deleted)
     loss.refuse(rig)
     rig.note("served", _served(rig))
 
 
 def delete_what_was_read(rig: Rig) -> None:
     """Delete the first half of what both paths have read; then late records make batch read these windows again."""
-    loss.whole(rig)
+    loss.agree_on_whole_log(rig)
     rig.note("served", _served(rig))
-    before = compacted.read_positions(rig.settings, rig.topic)
+    positions_before = compacted.read_positions(rig.settings, rig.topic)
     loss.cut_behind_the_end(rig)
-    rig.note("gone", sorted(before - compacted.read_positions(rig.settings, rig.topic)))
+    rig.note("gone", sorted(positions_before - compacted.read_positions(rig.settings, rig.topic)))
     rig.send(rig.draw(40, late=0.5))
     rig.drain()
 
 
 def records_are_gone(rig: Rig) -> bool:
     """Return whether an own reader no longer gets records that it got before."""
-    gone = [tuple(position) for position in rig.evidence["gone"]]
-    return bool(gone) and not set(gone) & compacted.read_positions(rig.settings, rig.topic)
+    deleted = [tuple(position) for position in rig.evidence["gone"]]
+    return bool(deleted) and not set(deleted) & compacted.read_positions(rig.settings, rig.topic)
 
 
 def records_that_nobody_had_read_are_gone(rig: Rig) -> bool:
@@ -122,10 +126,10 @@ def records_that_nobody_had_read_are_gone(rig: Rig) -> bool:
     return records_are_gone(rig) and rig.evidence["unread"] > 0
 
 
-def go_on(rig: Rig) -> None:
-    """Take the recorded step, and read on; a new version that begins over what is left meets the loss once more."""
+def accept_and_continue(rig: Rig) -> None:
+    """Take the recorded step, and read on; a new version that starts on the remaining log meets the loss again."""
     accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
-    rig.note("recorded by a look", len(loss.recorded(rig)))
+    rig.note("recorded by a look", len(loss.list_recorded(rig)))
     rig.note("batch before", loss.batch_rows(rig))
     for _ in range(MOST_STEPS):
         accept_loss.accept(rig.settings, rig.pipeline, loss.WHY, CLOCK)
@@ -136,44 +140,54 @@ def go_on(rig: Rig) -> None:
         else:
             break
     if rig.version.number:  # a new version: what the old one had read and the log has lost is nowhere in it
-        _tell_oracle(rig, {(p, offset) for p, offset in rig.evidence["gone"]})
-    rig.note("recorded", [[one.kind, one.partition, one.first, one.next] for one in loss.recorded(rig)])
-    found = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
-    decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
+        _mark_deleted(rig, {(p, offset) for p, offset in rig.evidence["gone"]})
+    rig.note(
+        "recorded",
+        [
+            [recorded_loss.kind, recorded_loss.partition, recorded_loss.first, recorded_loss.next]
+            for recorded_loss in loss.list_recorded(rig)
+        ],
+    )
+    gate_evidence = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
+    decision = decide(Stage.LAMBDA, gate_evidence, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.send(rig.draw(150))
 
 
 def the_step_holds_for_the_version_that_goes_on(rig: Rig) -> Iterator[str]:
-    """A loss inside the log is recorded for the version in force: it goes on, no other one begins."""
+    """A loss inside the log is recorded for the current version: it continues, and no other version begins."""
     newest = rig.version.number
-    for one in loss.recorded(rig):
-        if one.kind == "inside" and one.stream_version > newest:
-            yield f"partition {one.partition} is recorded for stream-{one.stream_version}, stream-{newest} goes on"
+    for recorded_loss in loss.list_recorded(rig):
+        if recorded_loss.kind == "inside" and recorded_loss.stream_version > newest:
+            version = f"stream-{recorded_loss.stream_version}"
+            yield f"partition {recorded_loss.partition} is recorded for {version}, stream-{newest} continues"
 
 
 def a_look_records_nothing(rig: Rig) -> Iterator[str]:
-    """The step is shown before it is taken."""
+    """The preview has no effect."""
     if rig.evidence["recorded by a look"]:
         yield f"a look recorded {rig.evidence['recorded by a look']} rows"
 
 
 def the_rows_hold_every_offset_that_went(rig: Rig) -> Iterator[str]:
     """Each lies in a recorded range of its partition."""
-    ranges = [(one.partition, one.first, one.next or 0) for one in loss.recorded(rig)]
-    if not any(one.kind == "inside" for one in loss.recorded(rig)):
+    ranges = [
+        (recorded_loss.partition, recorded_loss.first, recorded_loss.next or 0)
+        for recorded_loss in loss.list_recorded(rig)
+    ]
+    if not any(recorded_loss.kind == "inside" for recorded_loss in loss.list_recorded(rig)):
         yield f"expected a loss inside the log, recorded are {rig.evidence['recorded']}"
     for partition, offset in rig.evidence["gone"]:
-        if not any(p == partition and first <= offset < end for p, first, end in ranges):
+        if not any(p == partition and range_start <= offset < end for p, range_start, end in ranges):
             yield f"partition {partition}, offset {offset} lies in no recorded range: {ranges}"
 
 
 def both_paths_named_the_loss(rig: Rig) -> Iterator[str]:
-    """The batch, whatever it was asked, and the comparison, at a cut where both sides had agreed."""
-    for said in ("batch said", "batch --anew said"):
-        text = str(rig.evidence[said])
+    """The batch, whatever its options, and the comparison, at a cut where both sides had agreed."""
+    for note in ("batch said", "batch --anew said"):
+        text = str(rig.evidence[note])
         if "hold no record any more" not in text or rig.topic not in text or RUNBOOK not in text:
-            yield f"{said}: {text}"
+            yield f"{note}: {text}"
     verdict, code, runbook, sentence = rig.evidence["stood"]
     if (verdict, code, runbook) != (Verdict.NOT_COMPARABLE.value, 2, RUNBOOK):
         yield f"the comparison said {verdict}, exit code {code}, runbook {runbook}: {sentence}"
@@ -241,7 +255,7 @@ def _shrinks(
         title=f"log shrinks inside: {title}",
         inject=inject,
         happened=happened,
-        heal=go_on,
+        heal=accept_and_continue,
         holds=(
             *holds,
             a_look_records_nothing,
@@ -256,7 +270,7 @@ def _shrinks(
         alert=RUNBOOK,
         may=loss.HEADROOM,  # while the topic is compacted nothing in it is kept for any time
         exit_code=2,
-        within=400,
+        timeout_seconds=400,
     )
 
 
@@ -292,7 +306,7 @@ FAULTS = (
         may=loss.HEADROOM,
         verdicts=AGREE,
         checks=("N2", "N3", "N5", "N6"),
-        within=400,
+        timeout_seconds=400,
     ),
     Fault(
         id="F42",
@@ -303,6 +317,6 @@ FAULTS = (
         happened=transactions.an_uncommitted_reader_sees_more,
         verdicts=AGREE,
         holds=(the_verdict_claims_no_unexplained_difference,),
-        within=400,
+        timeout_seconds=400,
     ),
 )

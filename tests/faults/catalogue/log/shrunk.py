@@ -1,4 +1,4 @@
-"""An input is empty, shrunk or filtered as a whole: both paths lose alike, so it is refused, or an alert tells."""
+"""Empty, shrunk or entirely filtered input: both paths lose the same, so it is rejected, or an alert reports it."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,7 +39,7 @@ def _load(rig: Rig, keys: list[str], *, region: str = "north", confirm: bool = F
 
 def _send(rig: Rig, count: int, *, matched: bool = True) -> None:
     """Send records of two keys; while nothing matches they are meant to be filtered."""
-    mean = producer.meant(rig.pipeline)
+    mean = producer.intend(rig.pipeline)
 
     def of(event: Event) -> Meant:
         return mean(event) if matched else ("filtered", None, ())
@@ -67,8 +67,8 @@ def is_refused(rig: Rig) -> bool:
 
 def rows_before_and_after_are_named(rig: Rig) -> Iterator[str]:
     """With the commands that show what is loaded and that confirm."""
-    after = rig.evidence["rows"]
-    for words in ("has 10 rows", f"got {after} rows", "--confirm", f"cutover dimension show {NAMES}"):
+    row_count = rig.evidence["rows"]
+    for words in ("has 10 rows", f"got {row_count} rows", "--confirm", f"cutover dimension show {NAMES}"):
         if words not in rig.evidence["said"]:
             yield f"expected {words} in: {rig.evidence['said']}"
 
@@ -94,12 +94,12 @@ def send_what_the_filter_leaves_out(rig: Rig) -> None:
 
 
 def are_filtered(rig: Rig) -> bool:
-    """As many as were sent are counted as filtered, at least."""
+    """At least all records sent are counted as filtered."""
     return count_of(rig, Class.FILTERED) >= MANY
 
 
-def go_back(rig: Rig) -> None:
-    """Put the version before in force again, and send on."""
+def roll_back(rig: Rig) -> None:
+    """Roll back to the previous version, and continue sending."""
     dimension_load.roll_back(rig.settings, NAMES, 0, joined=[("k",)])
     _send(rig, 2 * MANY)
     rig.drain()
@@ -117,13 +117,13 @@ FAULTS = (
             id="F45",
             variant=variant,
             family="input",
-            title=f"a dimension is loaded from a file that {what}",
+            title=f"a dimension is loaded from a file that {defect}",
             inject=partial(replace_dimension, keys=keys, region=region),
             happened=is_refused,
             holds=(rows_before_and_after_are_named,),
             exit_code=2,
         )
-        for variant, what, keys, region in (
+        for variant, defect, keys, region in (
             ("empty", "has no rows", "", "north"),
             ("half", "has half of the rows", "abcde", "north"),
             ("keys", "has other keys", "qrstuvwxyz", "north"),
@@ -137,7 +137,7 @@ FAULTS = (
         title="an empty dimension is confirmed, so that no record matches",
         inject=empty_on_purpose,
         happened=are_filtered,
-        heal=go_back,
+        heal=roll_back,
         alert="FilteredRateHigh",
     ),
     Fault(

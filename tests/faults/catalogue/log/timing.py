@@ -1,4 +1,4 @@
-"""Nobody sends, or clocks are wrong: event time follows from what records say, never from this machine's clock."""
+"""No input, or wrong clocks: event time follows from the records, never from this machine's clock."""
 
 import time
 from collections.abc import Iterator
@@ -24,17 +24,17 @@ SILENT = 3  # the partition that stops sending first
 
 
 def fall_idle(rig: Rig) -> None:
-    """Of four partitions one stops sending, then all do; then the first one wakes with old events."""
+    """Stop one of four partitions, then all; then wake the first one with old events."""
     rig.define(cap=200, lateness=Lateness(out_of_orderness="5 minutes", idle_after=f"{IDLE_SECONDS:.0f} seconds"))
     rig.send(Event(id=p, minute=1, partition=p) for p in range(4))
     driver = rig.background()
     rig.until(lambda: rig.newest() >= 0 and rig.unread() == 0)
     end = rig.client.high_watermarks(rig.topic)[SILENT]
-    sent = _send_but_one(rig)
-    rig.note("text", next(one.text for one in rig.firing if one.name == "WatermarkHeld"))
-    held = rig.records()[-1].watermark_after or 0
-    rig.until(lambda: (rig.records()[-1].watermark_after or 0) > held)
-    rig.note("left the minimum", next(list(r.idle) for r in rig.records() if (r.watermark_after or 0) > held))
+    sent_count = _send_but_one(rig)
+    rig.note("text", next(alert.text for alert in rig.firing if alert.name == "WatermarkHeld"))
+    held_at = rig.records()[-1].watermark_after or 0
+    rig.until(lambda: (rig.records()[-1].watermark_after or 0) > held_at)
+    rig.note("left the minimum", next(list(r.idle) for r in rig.records() if (r.watermark_after or 0) > held_at))
     rig.note("silent partition grew by", rig.client.high_watermarks(rig.topic)[SILENT] - end)
     text_of(rig, "NoInput")
     rested = rig.records()[-1]
@@ -42,7 +42,7 @@ def fall_idle(rig: Rig) -> None:
     rig.send(Event(id=5_000 + i, minute=2, logged=200, partition=SILENT) for i in range(7))
     rig.until(lambda: rig.unread() == 0)
     driver.stop()
-    rig.note("sent", sent)
+    rig.note("sent", sent_count)
 
 
 def _send_but_one(rig: Rig) -> int:
@@ -82,17 +82,17 @@ def old_events_after_waking_are_late(rig: Rig) -> Iterator[str]:
 
 def time_rests_when_all_are_idle(rig: Rig) -> Iterator[str]:
     """The watermark stays at the slowest of the three that sent last."""
-    wanted = NOON + int(2 + STEP * (rig.evidence["sent"] - 1) - 5) * MINUTE
-    found = rig.evidence["watermark when all were idle"]
-    if found != wanted:
-        yield f"expected the watermark {wanted}, got {found}"
+    expected = NOON + int(2 + STEP * (rig.evidence["sent"] - 1) - 5) * MINUTE
+    watermark = rig.evidence["watermark when all were idle"]
+    if watermark != expected:
+        yield f"expected the watermark {expected}, got {watermark}"
 
 
 def a_drain_closes_the_last_windows(rig: Rig) -> Iterator[str]:
     """None is open in the comparison."""
-    last = rig.reconciliations[-1]
-    if not rig.records()[-1].final or last.finding.windows.open:
-        yield f"{last.finding.windows.open} windows are open after a final drain"
+    report = rig.reconciliations[-1]
+    if not rig.records()[-1].final or report.finding.windows.open:
+        yield f"{report.finding.windows.open} windows are open after a final drain"
 
 
 # -- F17
@@ -124,11 +124,11 @@ def _send_live(rig: Rig, clock: WrongClock, off: dict[int, float], *, turn: floa
         rig.send(_now(off, number))
         rig.until(lambda: rig.unread() == 0)
         number += 1
-    rig.note("text", next((one.text for one in rig.firing if one.name == "ClockSkew"), ""))
+    rig.note("text", next((alert.text for alert in rig.firing if alert.name == "ClockSkew"), ""))
     rig.note("readings", [record.processing_time for record in rig.records()])
     rig.note("driver off by", clock.off)
     rig.note("log off by", [off.get(0, 0.0), off.get(1, 0.0)])
-    _look_at_lags(rig)
+    _note_lags(rig)
     driver.stop()
 
 
@@ -140,7 +140,7 @@ def _now(off: dict[int, float], number: int) -> list[Event]:
     ]
 
 
-def _look_at_lags(rig: Rig) -> None:
+def _note_lags(rig: Rig) -> None:
     status = make_status(FactCollector(rig.settings, rig.pipeline, WrongClock()).collect())
     lags = [status.watermark_lag_seconds or 0.0, *(p.seconds or 0.0 for p in status.partitions)]
     rig.note("smallest lag shown", min(lags))
@@ -154,11 +154,11 @@ def clocks_differ_by_ten_minutes(rig: Rig) -> bool:
 
 
 def every_record_is_accepted(rig: Rig) -> Iterator[str]:
-    """As with right clocks: what a clock says makes no record late, future or twice."""
-    wanted = {"accepted": len(rig.oracle.records)}
-    found = {kind.value: count_of(rig, kind) for kind in Class if count_of(rig, kind)}
-    if found != wanted:
-        yield f"expected {wanted}, got {found}"
+    """The result is that of right clocks: a clock makes no record late, future or duplicate."""
+    expected = {"accepted": len(rig.oracle.records)}
+    counts = {kind.value: count_of(rig, kind) for kind in Class if count_of(rig, kind)}
+    if counts != expected:
+        yield f"expected {expected}, got {counts}"
 
 
 def no_negative_lag_is_shown(rig: Rig) -> Iterator[str]:
@@ -187,7 +187,7 @@ FAULTS = (
     Fault(
         id="F13",
         family="input",
-        title="three of four partitions send, then nobody; then old events",
+        title="three of four partitions send, then none; then old events",
         inject=fall_idle,
         happened=one_partition_stayed_silent,
         settle=close_by_a_final_drain,

@@ -14,12 +14,12 @@ from tests.integration.streaming.rig import Event
 
 
 def transaction(rig: Rig, name: str) -> Producer:
-    """Return a producer in a transaction of its own."""
+    """Return a producer inside a new transaction."""
     options = {"transactional.id": f"{rig.topic}-{name}", "transaction.timeout.ms": 600_000}
-    found = producer.new(str(rig.settings.kafka.bootstrap_servers), **options)
-    found.init_transactions(30)
-    found.begin_transaction()
-    return found
+    transactional = producer.new(str(rig.settings.kafka.bootstrap_servers), **options)
+    transactional.init_transactions(30)
+    transactional.begin_transaction()
+    return transactional
 
 
 def abort_and_commit_among_others(rig: Rig) -> None:
@@ -112,7 +112,7 @@ def some_epoch_spans_more_offsets_than_records(rig: Rig) -> Iterator[str]:
 
 
 def aborted_records_lie_in_two_epochs(rig: Rig) -> Iterator[str]:
-    """By their offsets."""
+    """Offsets of the aborted records show it."""
     aborted = [s.offset for s in rig.oracle.records if s.outcome == "aborted" and s.offset is not None]
     epochs = {r.epoch for r in rig.records() for o in aborted if r.start.get(0, 0) <= o < r.end[0]}
     if len(epochs) < 2:

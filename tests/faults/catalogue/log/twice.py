@@ -30,7 +30,7 @@ def elsewhere(rig: Rig, events: Sequence[Event]) -> None:
 
 
 def after_a_restart(rig: Rig, events: Sequence[Event]) -> None:
-    """Repeat each record in its partition once a driver has read the first ones and is gone."""
+    """Repeat each record in its partition once a driver has read the first ones and has ended."""
     rig.drain()
     small.send(rig.settings, rig.topic, events)
 
@@ -55,7 +55,7 @@ def send_twice(rig: Rig, *, repeat: Repeat, cap: int) -> None:
 
 def both_are_in_the_log(rig: Rig) -> bool:
     """The log holds as many records more than were sent for the first time."""
-    acked = sum(sent.outcome == "acked" for sent in rig.oracle.records)
+    acked = sum(oracle_record.outcome == "acked" for oracle_record in rig.oracle.records)
     return sum(rig.client.latest(rig.topic).values()) == acked + RECORDS
 
 
