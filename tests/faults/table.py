@@ -108,8 +108,8 @@ def _summary(rows: Iterable[Row]) -> str:
     return f"{proven} proven, {len(outcomes) - proven - absent} not proven, {absent} run elsewhere."
 
 
-def _sometimes(found: Iterable[Result]) -> str:
-    results = list(found)
+def _sometimes(newest: Iterable[Result]) -> str:
+    results = list(newest)
     seeds = ", ".join(sorted({str(result.seed) for result in results})) or "none"
     occurrences = [
         f"{description} ({sum(name in r.sometimes for r in results)} faults)" for name, description in SOMETIMES.items()

@@ -1,4 +1,4 @@
-"""Delays that settings are predicted from: the tables of DuckDB beside a plain count over drawn records."""
+"""Delays that settings are predicted from: the tables of DuckDB compared with a plain count over drawn records."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -52,24 +52,24 @@ RECORDS = st.lists(
 REACHED = st.lists(st.integers(0, 30), min_size=6, max_size=6)
 
 
-def gather(pipeline: Pipeline, drawn: Sequence[Drawn], reached: Sequence[int]) -> Delays:
+def gather(pipeline: Pipeline, drawn_records: Sequence[Drawn], newest_by_epoch: Sequence[int]) -> Delays:
     rows = [
         {
             "__partition": 0,
             "__offset": offset,
-            "__starts": one.start,
-            "__ends": one.end,
+            "__starts": window.start,
+            "__ends": window.end,
             "k": record.key,
             "__epoch": record.epoch,
         }
-        for offset, record in enumerate(drawn)
-        for one in pipeline.window.assign_windows(record.event * SECOND)
+        for offset, record in enumerate(drawn_records)
+        for window in pipeline.window.assign_windows(record.event * SECOND)
     ]
     appended = [
-        {"__partition": 0, "__offset": at, "__reached": UNKNOWN if one.real is None else one.real * SECOND}
-        for at, one in enumerate(drawn)
+        {"__partition": 0, "__offset": at, "__reached": UNKNOWN if record.real is None else record.real * SECOND}
+        for at, record in enumerate(drawn_records)
     ]
-    records = [make_epoch(number, reached) for number in range(len(reached))]
+    records = [make_epoch(number, newest_by_epoch) for number in range(len(newest_by_epoch))]
     with queries.connect() as connection:
         connection.register("pairs", pa.Table.from_pylist(rows))
         connection.register("reached", pa.Table.from_pylist(appended))
@@ -77,8 +77,8 @@ def gather(pipeline: Pipeline, drawn: Sequence[Drawn], reached: Sequence[int]) -
         return collect_delays(connection, pipeline, records, has_real=True)
 
 
-def make_epoch(number: int, reached: Sequence[int]) -> EpochRecord:
-    marks = [None if at < 0 else (reached[at] - AHEAD) * SECOND for at in (number - 1, number)]
+def make_epoch(number: int, newest_by_epoch: Sequence[int]) -> EpochRecord:
+    marks = [None if at < 0 else (newest_by_epoch[at] - AHEAD) * SECOND for at in (number - 1, number)]
     return EpochRecord(
         epoch=number,
         run_id="r",
@@ -87,35 +87,35 @@ def make_epoch(number: int, reached: Sequence[int]) -> EpochRecord:
         cluster_id="c",
         start={},
         end={},
-        max_event={0: reached[number] * SECOND},
+        max_event={0: newest_by_epoch[number] * SECOND},
         watermark_before=marks[0],
         watermark_after=marks[1],
     )
 
 
-def is_late(before: int | None, end: int, wait: int) -> bool:
-    return before is not None and (before - wait) * SECOND >= end
+def is_late(watermark: int | None, end: int, wait: int) -> bool:
+    return watermark is not None and (watermark - wait) * SECOND >= end
 
 
 @given(RECORDS, REACHED, st.sampled_from([FIXED, SLIDING]), st.integers(0, 40), st.integers(0, 40))
 def test_figures_are_those_of_a_plain_count_as_read_and_at_real_speed(
-    drawn: list[Drawn], steps: list[int], pipeline: Pipeline, out_of_orderness: int, allowed: int
+    records: list[Drawn], steps: list[int], pipeline: Pipeline, out_of_orderness: int, allowed: int
 ) -> None:
-    reached = [sum(steps[: number + 1]) for number in range(len(steps))]
+    newest_by_epoch = [sum(steps[: number + 1]) for number in range(len(steps))]
 
-    prediction = predict(gather(pipeline, drawn, reached), out_of_orderness * SECOND, allowed * SECOND)
+    prediction = predict(gather(pipeline, records, newest_by_epoch), out_of_orderness * SECOND, allowed * SECOND)
 
     wait = out_of_orderness + allowed
     read, real, in_time = defaultdict[tuple[int, str | None], int](int), 0, defaultdict[int, bool](lambda: True)
     windows = defaultdict[int, bool](lambda: True)
-    for one in drawn:
-        before = None if one.epoch == 0 else reached[one.epoch - 1]
-        for window in pipeline.window.assign_windows(one.event * SECOND):
-            late = is_late(before, window.end, wait)
-            read[window.start, one.key] += late
+    for record in records:
+        watermark = None if record.epoch == 0 else newest_by_epoch[record.epoch - 1]
+        for window in pipeline.window.assign_windows(record.event * SECOND):
+            late = is_late(watermark, window.end, wait)
+            read[window.start, record.key] += late
             windows[window.start] &= not late
-            in_time[window.start] &= not is_late(before, window.end, out_of_orderness)
-            real += is_late(one.real, window.end, wait)
+            in_time[window.start] &= not is_late(watermark, window.end, out_of_orderness)
+            real += is_late(record.real, window.end, wait)
     assert (prediction.windows, prediction.exact, prediction.on_time) == (
         len(windows),
         sum(windows.values()),
@@ -128,11 +128,11 @@ def test_figures_are_those_of_a_plain_count_as_read_and_at_real_speed(
 
 @given(RECORDS, REACHED)
 def test_what_is_advised_keeps_its_definition_and_the_grid_has_the_shortest_of_equal_settings(
-    drawn: list[Drawn], steps: list[int]
+    records: list[Drawn], steps: list[int]
 ) -> None:
-    delays = gather(FIXED, drawn, [sum(steps[: number + 1]) for number in range(len(steps))])
+    delays = gather(FIXED, records, [sum(steps[: number + 1]) for number in range(len(steps))])
 
-    fastest, balanced, exact = (one.prediction for one in choose(delays))
+    fastest, balanced, exact = (choice.prediction for choice in choose(delays))
     grid = make_grid(delays, (AHEAD * SECOND, 2 * SECOND))
 
     assert fastest.out_of_orderness == exact.late == 0
@@ -141,6 +141,10 @@ def test_what_is_advised_keeps_its_definition_and_the_grid_has_the_shortest_of_e
     figures = {
         replace(prediction, out_of_orderness=0, allowed=0): prediction for prediction in reversed(grid.predictions)
     }
-    for one in (fastest, balanced, exact):
-        same = figures.get(replace(one, out_of_orderness=0, allowed=0))
-        assert same is None or same.out_of_orderness + same.allowed <= one.out_of_orderness + one.allowed
+    for prediction in (fastest, balanced, exact):
+        equal_prediction = figures.get(replace(prediction, out_of_orderness=0, allowed=0))
+        assert (
+            equal_prediction is None
+            or equal_prediction.out_of_orderness + equal_prediction.allowed
+            <= prediction.out_of_orderness + prediction.allowed
+        )

@@ -49,7 +49,9 @@ PIPELINE = Pipeline(
     measures={"n": Count(), "v": Sum("v")},
     lateness=Lateness(max_ahead="1 hour"),
 )
-NOBODY = KafkaSettings(bootstrap_servers="127.0.0.1:1")  # nobody is asked: every record was scanned before it went
+NOBODY = KafkaSettings(
+    bootstrap_servers="127.0.0.1:1"
+)  # no broker is read: every record was scanned before it was deleted
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Found = dict[tuple[str | None, Interval], tuple[int, int]]  # records, sum
 
@@ -64,14 +66,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What happens before a run: rows arrive, time moves on, the log forgets."""
+    """Events before a run: rows arrive, time advances, the log deletes records."""
 
     rows: tuple[Row, ...]
     watermark: int | None
     earliest: tuple[int, int]  # of how many rows the log forgets all but the last
 
 
-# Halves of the gap, and a little beside them: rows touch exactly, bridge, fall short. Some hours, for the index.
+# Halves of the gap, and a little before and after: rows touch exactly, bridge, fall short. Some hours, for the index.
 TIMES = st.integers(-4, 40).flatmap(lambda half: st.integers(-1, 1).map(lambda off: half * GAP // 2 + off))
 ROWS = st.builds(
     Row, partition=st.integers(0, 1), key=st.sampled_from([None, "a", "b"]), at=TIMES, value=st.integers(-3, 3)
@@ -90,7 +92,7 @@ STEPS = st.lists(
 
 @dataclass
 class Batch:
-    """The batch side of a pipeline, and the log beside it."""
+    """The batch side of a pipeline, and its log."""
 
     settings: Settings
     log: tuple[list[Row], list[Row]] = field(default_factory=lambda: ([], []))
@@ -111,14 +113,14 @@ class Batch:
         self._bind(SCAN, [new], earliest)
         scan._bind_touched(PIPELINE, self.connection, SCAN, where="_class = 'accepted'")
         index.add_ranges(self.connection, scan.TOUCHED, work.scan)
-        found = sessions.compute(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
+        computation = sessions.compute(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
         self.connection.execute(f"DROP VIEW {scan.TOUCHED}")
         uri = batch_uri(self.settings, PIPELINE)
         schema = batch_schema(PIPELINE)
         rows = schema.empty_table()
-        if found.query:
-            rows = queries.read_table(self.connection, found.query).select(schema.names).cast(schema)
-        version = replace_windows(delta.open_table(uri), rows, found.plan.computed, of="r")
+        if computation.query:
+            rows = queries.read_table(self.connection, computation.query).select(schema.names).cast(schema)
+        version = replace_windows(delta.open_table(uri), rows, computation.plan.computed, of="r")
         self.runs.append(
             BatchRun(
                 run_id=str(len(self.runs)),
@@ -133,11 +135,11 @@ class Batch:
                 result_fingerprint="r",
                 batch_fingerprint="same",
                 isolation="read_committed",
-                computed=found.plan.computed,
-                stale=found.plan.stale,
-                incomplete=found.incomplete,
+                computed=computation.plan.computed,
+                stale=computation.plan.stale,
+                incomplete=computation.incomplete,
                 batch_version=version,
-                open_from=found.open_from,
+                open_from=computation.open_from,
             )
         )
         return self.runs[-1]
@@ -184,9 +186,9 @@ class Batch:
         """Bind a view of partial rows, one for each record; what the log has forgotten cannot be read."""
         rows = []
         for spans in reads:
-            for partition, (first, end) in spans.items():
-                assert first >= earliest[partition]
-                rows += [_partial(self.log[partition][offset], offset) for offset in range(first, end)]
+            for partition, (start, end) in spans.items():
+                assert start >= earliest[partition]
+                rows += [_partial(self.log[partition][offset], offset) for offset in range(start, end)]
         schema = partial_schema(PIPELINE).append(pa.field(FIRST, pa.int64())).append(pa.field(LAST, pa.int64()))
         self.connection.register(name, pa.Table.from_pylist(rows, schema=schema))
 
@@ -208,24 +210,24 @@ def _partial(row: Row, offset: int) -> dict[str, object]:
 
 
 def truth(log: Sequence[Sequence[Row]]) -> Found:
-    found: Found = {}
+    sessions: Found = {}
     for key in {row.key for rows in log for row in rows}:
-        mine = [row for rows in log for row in rows if row.key == key]
-        for session in merge_intervals(Interval(row.at, row.at + GAP) for row in mine):
-            inside = [row.value for row in mine if session.start <= row.at <= session.end]
-            found[key, session] = (len(inside), sum(inside))
-    return found
+        key_rows = [row for rows in log for row in rows if row.key == key]
+        for session in merge_intervals(Interval(row.at, row.at + GAP) for row in key_rows):
+            session_values = [row.value for row in key_rows if session.start <= row.at <= session.end]
+            sessions[key, session] = (len(session_values), sum(session_values))
+    return sessions
 
 
-def vouched(batch_run: BatchRun, found: Found) -> Found:
-    last, spans = (
+def vouched(batch_run: BatchRun, sessions: Found) -> Found:
+    closed_end, spans = (
         find_closed_end(PIPELINE, batch_run.watermark),
         [(e.window_start, e.window_end) for e in batch_run.incomplete],
     )
     return {
         (key, session): value
-        for (key, session), value in found.items()
-        if last is not None and session.end <= last and not is_affected(WINDOW, session, spans)
+        for (key, session), value in sessions.items()
+        if closed_end is not None and session.end <= closed_end and not is_affected(WINDOW, session, spans)
     }
 
 
@@ -236,12 +238,12 @@ def test_each_run_leaves_the_final_sessions_of_all_that_the_log_ever_held(
 ) -> None:
     with tempfile.TemporaryDirectory() as home:
         batch, watermark, earliest = Batch(Settings(home=Path(home), kafka=NOBODY)), 0, {0: 0, 1: 0}
-        for rows, on, *gone in steps:
+        for rows, on, *deletions in steps:
             for row in rows:
                 batch.log[row.partition].append(row)
             watermark += max(on, 0) * GAP
-            done = batch.run(None if on < -1 else watermark, earliest)
+            batch_run = batch.run(None if on < -1 else watermark, earliest)
 
-            assert vouched(done, batch.table()) == vouched(done, truth(batch.log))
-            for partition, forgotten in enumerate(gone):  # what every run so far has scanned
+            assert vouched(batch_run, batch.table()) == vouched(batch_run, truth(batch.log))
+            for partition, forgotten in enumerate(deletions):  # what every run so far has scanned
                 earliest[partition] = min(earliest[partition] + forgotten, len(batch.log[partition]))

@@ -1,8 +1,8 @@
 """Runs and comparisons say the same with the clocks of any hosts as with one clock: order is by sequence.
 
 A history is drawn, then recorded twice: with ascending times, and with any. One host alone that is wrong now and then
-changes no age, so the gate counts the same runs, too. The first run is the exception: without a predecessor, no one can
-tell that it is not as old as a clock far behind says, so it does not count.
+changes no age, so the gate counts the same runs, too. The first run is the exception: without a predecessor, it may
+be as old as a clock far behind says, so it does not count.
 """
 
 import random
@@ -34,35 +34,37 @@ HISTORIES = st.lists(st.tuples(st.integers(0, 4), VERDICTS, st.integers(0, 3), s
 ANY_TIME = st.integers(-30_000, 30_000).map(lambda hours: NOON + hours * HOUR)
 
 
-def told(drawn: Sequence[tuple[int, str, int, bool]], times: Sequence[datetime]) -> list[Any]:
+def summarize_history(history: Sequence[tuple[int, str, int, bool]], times: Sequence[datetime]) -> list[Any]:
     """Return what stands of a history, and which differences are open, with these times."""
     rows = [
         row(epoch, verdict, run_id=f"r{name}", sequence=number, at=at)
-        for number, ((epoch, verdict, name, _), at) in enumerate(zip(drawn, times, strict=True))
+        for number, ((epoch, verdict, name, _), at) in enumerate(zip(history, times, strict=True))
     ]
     lines = records.of_definition(records.lines(rows), "aa")
     positions = {line.run_id: records.position(line, 0) for line in lines}
-    seen = [
+    difference_events = [
         replace(state(f"r{name}", "open" if is_open else "resolved"), at=at)
-        for (_, _, name, is_open), at in zip(drawn, times, strict=True)
+        for (_, _, name, is_open), at in zip(history, times, strict=True)
     ]
     present = records.find_present(lines, 0)
-    opened = lifecycle.fold_differences(seen, positions)
+    opened = lifecycle.fold_differences(difference_events, positions)
     return [
         None if present is None else present.run_id,
-        [one.run_id for one in records.in_order(lines, 0)],
-        [one.run_id for one in records.list_standing(lines, 0)],
-        [(place, one.run_id, one.runs, one.returned) for place, one in opened.items()],
+        [line.run_id for line in records.in_order(lines, 0)],
+        [line.run_id for line in records.list_standing(lines, 0)],
+        [(place, difference.run_id, difference.runs, difference.returned) for place, difference in opened.items()],
     ]
 
 
 @given(HISTORIES, st.data())
 def test_what_stands_of_a_history_does_not_depend_on_its_times(
-    drawn: list[tuple[int, str, int, bool]], data: st.DataObject
+    history: list[tuple[int, str, int, bool]], data: st.DataObject
 ) -> None:
-    any_times = data.draw(st.lists(ANY_TIME, min_size=len(drawn), max_size=len(drawn)))
+    any_times = data.draw(st.lists(ANY_TIME, min_size=len(history), max_size=len(history)))
 
-    assert told(drawn, any_times) == told(drawn, [NOON + number * HOUR for number in range(len(drawn))])
+    assert summarize_history(history, any_times) == summarize_history(
+        history, [NOON + number * HOUR for number in range(len(history))]
+    )
 
 
 @given(st.lists(ANY_TIME.map(str), min_size=1, max_size=12), st.randoms(use_true_random=False))
@@ -79,12 +81,12 @@ def test_runs_are_in_the_order_of_their_sequence_however_their_rows_lie(ends: li
     st.sampled_from([-9_999, -49, -1, 1, 49, 9_999]).map(lambda hours: hours * HOUR),
 )
 def test_the_gate_counts_the_same_runs_where_one_clock_is_wrong_once(
-    within: list[bool], data: st.DataObject, off: timedelta
+    agreements: list[bool], data: st.DataObject, off: timedelta
 ) -> None:
-    wrong = data.draw(st.integers(0, len(within) - 1))
-    now = NOON + len(within) * HOUR
+    wrong = data.draw(st.integers(0, len(agreements) - 1))
+    now = NOON + len(agreements) * HOUR
 
-    def counted(*, off: timedelta) -> tuple[list[str], list[str], tuple[bool, ...], str]:
+    def count_runs(*, off: timedelta) -> tuple[list[str], list[str], tuple[bool, ...], str]:
         rows = [
             gate_row(
                 number,
@@ -93,9 +95,9 @@ def test_the_gate_counts_the_same_runs_where_one_clock_is_wrong_once(
                 at=NOON + number * HOUR + off * (number == wrong),
                 **({} if good else {"verdict": "DIVERGED", "exit_code": 1}),
             )
-            for number, good in enumerate(within)
+            for number, good in enumerate(agreements)
         ]
-        epochs = {number: NOON + number * HOUR for number in range(len(within))}
+        epochs = {number: NOON + number * HOUR for number in range(len(agreements))}
         runs = evidence.list_runs(records.lines(rows), VERSION, inputs=EvidenceInputs(epochs=epochs))
         evidence_run = find_latest_run(runs)
         assert evidence_run is not None
@@ -106,8 +108,8 @@ def test_the_gate_counts_the_same_runs_where_one_clock_is_wrong_once(
             evidence_run.run_id,
         )
 
-    one_clock = counted(off=timedelta(0))
-    with_wrong = counted(off=off)
+    one_clock = count_runs(off=timedelta(0))
+    with_wrong = count_runs(off=off)
 
     first_is_old = wrong == 0 and off < -CLOCKS_APART
     assert with_wrong[0] == one_clock[0]

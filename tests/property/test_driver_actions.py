@@ -53,12 +53,12 @@ PROVEN_WITHOUT_BATCH = ("N1", "N2", "N3", "N6")
 
 
 class Actions(RuleBasedStateMachine):
-    """One installation; `self.driver` is the one at work, None where there is none."""
+    """One installation; `self.driver` is the running one, None where there is none."""
 
     spark: ClassVar[SparkSession]
     writer: ClassVar[Writer]
     homes: ClassVar[pytest.TempPathFactory]
-    seen: ClassVar[Counter[str]]  # what happened at least once over all runs
+    occurrences: ClassVar[Counter[str]]  # what happened at least once over all runs
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,19 +93,19 @@ class Actions(RuleBasedStateMachine):
     def topic(self) -> str:
         return self.pipeline.source.name
 
-    def write(self, drawn: Sequence[Send]) -> None:
-        inside = [replace(one, partition=one.partition % self.partitions) for one in drawn]
-        more = log_of(inside, preceding=self.log)
+    def write(self, sends: Sequence[Send]) -> None:
+        in_partitions = [replace(one_send, partition=one_send.partition % self.partitions) for one_send in sends]
+        more = log_of(in_partitions, preceding=self.log)
         self.writer.write(self.topic, more, preceding=self.log)
         self.log += more
 
-    @rule(drawn=st.lists(sends(partitions=MOST_PARTITIONS, gaps=True), min_size=1, max_size=25))
-    def produce(self, drawn: Sequence[Send]) -> None:
-        self.write(drawn)
+    @rule(drawn_sends=st.lists(sends(partitions=MOST_PARTITIONS, gaps=True), min_size=1, max_size=25))
+    def produce(self, drawn_sends: Sequence[Send]) -> None:
+        self.write(drawn_sends)
 
-    @rule(drawn=st.lists(sends(partitions=MOST_PARTITIONS, latest=VERY_LATE), min_size=5, max_size=15))
-    def late_burst(self, drawn: Sequence[Send]) -> None:
-        self.write([replace(one, wait=0, ahead=min(one.ahead, -one.wait)) for one in drawn])
+    @rule(drawn_sends=st.lists(sends(partitions=MOST_PARTITIONS, latest=VERY_LATE), min_size=5, max_size=15))
+    def late_burst(self, drawn_sends: Sequence[Send]) -> None:
+        self.write([replace(one_send, wait=0, ahead=min(one_send.ahead, -one_send.wait)) for one_send in drawn_sends])
 
     @precondition(lambda self: self.partitions < MOST_PARTITIONS)
     @rule()
@@ -118,7 +118,7 @@ class Actions(RuleBasedStateMachine):
 
     @rule()
     def start(self) -> None:
-        """Start a driver; one that was there before is gone between two epochs."""
+        """Start a driver; the previous one ends between two epochs."""
         self.driver = self.started()
 
     def started(self) -> Fed:
@@ -145,7 +145,7 @@ class Actions(RuleBasedStateMachine):
         assert self.driver is not None
         self.driver.feed_and_die(self.border(share), point)
         self.driver = None
-        self.seen["killed"] += 1
+        self.occurrences["killed"] += 1
 
     @precondition(lambda self: self.driver is not None)
     @rule(seconds=st.sampled_from([1.0, 61.0]))
@@ -159,7 +159,7 @@ class Actions(RuleBasedStateMachine):
     def compact(self) -> None:
         assert self.driver is not None
         self.driver.compact()
-        self.seen["folded"] += self.driver.stream.compactor.folded_to is not None
+        self.occurrences["folded"] += self.driver.stream.compactor.folded_to is not None
 
     @precondition(lambda self: self.driver is not None)
     @rule()
@@ -168,19 +168,19 @@ class Actions(RuleBasedStateMachine):
         self.driver.stream.committer.reload()
 
     @precondition(lambda self: self.driver is not None)
-    @rule(drawn=st.lists(sends(), min_size=1, max_size=5))
-    def second_driver(self, drawn: Sequence[Send]) -> None:
-        """Another driver commits first: the old one is refused, and the new one goes on."""
+    @rule(drawn_sends=st.lists(sends(), min_size=1, max_size=5))
+    def second_driver(self, drawn_sends: Sequence[Send]) -> None:
+        """Let another driver commit first: the old one is rejected, and the new one continues."""
         old, everything = self.driver, [100] * MOST_PARTITIONS
         assert old is not None
-        self.write(drawn)
+        self.write(drawn_sends)
         end = self.border(everything)
         self.driver = self.started()
         self.driver.feed(end)
         with pytest.raises(LakeError, match="was committed by another driver") as refused:
             old.feed(end)
         assert refused.value.runbook == "StreamFenced"
-        self.seen["fenced"] += 1
+        self.occurrences["fenced"] += 1
 
     @rule()
     def drain(self) -> None:
@@ -196,44 +196,49 @@ class Actions(RuleBasedStateMachine):
         read = [r for r in self.log if r.offset < self.cut.end.get(r.partition, 0)]
         connection = queries.connect()
         delta.relation(connection, "batch", batch_uri(self.settings, self.pipeline))
-        found = rows_of(connection, self.pipeline, "SELECT * FROM batch")
+        batch_rows = rows_of(connection, self.pipeline, "SELECT * FROM batch")
         assert {
-            cell: row for cell, row in expected_rows(reference.run(self.pipeline, read)).items() if cell in found
-        } == found
+            cell: row for cell, row in expected_rows(reference.run(self.pipeline, read)).items() if cell in batch_rows
+        } == batch_rows
 
     @precondition(lambda self: self.cut is not None)
     @rule()
     def compare(self) -> None:
-        found = reconcile(self.settings, self.pipeline)
-        assert found.finding.causes["unexplained"].rows == 0
-        self.seen["compared"] += found.finding.windows.compared
+        report = reconcile(self.settings, self.pipeline)
+        assert report.finding.causes["unexplained"].rows == 0
+        self.occurrences["compared"] += report.finding.windows.compared
         agreed = {Verdict.CONSISTENT, Verdict.EXPLAINED}
-        assert found.finding.verdict in (agreed if found.finding.windows.compared else {Verdict.NOT_COMPARABLE})
+        assert report.finding.verdict in (agreed if report.finding.windows.compared else {Verdict.NOT_COMPARABLE})
 
     @invariant()
     def books_are_right(self) -> None:
         if hasattr(self, "pipeline"):
             self.records = check_books(self.settings, self.pipeline, self.log)
-            self.seen["late"] += any(record.counts["late"] for record in self.records)
+            self.occurrences["late"] += any(record.counts["late"] for record in self.records)
 
     def teardown(self) -> None:
         """Judge what this run has left by the checks of production."""
         if not self.records:
             return
         only = PROVEN_WITHOUT_BATCH if self.cut is None else ()
-        found = verify(self.settings, self.pipeline, only=only, exhaustive=True, seed=0)
-        assert found.violations == ()
-        assert all(found.checks[name].state is CheckState.HELD for name in PROVEN_WITHOUT_BATCH)
+        verification = verify(self.settings, self.pipeline, only=only, exhaustive=True, seed=0)
+        assert verification.violations == ()
+        assert all(verification.checks[name].state is CheckState.HELD for name in PROVEN_WITHOUT_BATCH)
 
 
 def test_the_books_are_right_after_any_actions(
     spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     settings = Settings(home=tmp_path_factory.mktemp("writer"), kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap))
-    seen: Counter[str] = Counter()
-    shared: dict[str, Any] = {"spark": spark, "writer": Writer(settings), "homes": tmp_path_factory, "seen": seen}
+    occurrences: Counter[str] = Counter()
+    shared: dict[str, Any] = {
+        "spark": spark,
+        "writer": Writer(settings),
+        "homes": tmp_path_factory,
+        "occurrences": occurrences,
+    }
 
     run_state_machine_as_test(type("OfThisSession", (Actions,), shared), settings=depth(few=2, many=60, steps=15))
 
     if is_nightly():  # a few runs do not take every step
-        assert {name for name in SOMETIMES if not seen[name]} == set()
+        assert {name for name in SOMETIMES if not occurrences[name]} == set()

@@ -1,7 +1,7 @@
 """No order of comparisons, people, crashes and clock jumps leads on without evidence and approval, or loses a move.
 
 The rules drive the gate's own code (`approval`, `stage.move`, `decide`, the reader of histories) over a history in
-memory. What they assert is said anew here, from the bare rows, by nothing that the gate uses.
+memory. Their assertions are written independently here, from the bare rows, without the gate's code.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ WEEK = timedelta(days=7)
 HOUR = timedelta(hours=1)
 HOURS = st.sampled_from([1, 23, -1, -48, 24 * 3, 24 * 8, -24 * 8])
 AHEAD = st.sampled_from([0, 0, 0, 1, -1, 48, 24 * 3_650]).map(lambda hours: hours * HOUR)  # clock of another host
-PEOPLE = st.sampled_from(["airflow:ada", "airflow:bob", ""])  # "": nobody with a name
+PEOPLE = st.sampled_from(["airflow:ada", "airflow:bob", ""])  # "": no name
 NOWHERE = Settings(metrics=MetricsSettings(files=False))  # nothing is written anywhere
 
 
@@ -58,15 +58,17 @@ class Gate(RuleBasedStateMachine):
     def compare_newer_cuts_and_propose(self, steps: int) -> Proposal | None:
         for _ in range(steps):
             self.epoch += 1
-            self.world.compare(self.epoch, within=True)
+            self.world.compare(self.epoch, is_within_policy=True)
         _, proposal = approval.make_proposal(NOWHERE, self.world.pipeline, WorldClock(self.world))
         if proposal is not None:
             self.issued[proposal.digest] = proposal
         return proposal
 
-    @rule(steps=st.integers(-6, 1), within=st.booleans(), whole=st.booleans(), ahead=AHEAD)
-    def compare_out_of_order(self, steps: int, *, within: bool, whole: bool, ahead: timedelta) -> None:
-        self.world.compare(max(0, self.epoch + steps), within=within, whole=whole, ahead=ahead)
+    @rule(steps=st.integers(-6, 1), is_within_policy=st.booleans(), is_complete=st.booleans(), ahead=AHEAD)
+    def compare_out_of_order(self, steps: int, *, is_within_policy: bool, is_complete: bool, ahead: timedelta) -> None:
+        self.world.compare(
+            max(0, self.epoch + steps), is_within_policy=is_within_policy, is_complete=is_complete, ahead=ahead
+        )
         self.epoch += max(steps, 0)
 
     @rule(hours=HOURS)
@@ -86,28 +88,28 @@ class Gate(RuleBasedStateMachine):
             self.world.version += 1
             self.epoch = 0
 
-    @rule(proposal=proposals, who=PEOPLE, crash=st.sampled_from([None, None, None, "before", "after"]))
-    def approve(self, proposal: Proposal | None, who: str, crash: Any) -> None:
+    @rule(proposal=proposals, person=PEOPLE, crash=st.sampled_from([None, None, None, "before", "after"]))
+    def approve(self, proposal: Proposal | None, person: str, crash: Any) -> None:
         """Move on by an approval: late, twice, by anybody; a killed task is run again."""
         if proposal is None:
             return
         self.world.crash = crash
-        self.move(proposal, who)
+        self.move(proposal, person)
         self.world.crash = None
         if crash is not None:
-            self.move(proposal, who)
+            self.move(proposal, person)
 
     @rule(proposal=proposals, looks=st.integers(0, 2), back=st.booleans())
     def two_people_at_once(self, proposal: Proposal | None, looks: int, *, back: bool) -> None:
-        """Another move, or the same one, is made while one is decided: one of both counts."""
+        """Make another move, or the same one, while one is decided: only one of them counts."""
         if proposal is None:
             return
-        before = len(self.world.tables["gate"])
+        rows_before = len(self.world.tables["gate"])
         self.world.looks = looks
         self.world.meanwhile = self.roll_back if back else lambda: self.move(proposal, "airflow:bob")
         self.move(proposal, "airflow:ada")
         self.world.meanwhile = None
-        assert len(self.world.tables["gate"]) <= before + 1, "two moves were decided on one history"
+        assert len(self.world.tables["gate"]) <= rows_before + 1, "two moves were decided on one history"
 
     @rule()
     def roll_back(self) -> None:
@@ -123,27 +125,29 @@ class Gate(RuleBasedStateMachine):
         stage.roll_back(NOWHERE, self.world.pipeline, "drill", clock, back_to=Stage.SHADOW)
         assert current_stage(NOWHERE, self.world.pipeline) is Stage.SHADOW
 
-    @rule(proposal=proposals, beside=st.booleans(), chance=st.integers(0, 3))
-    def withdraw(self, proposal: Proposal | None, *, beside: bool, chance: int) -> None:
+    @rule(proposal=proposals, during_move=st.booleans(), chance=st.integers(0, 3))
+    def withdraw(self, proposal: Proposal | None, *, during_move: bool, chance: int) -> None:
         """Withdraw a move that is not made, perhaps while it is: it cannot be made any more, and all else stays."""
         if proposal is None or chance:
             return
-        before = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
-        if beside:
+        state_before = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
+        if during_move:
             self.world.looks, self.world.meanwhile = 0, lambda: self.move(proposal, "airflow:bob")
         stage.withdraw(NOWHERE, proposal, "marked failed", WorldClock(self.world))
         self.world.meanwhile = None
-        after = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
-        assert beside or after == before, "a withdrawal changed what counts"
-        made = [table for table in self.world.tables["gate"] if table.event == "advanced"]
+        state_after = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
+        assert during_move or state_after == state_before, "a withdrawal changed what counts"
+        moves_made = [table for table in self.world.tables["gate"] if table.event == "advanced"]
         self.move(proposal, "airflow:ada")
-        assert [table for table in self.world.tables["gate"] if table.event == "advanced"] == made, "it was withdrawn"
+        assert [table for table in self.world.tables["gate"] if table.event == "advanced"] == moves_made, (
+            "it was withdrawn"
+        )
 
-    def move(self, proposal: Proposal, who: str) -> None:
+    def move(self, proposal: Proposal, person: str) -> None:
         """Do what the task of the DAG does with an answer."""
         if approval.has_moved(NOWHERE, proposal):
             return
-        yes = Approval(proposal=proposal, who=who)
+        yes = Approval(proposal=proposal, who=person)
         with contextlib.suppress(LakeError, Killed):
             stage.move(NOWHERE, self.world.pipeline, "advance", "why", WorldClock(self.world), approved=yes)
 
@@ -151,7 +155,7 @@ class Gate(RuleBasedStateMachine):
     def history_is_only_appended_to(self) -> None:
         rows = self.world.tables["gate"]
         assert rows[: len(self.kept)] == self.kept
-        assert [one.sequence for one in rows] == list(range(len(rows)))
+        assert [row.sequence for row in rows] == list(range(len(rows)))
         for row in rows[len(self.kept) :]:
             self.check_move(row)
         self.kept = list(rows)
@@ -164,35 +168,39 @@ class Gate(RuleBasedStateMachine):
         assert now in {Stage.LAMBDA, Stage.SHADOW, Stage.KAPPA}
         assert back.allowed is (now is not Stage.LAMBDA)
 
-    def check_move(self, one: GateEvent) -> None:
-        """Hold a new row of the history to what was there, read from the bare rows."""
-        if one.event != "advanced":
+    def check_move(self, advanced_event: GateEvent) -> None:
+        """Check a new row of the history against the earlier ones, read from the bare rows."""
+        if advanced_event.event != "advanced":
             return
-        rows = [row for row in self.world.tables["gate"][: one.sequence] if row.event != "withdrawn"]
-        same = rows and rows[-1].result_fingerprint == result_fingerprint(self.world.pipeline)
-        before = rows[-1].stage if same else "LAMBDA"
-        assert (before, one.stage) in {("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA")}
-        proposal = self.issued[json.loads(one.evidence)["approved"]]
-        assert proposal.turn == one.sequence, "approved for another moment of the history"
-        assert (proposal.stage, proposal.target) == (before, one.stage)
-        assert one.who.startswith("airflow:"), "approved by nobody"
+        rows = [row for row in self.world.tables["gate"][: advanced_event.sequence] if row.event != "withdrawn"]
+        is_same_definition = rows and rows[-1].result_fingerprint == result_fingerprint(self.world.pipeline)
+        stage_before = rows[-1].stage if is_same_definition else "LAMBDA"
+        assert (stage_before, advanced_event.stage) in {("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA")}
+        proposal = self.issued[json.loads(advanced_event.evidence)["approved"]]
+        assert proposal.turn == advanced_event.sequence, "approved for another moment of the history"
+        assert (proposal.stage, proposal.target) == (stage_before, advanced_event.stage)
+        assert advanced_event.who.startswith("airflow:"), "approved without a person"
         assert self.world.agrees, "the paths differed within the move"
-        assert json.loads(one.evidence)["audit"] == power.describe(self.world.pipeline.policy.audit)
-        assert one.stage != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
-        assert len(self.find_evidence(rows)) >= RUNS, "moved without evidence"
+        assert json.loads(advanced_event.evidence)["audit"] == power.describe(self.world.pipeline.policy.audit)
+        assert advanced_event.stage != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
+        assert len(self.find_evidence(rows)) >= RUNS, "advanced_event without evidence"
 
     def find_evidence(self, moves: list[GateEvent]) -> set[int]:
-        """Return the cuts that speak for a move now: agreed on since the last one, lately, and by nothing gainsaid."""
-        own = (result_fingerprint(self.world.pipeline), self.world.version)
-        known = [
+        """Return the cuts that count for a move now: agreed on since the last one, recently, and not contradicted."""
+        current_version = (result_fingerprint(self.world.pipeline), self.world.version)
+        comparisons = [
             table
             for table in self.world.tables["reconciliations"]
-            if (table.result_fingerprint, table.stream_version) == own
+            if (table.result_fingerprint, table.stream_version) == current_version
         ]
-        last = moves[-1].next_comparison if moves else 0
-        known = [one for one in known if one.sequence >= last]
-        bad = [(one.epoch, one.sequence) for one in known if one.exit_code]
-        good = [one for one in known if not one.exit_code and "from" not in json.loads(one.result)]
+        first_sequence = moves[-1].next_comparison if moves else 0
+        comparisons = [comparison for comparison in comparisons if comparison.sequence >= first_sequence]
+        bad = [(comparison.epoch, comparison.sequence) for comparison in comparisons if comparison.exit_code]
+        good = [
+            comparison
+            for comparison in comparisons
+            if not comparison.exit_code and "from" not in json.loads(comparison.result)
+        ]
         now = self.world.now
         recent = [
             table.sequence
@@ -200,10 +208,10 @@ class Gate(RuleBasedStateMachine):
             if now - WEEK <= table.at <= now + HOUR  # what is dated later may be of any time
         ]
         return {
-            one.epoch
-            for one in good
-            if min(recent, default=one.sequence + 1) <= one.sequence
-            and all((one.epoch, one.sequence) > place for place in bad)
+            comparison.epoch
+            for comparison in good
+            if min(recent, default=comparison.sequence + 1) <= comparison.sequence
+            and all((comparison.epoch, comparison.sequence) > place for place in bad)
         }
 
 
@@ -219,20 +227,20 @@ RULES = settings(
 
 
 def test_no_path_leads_on_without_evidence_and_approval() -> None:
-    reached: set[str] = set()
+    moves_made: set[str] = set()
 
     class Watched(Gate):
         def teardown(self) -> None:
-            reached.update(table.stage + "/" + table.event for table in self.world.tables["gate"])
+            moves_made.update(table.stage + "/" + table.event for table in self.world.tables["gate"])
             super().teardown()
 
     run_state_machine_as_test(Watched, settings=RULES)
     if (
-        not reached >= MOVES
+        not moves_made >= MOVES
     ):  # Hypothesis draws constants from modules that this process has imported: others go elsewhere
         run_state_machine_as_test(Watched, settings=settings(RULES, max_examples=5 * RULES.max_examples))
 
-    assert reached >= MOVES, "the machine went nowhere"
+    assert moves_made >= MOVES, "the machine went nowhere"
 
 
 def count_all(runs: Any, _now: object, _losses: object = ()) -> Any:
@@ -271,9 +279,9 @@ DEFECTS: dict[str, Callable[[], Any]] = {
     ),
     "a run of the future is fresh": count_future_runs,
     "an approval fits every evidence": lambda: mock.patch.object(stage, "check_unchanged"),
-    "nobody is a person": lambda: mock.patch.object(stage, "check_has_person"),
+    "no one is a person": lambda: mock.patch.object(stage, "check_has_person"),
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
-    "nobody looks within the move": lambda: mock.patch.object(World, "compare_now", look_away),
+    "nothing is compared within the move": lambda: mock.patch.object(World, "compare_now", skip_comparison),
     "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw"),
     "a withdrawal is a move": lambda: mock.patch.object(stages, "WITHDRAWN", "other"),
 }
@@ -283,7 +291,7 @@ def always_fresh(*_: object) -> decide.Condition:
     return decide.Condition(name="freshness", is_met=True, detail="")
 
 
-def look_away(self: World, *_: object) -> decide.PresentState:
+def skip_comparison(self: World, *_: object) -> decide.PresentState:
     with mock.patch.object(self, "agrees", True):  # noqa: FBT003 -- a value
         return REAL_LOOK(self)
 
@@ -292,24 +300,24 @@ REAL_LOOK = World.compare_now
 
 
 @pytest.mark.parametrize(
-    ("defect", "said"),
+    ("defect", "message"),
     [
-        ("a bad run breaks no row", "moved without evidence"),
-        ("evidence never expires", "moved without evidence"),
-        ("a run of the future is fresh", "moved without evidence"),
+        ("a bad run breaks no row", "advanced_event without evidence"),
+        ("evidence never expires", "advanced_event without evidence"),
+        ("a run of the future is fresh", "advanced_event without evidence"),
         ("an approval fits every evidence", "approved for another moment|it was withdrawn"),
-        ("nobody is a person", "approved by nobody"),
+        ("no one is a person", "approved without a person"),
         ("rows are written out of turn", "two moves were decided"),
-        ("nobody looks within the move", "the paths differed within the move"),
+        ("nothing is compared within the move", "the paths differed within the move"),
         ("a withdrawal writes nothing", "it was withdrawn"),
         ("a withdrawal is a move", "a withdrawal changed what counts"),
     ],
 )
-def test_planted_defect_is_found(defect: str, said: str) -> None:
-    found = settings(RULES, max_examples=2_000, phases=(Phase.generate,), report_multiple_bugs=False)
+def test_planted_defect_is_found(defect: str, message: str) -> None:
+    run_settings = settings(RULES, max_examples=2_000, phases=(Phase.generate,), report_multiple_bugs=False)
 
-    with DEFECTS[defect](), pytest.raises(AssertionError, match=said):
-        run_state_machine_as_test(Gate, settings=found)
+    with DEFECTS[defect](), pytest.raises(AssertionError, match=message):
+        run_state_machine_as_test(Gate, settings=run_settings)
 
 
 def test_the_world_refuses_as_the_lake_does() -> None:

@@ -1,4 +1,4 @@
-"""Which epoch follows another, under every mix of ends, new partitions and recorded losses."""
+"""Successors of an epoch, under every mix of ends, new partitions and recorded losses."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,8 +18,8 @@ offsets = st.integers(0, 8)
 positions = st.dictionaries(st.integers(0, 3), offsets, min_size=1)
 losses_drawn = st.lists(
     st.builds(
-        lambda partition, number, behind, topic: replace(
-            LOSS, partition=partition, epoch=number, next=behind, topic_id=topic
+        lambda partition, number, next_offset, topic: replace(
+            LOSS, partition=partition, epoch=number, next=next_offset, topic_id=topic
         ),
         st.integers(0, 3),
         st.integers(2, 4),
@@ -30,7 +30,7 @@ losses_drawn = st.lists(
 )
 
 
-def after(epoch_record: EpochRecord, start: Mapping[int, int]) -> EpochRecord:
+def following_epoch(epoch_record: EpochRecord, start: Mapping[int, int]) -> EpochRecord:
     return epoch(epoch_record.epoch + 1, start=start, end={p: offset + 1 for p, offset in start.items()})
 
 
@@ -38,11 +38,11 @@ def after(epoch_record: EpochRecord, start: Mapping[int, int]) -> EpochRecord:
 def test_epoch_at_the_expected_start_follows_and_the_log_is_asked_for_the_same_offsets(
     end: Mapping[int, int], losses: list[Loss]
 ) -> None:
-    before = epoch(2, start=end, end=end)
-    expected = expect_start(before, losses, "topic-1")
+    previous = epoch(2, start=end, end=end)
+    expected = expect_start(previous, losses, "topic-1")
 
-    assert next_offsets(before, losses, "topic-1") == expected
-    assert follows(before, after(before, expected), losses)
+    assert next_offsets(previous, losses, "topic-1") == expected
+    assert follows(previous, following_epoch(previous, expected), losses)
     assert list(find_breaks(expected, expected)) == []
     assert set(expected) >= set(end)
 
@@ -51,23 +51,23 @@ def test_epoch_at_the_expected_start_follows_and_the_log_is_asked_for_the_same_o
 def test_what_the_writer_lets_through_is_what_the_check_of_the_chain_says_of_partitions_that_are_known(
     end: Mapping[int, int], start: Mapping[int, int], losses: list[Loss]
 ) -> None:
-    before = epoch(2, start=end, end=end)
-    written = after(before, start)
+    previous = epoch(2, start=end, end=end)
+    following = following_epoch(previous, start)
     # A partition that is new is not judged by the writer, and has to start at 0 for the check.
-    known = expect_start(before, losses, "topic-1")
-    new = [p for p, offset in start.items() if p not in known and offset]
+    expected_offsets = expect_start(previous, losses, "topic-1")
+    new = [p for p, offset in start.items() if p not in expected_offsets and offset]
 
-    is_whole = list(chain.joints("clicks", [before, written], losses)) == []
+    is_whole = list(chain.joints("clicks", [previous, following], losses)) == []
 
-    assert is_whole == (follows(before, written, losses) and not new)
-    assert follows(before, written, losses) == all(start.get(p) == offset for p, offset in known.items())
+    assert is_whole == (follows(previous, following, losses) and not new)
+    assert follows(previous, following, losses) == all(start.get(p) == offset for p, offset in expected_offsets.items())
 
 
 @given(end=positions, number=st.integers(0, 6))
 def test_no_other_number_follows(end: Mapping[int, int], number: int) -> None:
-    before = epoch(2, start=end, end=end)
+    previous = epoch(2, start=end, end=end)
 
-    assert follows(before, epoch(number, start=end, end=end)) == (number == next_number(before))
+    assert follows(previous, epoch(number, start=end, end=end)) == (number == next_number(previous))
 
 
 def test_first_epoch_has_number_0_and_starts_anywhere() -> None:

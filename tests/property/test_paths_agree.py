@@ -1,4 +1,4 @@
-"""The paths themselves, over a real log and real tables: reference, stream and batch agree wherever epochs end."""
+"""Both paths over a real log and real tables: reference, stream and batch agree whatever the ends of epochs."""
 
 import uuid
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ QUIET_SECONDS = 61.0  # longer than `idle_after`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A log, what is made of it, and where epochs end and drivers die."""
+    """A log, its pipeline, and the ends of its epochs and drivers."""
 
     log: tuple[RawRecord, ...]
     pipeline: Pipeline
@@ -96,9 +96,9 @@ def writer(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Wr
 
 
 def streamed(fed: Fed, story: Story) -> None:
-    """Read the log epoch by epoch. A driver that dies does so in an epoch of its own, which is redone with another end.
+    """Read the log epoch by epoch. A driver that dies does so in a separate epoch, which is redone with another end.
 
-    Each border stands for at least one epoch, where there is anything to read before it.
+    Each border ends at least one epoch, if there is anything to read before it.
     """
     for end, ending in zip(story.ends, story.endings, strict=True):
         if ending == "killed before":
@@ -119,9 +119,9 @@ def assert_verdict(report: Report) -> None:
     if not report.finding.windows.compared:
         assert [breach.code for breach in report.finding.seal.breaches] == ["nothing"]
         return
-    named = sum(report.finding.causes[name].rows for name in ("late", "duplicate"))
+    explained_rows = sum(report.finding.causes[name].rows for name in ("late", "duplicate"))
     assert (unexplained, report.finding.causes["unexplained"].rows) == ([], 0)
-    assert report.finding.verdict is (Verdict.EXPLAINED if named else Verdict.CONSISTENT)
+    assert report.finding.verdict is (Verdict.EXPLAINED if explained_rows else Verdict.CONSISTENT)
 
 
 @pytest.mark.parametrize(("window", "joined"), CASES)
@@ -145,7 +145,7 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     streamed(Fed(spark, settings, pipeline, HandClock()), story)
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
-    found = reconcile(settings, pipeline)
+    report = reconcile(settings, pipeline)
 
     records = check_books(settings, pipeline, story.log)
     truth = expected_rows(reference.run(pipeline, story.log))
@@ -156,8 +156,8 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     assert dict(story.ends[-1]) == dict(records[-1].end)
     assert truth == rows_of(connection, pipeline, "SELECT * FROM batch")
     assert "quiet" in story.endings or alone.watermarks == tuple(record.watermark_after for record in epochs)
-    assert_verdict(found)
-    assert (found.finding.events.late > 0) == any(record.counts["late"] for record in records)
+    assert_verdict(report)
+    assert (report.finding.events.late > 0) == any(record.counts["late"] for record in records)
     note_feature(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
     if pipeline.join is not None:
         note_feature(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")

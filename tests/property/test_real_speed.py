@@ -1,4 +1,4 @@
-"""Event time at real speed: the arrays beside a plain simulation that takes one instant after the other."""
+"""Event time at real speed: the arrays compared with a plain simulation of one instant after the other."""
 
 import numpy as np
 import pyarrow as pa
@@ -23,35 +23,37 @@ def arrays(records: list[Record]) -> Appended:
 
 
 @given(RECORDS, st.integers(1, 90))
-def test_event_time_reached_is_that_of_a_plain_simulation(drawn: list[Record], idle_after: int) -> None:
-    records = sorted(drawn, key=lambda one: one[0])  # by partition; within it in the order drawn, as offsets have it
+def test_event_time_reached_is_that_of_a_plain_simulation(drawn_records: list[Record], idle_after: int) -> None:
+    records = sorted(
+        drawn_records, key=lambda record: record[0]
+    )  # by partition; within it in the order drawn, as offsets have it
 
     assert find_reached(arrays(records), idle_after).tolist() == simulate(records, idle_after)
 
 
 @given(RECORDS, st.integers(1, 90))
-def test_no_result_depends_on_the_order_of_partitions(drawn: list[Record], idle_after: int) -> None:
+def test_no_result_depends_on_the_order_of_partitions(drawn_records: list[Record], idle_after: int) -> None:
     names = [3, 1, 0, 2]
-    before = sorted(drawn, key=lambda one: one[0])
-    after = sorted(drawn, key=lambda one: names[one[0]])
+    in_order = sorted(drawn_records, key=lambda record: record[0])
+    in_other_order = sorted(drawn_records, key=lambda record: names[record[0]])
 
     results = [
         sorted(zip(some, find_reached(arrays(some), idle_after).tolist(), strict=True), key=repr)
-        for some in (before, after)
+        for some in (in_order, in_other_order)
     ]
 
     assert results[0] == results[1]
 
 
 @given(RECORDS)
-def test_a_log_time_that_goes_back_is_that_of_the_record_before(drawn: list[Record]) -> None:
-    records = sorted(drawn, key=lambda one: one[0])
+def test_a_log_time_that_goes_back_is_that_of_the_record_before(drawn_records: list[Record]) -> None:
+    records = sorted(drawn_records, key=lambda record: record[0])
 
-    found = find_append_times(arrays(records)).tolist()
+    append_times = find_append_times(arrays(records)).tolist()
 
     for number, (partition, log_time, _) in enumerate(records):
-        assert found[number] >= log_time
-        assert found[number] == max(record[1] for record in records[: number + 1] if record[0] == partition)
+        assert append_times[number] >= log_time
+        assert append_times[number] == max(record[1] for record in records[: number + 1] if record[0] == partition)
 
 
 SECOND = 1_000_000
@@ -74,45 +76,45 @@ JUDGED = st.tuples(
 
 @given(st.lists(JUDGED, min_size=1, max_size=80))
 def test_quantiles_and_late_records_are_those_of_a_plain_fold(
-    drawn: list[tuple[int, str | None, int, int | None, int | None]],
+    records: list[tuple[int, str | None, int, int | None, int | None]],
 ) -> None:
     """Each record: partition, key, event time, and how far time had come before it was appended, and read."""
-    ends = [event // 10 * 10 + 10 for _, _, event, _, _ in drawn]
+    ends = [event // 10 * 10 + 10 for _, _, event, _, _ in records]
     rows = [
         {"__partition": p, "__offset": at, "__log": 0, "__event": event * SECOND, "__ends": end * SECOND, "k": key}
-        for at, ((p, key, event, _, _), end) in enumerate(zip(drawn, ends, strict=True))
+        for at, ((p, key, event, _, _), end) in enumerate(zip(records, ends, strict=True))
     ]
-    reached = [
+    reached_rows = [
         {"__partition": p, "__offset": at, "__reached": UNKNOWN if real is None else real * SECOND}
-        for at, (p, _, _, real, _) in enumerate(drawn)
+        for at, (p, _, _, real, _) in enumerate(records)
     ]
     reads = [
         {"__partition": p, "__first": at, "__read": None if read is None else read * SECOND}
-        for at, (p, _, _, _, read) in enumerate(drawn)
+        for at, (p, _, _, _, read) in enumerate(records)
     ]
     with queries.connect() as connection:
         connection.register("given", pa.Table.from_pylist(rows))
         connection.execute("CREATE OR REPLACE TEMP TABLE pairs AS SELECT * FROM given")
         connection.execute("DROP TABLE IF EXISTS judged")
         schema = pa.schema([(name, pa.int64()) for name in ("__partition", "__first", "__read")])
-        connection.register("reached", pa.Table.from_pylist(reached))
+        connection.register("reached", pa.Table.from_pylist(reached_rows))
         lateness_tables.make(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
         shares = lateness_tables.count_late(connection, None)
         quantiles = lateness_tables.measure_quantiles(connection)
         histogram = lateness_tables.count_by_lateness(connection)
         segments = lateness_tables.list_segments(connection, PIPELINE.key)
 
-    behind = [0 if real is None else max(0, real - event) for _, _, event, real, _ in drawn]
+    delays = [0 if real is None else max(0, real - event) for _, _, event, real, _ in records]
     assert quantiles is not None
     assert (quantiles.p50, quantiles.p90, quantiles.p99, quantiles.p999, quantiles.largest) == (
-        *(quantile(behind, share) for share in (0.5, 0.9, 0.99, 0.999)),
-        max(behind),
+        *(quantile(delays, share) for share in (0.5, 0.9, 0.99, 0.999)),
+        max(delays),
     )
-    times = [(end, real, read) for (_, _, _, real, read), end in zip(drawn, ends, strict=True)]
+    times = [(end, real, read) for (_, _, _, real, read), end in zip(records, ends, strict=True)]
     late = sum(real is not None and end + 2 <= real - 3 for end, real, _ in times)
     missed = sum(read is not None and end + 2 <= read - 3 for end, _, read in times)
-    assert (shares.pairs, shares.at_real_speed, shares.as_read) == (len(drawn), late, missed)
-    assert sum(one.records for one in histogram) == len(drawn)
+    assert (shares.pairs, shares.at_real_speed, shares.as_read) == (len(records), late, missed)
+    assert sum(bucket.records for bucket in histogram) == len(records)
     assert {(int(str(segment.value)), segment.records) for segment in segments if segment.column is None} == {
-        (p, sum(row[0] == p for row in drawn)) for p in {row[0] for row in drawn}
+        (p, sum(row[0] == p for row in records)) for p in {row[0] for row in records}
     }

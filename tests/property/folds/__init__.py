@@ -1,1 +1,1 @@
-"""What adds up whatever the split, and whichever of equal rows comes first."""
+"""Folds that give the same result for any split and any order of equal rows."""

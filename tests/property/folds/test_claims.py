@@ -1,4 +1,4 @@
-"""Whatever is drawn, the records that the stream counted give its value, and those that batch counts give batch's."""
+"""For any drawn log, the records that the stream counted give its value, and those that batch counts give batch's."""
 
 import json
 from itertools import cycle
@@ -25,18 +25,18 @@ from tests.support.suite.depth import depth
 @depth(few=2, many=200)
 @given(data=st.data())
 def test_the_log_bears_out_what_both_paths_made_of_it(kind: str, joined: Joined | None, data: st.DataObject) -> None:
-    drawn = data.draw(event_logs(max_size=60))
+    raw_log = data.draw(event_logs(max_size=60))
     pipeline = data.draw(pipelines(joined=joined, window=windows(kind)))
-    log = split(drawn, pipeline)
-    ends = [ends_split(end, pipeline) for end in data.draw(borders(drawn, max_count=5))]
+    log = split(raw_log, pipeline)
+    ends = [ends_split(end, pipeline) for end in data.draw(borders(raw_log, max_count=5))]
     stream, batch = reference.run(pipeline, log, epochs=ends), reference.run(pipeline, log)
 
-    for place, said in fold_log_by_place(pipeline, log, stream, batch).items():
-        assert said.are_twins_sound
-        assert claims.are_equal(said.stages[0], rows_at(stream, place))
-        assert claims.are_equal(said.batch, rows_at(batch, place))
+    for place, claim in fold_log_by_place(pipeline, log, stream, batch).items():
+        assert claim.are_twins_sound
+        assert claims.are_equal(claim.stages[0], rows_at(stream, place))
+        assert claims.are_equal(claim.batch, rows_at(batch, place))
         if pipeline.source.record_id is None:
-            assert claims.are_equal(said.stages[1], rows_at(batch, place))
+            assert claims.are_equal(claim.stages[1], rows_at(batch, place))
 
 
 TIMES: st.SearchStrategy[object] = st.one_of(

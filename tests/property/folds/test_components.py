@@ -45,7 +45,7 @@ Raw = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sale:
-    """One record of an epoch; late if it is asked for and its epoch may say so."""
+    """One record of an epoch; late if requested and allowed in its epoch."""
 
     epoch: int
     shop: str | None
@@ -56,7 +56,7 @@ class Sale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What all records make of a key."""
+    """One session of a key, with its records."""
 
     shop: str | None
     window: Interval
@@ -80,35 +80,39 @@ class Story:
         return sessions(self.sales)
 
     @property
-    def judged(self) -> list[Session]:
-        last = find_closed_end(PIPELINE, self.watermark) or 0
-        whole = limits.MIN_MICROS if self.whole_from is None else self.whole_from
-        return [session for session in self.sessions if session.window.end <= last and session.window.start >= whole]
+    def compared_sessions(self) -> list[Session]:
+        closed_end = find_closed_end(PIPELINE, self.watermark) or 0
+        first_start = limits.MIN_MICROS if self.whole_from is None else self.whole_from
+        return [
+            session
+            for session in self.sessions
+            if session.window.end <= closed_end and session.window.start >= first_start
+        ]
 
 
 def sessions(sales: Sequence[Sale]) -> list[Session]:
-    found = []
+    all_sessions = []
     for shop in sorted({sale.shop for sale in sales}, key=str):
-        mine = [sale for sale in sales if sale.shop == shop]
-        for window in merge_intervals(Interval(sale.at, sale.at + GAP) for sale in mine):
-            inside = tuple(sale for sale in mine if window.start <= sale.at <= window.end)
-            found.append(Session(shop=shop, window=window, sales=inside))
-    return found
+        shop_sales = [sale for sale in sales if sale.shop == shop]
+        for window in merge_intervals(Interval(sale.at, sale.at + GAP) for sale in shop_sales):
+            session_sales = tuple(sale for sale in shop_sales if window.start <= sale.at <= window.end)
+            all_sessions.append(Session(shop=shop, window=window, sales=session_sales))
+    return all_sessions
 
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
     watermark = BEGIN + draw(st.integers(8, 30)) * HALF
-    # Halves of the gap, and a microsecond beside them: records touch exactly, fall short, bridge.
+    # Halves of the gap, and a microsecond before and after: records touch exactly, fall short, bridge.
     times = st.tuples(st.integers(0, 20), st.integers(-1, 1)).map(lambda at: BEGIN + at[0] * HALF + at[1])
     shops = st.sampled_from(["a", "b", None])
     sale = st.builds(
         Sale, epoch=st.integers(0, 2), shop=shops, at=times, amount=st.integers(-9, 9), is_late=st.booleans()
     )
-    drawn = draw(st.lists(sale, min_size=1, max_size=14))
+    drawn_sales = draw(st.lists(sale, min_size=1, max_size=14))
     sales = (
         replace(s, is_late=s.is_late and s.epoch > 0 and s.at + GAP + compute_late_margin(PIPELINE) <= watermark)
-        for s in drawn
+        for s in drawn_sales
     )
     frozen = draw(st.sampled_from([None, None, None, 3, 7]))
     return Story(sales=tuple(sales), watermark=watermark, whole_from=None if frozen is None else BEGIN + frozen * HALF)
@@ -136,8 +140,9 @@ def lake_of(story: Story) -> Lake:
     for epoch in range(EPOCHS):
         accepted = [sale for sale in ordered if sale.epoch == epoch and not sale.is_late]
         partials += [
-            row(one.shop, one.window, one.sales) | {"_kind": "partial", "_epoch": epoch, "_class": "accepted"}
-            for one in sessions(accepted)
+            row(session.shop, session.window, session.sales)
+            | {"_kind": "partial", "_epoch": epoch, "_class": "accepted"}
+            for session in sessions(accepted)
         ]
     for offset, sale in enumerate(ordered):
         if sale.is_late:
@@ -146,13 +151,13 @@ def lake_of(story: Story) -> Lake:
             partials.append(
                 alone | {"_kind": "ledger", "_epoch": sale.epoch, "_class": "late", "_positions": [position]}
             )
-    last = find_closed_end(PIPELINE, story.watermark) or 0
-    final = [session for session in story.sessions if session.window.end <= last]
+    closed_end = find_closed_end(PIPELINE, story.watermark) or 0
+    final = [session for session in story.sessions if session.window.end <= closed_end]
     return Lake(
         partials=tuple(partials),
         epochs=tuple(_epoch(story, ordered, number) for number in range(EPOCHS)),
-        batch=tuple(row(one.shop, one.window, one.sales) | {"_epoch": EPOCHS - 1} for one in final),
-        run=_run(story, len(ordered), last),
+        batch=tuple(row(session.shop, session.window, session.sales) | {"_epoch": EPOCHS - 1} for session in final),
+        run=_run(story, len(ordered), closed_end),
         transaction=EPOCHS - 1,
         log=tuple(_record(offset, sale) for offset, sale in enumerate(ordered)),
         ranges=tuple(_range(offset, sale) for offset, sale in enumerate(ordered)),
@@ -171,10 +176,10 @@ def _range(offset: int, sale: Sale) -> Raw:
 
 
 def _epoch(story: Story, ordered: Sequence[Sale], number: int) -> EpochRecord:
-    mine = [sale for sale in ordered if sale.epoch == number]
+    epoch_sales = [sale for sale in ordered if sale.epoch == number]
     start = sum(sale.epoch < number for sale in ordered)
-    late = sum(sale.is_late for sale in mine)
-    here = in_force(PIPELINE)
+    late = sum(sale.is_late for sale in epoch_sales)
+    configuration = in_force(PIPELINE)
     return EpochRecord(
         epoch=number,
         run_id="driver",
@@ -182,21 +187,21 @@ def _epoch(story: Story, ordered: Sequence[Sale], number: int) -> EpochRecord:
         topic_id="topic-1",
         cluster_id="cluster-1",
         start={0: start},
-        end={0: start + len(mine)},
+        end={0: start + len(epoch_sales)},
         max_event={0: story.watermark},
         watermark_before=story.watermark if number else None,
         watermark_after=story.watermark,
-        counts={"accepted": len(mine) - late, "late": late},
-        records=len(mine),
+        counts={"accepted": len(epoch_sales) - late, "late": late},
+        records=len(epoch_sales),
         seconds=0.1,
         result_fingerprint=result_fingerprint(PIPELINE),
         lateness_fingerprint=lateness_fingerprint(PIPELINE),
-        in_force=here.digest,
-        in_force_items=None if number else here.families,
+        in_force=configuration.digest,
+        in_force_items=None if number else configuration.families,
     )
 
 
-def _run(story: Story, records: int, last: int) -> BatchRun:
+def _run(story: Story, records: int, closed_end: int) -> BatchRun:
     frozen = [] if story.whole_from is None else [story.whole_from - 1]
     return BatchRun(
         run_id="batch-1",
@@ -213,24 +218,24 @@ def _run(story: Story, records: int, last: int) -> BatchRun:
         in_force=in_force(PIPELINE).digest,
         in_force_items=in_force(PIPELINE).families,
         isolation="read_committed",
-        computed=((limits.MIN_MICROS, last),),
+        computed=((limits.MIN_MICROS, closed_end),),
         incomplete=tuple(Incomplete(window_start=limits.MIN_MICROS, window_end=end, reason=EXPIRED) for end in frozen),
         finished="2026-01-05T00:00:00Z",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What the reconciler says, before it writes a report."""
+class Comparison:
+    """Summary of a comparison, before it writes a report."""
 
     compared: int
     different: int
-    left_out: int  # open, or not covered
+    not_compared: int  # open, or not covered
     late: int  # records
     unexplained: int
 
 
-def judge(lake: Lake) -> Judged:
+def judge(lake: Lake) -> Comparison:
     with tempfile.TemporaryDirectory() as home:
         fresh = Settings(home=Path(home))
         write(fresh, lake, PIPELINE)
@@ -240,29 +245,31 @@ def judge(lake: Lake) -> Judged:
             attribution = attribute_causes(fresh, PIPELINE, evidence, opened, held(lake))
             findings = attribution.findings
             assert not any("in doubt" in note for note in attribution.notes)
-            return Judged(
+            return Comparison(
                 compared=findings.plain.groups,
                 different=findings.different_windows,
-                left_out=opened.open_windows + opened.incomplete_windows,
+                not_compared=opened.open_windows + opened.incomplete_windows,
                 late=findings.causes["late"].events,
                 unexplained=findings.unexplained,
             )
 
 
 def starts(some: Iterable[Session]) -> int:
-    return len({one.window.start for one in some})
+    return len({session.window.start for session in some})
 
 
 @depth(few=15, many=1500)
 @given(story=stories())
 def test_late_rows_explain_every_difference_of_what_is_judged(story: Story) -> None:
-    late = [one for one in story.judged if one.late]
+    late = [session for session in story.compared_sessions if session.late]
 
-    expected = Judged(
-        compared=starts(story.judged),
+    expected = Comparison(
+        compared=starts(story.compared_sessions),
         different=starts(late),
-        left_out=len({session.window for session in story.sessions} - {one.window for one in story.judged}),
-        late=sum(one.late for one in late),
+        not_compared=len(
+            {session.window for session in story.sessions} - {session.window for session in story.compared_sessions}
+        ),
+        late=sum(session.late for session in late),
         unexplained=0,
     )
     assert judge(lake_of(story)) == expected
@@ -279,9 +286,9 @@ EDITS: dict[str, Edit] = {
         raw | {"window_end": raw["window_start"]},
         raw | {"window_start": raw["window_end"], "sales": 0, "revenue": Decimal(0), "_n": 0},
     ],
-    "has no late rows": lambda raw, one: [
+    "has no late rows": lambda raw, session: [
         row(part.shop, part.window, part.sales) | {"_epoch": raw["_epoch"]}
-        for part in sessions([sale for sale in one.sales if not sale.is_late])
+        for part in sessions([sale for sale in session.sales if not sale.is_late])
     ],
 }
 
@@ -290,12 +297,12 @@ EDITS: dict[str, Edit] = {
 @given(story=stories(), edit=st.sampled_from(sorted(EDITS)), place=st.integers(0, 100))
 def test_an_edit_of_a_session_is_never_explained(story: Story, edit: str, place: int) -> None:
     lake = lake_of(story)
-    chosen = [one for one in story.judged if one.late or edit != "has no late rows"]
-    assume(chosen)
-    one = chosen[place % len(chosen)]
+    candidates = [session for session in story.compared_sessions if session.late or edit != "has no late rows"]
+    assume(candidates)
+    edited_session = candidates[place % len(candidates)]
     edited: list[Raw] = []
     for raw in lake.batch:
-        is_meant = (raw["shop"], raw["window_start"]) == (one.shop, moment(one.window.start))
-        edited += EDITS[edit](raw, one) if is_meant else [raw]
+        is_meant = (raw["shop"], raw["window_start"]) == (edited_session.shop, moment(edited_session.window.start))
+        edited += EDITS[edit](raw, edited_session) if is_meant else [raw]
 
     assert judge(replace(lake, batch=tuple(edited))).unexplained > 0

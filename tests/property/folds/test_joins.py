@@ -12,26 +12,26 @@ FEW = settings(max_examples=30, deadline=None, derandomize=True)
 
 
 @FEW
-@given(data=st.data(), how=st.sampled_from(HOWS), pipeline=st.sampled_from([TWO, ONE]))
+@given(data=st.data(), join_type=st.sampled_from(HOWS), pipeline=st.sampled_from([TWO, ONE]))
 def test_any_split_of_both_sides_gives_the_pairs_of_the_reference(
-    data: st.DataObject, how: How, pipeline: Pipeline
+    data: st.DataObject, join_type: How, pipeline: Pipeline
 ) -> None:
-    pipeline = with_join_type(pipeline, how)
+    pipeline = with_join_type(pipeline, join_type)
     given_rows = data.draw(rows(of_two=pipeline.name == TWO.name))
     parts: dict[int, list[Row]] = {}
     for row in data.draw(st.permutations(given_rows)):
         parts.setdefault(data.draw(st.integers(0, 3)), []).append(row)
     folds = [fold(pipeline, [table(pipeline, part)]) for part in parts.values()]
 
-    found = finished(pipeline, folds) if folds else {}
-    wanted = expected(pipeline, given_rows)
+    actual = finished(pipeline, folds) if folds else {}
+    expected_rows = expected(pipeline, given_rows)
     different = {
-        (key, name): (value, found[key][name])
-        for key, row in wanted.items()
+        (key, name): (value, actual[key][name])
+        for key, row in expected_rows.items()
         for name, value in row.items()
-        if not same(plain(value), plain(found[key][name]))
+        if not same(plain(value), plain(actual[key][name]))
     }
-    assert (different, set(found)) == ({}, set(wanted))
+    assert (different, set(actual)) == ({}, set(expected_rows))
 
 
 @settings(FEW, max_examples=10)
@@ -39,6 +39,6 @@ def test_any_split_of_both_sides_gives_the_pairs_of_the_reference(
 def test_bags_are_the_same_whichever_parts_are_merged_first(given_rows: list[Row]) -> None:
     third = len(given_rows) // 3 + 1
     a, b, c = (table(TWO, given_rows[i * third : (i + 1) * third]) for i in range(3))
-    left, right = fold(TWO, [fold(TWO, [a, b]), c]), fold(TWO, [fold(TWO, [c]), fold(TWO, [b, a])])
+    merged, merged_in_other_order = fold(TWO, [fold(TWO, [a, b]), c]), fold(TWO, [fold(TWO, [c]), fold(TWO, [b, a])])
 
-    assert left.sort_by("ad").equals(right.sort_by("ad"))
+    assert merged.sort_by("ad").equals(merged_in_other_order.sort_by("ad"))

@@ -19,9 +19,9 @@ def expected_of(rows: list[Taken]) -> dict[str, Any]:
     return reference.finish_values(PIPELINE, reference.merge_values(PIPELINE, values, places))
 
 
-def differing(expected: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def differing(expected: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: (value, found[name]) for name, value in expected.items() if not same(plain(value), plain(found[name]))
+        name: (value, actual[name]) for name, value in expected.items() if not same(plain(value), plain(actual[name]))
     }
 
 
@@ -33,8 +33,8 @@ def test_any_split_of_the_records_in_any_order_folds_to_the_reference(data: st.D
         parts.setdefault(data.draw(st.integers(0, 3)), []).append(row)
     folds = [fold([table(part)]) for part in data.draw(st.permutations(list(parts.values())))]
 
-    for found in finished(folds) if folds else []:
-        assert differing(expected_of(rows), found) == {}
+    for actual in finished(folds) if folds else []:
+        assert differing(expected_of(rows), actual) == {}
 
 
 @FEW
@@ -43,10 +43,10 @@ def test_states_are_the_same_whichever_parts_are_merged_first(rows: list[Taken])
     third = len(rows) // 3 + 1
     a, b, c = (table(part) for part in (rows[:third], rows[third : 2 * third], rows[2 * third :]))
     exact = [name for name in fold([a]).column_names if not name.startswith("noisy")]
-    left, right, swapped = fold([fold([a, b]), c]), fold([a, fold([b, c])]), fold([c, b, a])
+    left_first, right_first, swapped = fold([fold([a, b]), c]), fold([a, fold([b, c])]), fold([c, b, a])
 
-    assert left.select(exact).equals(right.select(exact))
-    assert left.select(exact).equals(swapped.select(exact))
+    assert left_first.select(exact).equals(right_first.select(exact))
+    assert left_first.select(exact).equals(swapped.select(exact))
 
 
 def test_a_group_without_values_has_no_results() -> None:

@@ -41,15 +41,15 @@ def parse(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord
     return parse_records(frame(spark, rows), pipeline)
 
 
-def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
-    found, twin = parse(spark, pipeline, records), "false"
+def classify_whole_log(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
+    parsed, twin = parse(spark, pipeline, records), "false"
     if pipeline.source.record_id is not None:
-        found, twin = duplicates.mark_duplicates(found, pipeline), duplicates.IS_TWIN
-    return partials(found, pipeline, None, twin)
+        parsed, twin = duplicates.mark_duplicates(parsed, pipeline), duplicates.IS_TWIN
+    return partials(parsed, pipeline, None, twin)
 
 
-def partials(found: "DataFrame", pipeline: Pipeline, watermark: int | None, duplicate: str) -> pa.Table:
-    records = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
+def partials(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None, duplicate: str) -> pa.Table:
+    records = classify_records(parsed, pipeline, watermark_micros=watermark, duplicate=duplicate)
     ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
     newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
     return aggregate_partials(records, pipeline, by=("_partition",), extra_aggregates={"newest": newest}).toArrow()
@@ -59,35 +59,35 @@ def stream(
     spark: "SparkSession", pipeline: Pipeline, log: Sequence[RawRecord], ends: Sequence[Mapping[int, int]]
 ) -> tuple[pa.Table, list[int | None]]:
     """Return the partial rows of all epochs, and the watermark after each."""
-    state, before, found, watermarks = WatermarkState(), dict.fromkeys(ends[-1], 0), [], []
+    state, read_offsets, epochs, watermarks = WatermarkState(), dict.fromkeys(ends[-1], 0), [], []
     ids: set[tuple[Any, int]] = set()
     for end in ends:
-        inside = [r for r in log if before[r.partition] <= r.offset < end[r.partition]]
-        rows = parse(spark, pipeline, inside)
+        epoch_records = [r for r in log if read_offsets[r.partition] <= r.offset < end[r.partition]]
+        rows = parse(spark, pipeline, epoch_records)
         duplicate = duplicates.match_positions_sql(repeated(rows, pipeline, state.watermark, ids))
-        found.append(partials(rows, pipeline, state.watermark, duplicate))
+        epochs.append(partials(rows, pipeline, state.watermark, duplicate))
         newest: dict[int, int] = {}
-        for row in found[-1].select(["_partition", "newest"]).to_pylist():
+        for row in epochs[-1].select(["_partition", "newest"]).to_pylist():
             if row["newest"] is not None:
                 newest[row["_partition"]] = max(row["newest"], newest.get(row["_partition"], row["newest"]))
         observation = Observation(now=0.0, read=end, high=ends[-1], max_event=newest)
-        state, before = advance(state, observation, pipeline.lateness), dict(end)
+        state, read_offsets = advance(state, observation, pipeline.lateness), dict(end)
         watermarks.append(state.watermark)
-    return pa.concat_tables(found), watermarks
+    return pa.concat_tables(epochs), watermarks
 
 
 def repeated(
-    rows: "DataFrame", pipeline: Pipeline, watermark: int | None, seen: set[tuple[Any, int]]
+    rows: "DataFrame", pipeline: Pipeline, watermark: int | None, earlier_ids: set[tuple[Any, int]]
 ) -> list[tuple[int, int]]:
     """Return the positions of an epoch whose twins were seen before, and note what is new."""
     if pipeline.source.record_id is None:
         return []
-    found = []
-    known = duplicates.select_candidates(rows, pipeline, watermark).collect()
-    for row in sorted(known, key=lambda row: (row["partition"], row["offset"])):
-        found += [(row["partition"], row["offset"])] if (row["id"], row["event_time"]) in seen else []
-        seen.add((row["id"], row["event_time"]))
-    return found
+    positions = []
+    candidates = duplicates.select_candidates(rows, pipeline, watermark).collect()
+    for row in sorted(candidates, key=lambda row: (row["partition"], row["offset"])):
+        positions += [(row["partition"], row["offset"])] if (row["id"], row["event_time"]) in earlier_ids else []
+        earlier_ids.add((row["id"], row["event_time"]))
+    return positions
 
 
 def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: reference.Result | None = None) -> Rows:
@@ -95,13 +95,13 @@ def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: ref
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partial_rows", rows)
     relation = "partial_rows" if batch is None else counted_sql("partial_rows", batch)
-    found = queries.read_table(connection, finish_sql(pipeline, relation, keep=keep)).to_pylist()
+    rows_by_window = queries.read_table(connection, finish_sql(pipeline, relation, keep=keep)).to_pylist()
     return {
         (micros(row["window_start"]), micros(row["window_end"]), tuple(row[name] for name in pipeline.key)): (
             row["_n"],
             {name: row[name] for name in pipeline.measures},
         )
-        for row in found
+        for row in rows_by_window
     }
 
 
@@ -110,10 +110,10 @@ def micros(time: datetime) -> int:
 
 
 def counts(rows: pa.Table) -> dict[Class, int]:
-    found: Counter[Class] = Counter()
+    totals: Counter[Class] = Counter()
     for row in rows.select(["_class", "_n"]).to_pylist():
-        found[Class(row["_class"])] += row["_n"]
-    return {name: found[name] for name in Class}
+        totals[Class(row["_class"])] += row["_n"]
+    return {name: totals[name] for name in Class}
 
 
 def ledger(rows: pa.Table) -> set[tuple[str, int, int, int | None, str | None]]:
@@ -142,12 +142,12 @@ def expected_ledger(result: reference.Result) -> set[tuple[str, int, int, int | 
 @given(log=event_logs(), pipeline=pipelines())
 def test_batch_is_the_reference(spark: "SparkSession", log: tuple[RawRecord, ...], pipeline: Pipeline) -> None:
     expected = reference.run(pipeline, log)
-    found = whole(spark, pipeline, log)
+    batch_rows = classify_whole_log(spark, pipeline, log)
 
-    assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
-    assert expected.counts == counts(found)
-    assert expected_ledger(expected) == ledger(found)
-    assert expected.unknown == sum(row["_unknown"] for row in found.to_pylist())
+    assert expected_rows(expected) == folded(pipeline, batch_rows, [Class.ACCEPTED])
+    assert expected.counts == counts(batch_rows)
+    assert expected_ledger(expected) == ledger(batch_rows)
+    assert expected.unknown == sum(row["_unknown"] for row in batch_rows.to_pylist())
 
 
 @FEW
@@ -157,26 +157,26 @@ def test_stream_is_the_reference_and_with_its_late_rows_the_batch(
 ) -> None:
     ends = data.draw(borders(log))
     expected = reference.run(pipeline, log, epochs=ends)
-    found, watermarks = stream(spark, pipeline, log, ends)
+    stream_rows, watermarks = stream(spark, pipeline, log, ends)
 
     assert expected.watermarks == tuple(watermarks)
-    assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
-    assert expected.counts == counts(found)
-    assert expected_ledger(expected) == ledger(found)
+    assert expected_rows(expected) == folded(pipeline, stream_rows, [Class.ACCEPTED])
+    assert expected.counts == counts(stream_rows)
+    assert expected_ledger(expected) == ledger(stream_rows)
     truth = reference.run(pipeline, log)
-    both = folded(pipeline, found, [Class.ACCEPTED, Class.LATE], truth)
+    both = folded(pipeline, stream_rows, [Class.ACCEPTED, Class.LATE], truth)
     assert settled(expected_rows(truth), expected, truth) == settled(both, expected, truth)
 
 
-@pytest.mark.parametrize("wanted", list(Class))
-def test_every_class_occurs_among_the_drawn_logs(wanted: Class) -> None:
+@pytest.mark.parametrize("expected_class", list(Class))
+def test_every_class_occurs_among_the_drawn_logs(expected_class: Class) -> None:
     # What is drawn depends on the modules that a worker has imported: Hypothesis takes constants out of them. So no
     # fixed number of logs shows every class each time; a thousand do.
-    def occurs(drawn: tuple[tuple[RawRecord, ...], Pipeline]) -> bool:
-        log, pipeline = drawn
+    def occurs(example: tuple[tuple[RawRecord, ...], Pipeline]) -> bool:
+        log, pipeline = example
         ends = [dict.fromkeys(range(3), end) for end in (2, len(log))]
-        return reference.run(pipeline, log, epochs=ends).counts[wanted] > 0
+        return reference.run(pipeline, log, epochs=ends).counts[expected_class] > 0
 
-    drawn = find(st.tuples(event_logs(), pipelines()), occurs, settings=UNTIL_FOUND)
+    found_example = find(st.tuples(event_logs(), pipelines()), occurs, settings=UNTIL_FOUND)
 
-    assert occurs(drawn)
+    assert occurs(found_example)

@@ -61,33 +61,37 @@ def folded(parts: Sequence[pa.Table]) -> pa.Table:
     """Return what parts fold to, as rows that can be folded again."""
     with duckdb.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        rest = "'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown"
-        rows = queries.read_table(connection, f"SELECT *, {rest} FROM ({fold_sql(PIPELINE, 'parts')})")  # noqa: S608 -- ours
+        other_columns = "'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown"
+        rows = queries.read_table(connection, f"SELECT *, {other_columns} FROM ({fold_sql(PIPELINE, 'parts')})")  # noqa: S608 -- ours
     schema = partial_schema(PIPELINE)
     return rows.select(schema.names).cast(schema)
 
 
-def shown(table: pa.Table) -> Shown:
+def sessions_of(table: pa.Table) -> Shown:
     rows = table.to_pylist()
     assert len({(row["k"], row["window_start"]) for row in rows}) == len(rows)
     return {
         (row["k"], Interval(milliseconds(row["window_start"]), milliseconds(row["window_end"]))): (
             row["n"],
             int(row["v"]),
-            {one["value"]: one["count"] for one in row["most__counts"] or ()},
+            {entry["value"]: entry["count"] for entry in row["most__counts"] or ()},
         )
         for row in rows
     }
 
 
 def truth(events: Sequence[Event]) -> Shown:
-    found: dict[tuple[str | None, Interval], tuple[int, int, Mapping[str, int]]] = {}
+    expected: dict[tuple[str | None, Interval], tuple[int, int, Mapping[str, int]]] = {}
     for key in {event[0] for event in events}:
-        mine = [(at, value) for k, at, value in events if k == key]
-        for session in merge_intervals(Interval(at, at + GAP) for at, _ in mine):
-            inside = [value for at, value in mine if session.start <= at <= session.end]
-            found[key, session] = (len(inside), sum(inside), {} if key is None else {key: len(inside)})
-    return found
+        key_events = [(at, value) for k, at, value in events if k == key]
+        for session in merge_intervals(Interval(at, at + GAP) for at, _ in key_events):
+            session_values = [value for at, value in key_events if session.start <= at <= session.end]
+            expected[key, session] = (
+                len(session_values),
+                sum(session_values),
+                {} if key is None else {key: len(session_values)},
+            )
+    return expected
 
 
 @depth(few=25, many=2000)
@@ -103,12 +107,12 @@ def test_any_split_of_rows_in_any_order_folds_to_the_sessions_of_plain_python(
         some = data.draw(st.integers(1, len(tables)))
         tables = [*tables[some:], folded(tables[:some])]
 
-    assert shown(folded(tables or [alone([])])) == truth(events)
+    assert sessions_of(folded(tables or [alone([])])) == truth(events)
 
 
 def test_a_row_that_is_not_asked_for_bridges_nothing() -> None:
     apart: list[Event] = [("a", 0, 1), ("a", 2 * GAP, 2)]
     table = pa.concat_tables([alone(apart), alone([("a", GAP, 4)], cls="late")])
 
-    assert shown(folded([table])) == truth(apart)
+    assert sessions_of(folded([table])) == truth(apart)
     assert len(truth([*apart, ("a", GAP, 4)])) == 1

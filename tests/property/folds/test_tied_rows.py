@@ -70,8 +70,8 @@ def test_batch_is_the_same_in_whatever_order_rows_are_given(
 def test_last_panes_are_the_same_in_whatever_order_rows_of_one_moment_are_given(
     data: st.DataObject, order: Random
 ) -> None:
-    drawn = data.draw(TO_THE_END.settings(Accumulation.RETRACTING))
-    setting = replace(drawn, rows=data.draw(TIED), allowed_lateness=None)
+    drawn_setting = data.draw(TO_THE_END.settings(Accumulation.RETRACTING))
+    setting = replace(drawn_setting, rows=data.draw(TIED), allowed_lateness=None)
     other = replace(setting, rows=tuple(shuffled(setting.rows, order)))
 
     assert last_values(reference.run(other)) == last_values(reference.run(setting))
@@ -104,26 +104,33 @@ def test_refold_is_the_same_in_whatever_order_records_of_the_log_are_read(
     ends = data.draw(borders(log, max_count=3))
     other = shuffled(log, order)
 
-    stream, whole = paths.run(pipeline, log, epochs=ends), paths.run(pipeline, log)
+    stream, batch_result = paths.run(pipeline, log, epochs=ends), paths.run(pipeline, log)
 
-    assert paths.run(pipeline, other) == whole
+    assert paths.run(pipeline, other) == batch_result
     assert paths.run(pipeline, other, epochs=ends) == stream
-    assert fold_log_by_place(pipeline, other, stream, whole) == fold_log_by_place(pipeline, log, stream, whole)
+    assert fold_log_by_place(pipeline, other, stream, batch_result) == fold_log_by_place(
+        pipeline, log, stream, batch_result
+    )
 
 
 CELLS = st.lists(st.tuples(st.integers(0, 1), st.sampled_from([None, "a"]), st.integers(0, 2)), max_size=12)
 LAYOUT = Layout(keys=("w", "k"), values=(Value(name="v"),), group="w", wide=frozenset())
 
 
-def differences(left: Sequence[tuple[object, ...]], right: Sequence[tuple[object, ...]]) -> list[tuple[object, ...]]:
+def differences(
+    left_rows: Sequence[tuple[object, ...]], right_rows: Sequence[tuple[object, ...]]
+) -> list[tuple[object, ...]]:
     """Return all that the comparison of two tables finds, in order."""
     schema = make_schema({"w": pa.int64(), "k": pa.string(), "v": pa.int64()})
     with duckdb.connect() as connection:
-        for name, rows in (("l", left), ("r", right)):
-            made = [dict(zip(schema.names, row, strict=True)) for row in rows]
-            connection.register(name, pa.Table.from_pylist(made, schema=schema))
-        found = diff(connection, LAYOUT, "l", "r", into="apart")
-        return [(found.missing, found.extra, found.changed), *connection.execute("FROM apart ORDER BY ALL").fetchall()]
+        for name, rows in (("l", left_rows), ("r", right_rows)):
+            dictionaries = [dict(zip(schema.names, row, strict=True)) for row in rows]
+            connection.register(name, pa.Table.from_pylist(dictionaries, schema=schema))
+        counts = diff(connection, LAYOUT, "l", "r", into="apart")
+        return [
+            (counts.missing, counts.extra, counts.changed),
+            *connection.execute("FROM apart ORDER BY ALL").fetchall(),
+        ]
 
 
 @depth(few=10, many=1_000)

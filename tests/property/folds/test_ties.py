@@ -1,4 +1,4 @@
-"""Ties of every kind: rows that no order tells apart fold, join and differ to the same, however an engine deals them.
+"""Ties of every kind: equal rows fold, join and differ to the same result, however an engine orders them.
 
 Two windows of one DuckDB query may order equal rows otherwise where several threads sort them: in three of eight
 queries over four tables of 200,000 rows on 4 threads. So the tables are large, and each query runs several times.
@@ -33,7 +33,7 @@ Key = tuple[str, int]
 
 @pytest.fixture(scope="module")
 def rows() -> list[tuple[Key, int]]:
-    """Return keys and starts; each row stands on every side, so that it has three equals."""
+    """Return keys and starts; each row is on every side, so that it has three equals."""
     rng = random.Random(11)  # noqa: S311 -- made-up data, the same every time
     return [
         ((f"a key that is no short text {rng.randrange(120_000)}", rng.randrange(5)), rng.randrange(400_000))
@@ -47,10 +47,16 @@ def lake(rows: list[tuple[Key, int]]) -> Iterator[duckdb.DuckDBPyConnection]:
     connection.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = false")
     rng = random.Random(12)  # noqa: S311 -- as above
     for side in range(SIDES):
-        mine = rng.sample(rows, len(rows))
+        shuffled_rows = rng.sample(rows, len(rows))
         connection.register(
             "given",
-            pa.table({"k": [k for (k, _), _ in mine], "j": [j for (_, j), _ in mine], "t": [at for _, at in mine]}),
+            pa.table(
+                {
+                    "k": [k for (k, _), _ in shuffled_rows],
+                    "j": [j for (_, j), _ in shuffled_rows],
+                    "t": [at for _, at in shuffled_rows],
+                }
+            ),
         )
         connection.execute(
             f"CREATE TABLE side_{side} AS SELECT 'accepted' AS _class, make_timestamptz(t * 1000000) AS window_start,"  # noqa: S608 -- ours
@@ -61,7 +67,7 @@ def lake(rows: list[tuple[Key, int]]) -> Iterator[duckdb.DuckDBPyConnection]:
     connection.close()
 
 
-def every(columns: str = "*") -> str:
+def union_of_sides(columns: str = "*") -> str:
     return " UNION ALL ".join(f"SELECT {columns} FROM side_{side}" for side in range(SIDES))  # noqa: S608 -- ours
 
 
@@ -70,29 +76,32 @@ def truth(rows: list[tuple[Key, int]]) -> dict[tuple[Key, int, int], int]:
     by_key: dict[Key, list[int]] = {}
     for key, at in rows:
         by_key.setdefault(key, []).append(at * 1_000_000)
-    found: Counter[tuple[Key, int, int]] = Counter()
+    records_by_session: Counter[tuple[Key, int, int]] = Counter()
     for key, starts in by_key.items():
         sessions = sorted(merge_intervals(Interval(start, start + GAP * 1_000) for start in starts))
         of_start = {start: next(s for s in reversed(sessions) if s.start <= start) for start in set(starts)}
-        found.update((key, of_start[start].start, of_start[start].end) for start in starts for _ in range(SIDES))
-    return dict(found)
+        records_by_session.update(
+            (key, of_start[start].start, of_start[start].end) for start in starts for _ in range(SIDES)
+        )
+    return dict(records_by_session)
 
 
 def test_equal_intervals_fold_to_the_sessions_of_plain_python_each_time(
     lake: duckdb.DuckDBPyConnection, rows: list[tuple[Key, int]]
 ) -> None:
-    query = f"SELECT k, j, epoch_us(window_start), epoch_us(window_end), _n FROM ({fold_sql(PIPELINE, f'({every()})')})"  # noqa: S608 -- ours
+    fold = fold_sql(PIPELINE, f"({union_of_sides()})")
+    query = f"SELECT k, j, epoch_us(window_start), epoch_us(window_end), _n FROM ({fold})"  # noqa: S608 -- ours
     expected = truth(rows)
     for _ in range(RUNS):
-        found = lake.execute(query).fetchall()
-        assert {((k, j), start, end): n for k, j, start, end, n in found} == expected
-        assert len(found) == len(expected)
+        sessions = lake.execute(query).fetchall()
+        assert {((k, j), start, end): n for k, j, start, end, n in sessions} == expected
+        assert len(sessions) == len(expected)
 
 
 def test_equal_intervals_of_several_sides_are_in_one_session_each_time(
     lake: duckdb.DuckDBPyConnection, rows: list[tuple[Key, int]]
 ) -> None:
-    sessions = group_sessions_sql(PIPELINE.key, f"({every('k, j, window_start, window_end')})")
+    sessions = group_sessions_sql(PIPELINE.key, f"({union_of_sides('k, j, window_start, window_end')})")
     query = f"SELECT count(*) FROM (SELECT DISTINCT k, j, __session FROM ({sessions}))"  # noqa: S608 -- ours
 
     assert {lake.execute(query).fetchall()[0][0] for _ in range(RUNS)} == {len(truth(rows))}
@@ -106,8 +115,8 @@ def test_copies_of_a_row_are_paired_alike_each_time(lake: duckdb.DuckDBPyConnect
         wide=frozenset({"v"}),
     )
     lake.execute("CREATE OR REPLACE TEMP TABLE missing AS SELECT * FROM side_1 WHERE j > 0")
-    found = set()
+    outcomes = set()
     for _ in range(RUNS // 2):
         diff(lake, layout, "side_0", "missing", into="apart")
-        found.add(tuple(lake.execute("FROM apart ORDER BY ALL").fetchall()))
-    assert len(found) == 1
+        outcomes.add(tuple(lake.execute("FROM apart ORDER BY ALL").fetchall()))
+    assert len(outcomes) == 1

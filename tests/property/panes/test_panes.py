@@ -66,8 +66,8 @@ ROWS = st.lists(
 ).map(tuple)
 WINDOWS = st.one_of(
     st.builds(
-        lambda every, more, offset: SlidingWindows(
-            size=(every + more) * MILLISECOND, every=every * MILLISECOND, offset=offset
+        lambda period, more, offset: SlidingWindows(
+            size=(period + more) * MILLISECOND, every=period * MILLISECOND, offset=offset
         ),
         st.integers(1, 30),
         st.integers(0, 30),
@@ -97,8 +97,8 @@ TRIGGERS = st.one_of(COMPLETE, EARLY_AND_LATE, ONCE.map(Repeat), st.builds(InTur
 def watermarks(draw: st.DrawFn) -> Watermark:
     """Draw a watermark whose last step is that all input is in."""
     moments = sorted(draw(st.lists(TIMES, max_size=5)))
-    reached = sorted(draw(st.lists(TIMES, min_size=len(moments), max_size=len(moments))))
-    steps = [WatermarkStep(processing_time=at, watermark=to) for at, to in zip(moments, reached, strict=True)]
+    marks = sorted(draw(st.lists(TIMES, min_size=len(moments), max_size=len(moments))))
+    steps = [WatermarkStep(processing_time=at, watermark=to) for at, to in zip(moments, marks, strict=True)]
     return (*steps, AFTER_ALL)
 
 
@@ -138,28 +138,28 @@ def measured(measure: Measure, rows: Sequence[InputRow]) -> object:
 
 
 def last_values(outcome: Outcome) -> dict[tuple[Key, Interval], object]:
-    """Return the last value of every window; retracted ones are gone."""
-    found: dict[tuple[Key, Interval], object] = {}
+    """Return the last value of every window; retracted ones are removed."""
+    values: dict[tuple[Key, Interval], object] = {}
     for pane in outcome.panes:
         if pane.is_retraction:
-            assert found.pop((pane.key, pane.window)) == pane.value
+            assert values.pop((pane.key, pane.window)) == pane.value
         else:
-            found[pane.key, pane.window] = pane.value
-    return found
+            values[pane.key, pane.window] = pane.value
+    return values
 
 
-def taken(setting: Setting, outcome: Outcome) -> Setting:
+def without_dropped_rows(setting: Setting, outcome: Outcome) -> Setting:
     """Return the setting with the rows that were not dropped; for windows of which a row has exactly one."""
-    dropped = Counter(id(one.row) for one in outcome.dropped)
+    dropped = Counter(id(row.row) for row in outcome.dropped)
     return replace(setting, rows=tuple(row for row in setting.rows if not dropped[id(row)]))
 
 
 @given(setting=TO_THE_END.settings(Accumulation.RETRACTING))
 def test_panes_and_retractions_telescope_to_the_batch_result_of_the_rows_that_were_taken(setting: Setting) -> None:
-    whole = replace(setting, allowed_lateness=None)
-    outcome = reference.run(whole)
+    without_lateness = replace(setting, allowed_lateness=None)
+    outcome = reference.run(without_lateness)
 
-    expected = {(pane.key, pane.window): pane.value for pane in batch.run(whole).panes}
+    expected = {(pane.key, pane.window): pane.value for pane in batch.run(without_lateness).panes}
     assert last_values(outcome) == expected
     assert not outcome.dropped
     assert not outcome.waiting
@@ -171,7 +171,7 @@ def test_rows_that_came_too_late_are_all_that_is_missing(setting: Setting) -> No
         setting = replace(setting, window=replace(setting.window, every=setting.window.size))
     outcome = reference.run(setting)
 
-    expected = {(pane.key, pane.window): pane.value for pane in batch.run(taken(setting, outcome)).panes}
+    expected = {(pane.key, pane.window): pane.value for pane in batch.run(without_dropped_rows(setting, outcome)).panes}
     assert last_values(outcome) == expected
 
 
@@ -191,8 +191,8 @@ def test_last_accumulating_pane_is_the_sum_of_all_discarding_panes(setting: Sett
 def test_every_row_is_shown_once_or_waiting_or_dropped(setting: Setting) -> None:
     outcome = reference.run(replace(setting, measure=Count()))
 
-    shown = sum(pane.value for pane in outcome.panes) + sum(one.rows for one in outcome.waiting)
-    assert shown + len(outcome.dropped) == sum(
+    shown_rows = sum(pane.value for pane in outcome.panes) + sum(waiting.rows for waiting in outcome.waiting)
+    assert shown_rows + len(outcome.dropped) == sum(
         len(setting.window.assign_windows(row.event_time)) for row in setting.rows
     )
 
@@ -214,15 +214,15 @@ def test_a_retraction_takes_back_a_pane_that_stands_in_the_same_firing_as_its_su
         if pane.is_retraction:
             back.append(pane)
             continue
-        assert {(one.processing_time, one.key, one.index) for one in back} <= {
+        assert {(retraction.processing_time, retraction.key, retraction.index) for retraction in back} <= {
             (pane.processing_time, pane.key, pane.index)
         }
-        assert back == sorted(back, key=lambda one: one.window)
-        for one in back:
-            assert standing[one.key, one.window, one.value] == 1
-            assert pane.window.start <= one.window.start
-            assert one.window.end <= pane.window.end
-            del standing[one.key, one.window, one.value]
+        assert back == sorted(back, key=lambda retraction: retraction.window)
+        for retraction in back:
+            assert standing[retraction.key, retraction.window, retraction.value] == 1
+            assert pane.window.start <= retraction.window.start
+            assert retraction.window.end <= pane.window.end
+            del standing[retraction.key, retraction.window, retraction.value]
         standing[pane.key, pane.window, pane.value] += 1
         back = []
     assert back == []
@@ -269,9 +269,9 @@ def test_pane_that_comes_always_is_one_more_without_rows_and_changes_no_other(se
 
 @given(setting=TO_THE_END.settings(Accumulation.ACCUMULATING))
 def test_stream_with_a_watermark_that_knows_everything_is_batch(setting: Setting) -> None:
-    last = max((row.processing_time for row in setting.rows), default=0)
+    last_time = max((row.processing_time for row in setting.rows), default=0)
     perfect = replace(
-        setting, watermark=(WatermarkStep(processing_time=last, watermark=FOREVER),), trigger=Repeat(AtWatermark())
+        setting, watermark=(WatermarkStep(processing_time=last_time, watermark=FOREVER),), trigger=Repeat(AtWatermark())
     )
 
     assert reference.run(perfect) == batch.run(perfect)

@@ -55,7 +55,7 @@ def run(
     )
 
 
-def shown(outcome: Outcome) -> Shown:
+def list_panes(outcome: Outcome) -> Shown:
     return [(pane.processing_time, int(pane.value), pane.kind) for pane in outcome.panes]
 
 
@@ -72,14 +72,14 @@ def test_each_period_shows_the_rows_behind_the_last_one_and_up_to_its_end(
         (end, total([row for row in rows if end - period < row.processing_time <= end]), "early") for end in ends
     ]
 
-    assert shown(run(rows, Repeat(Every(f"{period // MILLISECOND} milliseconds")))) == expected
+    assert list_panes(run(rows, Repeat(Every(f"{period // MILLISECOND} milliseconds")))) == expected
 
 
 @given(rows=ROWS, size=st.integers(1, 5))
 def test_each_count_shows_its_rows_as_the_last_one_arrives(rows: tuple[InputRow, ...], size: int) -> None:
     chunks = [list(rows[at : at + size]) for at in range(0, len(rows) - size + 1, size)]
 
-    assert shown(run(rows, Repeat(AfterCount(size)))) == [
+    assert list_panes(run(rows, Repeat(AfterCount(size)))) == [
         (chunk[-1].processing_time, total(chunk), "early") for chunk in chunks
     ]
 
@@ -89,25 +89,25 @@ def test_each_epoch_shows_the_rows_behind_the_last_one_and_up_to_its_end(
     rows: tuple[InputRow, ...], ends: list[int]
 ) -> None:
     expected = []
-    for before, end in zip([-FOREVER, *ends], ends, strict=False):
-        inside = [row for row in rows if before < row.processing_time <= end]
-        expected += [(end, total(inside), "early")] if inside else []
+    for start, end in zip([-FOREVER, *ends], ends, strict=False):
+        epoch_rows = [row for row in rows if start < row.processing_time <= end]
+        expected += [(end, total(epoch_rows), "early")] if epoch_rows else []
 
-    assert shown(run(rows, Repeat(EachEpoch()), epochs=tuple(ends))) == expected
+    assert list_panes(run(rows, Repeat(EachEpoch()), epochs=tuple(ends))) == expected
 
 
 @given(rows=ROWS, delay=st.integers(1, 30).map(lambda delay: delay * MILLISECOND))
 def test_each_delay_shows_the_rows_up_to_its_end_and_begins_with_the_first_of_them(
     rows: tuple[InputRow, ...], delay: int
 ) -> None:
-    left, expected = list(rows), []
-    while left:
-        end = left[0].processing_time + delay
-        inside = [row for row in left if row.processing_time <= end]
-        expected.append((end, total(inside), "early"))
-        left = left[len(inside) :]
+    remaining, expected = list(rows), []
+    while remaining:
+        end = remaining[0].processing_time + delay
+        delay_rows = [row for row in remaining if row.processing_time <= end]
+        expected.append((end, total(delay_rows), "early"))
+        remaining = remaining[len(delay_rows) :]
 
-    assert shown(run(rows, Repeat(AfterDelay(f"{delay // MILLISECOND} milliseconds")))) == expected
+    assert list_panes(run(rows, Repeat(AfterDelay(f"{delay // MILLISECOND} milliseconds")))) == expected
 
 
 @given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)
@@ -119,15 +119,15 @@ def test_watermark_that_fires_always_shows_what_is_new_or_nothing(
     outcome = run(rows, trigger, window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
     for start in {window.assign_windows(row.event_time)[0].start for row in rows}:
-        inside = [row for row in rows if window.assign_windows(row.event_time)[0].start == start]
-        in_time = [row for row in inside if row.processing_time <= passes]
+        window_rows = [row for row in rows if window.assign_windows(row.event_time)[0].start == start]
+        in_time = [row for row in window_rows if row.processing_time <= passes]
         pairs = [in_time[at : at + 2] for at in range(0, len(in_time) - 1, 2)]
         expected: list[object] = [(pair[-1].processing_time, total(pair), "early") for pair in pairs]
-        left = in_time[2 * len(pairs) :]
-        expected += [(passes, total(left) if left else None, "on_time")] if in_time else []
-        expected += [(row.processing_time, total([row]), "late") for row in inside if row.processing_time > passes]
-        found = [pane for pane in outcome.panes if pane.window.start == start]
-        assert [(pane.processing_time, pane.value, pane.kind) for pane in found] == expected
+        unpaired = in_time[2 * len(pairs) :]
+        expected += [(passes, total(unpaired) if unpaired else None, "on_time")] if in_time else []
+        expected += [(row.processing_time, total([row]), "late") for row in window_rows if row.processing_time > passes]
+        panes = [pane for pane in outcome.panes if pane.window.start == start]
+        assert [(pane.processing_time, pane.value, pane.kind) for pane in panes] == expected
 
 
 @given(rows=ROWS, size=st.integers(1, 30), passes=TIMES)
@@ -136,9 +136,11 @@ def test_watermark_shows_what_is_in_and_then_each_late_row(rows: tuple[InputRow,
     outcome = run(rows, Repeat(AtWatermark()), window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
     for start in {window.assign_windows(row.event_time)[0].start for row in rows}:
-        inside = [row for row in rows if window.assign_windows(row.event_time)[0].start == start]
-        in_time = [row for row in inside if row.processing_time <= passes]
-        late = [row for row in inside if row.processing_time > passes]
+        window_rows = [row for row in rows if window.assign_windows(row.event_time)[0].start == start]
+        in_time = [row for row in window_rows if row.processing_time <= passes]
+        late = [row for row in window_rows if row.processing_time > passes]
         expected = [(passes, total(in_time), "on_time")] if in_time else []
         expected += [(row.processing_time, total([row]), "late") for row in late]
-        assert shown(Outcome(panes=tuple(pane for pane in outcome.panes if pane.window.start == start))) == expected
+        assert (
+            list_panes(Outcome(panes=tuple(pane for pane in outcome.panes if pane.window.start == start))) == expected
+        )

@@ -1,4 +1,4 @@
-"""Whatever stands in a scenario file, it is read or refused with a message; nothing else ever happens."""
+"""Scenario files of any content: each is read or rejected with a message; nothing else ever happens."""
 
 import json
 from pathlib import Path
@@ -49,12 +49,12 @@ FIELDS = [field.alias or name for name, field in ScenarioForm.model_fields.items
 
 @given(
     number=st.sampled_from(sorted(figures.FIGURES)),
-    changed=st.dictionaries(st.sampled_from([*FIELDS, "other"]), TYPED, max_size=3),
+    changes=st.dictionaries(st.sampled_from([*FIELDS, "other"]), TYPED, max_size=3),
 )
-def test_scenario_is_run_or_refused(number: int, changed: dict[str, Any]) -> None:
+def test_scenario_is_run_or_refused(number: int, changes: dict[str, Any]) -> None:
     refused, scenario = None, None
     try:
-        scenario = parse({**figures.read_figure(number), **changed}, default_title="x")
+        scenario = parse({**figures.read_figure(number), **changes}, default_title="x")
     except DefinitionError as error:
         refused = str(error)
     if scenario is None:
@@ -95,10 +95,10 @@ def test_panes_that_were_printed_are_what_the_check_expects(number: int) -> None
     scenario = figures.scenario(number)
     outcome = reference.run(scenario.setting)
     printed = json.loads(json.dumps(to_json(scenario, "reference", outcome)))
-    again = parse(
+    parsed = parse(
         {**figures.read_figure(number), **{name: printed[name] for name in ("panes", "dropped", "waiting")}},
         default_title="x",
     )
 
-    assert again.expected is not None
-    assert differences(again, again.expected, outcome) == ()
+    assert parsed.expected is not None
+    assert differences(parsed, parsed.expected, outcome) == ()

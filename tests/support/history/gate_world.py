@@ -72,16 +72,18 @@ class World:
             raise Killed
         return sequence
 
-    def compare(self, epoch: int, *, within: bool, whole: bool = True, ahead: timedelta = timedelta(0)) -> None:
+    def compare(
+        self, epoch: int, *, is_within_policy: bool, is_complete: bool = True, ahead: timedelta = timedelta(0)
+    ) -> None:
         """Record a comparison at a cut, whichever was recorded before it, by a host whose clock may be ahead."""
         number = len(self.tables["reconciliations"])
-        bad = {} if within else {"verdict": "DIVERGED", "exit_code": 1}
+        bad = {} if is_within_policy else {"verdict": "DIVERGED", "exit_code": 1}
         entry = row(
             epoch, run_id=f"run-{number}", at=self.now + ahead, sequence=number, stream_version=self.version, **bad
         )
         ranged = '{"windows": {}, "from": "2026-01-01T00:00:00Z"}'
         entry = replace(entry, result_fingerprint=result_fingerprint(self.pipeline))
-        self.tables["reconciliations"].append(entry if whole else replace(entry, result=ranged))
+        self.tables["reconciliations"].append(entry if is_complete else replace(entry, result=ranged))
 
     def evidence(self, *_: object) -> GateEvidence:
         """Return what the gate reads, by its own reader of histories."""

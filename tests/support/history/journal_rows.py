@@ -42,6 +42,6 @@ def _make_neutral(annotation: Any) -> Any:
 
 def record_stage(settings: Settings, pipeline: Pipeline, stage: str, **values: Any) -> int:
     """Append a move to a stage as if it had been allowed, and return its sequence."""
-    fields = {"pipeline": pipeline.name, "result_fingerprint": result_fingerprint(pipeline), "stream_version": 0}
-    fields |= {"event": "advanced", "stage": stage, "who": "test", "why": "test", "at": datetime.now(UTC)}
-    return Journal(settings, pipeline.name, GateEvent).append(make_row(GateEvent, **fields | values))
+    columns = {"pipeline": pipeline.name, "result_fingerprint": result_fingerprint(pipeline), "stream_version": 0}
+    columns |= {"event": "advanced", "stage": stage, "who": "test", "why": "test", "at": datetime.now(UTC)}
+    return Journal(settings, pipeline.name, GateEvent).append(make_row(GateEvent, **columns | values))

@@ -147,8 +147,8 @@ def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict
     """Return the measures by key, from partials."""
     with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        rows = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
-    return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in rows}
+        finished_rows = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
+    return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in finished_rows}
 
 
 def expected(pipeline: Pipeline, records: list[Row]) -> dict[str | None, dict[str, Any]]:
