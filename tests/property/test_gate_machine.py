@@ -183,7 +183,7 @@ class Gate(RuleBasedStateMachine):
         assert self.world.agrees, "the paths differed within the move"
         assert json.loads(advanced_event.evidence)["audit"] == power.describe(self.world.pipeline.policy.audit)
         assert advanced_event.stage != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
-        assert len(self.find_evidence(rows)) >= RUNS, "advanced_event without evidence"
+        assert len(self.find_evidence(rows)) >= RUNS, "moved without evidence"
 
     def find_evidence(self, moves: list[GateEvent]) -> set[int]:
         """Return the cuts that count for a move now: agreed on since the last one, recently, and not contradicted."""
@@ -302,9 +302,9 @@ REAL_LOOK = World.compare_now
 @pytest.mark.parametrize(
     ("defect", "message"),
     [
-        ("a bad run breaks no row", "advanced_event without evidence"),
-        ("evidence never expires", "advanced_event without evidence"),
-        ("a run of the future is fresh", "advanced_event without evidence"),
+        ("a bad run breaks no row", "moved without evidence"),
+        ("evidence never expires", "moved without evidence"),
+        ("a run of the future is fresh", "moved without evidence"),
         ("an approval fits every evidence", "approved for another moment|it was withdrawn"),
         ("no one is a person", "approved without a person"),
         ("rows are written out of turn", "two moves were decided"),
