@@ -46,7 +46,7 @@ def installed(
 
 @contextmanager
 def _broker(home: Path) -> Iterator[None]:
-    chosen = ports.settle(home / "run" / "ports.json", needed=("broker", "controller"))
+    chosen = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
     server.prepare(home, chosen)
     with (home / "kafka" / "stdout.log").open("wb") as out:
         process = subprocess.Popen(
@@ -59,7 +59,7 @@ def _broker(home: Path) -> Iterator[None]:
             preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 -- one call to the kernel
         )
     try:
-        server.wait_ready(home, chosen, within=READY_SECONDS, alive=lambda: process.poll() is None)
+        server.wait_ready(home, chosen, timeout=READY_SECONDS, is_alive=lambda: process.poll() is None)
         server.write_address(home / "run", chosen)
         yield
     finally:

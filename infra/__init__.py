@@ -1,1 +1,1 @@
-"""What a machine needs: packages, JARs, the broker, Airflow, and one supervisor that holds them."""
+"""Installation on one machine: packages, JARs, broker, Airflow, and the supervisor that runs them."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make `.venv` from the hashed lock and fetch the JARs. Idempotent; a second start does nothing and needs no network.
+# Create `.venv` from the hashed lock and fetch the JARs. Idempotent; a second run changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -24,11 +24,11 @@ java_ok || { debian_root && apt_install openjdk-17-jre-headless default-jre-head
 java_ok || fail "Java 17 or newer is needed, found: $(java_major | grep . || echo none).
 Hint: apt install openjdk-17-jre-headless | dnf install java-17-openjdk-headless | brew install openjdk@17"
 
-# The report's page is tested in a real browser; without one those tests are skipped and say so.
+# The report is tested in a real browser; without one, these tests are skipped with the reason.
 if [ "${CI:-}" = true ] && ! command -v chromium chromium-browser >/dev/null; then
     { debian_root && apt_install chromium chromium-browser; } || true
 fi
-# Alert rules are checked by promtool, routed by Alertmanager; without them those tests are skipped and say so.
+# Alert rules are tested with promtool and Alertmanager; without them, these tests are skipped with the reason.
 if [ "${CI:-}" = true ]; then
     for package in prometheus prometheus-alertmanager; do
         command -v "$package" >/dev/null || { debian_root && apt_install "$package"; } || true
@@ -62,7 +62,7 @@ awk '/^(uv|setuptools|wheel|packaging)==/ {take = 1; print; next} take && /^    
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r "$tools"
 
 say "installing the packages of infra/requirements.txt (about 1 GB on disk; a few minutes the first time)"
-# Compiled now: a shell that forbids Python to write byte code (as many containers do) would compile at every command.
+# Compile now: where Python must not write byte code (as in many containers), every command would compile again.
 .venv/bin/uv pip install --python .venv/bin/python --compile-bytecode --no-build-isolation --require-hashes -r infra/requirements.txt
 .venv/bin/uv pip install --python .venv/bin/python --quiet --no-deps --no-build-isolation -e .
 .venv/bin/python -m compileall -q cutover streaming batch reconcile infra samples  # it follows no link

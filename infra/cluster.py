@@ -1,7 +1,7 @@
-"""A Spark standalone cluster on this machine, from the installed package: a master and workers, all on loopback.
+"""Spark standalone cluster on this machine, from the installed package: a master and workers, all on loopback.
 
-It shows the paths past one process, with executors that can die alone. A real cluster is one line of the settings
-(`spark.master`); this one is for trying, and for the tests.
+Both paths run on it in several processes, with executors that can fail independently. A real cluster needs one setting
+(`spark.master`); this one is for experiments and tests.
 """
 
 import functools
@@ -30,7 +30,7 @@ REGISTERED = "Successfully registered with master"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Where the master is, and what its executors may take."""
+    """Running cluster: address of its master, its workers, and the cores of each."""
 
     master: str
     workers: tuple[Identity, ...]
@@ -38,7 +38,7 @@ class Cluster:
     folder: Path  # logs and the workers' folders
 
     def conf(self) -> Mapping[str, str]:
-        """Return the conf that an application on it needs, for `spark.conf` in the settings."""
+        """Make the Spark configuration of an application on this cluster, for `spark.conf` in the settings."""
         total = self.cores * len(self.workers)
         return {
             "spark.cores.max": str(total),
@@ -50,35 +50,35 @@ class Cluster:
 
 @contextmanager
 def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1500m") -> Iterator[Cluster]:
-    """Run a master and workers for as long as the block lasts; they end with it.
+    """Run a master and workers; they end with the block.
 
     Args:
-        folder: For logs, the workers' folders and Spark's scratch.
-        workers: How many; each with `cores` and `memory`.
-        cores: Of each worker.
-        memory: Of each worker, as Spark writes it.
+        folder: Folder for logs, work folders and Spark's scratch space.
+        workers: Number of workers, each with `cores` and `memory`.
+        cores: Cores per worker.
+        memory: Memory per worker, in Spark's notation.
 
     Raises:
-        CutoverError: A process did not come up; names its log.
+        CutoverError: A process did not start; the message names its log.
     """
     folder.mkdir(parents=True, exist_ok=True)
     port = choose()
     address = f"spark://{LOOPBACK}:{port}"
-    started: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
     try:
-        started.append(_spawn(folder, "master", MASTER, "--port", str(port)))
-        _await(started[0], folder / "master.log", lambda: _listens(port))
+        processes.append(_spawn(folder, "master", MASTER, "--port", str(port)))
+        _wait_ready(processes[0], folder / "master.log", lambda: _is_listening(port))
         for number in range(workers):
             name = f"worker-{number}"
             arguments = ("--cores", str(cores), "--memory", memory, "--work-dir", str(folder / name), address)
-            started.append(_spawn(folder, name, WORKER, *arguments))
-        for number, process in enumerate(started[1:]):
+            processes.append(_spawn(folder, name, WORKER, *arguments))
+        for number, process in enumerate(processes[1:]):
             log = folder / f"worker-{number}.log"
-            _await(process, log, functools.partial(_has_registered, log))
-        identities = tuple(identity for p in started[1:] if (identity := identify(p.pid)) is not None)
+            _wait_ready(process, log, functools.partial(_has_registered, log))
+        identities = tuple(identity for p in processes[1:] if (identity := identify(p.pid)) is not None)
         yield Cluster(master=address, workers=identities, cores=cores, folder=folder)
     finally:
-        _stop(started)
+        _stop(processes)
 
 
 def _spawn(folder: Path, name: str, main: str, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -87,7 +87,7 @@ def _spawn(folder: Path, name: str, main: str, *arguments: str) -> "subprocess.P
     scratch.mkdir(exist_ok=True)
     environment = os.environ | {
         "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": LOOPBACK,  # the pages of master and workers listen there too
+        "SPARK_LOCAL_IP": LOOPBACK,  # the web pages of master and workers too
         "SPARK_LOCAL_DIRS": str(scratch),
         "PYSPARK_PYTHON": sys.executable,
     }
@@ -111,13 +111,13 @@ def _spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def _await(process: "subprocess.Popen[bytes]", log: Path, ready: Callable[[], bool]) -> None:
-    def look() -> bool | None:
-        return False if process.poll() is not None else ready() or None
+def _wait_ready(process: "subprocess.Popen[bytes]", log: Path, is_ready: Callable[[], bool]) -> None:
+    def poll() -> bool | None:
+        return False if process.poll() is not None else is_ready() or None
 
-    if poll_until(look, within=READY_SECONDS, every=family.POLL_SECONDS):
+    if poll_until(poll, within=READY_SECONDS, every=family.POLL_SECONDS):
         return
-    state = "no answer" if process.poll() is None else f"its end with {process.returncode}"
+    state = "no answer" if process.poll() is None else f"its end with exit code {process.returncode}"
     msg = f"Spark cluster, `{log.stem}`: expected it to be ready within {READY_SECONDS:.0f} s, got {state}."
     raise CutoverError(msg + f"\nHint: its log is `{log}`.")
 
@@ -126,15 +126,15 @@ def _has_registered(log: Path) -> bool:
     return REGISTERED in log.read_text(encoding="utf-8", errors="replace")
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
-def _stop(started: "list[subprocess.Popen[bytes]]") -> None:
-    """End workers before the master, each with its executors."""
-    for process in reversed(started):
+def _stop(processes: "list[subprocess.Popen[bytes]]") -> None:
+    """Stop the workers with their executors, then the master."""
+    for process in reversed(processes):
         leader = identify(process.pid)
         members = [] if leader is None else [*family.session_of(leader), *family.family(leader)]
-        family.stop(members, within=STOP_SECONDS)
+        family.stop(members, timeout=STOP_SECONDS)
         process.wait()

@@ -1,4 +1,4 @@
-"""`cutover doctor`: what this machine has, what it lacks, and every setting."""
+"""Diagnosis of the machine and the installation, with every setting, for `cutover doctor`."""
 
 import platform
 import shutil
@@ -26,15 +26,15 @@ from cutover.settings import Settings
 Grade = Literal["ok", "note", "broken"]
 PACKAGES = ("apache-airflow", "confluent-kafka", "delta-spark", "deltalake", "duckdb", "great-expectations", "pyspark")
 GIB = 1024**3
-DISK_GIB_NEEDED = 1
-DISK_GIB_WISHED = 5
-MEMORY_GIB_WISHED = 7
-OTHERS = 0o077
+MIN_DISK_GIB = 1
+RECOMMENDED_DISK_GIB = 5
+RECOMMENDED_MEMORY_GIB = 7
+OTHER_USERS = 0o077  # permission bits of group and others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One thing that was looked at."""
+    """Finding on one part of the machine or the installation, with its grade."""
 
     thing: str
     grade: Grade
@@ -44,18 +44,18 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """All that was looked at."""
+    """All findings, and every setting."""
 
     findings: tuple[Diagnosis, ...]
     settings: tuple[settings_table.SettingRow, ...]
 
     @property
     def broken(self) -> bool:
-        """Return whether something keeps Cutover from working."""
+        """True if a finding prevents Cutover from working."""
         return any(finding.grade == "broken" for finding in self.findings)
 
     def to_json(self) -> dict[str, object]:
-        """`broken`, `findings`, `settings`, as `doctor --json` prints them."""
+        """Encode `broken`, `findings` and `settings` for `doctor --json`."""
         return {
             "broken": self.broken,
             "findings": [asdict(finding) for finding in self.findings],
@@ -64,32 +64,33 @@ class Examination:
 
 
 def examine(settings: Settings) -> Examination:
-    """Look at the machine and the installation; starts and changes nothing."""
-    looks: list[Callable[[], list[Diagnosis]]] = [
+    """Diagnose the machine and the installation, without starting or changing anything."""
+    checks: list[Callable[[], list[Diagnosis]]] = [
         lambda: [_python(), _java(), *map(_jars, jars.BOOTSTRAP), _class_archive(), *map(_package, PACKAGES)],
         lambda: [_disk(settings.home), memory(psutil.virtual_memory().total), _home(settings.home)],
         lambda: _definitions(settings),
         lambda: [_ports(settings)],
         lambda: _services(settings),
     ]
-    findings = tuple(finding for look in looks for finding in _try_look(look))
+    findings = tuple(finding for check in checks for finding in _try_check(check))
     return Examination(findings=findings, settings=tuple(settings_table.current(settings)))
 
 
-def refuse_settings(error: DefinitionError) -> Examination:
-    """Return that the settings do not fit, with every setting as it would be without them."""
+def report_invalid_settings(error: DefinitionError) -> Examination:
+    """Report invalid settings as the only finding, with the defaults of all settings."""
     message = str(error).partition("\nHint: ")[0]
     finding = Diagnosis(thing="settings", grade="broken", found=message, hint="the list below")
     defaults = settings_table.rows(Settings.model_construct(), environment={}, toml={})
     return Examination(findings=(finding,), settings=tuple(defaults))
 
 
-def _try_look(look: Callable[[], list[Diagnosis]]) -> list[Diagnosis]:
+def _try_check(check: Callable[[], list[Diagnosis]]) -> list[Diagnosis]:
+    """Run a check; return its error as a finding if it raises."""
     try:
-        return look()
+        return check()
     except CutoverError as error:
-        thing, _, hint = str(error).partition("\nHint: ")
-        return [Diagnosis(thing="installation", grade="broken", found=thing, hint=hint)]
+        message, _, hint = str(error).partition("\nHint: ")
+        return [Diagnosis(thing="installation", grade="broken", found=message, hint=hint)]
 
 
 def _python() -> Diagnosis:
@@ -104,10 +105,10 @@ def _java() -> Diagnosis:
 
 
 def _jars(jar_set: jars.JarSet) -> Diagnosis:
-    wrong = jars.check(jar_set)
+    problems = jars.find_problems(jar_set)
     thing = f"JARs for {jar_set}"
-    if wrong:
-        return Diagnosis(thing=thing, grade="broken", found="; ".join(wrong[:3]), hint="make setup")
+    if problems:
+        return Diagnosis(thing=thing, grade="broken", found="; ".join(problems[:3]), hint="make setup")
     return Diagnosis(thing=thing, grade="ok", found=f"{len(jars.read_locked_checksums(jar_set))} as locked")
 
 
@@ -132,33 +133,33 @@ def _disk(home: Path) -> Diagnosis:
 
 
 def disk(free: int, path: Path) -> Diagnosis:
-    """Return what `free` bytes on the disk of the home mean."""
-    grade: Grade = "ok" if free >= DISK_GIB_WISHED * GIB else "note" if free >= DISK_GIB_NEEDED * GIB else "broken"
-    hint = "" if grade == "ok" else f"{DISK_GIB_WISHED} GiB let the sample and its reports fit easily"
+    """Grade the free bytes on the disk of the home."""
+    grade: Grade = "ok" if free >= RECOMMENDED_DISK_GIB * GIB else "note" if free >= MIN_DISK_GIB * GIB else "broken"
+    hint = "" if grade == "ok" else f"{RECOMMENDED_DISK_GIB} GiB suffice for the sample and its reports"
     return Diagnosis(thing="disk", grade=grade, found=f"{free / GIB:.1f} GiB free at {path}", hint=hint)
 
 
 def memory(total: int) -> Diagnosis:
-    """Grade a machine's bytes: `ok`, or a `note` where the demonstration may not fit."""
-    enough = total >= MEMORY_GIB_WISHED * GIB
-    hint = "" if enough else f"the demonstration peaks below {MEMORY_GIB_WISHED} GiB"
-    return Diagnosis(thing="memory", grade="ok" if enough else "note", found=f"{total / GIB:.1f} GiB", hint=hint)
+    """Grade the machine's memory in bytes: `ok`, or a `note` if the demonstration may need more."""
+    is_enough = total >= RECOMMENDED_MEMORY_GIB * GIB
+    hint = "" if is_enough else f"the demonstration uses up to {RECOMMENDED_MEMORY_GIB} GiB"
+    return Diagnosis(thing="memory", grade="ok" if is_enough else "note", found=f"{total / GIB:.1f} GiB", hint=hint)
 
 
 def _home(home: Path) -> Diagnosis:
     path = home.resolve()
     if not path.exists():
-        return Diagnosis(thing="home", grade="note", found=f"{path} is not there yet", hint="cutover up")
-    if path.stat().st_mode & OTHERS:
-        found = f"{path} can be entered by other users"
-        return Diagnosis(thing="home", grade="note", found=found, hint=f"chmod 700 {path}")
+        return Diagnosis(thing="home", grade="note", found=f"{path} does not exist yet", hint="cutover up")
+    if path.stat().st_mode & OTHER_USERS:
+        problem = f"{path} is accessible to other users"
+        return Diagnosis(thing="home", grade="note", found=problem, hint=f"chmod 700 {path}")
     return Diagnosis(thing="home", grade="ok", found=str(path))
 
 
 def _definitions(settings: Settings) -> list[Diagnosis]:
     if not settings.pipelines.is_dir():
-        found, hint = f"{settings.pipelines.resolve()} is not there", "set CUTOVER_PIPELINES"
-        return [Diagnosis(thing="pipelines", grade="broken", found=found, hint=hint)]
+        problem = f"{settings.pipelines.resolve()} does not exist"
+        return [Diagnosis(thing="pipelines", grade="broken", found=problem, hint="set CUTOVER_PIPELINES")]
     pipelines, problems = catalogue.scan(settings)
     pipeline_names = f"{', '.join(pipelines) or 'none'} in {settings.pipelines.resolve()}"
     broken = [Diagnosis(thing="definition", grade="broken", found=str(p), hint="cutover lint") for p in problems]
@@ -170,50 +171,54 @@ def _ports(settings: Settings) -> Diagnosis:
     if ports is None:
         return Diagnosis(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
     port_names = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())
-    if any(program.pid for program in status.look(settings).programs):
+    if any(program.pid for program in status.read_status(settings).programs):
         return Diagnosis(thing="ports", grade="ok", found=f"{port_names}, in use by this installation")
     taken_ports = {name: port for name, port in ports.by_name().items() if not ports_module.is_free(port)}
     if taken_ports:
         holders = "; ".join(f"{name} {port} by {ports_module.holder(port)}" for name, port in taken_ports.items())
-        return Diagnosis(
-            thing="ports", grade="broken", found=f"held by others: {holders}", hint=f"rm {ports_path(settings)}"
-        )
+        hint = f"rm {ports_path(settings)}"
+        return Diagnosis(thing="ports", grade="broken", found=f"used by other programs: {holders}", hint=hint)
     return Diagnosis(thing="ports", grade="ok", found=f"{port_names}, free")
 
 
 def _services(settings: Settings) -> list[Diagnosis]:
-    now = status.look(settings)
-    return [_broker(settings, now), *_timestamps(settings, now), _airflow(now)]
+    installation = status.read_status(settings)
+    return [_broker(settings, installation), *_timestamps(settings, installation), _airflow(installation)]
 
 
-def _broker(settings: Settings, now: status.InstallationStatus) -> Diagnosis:
-    if now.kafka_answers:
-        return Diagnosis(thing="kafka", grade="ok", found=f"{now.kafka} answers")
-    if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in now.programs):
+def _broker(settings: Settings, installation: status.InstallationStatus) -> Diagnosis:
+    if installation.kafka_answers:
+        return Diagnosis(thing="kafka", grade="ok", found=f"{installation.kafka} answers")
+    if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in installation.programs):
         hint = "docs/runbooks/KafkaUnreachable.md"
-        obstacle = None if now.kafka is None else find_obstacle(now.kafka, settings.kafka.protocol)
-        found = f"{now.kafka} does not answer" if obstacle is None else obstacle.message
-        return Diagnosis(thing="kafka", grade="broken", found=found, hint=hint)
+        kafka = installation.kafka
+        obstacle = None if kafka is None else find_obstacle(kafka, settings.kafka.protocol)
+        problem = f"{kafka} does not answer" if obstacle is None else obstacle.message
+        return Diagnosis(thing="kafka", grade="broken", found=problem, hint=hint)
     return Diagnosis(thing="kafka", grade="note", found="not started", hint="cutover up")
 
 
-def _timestamps(settings: Settings, now: status.InstallationStatus) -> list[Diagnosis]:
-    if not now.kafka_answers or now.kafka is None:
+def _timestamps(settings: Settings, installation: status.InstallationStatus) -> list[Diagnosis]:
+    if not installation.kafka_answers or installation.kafka is None:
         return []
     topics = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in topics_of(log_of(pipeline))}
     return [
         Diagnosis(
-            thing=f"topic {topic.name}", grade="ok" if topic.bounded else "note", found=topic.says, hint=topic.hint
+            thing=f"topic {topic.name}",
+            grade="ok" if topic.bounded else "note",
+            found=topic.description,
+            hint=topic.hint,
         )
-        for topic in timestamps.topics(settings, now.kafka, names=topics)
+        for topic in timestamps.read_timestamps(settings, installation.kafka, names=topics)
     ]
 
 
-def _airflow(now: status.InstallationStatus) -> Diagnosis:
-    if not any(p.group == "airflow" and p.pid for p in now.programs):
+def _airflow(installation: status.InstallationStatus) -> Diagnosis:
+    if not any(p.group == "airflow" and p.pid for p in installation.programs):
         return Diagnosis(thing="airflow", grade="note", found="not started", hint="cutover up")
-    ill = [name for name, health in now.airflow_health.items() if health != "healthy"]
-    if now.airflow_health and not ill:
-        return Diagnosis(thing="airflow", grade="ok", found=f"{now.airflow} is healthy")
-    found = f"{now.airflow}: {', '.join(ill)} not healthy" if ill else f"{now.airflow} does not answer"
-    return Diagnosis(thing="airflow", grade="broken", found=found, hint=f"logs in {now.home / 'logs'}")
+    address = installation.airflow
+    unhealthy = [name for name, health in installation.airflow_health.items() if health != "healthy"]
+    if installation.airflow_health and not unhealthy:
+        return Diagnosis(thing="airflow", grade="ok", found=f"{address} is healthy")
+    problem = f"{address}: {', '.join(unhealthy)} not healthy" if unhealthy else f"{address} does not answer"
+    return Diagnosis(thing="airflow", grade="broken", found=problem, hint=f"logs in {installation.home / 'logs'}")

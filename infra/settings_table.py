@@ -1,4 +1,4 @@
-"""Every setting with its value, where it comes from and what it means; a secret is never shown."""
+"""Table of all settings with value, source and meaning; secrets are hidden."""
 
 import os
 import re
@@ -19,7 +19,7 @@ USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRow:
-    """One setting."""
+    """Setting with its displayed value, its source and its meaning."""
 
     name: str  # as in cutover.toml: kafka.protocol
     value: str
@@ -28,12 +28,12 @@ class SettingRow:
 
 
 def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]) -> list[SettingRow]:
-    """List every setting with its value, as it may be shown, and where it comes from.
+    """List every setting with its value, without secrets, and its source.
 
     Args:
-        settings: The values in force.
-        environment: Where `CUTOVER_*` were read.
-        toml: What `cutover.toml` holds.
+        settings: Effective settings.
+        environment: Environment from which `CUTOVER_*` were read.
+        toml: Content of `cutover.toml`.
     """
     upper = {name.upper() for name in environment}
     return [
@@ -48,18 +48,18 @@ def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[st
 
 
 def read_toml() -> dict[str, object]:
-    """Return what `cutover.toml` in the working folder holds; empty if there is none."""
+    """Read `cutover.toml` in the working folder; empty if there is none."""
     path = Path(str(Settings.model_config.get("toml_file")))
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def current(settings: Settings) -> list[SettingRow]:
-    """Read this process's environment and `cutover.toml` for `rows`."""
+    """List every setting, with the sources of this process: its environment and `cutover.toml`."""
     return rows(settings, environment=os.environ, toml=read_toml())
 
 
 def format_setting(name: str, value: object) -> str:
-    """Return a value as it may be shown: secrets hidden, credentials cut out of addresses."""
+    """Format a value for display, with secrets hidden and credentials removed from addresses."""
     if value is None:
         return ""
     if isinstance(value, SecretStr) or (SECRET_NAME.search(name) and not isinstance(value, Path)):
@@ -84,9 +84,9 @@ def _source(path: tuple[str, ...], environment: set[str], toml: Mapping[str, obj
         variable = "CUTOVER_" + "__".join(path[:length]).upper()
         if variable in environment:
             return variable
-    one_key = "CUTOVER_" + "__".join(path).upper() + "__"  # of a mapping
-    if any(name.startswith(one_key) for name in environment):
-        return f"{one_key}*"
+    prefix = "CUTOVER_" + "__".join(path).upper() + "__"  # of single keys of a mapping
+    if any(name.startswith(prefix) for name in environment):
+        return f"{prefix}*"
     value: object = toml
     for part in path:
         value = value.get(part) if isinstance(value, Mapping) else None

@@ -1,7 +1,7 @@
-"""`cutover up`: bring the broker and Airflow up under one supervisor, and wait until they answer."""
+"""Start of the broker and Airflow under one supervisor, with the wait until they answer, for `cutover up`."""
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,39 +27,39 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Where things are now."""
+    """Addresses and ports of a running installation."""
 
     bootstrap: str
-    airflow: str | None  # None when only the broker was asked for
+    airflow: str | None  # None if only the broker was started
     ports: Ports
 
 
-def up(settings: Settings, *, broker_only: bool, tell: ReportProgress) -> Running:
-    """Start what does not run yet and return when all of it answers.
+def up(settings: Settings, *, broker_only: bool, report_progress: ReportProgress) -> Running:
+    """Start all programs that do not run, and wait until they answer.
 
     Raises:
-        PortError: A port of this installation is taken.
-        LogError: The broker does not come up, or the given cluster does not answer.
-        SupervisorError: A process does not stay up, or the settings changed while it runs.
+        PortError: A port of this installation is in use by another program.
+        LogError: The broker does not start, or the configured cluster does not answer.
+        SupervisorError: A process keeps failing, or the settings changed while the supervisor is running.
         CutoverError: Java or the JARs are missing.
     """
     java.require()
-    with _hold_start_lock(settings.run_dir):
-        ports = _start(settings, broker_only=broker_only, tell=tell)
-        bootstrap = _await_broker(settings, ports, tell)
+    with _lock_starts(settings.run_dir):
+        ports = _start(settings, broker_only=broker_only, report_progress=report_progress)
+        bootstrap = _wait_for_broker(settings, ports, report_progress)
         if not broker_only:
-            _await_airflow(settings, ports, tell)
+            _wait_for_airflow(settings, ports, report_progress)
         ports_module.mark_used(ports_path(settings), ports)
     return Running(bootstrap=bootstrap, airflow=None if broker_only else instance.address(ports), ports=ports)
 
 
 def ports_path(settings: Settings) -> Path:
-    """`ports.json` in the run folder: ports are chosen once and kept."""
+    """Return the path of `ports.json`, which stores the ports that were chosen at the first start."""
     return settings.run_dir / "ports.json"
 
 
 def programs(settings: Settings) -> tuple[Program, ...]:
-    """Return what the supervisor looks after; no broker when the settings name a cluster."""
+    """List the programs of the supervisor; the broker is left out if the settings name a cluster."""
     if settings.kafka.bootstrap_servers:
         return instance.programs()
     home = settings.home.resolve()
@@ -67,24 +67,24 @@ def programs(settings: Settings) -> tuple[Program, ...]:
     return (program, *instance.programs())
 
 
-def _start(settings: Settings, *, broker_only: bool, tell: ReportProgress) -> Ports:
+def _start(settings: Settings, *, broker_only: bool, report_progress: ReportProgress) -> Ports:
     supervisor = Supervisor(settings.home.resolve())
     own_broker = not settings.kafka.bootstrap_servers
     groups = {"kafka"} if own_broker else set()
     groups |= set() if broker_only else {instance.GROUP}
     if supervisor.identity() is None:
-        # A supervisor that was killed leaves its children: they would hold the ports.
-        family.stop(supervisor.leftovers(), within=20)
-        supervisor.forget()
-    missing = groups - _up_groups(supervisor)
-    ports = ports_module.settle(ports_path(settings), needed=_port_names(missing))
+        # The children of a killed supervisor are still running and use the ports.
+        family.stop(supervisor.leftovers(), timeout=20)
+        supervisor.delete_record()
+    missing = groups - _find_running_groups(supervisor)
+    ports = ports_module.choose_for_start(ports_path(settings), names=_port_names(missing))
     if "kafka" in missing:
-        tell("preparing the broker")
+        report_progress("preparing the broker")
         _prepare_broker(settings, ports)
     variables = instance.current_environment(settings, ports)
-    instance.password(settings)  # before Airflow starts: where it finds none, it makes one and prints it into its log
+    instance.password(settings)  # before Airflow starts: without a password, it creates one and prints it into its log
     if instance.GROUP in missing and not instance.is_migrated(settings):
-        tell("making Airflow's database (once, about 10 s)")
+        report_progress("creating Airflow's database (once, about 10 s)")
         instance.migrate(settings, variables)
     if missing:
         _launch(supervisor, programs(settings), variables)
@@ -93,10 +93,10 @@ def _start(settings: Settings, *, broker_only: bool, tell: ReportProgress) -> Po
     return ports
 
 
-def _up_groups(supervisor: Supervisor) -> set[str]:
-    """Return the groups of which every program runs."""
+def _find_running_groups(supervisor: Supervisor) -> set[str]:
+    """Return the groups whose programs all run or are being restarted."""
     states = supervisor.states()
-    return {s.group for s in states} - {s.group for s in states if not s.tried}
+    return {s.group for s in states} - {s.group for s in states if not s.is_active}
 
 
 def _port_names(groups: set[str]) -> list[str]:
@@ -105,9 +105,9 @@ def _port_names(groups: set[str]) -> list[str]:
 
 def _prepare_broker(settings: Settings, ports: Ports) -> None:
     home = settings.home.resolve()
-    wrong = jars.check("kafka")
-    if wrong:
-        msg = "JARs of the broker are not as locked in `infra/install/kafka-jars.sha256`:\n  " + "\n  ".join(wrong[:5])
+    problems = jars.find_problems("kafka")
+    if problems:
+        msg = "JARs of the broker differ from `infra/install/kafka-jars.sha256`:\n  " + "\n  ".join(problems[:5])
         raise CutoverError(msg + "\nHint: `make setup` fetches them.")
     server.prepare(home, ports)
     server.write_address(settings.run_dir, ports)
@@ -118,18 +118,24 @@ def _launch(supervisor: Supervisor, programs: tuple[Program, ...], variables: di
         supervisor.launch(programs, variables)
     unknown = {p.name for p in programs} - {s.name for s in supervisor.states()}
     if unknown:
-        msg = f"Supervisor of `{supervisor.home}`: expected it to know {sorted(unknown)}; other settings started it."
+        msg = f"Supervisor of `{supervisor.home}`: expected the programs {sorted(unknown)}, "
+        msg += "got a supervisor that was started with other settings."
         raise SupervisorError(msg + "\nHint: `cutover down`, then `cutover up`.")
 
 
-def _await_broker(settings: Settings, ports: Ports, tell: ReportProgress) -> str:
+def _wait_for_broker(settings: Settings, ports: Ports, report_progress: ReportProgress) -> str:
     bootstrap_servers = settings.kafka.bootstrap_servers
     if bootstrap_servers is None:
-        tell(f"waiting for the broker at {server.address(ports)}")
-        alive = _watch(Supervisor(settings.home.resolve()), "kafka")
-        server.wait_ready(settings.home.resolve(), ports, within=READY_SECONDS, alive=lambda: not alive())
+        report_progress(f"waiting for the broker at {server.address(ports)}")
+        supervisor = Supervisor(settings.home.resolve())
+        server.wait_ready(
+            settings.home.resolve(),
+            ports,
+            timeout=READY_SECONDS,
+            is_alive=lambda: not _list_failed(supervisor, "kafka"),
+        )
         return server.address(ports)
-    tell(f"asking the cluster at {bootstrap_servers}")
+    report_progress(f"connecting to the cluster at {bootstrap_servers}")
     obstacle = find_obstacle(bootstrap_servers, settings.kafka.protocol)
     if obstacle is not None:
         raise make_obstacle_error(obstacle)
@@ -140,43 +146,43 @@ def _await_broker(settings: Settings, ports: Ports, tell: ReportProgress) -> str
     return bootstrap_servers
 
 
-def _await_airflow(settings: Settings, ports: Ports, tell: ReportProgress) -> None:
+def _wait_for_airflow(settings: Settings, ports: Ports, report_progress: ReportProgress) -> None:
     client = instance.api(settings, ports)
-    fallen = _watch(Supervisor(settings.home.resolve()), instance.GROUP)
-    dead, waiting = list[ProgramState](), list[str]()
+    supervisor = Supervisor(settings.home.resolve())
+    failed, pending = list[ProgramState](), list[str]()
 
-    def look() -> bool | None:
-        nonlocal dead, waiting
+    def is_healthy() -> bool | None:
+        nonlocal failed, pending
         if client.is_healthy():
             return True
         health = client.health()
-        waiting = [name for name, status in health.items() if status != "healthy"] if health else ["its API"]
-        tell(f"waiting for Airflow at {instance.address(ports)}: {', '.join(waiting)}")
-        dead = fallen()
-        return False if dead else None
+        pending = [name for name, status in health.items() if status != "healthy"] if health else ["its API"]
+        report_progress(f"waiting for Airflow at {instance.address(ports)}: {', '.join(pending)}")
+        failed = _list_failed(supervisor, instance.GROUP)
+        return False if failed else None
 
-    if not poll_until(look, within=READY_SECONDS, every=POLL_SECONDS):
-        raise SupervisorError(_not_up(settings, dead, waiting))
+    if not poll_until(is_healthy, within=READY_SECONDS, every=POLL_SECONDS):
+        raise SupervisorError(_describe_failure(settings, failed, pending))
     instance.ensure_pool(client)
 
 
-def _not_up(settings: Settings, dead: list[ProgramState], waiting: list[str]) -> str:
+def _describe_failure(settings: Settings, failed: list[ProgramState], pending: list[str]) -> str:
     logs = settings.home.resolve() / "logs"
-    lines = [f"Airflow: expected it healthy within {READY_SECONDS:.0f} s, still waiting for {', '.join(waiting)}."]
-    for state in dead:
+    lines = [f"Airflow: expected it healthy within {READY_SECONDS:.0f} s, still waiting for {', '.join(pending)}."]
+    for state in failed:
         log = logs / f"{state.name}.log"
         lines.append(f"{state.name} is {state.state} ({state.detail}). Its log, `{log}`:\n{server.tail(log)}")
-    return "\n".join(lines) + f"\nHint: the logs are in `{logs}`; `cutover down` stops what is left."
+    return "\n".join(lines) + f"\nHint: the logs are in `{logs}`; `cutover down` stops all remaining processes."
 
 
-def _watch(supervisor: Supervisor, group: str) -> Callable[[], list[ProgramState]]:
-    """Return a function that lists the programs of a group that the supervisor gave up."""
-    return lambda: [s for s in supervisor.states() if s.group == group and not s.tried]
+def _list_failed(supervisor: Supervisor, group: str) -> list[ProgramState]:
+    """List the programs of a group that the supervisor no longer restarts."""
+    return [state for state in supervisor.states() if state.group == group and not state.is_active]
 
 
 @contextmanager
-def _hold_start_lock(run_dir: Path) -> Iterator[None]:
-    """Hold the lock of this installation's starts: two at once would launch two supervisors."""
+def _lock_starts(run_dir: Path) -> Iterator[None]:
+    """Lock the start of this installation, because parallel starts would launch two supervisors."""
     files.private_folder(run_dir)
     with (run_dir / "up.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

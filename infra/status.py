@@ -1,4 +1,4 @@
-"""`cutover status`: what runs, where, and what the drivers say."""
+"""Status of an installation for `cutover status`: programs, drivers, addresses, and problems of definitions."""
 
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -21,25 +21,25 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationStatus:
-    """A look at one installation."""
+    """Status of one installation at one moment."""
 
     home: Path
     programs: tuple[ProgramState, ...]
     drivers: tuple[DetachedDriver, ...]
     ports: Ports | None
-    kafka: str | None  # the address in force, if any
+    kafka: str | None  # effective address, if any
     kafka_answers: bool
     airflow: str | None
-    airflow_health: dict[str, str]  # empty when nobody answers
+    airflow_health: dict[str, str]  # by component; empty if Airflow does not answer
     password_file: Path
-    definitions: tuple[str, ...] = ()  # what is wrong with them, or changed since a living driver started
+    definitions: tuple[str, ...] = ()  # their errors, and changes since a running driver was started
 
     def to_json(self) -> dict[str, object]:
-        """`home`, `processes`, `drivers`, `definitions` and so on, as `status --json` prints them."""
+        """Encode `home`, `processes`, `drivers`, `definitions` and so on for `status --json`."""
         return {
             "home": str(self.home),
             "processes": [asdict(program) for program in self.programs],
-            "drivers": [_driver(driver) for driver in self.drivers],
+            "drivers": [_encode_driver(driver) for driver in self.drivers],
             "ports": None if self.ports is None else self.ports.by_name(),
             "kafka": {"bootstrap_servers": self.kafka, "answers": self.kafka_answers},
             "airflow": {
@@ -51,55 +51,53 @@ class InstallationStatus:
         }
 
 
-def look(settings: Settings, *, definitions: tuple[str, ...] = ()) -> InstallationStatus:
-    """Return what runs now; asks the supervisor, the broker and Airflow, starts nothing.
+def read_status(settings: Settings, *, definitions: tuple[str, ...] = ()) -> InstallationStatus:
+    """Read the status from the supervisor, the broker, Airflow and the drivers' heartbeats; start nothing.
 
     Args:
-        settings: Of the installation.
-        definitions: What `check_definitions` returned, where it is to be shown.
+        settings: Settings of the installation.
+        definitions: Result of `check_definitions`, if it is to be shown.
     """
     ports = ports_module.load(ports_path(settings))
     programs = tuple(Supervisor(settings.home.resolve()).states())
-    kafka = _kafka(settings)
-    asked_broker = (
-        kafka if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in programs) else None
-    )
-    scheduled = ports is not None and any(p.group == instance.GROUP and p.pid for p in programs)
+    kafka = _find_bootstrap_servers(settings)
+    has_broker = bool(settings.kafka.bootstrap_servers) or any(p.group == "kafka" and p.pid for p in programs)
+    has_airflow = any(p.group == instance.GROUP and p.pid for p in programs)
     return InstallationStatus(
         home=settings.home.resolve(),
         programs=programs,
         drivers=tuple(drivers.list_drivers(settings.run_dir)),
         ports=ports,
         kafka=kafka,
-        kafka_answers=asked_broker is not None and server.answers(settings, asked_broker),
+        kafka_answers=has_broker and kafka is not None and server.answers(settings, kafka),
         airflow=None if ports is None else instance.address(ports),
-        airflow_health=instance.api(settings, ports).health() if ports is not None and scheduled else {},
+        airflow_health=instance.api(settings, ports).health() if ports is not None and has_airflow else {},
         password_file=instance.passwords_file(settings),
         definitions=definitions,
     )
 
 
 def check_definitions(settings: Settings) -> tuple[str, ...]:
-    """Return what is wrong with the definitions, and which driver runs with another one than its file describes."""
+    """List errors in definitions, and running drivers whose definition differs from its file."""
     problems = [str(problem) for problem in catalogue.scan(settings)[1]]
     notes: list[str] = []
     for name in list_living_drivers(settings):
-        from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only where a driver lives
+        from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only if a driver is running
 
-        with suppress(CutoverError):  # of a file that does not load the problems tell
+        with suppress(CutoverError):  # a file that does not load is among the problems
             note = resolve_definition(settings, name, running=True).note
             notes += [] if note is None else [note]
     return (*problems, *notes)
 
 
-def _kafka(settings: Settings) -> str | None:
+def _find_bootstrap_servers(settings: Settings) -> str | None:
     try:
         return bootstrap_servers(settings)
     except LogError:
         return None
 
 
-def _driver(driver: DetachedDriver) -> dict[str, object]:
+def _encode_driver(driver: DetachedDriver) -> dict[str, object]:
     return {
         "pipeline": driver.pipeline,
         "pid": driver.identity.pid,

@@ -1,4 +1,4 @@
-"""`cutover down`: stop Airflow, its tasks, the stream drivers and the broker, in this order, and leave no process."""
+"""Stop of Airflow, its tasks, the stream drivers and the broker, in this order, for `cutover down`."""
 
 from dataclasses import dataclass
 
@@ -17,55 +17,56 @@ TASK_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """What was running and no longer is."""
+    """Programs and drivers that were stopped."""
 
     programs: tuple[str, ...]
     drivers: tuple[str, ...]
 
 
-def down(settings: Settings, *, tell: ReportProgress) -> Stopped:
-    """Stop everything of this installation; does nothing when nothing runs.
+def down(settings: Settings, *, report_progress: ReportProgress) -> Stopped:
+    """Stop all processes of this installation.
 
-    Airflow goes first, so that it restarts no driver; the broker last, so that drivers can finish their epoch.
+    Airflow is stopped first, so that it restarts no driver; the broker last, so that drivers can commit their epoch.
 
     Raises:
-        CutoverError: A process outlived even SIGKILL (it hangs in the kernel).
+        CutoverError: A process survived SIGKILL, because it hangs in the kernel.
     """
     supervisor = Supervisor(settings.home.resolve())
-    running = tuple(s.name for s in supervisor.states() if s.tried) if supervisor.identity() else ()
-    living = [driver for driver in drivers.list_drivers(settings.run_dir) if driver.alive]
-    _stop_airflow(supervisor, tell)
-    survivors = _stop_drivers(living, tell)
+    running = tuple(s.name for s in supervisor.states() if s.is_active) if supervisor.identity() else ()
+    running_drivers = [driver for driver in drivers.list_drivers(settings.run_dir) if driver.alive]
+    _stop_airflow(supervisor, report_progress)
+    survivors = _stop_drivers(running_drivers, report_progress)
     if supervisor.identity() is not None:
-        tell("stopping the broker")
+        report_progress("stopping the broker")
     supervisor.shut_down()
-    survivors += processes.stop(supervisor.leftovers(), within=TASK_SECONDS)
+    survivors += processes.stop(supervisor.leftovers(), timeout=TASK_SECONDS)
     if survivors:
         pids = ", ".join(str(s.pid) for s in survivors)
         msg = f"Processes of `{settings.home}`: expected none after SIGKILL, got pids {pids}."
-        raise CutoverError(msg + "\nHint: `ps -o pid,stat,wchan -p PID` says where one hangs.")
-    supervisor.forget()
-    return Stopped(programs=running, drivers=tuple(driver.pipeline for driver in living))
+        raise CutoverError(msg + "\nHint: `ps -o pid,stat,wchan -p PID` shows where a process hangs.")
+    supervisor.delete_record()
+    return Stopped(programs=running, drivers=tuple(driver.pipeline for driver in running_drivers))
 
 
-def _stop_airflow(supervisor: Supervisor, tell: ReportProgress) -> None:
+def _stop_airflow(supervisor: Supervisor, report_progress: ReportProgress) -> None:
     identity = supervisor.identity()
-    if identity is None:  # it was killed: what it left would restart the drivers
-        processes.stop(supervisor.leftovers(), within=TASK_SECONDS)
+    if identity is None:  # it was killed, and its remaining children would restart the drivers
+        processes.stop(supervisor.leftovers(), timeout=TASK_SECONDS)
         return
-    tell("stopping Airflow")
+    report_progress("stopping Airflow")
     supervisor.stop_group(instance.GROUP)
-    # A task runs in a process group of its own, so it may outlive its scheduler.
+    # A task runs in a separate process group, so it may outlive the scheduler.
     family_pids = {member.pid for member in processes.family(identity)}
-    processes.stop([p for p in supervisor.leftovers() if p.pid not in family_pids], within=TASK_SECONDS)
+    processes.stop([p for p in supervisor.leftovers() if p.pid not in family_pids], timeout=TASK_SECONDS)
 
 
-def _stop_drivers(living: list[drivers.DetachedDriver], tell: ReportProgress) -> list[Identity]:
+def _stop_drivers(running_drivers: list[drivers.DetachedDriver], report_progress: ReportProgress) -> list[Identity]:
+    """Stop drivers; return their processes that survived SIGKILL."""
     survivors: list[Identity] = []
-    for driver in living:
-        tell(f"stopping the stream of {driver.pipeline} (pid {driver.identity.pid})")
+    for driver in running_drivers:
+        report_progress(f"stopping the stream of {driver.pipeline} (pid {driver.identity.pid})")
         family = processes.family(driver.identity)
-        # The leader first: it ends its epoch and its own JVM; then whatever of its group is left.
-        processes.stop([driver.identity], within=DRIVER_SECONDS)
-        survivors += processes.stop(family, within=5)
+        # The driver first, which commits its epoch and ends its JVM; then the rest of its process group.
+        processes.stop([driver.identity], timeout=DRIVER_SECONDS)
+        survivors += processes.stop(family, timeout=5)
     return survivors

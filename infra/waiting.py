@@ -1,4 +1,4 @@
-"""Waits that say what they wait for: a bar on a terminal, a line every ten seconds elsewhere."""
+"""Waits that show their progress: a bar on a terminal, otherwise a line every ten seconds."""
 
 import sys
 import time
@@ -14,62 +14,62 @@ from cutover.errors import CutoverError
 
 POLL = 1.0  # seconds
 LINE_EVERY = 10.0  # seconds
-Tell = Callable[[str, int, int | None], None]  # what is so, done, of how many
-Found = TypeVar("Found")
+UpdateProgress = Callable[[str, int, int | None], None]  # note, completed, total
+Result = TypeVar("Result")
 
 
 @contextmanager
-def show_wait(title: str) -> Iterator[Tell]:
-    """Show one wait; the function that is handed out says how far it is."""
+def show_wait(title: str) -> Iterator[UpdateProgress]:
+    """Show one wait; the yielded function updates its progress."""
     if sys.stderr.isatty():
-        with _bar(title) as tell:
-            yield tell
+        with _show_bar(title) as update_progress:
+            yield update_progress
     else:
-        yield _Lines(title).tell
+        yield _LineReporter(title).report
 
 
-def until(title: str, look: Callable[[Tell], Found | None], *, within: float, hint: str) -> Found:
-    """Return what `look` finds, asking again and again and showing the wait.
+def wait_for(title: str, poll: Callable[[UpdateProgress], Result | None], *, timeout: float, hint: str) -> Result:
+    """Poll until there is a result, show the progress, and return the result.
 
     Args:
-        title: What is waited for.
-        look: Returns None as long as it is not there, and tells how far it is.
-        within: Seconds.
-        hint: What to do when it does not come.
+        title: Condition that is waited for, shown to the user.
+        poll: Returns the result, or None if there is none yet, and reports its progress.
+        timeout: Seconds.
+        hint: Next step of the user after a timeout.
 
     Raises:
-        CutoverError: It did not come in time.
+        CutoverError: There was no result in time.
     """
-    with show_wait(title) as tell:
-        result = poll_until(lambda: look(tell), within=within, every=POLL)
+    with show_wait(title) as update_progress:
+        result = poll_until(lambda: poll(update_progress), within=timeout, every=POLL)
     if result is not None:
         return result
-    msg = f"{title}: expected an end within {within:.0f} s, got none.\nHint: {hint}"
+    msg = f"{title}: expected an end within {timeout:.0f} s, got none.\nHint: {hint}"
     raise CutoverError(msg)
 
 
 @contextmanager
-def _bar(title: str) -> Iterator[Tell]:
+def _show_bar(title: str) -> Iterator[UpdateProgress]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task(title, total=None, note="")
 
-        def tell(note: str, completed: int, total: int | None) -> None:
+        def update(note: str, completed: int, total: int | None) -> None:
             progress.update(task, note=note, completed=completed, total=total)
 
-        yield tell
-        shown = progress.tasks[0].total or 1
-        progress.update(task, total=shown, completed=shown)
+        yield update
+        total = progress.tasks[0].total or 1
+        progress.update(task, total=total, completed=total)
 
 
-class _Lines:
+class _LineReporter:
     def __init__(self, title: str) -> None:
-        self._title, self._begun, self._next = title, time.monotonic(), 0.0
+        self._title, self._started_at, self._next_line_at = title, time.monotonic(), 0.0
 
-    def tell(self, note: str, done: int, total: int | None) -> None:  # noqa: ARG002 -- a line has no bar
+    def report(self, note: str, completed: int, total: int | None) -> None:  # noqa: ARG002 -- a line has no bar
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next_line_at:
             return
-        self._next = now + LINE_EVERY
-        sys.stderr.write(f"{self._title}: {note} ({now - self._begun:.0f} s)\n")
+        self._next_line_at = now + LINE_EVERY
+        sys.stderr.write(f"{self._title}: {note} ({now - self._started_at:.0f} s)\n")
         sys.stderr.flush()

@@ -1,1 +1,1 @@
-"""Airflow on one machine: its environment, and a small client of its API."""
+"""Airflow on one machine: its environment, its DAG files, and a client of its API."""

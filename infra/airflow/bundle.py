@@ -1,7 +1,8 @@
-"""DAG files of an installation: parsed again when a definition changes, and seldom otherwise.
+"""DAG bundle of an installation, whose files are parsed again when a definition changes, and rarely otherwise.
 
-Airflow parses a DAG file again once it is newer than its last parse. Ours never change; the definitions that they read
-do. Therefore an installation has copies of them in a folder of its own, whose times follow the definitions.
+Airflow parses a DAG file again if it was modified after the last parse. Cutover's DAG files do not change, but the
+definitions that they load do. Therefore each installation has copies of the DAG files, which are touched after a
+definition has changed.
 """
 
 import time
@@ -13,49 +14,49 @@ from airflow.dag_processing.bundles.local import LocalDagBundle
 from cutover import files
 from cutover.settings import load_settings
 
-PARSED_AGAIN = (0.0, 15.0, 60.0)
-"""Seconds after a change at which files are touched: a parse that began before the change may end after a touch, and
-Airflow removes a DAG that has gone only when a parse finds it missing some time after one that found it."""
+TOUCH_DELAYS = (0.0, 15.0, 60.0)
+"""Seconds after a change at which the copies are touched. A parse that began before the change may end after a touch,
+and Airflow removes a deleted DAG only if a parse misses it some time after a parse that found it."""
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]
 
 
 class DefinitionsBundle(LocalDagBundle):  # type: ignore[misc]  # Airflow brings no types
-    """Copies of DAG files that are touched when a file of definitions is written, moved or removed.
+    """Bundle of copied DAG files that are touched when a definition file is written, moved or removed.
 
     Args:
         source: Folder of the DAG files; names in its `.airflowignore` are not copied.
-        path: Folder of the copies, of this installation alone.
+        path: Folder of the copies of this installation.
     """
 
     def __init__(self, *, source: str, path: str, **kwargs: Any) -> None:
         super().__init__(path=path, **kwargs)
         self._source = Path(source)
-        self._seen: Fingerprint | None = None
+        self._fingerprint: Fingerprint | None = None
         self._changed_at = float("-inf")
-        self._touches_due: tuple[float, ...] = ()
+        self._pending_touches: tuple[float, ...] = ()
 
     def initialize(self) -> None:
-        """Make the copies, which tasks load too."""
+        """Copy the DAG files, which tasks load as well."""
         copy_dag_files(self._source, self.path)
         super().initialize()
 
     def refresh(self) -> None:
-        """Copy what has changed of the DAG files, and touch the copies if a definition has."""
+        """Copy changed DAG files, and touch the copies if a definition has changed."""
         copy_dag_files(self._source, self.path)
-        current, now = take_fingerprint(), time.monotonic()
-        if self._seen not in {None, current}:
-            self._changed_at, self._touches_due = now, PARSED_AGAIN
-        self._seen = current
-        due = tuple(wait for wait in self._touches_due if now - self._changed_at >= wait)
+        current, now = compute_fingerprint(), time.monotonic()
+        if self._fingerprint not in {None, current}:
+            self._changed_at, self._pending_touches = now, TOUCH_DELAYS
+        self._fingerprint = current
+        due = tuple(delay for delay in self._pending_touches if now - self._changed_at >= delay)
         if due:
-            self._touches_due = self._touches_due[len(due) :]
+            self._pending_touches = self._pending_touches[len(due) :]
             for copy in self.path.glob("*.py"):
                 copy.touch()
 
 
 def copy_dag_files(source: Path, folder: Path) -> None:
-    """Write each DAG file whose copy differs, and remove copies of files that have gone."""
+    """Copy each DAG file that differs from its copy, and remove copies of deleted files."""
     ignored = set((source / ".airflowignore").read_text(encoding="utf-8").split())
     source_texts = {
         file.name: file.read_text(encoding="utf-8") for file in source.glob("*.py") if file.name not in ignored
@@ -70,8 +71,8 @@ def copy_dag_files(source: Path, folder: Path) -> None:
             files.write(copy, text)
 
 
-def take_fingerprint() -> Fingerprint:
-    """Return path, time, size and inode of every file that decides which DAGs there are, sorted by path."""
+def compute_fingerprint() -> Fingerprint:
+    """List path, modification time, size and inode of all files that determine the DAGs, sorted by path."""
     settings = load_settings()
     candidates = [*settings.pipelines.rglob("*.py"), settings.home / "samples.json"]
     entries: list[tuple[str, int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Airflow on one machine: its environment, its secrets, its database, its four processes."""
+"""Airflow instance on one machine: its environment, secrets, database and four processes."""
 
 import json
 import os
@@ -26,13 +26,13 @@ DAGS = REPOSITORY / "dags"
 SPARK_POOL = "spark"
 MIGRATE_SECONDS = 300
 REFRESH_SECONDS = 10
-"""Between two looks at the definitions; a change of one is parsed at once."""
+"""Interval of the check for changed definitions, which are parsed immediately."""
 
 PARSE_SECONDS = 900
-"""Between two parses of a DAG file where no definition changed."""
+"""Interval between two parses of a DAG file if no definition has changed."""
 
 IDLE_SLEEP_SECONDS = "2"
-"""Between two rounds of a scheduler that has nothing to do."""
+"""Interval between two loops of an idle scheduler."""
 
 COMMANDS = {
     "api-server": ("api-server",),
@@ -43,22 +43,22 @@ COMMANDS = {
 
 
 def folder(settings: Settings) -> Path:
-    """AIRFLOW_HOME below the installation's home; it need not exist."""
+    """Return AIRFLOW_HOME below the installation's home; it need not exist."""
     return settings.home.resolve() / "airflow"
 
 
 def address(ports: Ports) -> str:
-    """`http://127.0.0.1:<port>`, for the UI and the API."""
+    """Return `http://127.0.0.1:<port>`, the address of UI and API."""
     return f"http://{LOOPBACK}:{ports.airflow}"
 
 
 def passwords_file(settings: Settings) -> Path:
-    """Return the file (mode 0600) with user -> password as JSON."""
+    """Return the path of the file (mode 0600) with the users' passwords as JSON."""
     return folder(settings) / "passwords.json"
 
 
 def password(settings: Settings, user: str = ADMIN) -> str:
-    """Return a user's password, made on the first call."""
+    """Return a user's password; all passwords are generated on the first call."""
     path = passwords_file(settings)
     passwords = files.read_json(path)
     if passwords is None or not passwords.keys() >= USERS.keys():
@@ -68,34 +68,35 @@ def password(settings: Settings, user: str = ADMIN) -> str:
 
 
 def api(settings: Settings, ports: Ports) -> Api:
-    """Log in as the administrator, whose password is made on the first call."""
+    """Make a client for the administrator, whose password is generated on the first call."""
     return Api(address(ports), user=ADMIN, password=password(settings))
 
 
 def programs() -> tuple[Program, ...]:
-    """Return Airflow's four processes."""
+    """List Airflow's four processes."""
     return tuple(
-        Program(name=name, group=GROUP, command=(sys.executable, "-m", "airflow", *words))
-        for name, words in COMMANDS.items()
+        Program(name=name, group=GROUP, command=(sys.executable, "-m", "airflow", *arguments))
+        for name, arguments in COMMANDS.items()
     )
 
 
 def environment(settings: Settings, ports: Ports, *, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of every process of Airflow, and so of every task.
+    """Make the environment of all Airflow processes, and so of all tasks.
 
     Args:
-        settings: The installation; its home, definitions and cluster are handed on as absolute `CUTOVER_*`.
-        ports: Where the API listens.
-        inherited: The environment of the caller; what it says of another Airflow is left out.
+        settings: Settings of the installation; its home, definitions and cluster are set as absolute `CUTOVER_*`.
+        ports: Port of the API.
+        inherited: Environment of the caller; variables of another Airflow are left out.
     """
-    kept = {name: value for name, value in inherited.items() if not name.startswith("AIRFLOW")}
-    # The triggerer imports the trigger by its name alone; only parsing and tasks put the DAG folder on the path.
-    path = os.pathsep.join(filter(None, [str(DAGS), kept.get("PYTHONPATH")]))
-    return kept | {"PYTHONPATH": path} | _cutover(settings) | _make_quiet_env(kept) | airflow_variables(settings, ports)
+    retained = {name: value for name, value in inherited.items() if not name.startswith("AIRFLOW")}
+    # The triggerer imports the trigger by its module name; only parsing and tasks add the DAG folder to the path.
+    path = os.pathsep.join(filter(None, [str(DAGS), retained.get("PYTHONPATH")]))
+    variables = _cutover_variables(settings) | _privacy_variables(retained) | airflow_variables(settings, ports)
+    return retained | {"PYTHONPATH": path} | variables
 
 
 def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
-    """Return what Airflow reads (`AIRFLOW_HOME` and `AIRFLOW__SECTION__KEY`)."""
+    """Make Airflow's own variables (`AIRFLOW_HOME` and `AIRFLOW__SECTION__KEY`)."""
     home = folder(settings)
     sections = {
         "CORE": {
@@ -124,7 +125,7 @@ def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
             "MIN_FILE_PROCESS_INTERVAL": str(PARSE_SECONDS),
         },
         "SCHEDULER": {"SCHEDULER_IDLE_SLEEP_TIME": IDLE_SLEEP_SECONDS},
-        "METRICS": _send_metrics_to(settings.metrics.airflow_port),
+        "METRICS": _metrics_section(settings.metrics.airflow_port),
         "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
     }
     variables = {f"AIRFLOW__{s}__{key}": value for s, keys in sections.items() for key, value in keys.items()}
@@ -132,36 +133,36 @@ def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
 
 
 def _bundles(home: Path) -> str:
-    """Return the DAG bundles as Airflow's setting has them: one, whose files follow the definitions."""
+    """Encode the only DAG bundle, whose files are touched when a definition changes, for Airflow's setting."""
     kwargs = {"source": str(DAGS), "path": str(home / "dags"), "refresh_interval": REFRESH_SECONDS}
     bundle = {"name": "dags-folder", "classpath": "cutover.infra.airflow.bundle.DefinitionsBundle", "kwargs": kwargs}
     return json.dumps([bundle])
 
 
-def _send_metrics_to(port: int | None) -> dict[str, str]:
-    """Return what lets Airflow send its own metrics to a collector of this machine; it sends none by default."""
+def _metrics_section(port: int | None) -> dict[str, str]:
+    """Make the section that sends Airflow's metrics to a local collector; without a port, none are sent."""
     if port is None:
         return {"OTEL_ON": "False", "STATSD_ON": "False"}
-    sending = {"OTEL_ON": "True", "OTEL_HOST": LOOPBACK, "OTEL_PORT": str(port), "OTEL_SSL_ACTIVE": "False"}
-    return {"STATSD_ON": "False", "OTEL_INTERVAL_MILLISECONDS": "15000", **sending}
+    collector = {"OTEL_ON": "True", "OTEL_HOST": LOOPBACK, "OTEL_PORT": str(port), "OTEL_SSL_ACTIVE": "False"}
+    return {"STATSD_ON": "False", "OTEL_INTERVAL_MILLISECONDS": "15000", **collector}
 
 
-def _cutover(settings: Settings) -> dict[str, str]:
+def _cutover_variables(settings: Settings) -> dict[str, str]:
     variables = {"CUTOVER_HOME": str(settings.home.resolve()), "CUTOVER_PIPELINES": str(settings.pipelines.resolve())}
     if settings.kafka.bootstrap_servers:
         variables["CUTOVER_KAFKA__BOOTSTRAP_SERVERS"] = settings.kafka.bootstrap_servers
     return variables
 
 
-def _make_quiet_env(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return what keeps tools from telling others about this machine, and loopback calls from a proxy."""
-    direct = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), LOOPBACK, "localhost"]))
+def _privacy_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Make the variables that turn off telemetry of tools, and proxies for loopback calls."""
+    no_proxy = ",".join(filter(None, [inherited.get("no_proxy") or inherited.get("NO_PROXY"), LOOPBACK, "localhost"]))
     telemetry = {"SCARF_ANALYTICS": "false", "DO_NOT_TRACK": "1", "GX_ANALYTICS_ENABLED": "false"}
-    return telemetry | {"NO_PROXY": direct, "no_proxy": direct}
+    return telemetry | {"NO_PROXY": no_proxy, "no_proxy": no_proxy}
 
 
 def jwt_secret(settings: Settings) -> str:
-    """Return the key that signs tokens, made once: tokens outlive a restart."""
+    """Return the key that signs tokens, generated once, so that tokens remain valid after a restart."""
     path = folder(settings) / "jwt-secret"
     if not path.exists():
         files.write(path, secrets.token_urlsafe(64))
@@ -169,17 +170,17 @@ def jwt_secret(settings: Settings) -> str:
 
 
 def is_migrated(settings: Settings) -> bool:
-    """Return whether the database was made for the Airflow that is installed."""
-    mark = folder(settings) / "migrated"
+    """Check that the database exists and was migrated to the installed version of Airflow."""
+    marker = folder(settings) / "migrated"
     database = folder(settings) / "airflow.db"
-    return database.exists() and mark.exists() and mark.read_text(encoding="utf-8") == version("apache-airflow")
+    return database.exists() and marker.exists() and marker.read_text(encoding="utf-8") == version("apache-airflow")
 
 
 def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
-    """Make the database, or bring it to the installed version; once.
+    """Create the database, or migrate it to the installed version of Airflow.
 
     Raises:
-        CutoverError: Airflow could not; with the end of what it said.
+        CutoverError: The migration failed; the message has the end of its output.
     """
     files.private_folder(folder(settings))
     completed = subprocess.run(
@@ -199,11 +200,11 @@ def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
 
 
 def ensure_pool(client: Api) -> None:
-    """Make the pool with one slot that keeps two local Sparks apart, if it is not there."""
+    """Create the pool `spark` unless it exists; its single slot prevents two local Spark drivers at the same time."""
     if SPARK_POOL not in {pool["name"] for pool in client.get("pools", limit=200)["pools"]}:
-        client.post("pools", {"name": SPARK_POOL, "slots": 1, "description": "One local Spark at a time"})
+        client.post("pools", {"name": SPARK_POOL, "slots": 1, "description": "One local Spark driver at a time"})
 
 
 def current_environment(settings: Settings, ports: Ports) -> dict[str, str]:
-    """Return `environment` on top of this process's own."""
+    """Make `environment` from the environment of this process."""
     return environment(settings, ports, inherited=os.environ)

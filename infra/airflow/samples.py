@@ -1,6 +1,6 @@
-"""Which of this project's own samples have DAGs: the demonstration's from the start, the others once asked for.
+"""Samples of this project that have DAGs: the demonstration's always, the others after they are turned on.
 
-A file of the installation remembers what was asked for. The DAG files read it at each parse, so nothing is restarted.
+A file of the installation stores which samples are on. The DAG files read it at each parse, without a restart.
 """
 
 from collections.abc import Iterable
@@ -12,28 +12,28 @@ from cutover.infra.airflow.instance import REPOSITORY
 from cutover.settings import Settings
 
 FURTHER = ("ad_billing", "ad_budgets", "ad_views", "readings", "transfers")
-"""Samples beside the demonstration's, all in this project's own folder of definitions."""
+"""Samples that are off by default, all in this project's folder of definitions."""
 
 _FILE, _ON = "samples.json", "on"
 
 
 def is_off(settings: Settings, pipeline: Pipeline) -> bool:
-    """Return whether a pipeline is a sample that nobody has asked for; never for a definition in another folder."""
-    is_ours = pipeline.file is not None and pipeline.file.parent == (REPOSITORY / "pipelines").resolve()
-    return is_ours and pipeline.name in FURTHER and pipeline.name not in _read(settings)
+    """Return True for a sample that is not turned on, and False for every definition in another folder."""
+    is_sample = pipeline.file is not None and pipeline.file.parent == (REPOSITORY / "pipelines").resolve()
+    return is_sample and pipeline.name in FURTHER and pipeline.name not in _read(settings)
 
 
 def turn_on(settings: Settings, names: Iterable[str]) -> tuple[str, ...]:
-    """Let samples have DAGs from the next parse on, and return all that have by now.
+    """Turn on samples, which get DAGs with the next parse; return the names of all samples that are on.
 
     Raises:
-        DefinitionError: One of the names is no sample.
+        DefinitionError: A name is not that of a sample.
     """
     sample_names = set(names)
     unknown = sorted(sample_names - set(FURTHER))
     if unknown:
         msg = f"Option `--sample`: expected one of {', '.join(FURTHER)}, got `{unknown[0][:80]}`."
-        raise DefinitionError(msg + "\nHint: the demonstration's sample and your own definitions always have DAGs.")
+        raise DefinitionError(msg + "\nHint: the demonstration's sample and all other definitions always have DAGs.")
     enabled = tuple(sorted(_read(settings) | sample_names))
     files.write_json(settings.home.resolve() / _FILE, {_ON: list(enabled)})
     return enabled

@@ -1,1 +1,1 @@
-"""The broker, and who sets the timestamps of its topics."""
+"""Kafka broker of an installation, and the timestamp settings of topics."""

@@ -1,4 +1,4 @@
-"""The broker: the real Apache Kafka, one node in KRaft mode, on the loopback address."""
+"""Broker of an installation: Apache Kafka with one node in KRaft mode, on the loopback address."""
 
 import base64
 import subprocess
@@ -18,31 +18,31 @@ from cutover.settings import Settings
 
 HERE = Path(__file__).parent
 HEAP = "512m"
-SHORT = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Options of a JVM that lives for a second."""
-ASK_SECONDS = 1.0
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a JVM that runs for about a second."""
+REQUEST_SECONDS = 1.0
 FORMAT_SECONDS = 60
 
 
 def address(ports: Ports) -> str:
-    """`127.0.0.1:<port>`, as `bootstrap.servers` takes it."""
+    """Return `127.0.0.1:<port>`, for `bootstrap.servers`."""
     return f"{LOOPBACK}:{ports.broker}"
 
 
 def folder(home: Path) -> Path:
-    """Return where the broker keeps its files."""
+    """Return the folder of the broker's files."""
     return home / "kafka"
 
 
 def server_properties(home: Path, ports: Ports) -> str:
-    """Fill in ports and data folder of this home."""
+    """Format the broker's configuration with the ports and the data folder of this home."""
     text = (HERE / "server.properties").read_text(encoding="utf-8")
     data = str(folder(home) / "data").replace("\\", "\\\\")  # a backslash escapes in Java properties
     return Template(text).substitute(data=data, broker=ports.broker, controller=ports.controller)
 
 
 def java(home: Path, main_class: str, *arguments: str, heap: str = HEAP, flags: Sequence[str] = ()) -> list[str]:
-    """Return the command that runs a class of Kafka's, logging to the broker's own file."""
+    """Build the command that runs a class of Kafka, with the broker's log file."""
     return [
         "java",
         f"-Xmx{heap}",
@@ -58,17 +58,17 @@ def java(home: Path, main_class: str, *arguments: str, heap: str = HEAP, flags: 
 
 
 def log_file(home: Path) -> Path:
-    """`broker.log` in the broker's folder; it need not exist."""
+    """Return the path of `broker.log` in the broker's folder; it need not exist."""
     return folder(home) / "broker.log"
 
 
 def command(home: Path) -> list[str]:
-    """Return the command that runs the broker; `prepare` comes first."""
+    """Build the command that runs the broker, after `prepare`."""
     return java(home, "kafka.Kafka", str(folder(home) / "server.properties"))
 
 
 def prepare(home: Path, ports: Ports) -> None:
-    """Write the configuration, and format the storage if that was never done.
+    """Write the configuration, and format the storage unless it is formatted.
 
     Raises:
         LogError: The storage could not be formatted.
@@ -80,7 +80,7 @@ def prepare(home: Path, ports: Ports) -> None:
     files.private_folder(folder(home) / "data")
     arguments = ("format", "--standalone", "--ignore-formatted", "--cluster-id", new_cluster_id(), "-c", str(config))
     completed = subprocess.run(
-        java(home, "kafka.tools.StorageTool", *arguments, heap="128m", flags=SHORT),
+        java(home, "kafka.tools.StorageTool", *arguments, heap="128m", flags=SHORT_LIVED),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -88,12 +88,12 @@ def prepare(home: Path, ports: Ports) -> None:
         check=False,
     )
     if completed.returncode != 0:
-        msg = f"Storage of the broker, `{folder(home)}`: expected it formatted, got exit {completed.returncode}:\n"
+        msg = f"Storage of the broker, `{folder(home)}`: formatting failed with exit code {completed.returncode}:\n"
         raise LogError(msg + (completed.stderr or completed.stdout)[-2000:])
 
 
 def new_cluster_id() -> str:
-    """Return 22 characters as Kafka makes them; never a leading dash, which would read as an option."""
+    """Generate a cluster id of 22 characters, without a leading dash, which would be parsed as an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -101,57 +101,56 @@ def new_cluster_id() -> str:
 
 
 def write_address(run_dir: Path, ports: Ports) -> None:
-    """Tell every client of this installation where the broker is (`<home>/run/broker.json`)."""
+    """Write the broker's address to `<home>/run/broker.json`, where all clients of this installation read it."""
     files.write_json(run_dir / "broker.json", {"bootstrap_servers": address(ports)})
 
 
 def reachable(
-    bootstrap: str, *, client: Mapping[str, ClientOption] | None = None, within: float = ASK_SECONDS
+    bootstrap: str, *, client: Mapping[str, ClientOption] | None = None, timeout: float = REQUEST_SECONDS
 ) -> int | None:
-    """Return the number of brokers that answer for the cluster; None when nobody does in time."""
-    from confluent_kafka import KafkaException  # noqa: PLC0415 -- `cutover status` asks nobody where no broker runs
+    """Count the brokers in the cluster's metadata; None if no broker answers in time."""
+    from confluent_kafka import KafkaException  # noqa: PLC0415 -- `cutover status` does not need it without a broker
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415 -- the same
 
-    quiet = {"bootstrap.servers": bootstrap, "log_level": "0", "socket.connection.setup.timeout.ms": "2000"}
-    admin = AdminClient({**quiet, **(client or {})})
+    defaults = {"bootstrap.servers": bootstrap, "log_level": "0", "socket.connection.setup.timeout.ms": "2000"}
+    admin = AdminClient({**defaults, **(client or {})})
     try:
-        return len(admin.list_topics(timeout=within).brokers)
+        return len(admin.list_topics(timeout=timeout).brokers)
     except KafkaException:
         return None
 
 
 def answers(settings: Settings, bootstrap: str) -> bool:
-    """Return whether the cluster of an installation answers within its `kafka.timeout_seconds`."""
+    """Check that the cluster of an installation answers within its `kafka.timeout_seconds`."""
     client = options.librdkafka(settings.kafka, bootstrap)
-    return reachable(bootstrap, client=client, within=settings.kafka.timeout_seconds) is not None
+    return reachable(bootstrap, client=client, timeout=settings.kafka.timeout_seconds) is not None
 
 
-def wait_ready(home: Path, ports: Ports, *, within: float, alive: Callable[[], bool]) -> None:
-    """Poll until the broker answers, or its process is gone.
+def wait_ready(home: Path, ports: Ports, *, timeout: float, is_alive: Callable[[], bool]) -> None:
+    """Wait until the broker answers.
 
     Args:
-        home: The installation's folder.
-        ports: Where the broker listens.
-        within: Seconds.
-        alive: Whether the broker's process (or whoever restarts it) still tries.
+        home: Home of the installation.
+        ports: Ports of the broker.
+        timeout: Seconds.
+        is_alive: Returns False if the broker's process has ended and is not restarted.
 
     Raises:
-        LogError: It does not answer in time, or died; with the end of its log.
+        LogError: It does not answer in time, or has ended; the message has the end of its log.
     """
 
-    def look() -> bool | None:
-        return bool(reachable(address(ports))) or None if alive() else False
+    def is_ready() -> bool | None:
+        return bool(reachable(address(ports))) or None if is_alive() else False
 
-    if poll_until(look, within=within, every=0.1):
+    if poll_until(is_ready, within=timeout, every=0.1):
         return
-    msg = (
-        f"Broker at {address(ports)}: expected an answer within {within:.0f} s, got none. Its log, `{log_file(home)}`:"
-    )
-    raise LogError(f"{msg}\n{tail(log_file(home))}", runbook="KafkaUnreachable")  # noqa: EM102 -- a log follows
+    log = log_file(home)
+    msg = f"Broker at {address(ports)}: expected an answer within {timeout:.0f} s, got none. Its log, `{log}`:"
+    raise LogError(f"{msg}\n{tail(log)}", runbook="KafkaUnreachable")  # noqa: EM102 -- a log follows
 
 
 def tail(path: Path, *, lines: int = 12) -> str:
-    """Return the last lines of a file, indented; that it is empty, if it is."""
+    """Return the last lines of a file, indented; `(empty)` if there are none."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
     except OSError:

@@ -1,4 +1,4 @@
-"""Who sets a topic's timestamps: Cutover trusts the log's clock, so a producer that forges it is not detected."""
+"""Timestamp settings of topics: a producer that may set arbitrary log times can move Cutover's clock undetected."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ LONG = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicTimestamps:
-    """What a topic says of its timestamps."""
+    """Timestamp settings of a topic."""
 
     name: str
     kind: str  # CreateTime or LogAppendTime
@@ -23,12 +23,12 @@ class TopicTimestamps:
 
     @property
     def bounded(self) -> bool:
-        """Return whether no producer can place a record in the future at will."""
+        """True if producers cannot write timestamps arbitrarily far in the future."""
         return self.kind == "LogAppendTime" or self.ahead_ms < LONG
 
     @property
-    def says(self) -> str:
-        """Describe in words for people who sets timestamps, and how far ahead they may be."""
+    def description(self) -> str:
+        """Source of the timestamps, and the limit of future ones, in words."""
         if self.kind == "LogAppendTime":
             return "timestamps by the broker (LogAppendTime)"
         limit_text = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
@@ -36,13 +36,13 @@ class TopicTimestamps:
 
     @property
     def hint(self) -> str:
-        """Return what to do; empty if nothing."""
+        """Setting that bounds the timestamps; empty if they are bounded."""
         expected = "message.timestamp.type=LogAppendTime, or set message.timestamp.after.max.ms"
         return "" if self.bounded else f"a producer with a wrong clock moves event time: {expected}"
 
 
-def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[TopicTimestamps]:
-    """Ask the cluster for the timestamp settings of named topics; those that it lacks are left out.
+def read_timestamps(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[TopicTimestamps]:
+    """Read the timestamp settings of topics from the cluster; topics that do not exist are left out.
 
     Raises:
         LogError: The cluster does not answer.
@@ -53,13 +53,13 @@ def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> lis
         existing = sorted(set(names) & admin.list_topics(timeout=timeout_seconds).topics.keys())
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in existing]
         answers = admin.describe_configs(resources, request_timeout=timeout_seconds) if resources else {}
-        return [_topic(resource.name, future.result(timeout_seconds)) for resource, future in answers.items()]
+        return [_parse_config(resource.name, future.result(timeout_seconds)) for resource, future in answers.items()]
     except KafkaException as error:
         msg = f"Kafka at `{bootstrap}`: expected the settings of its topics, got {error}."
         raise LogError(msg, runbook="KafkaUnreachable") from error
 
 
-def _topic(name: str, config: dict[str, object]) -> TopicTimestamps:
+def _parse_config(name: str, config: dict[str, object]) -> TopicTimestamps:
     values = {key: str(getattr(entry, "value", "")) for key, entry in config.items()}
     ahead = values.get("message.timestamp.after.max.ms", "")
     return TopicTimestamps(

@@ -1,1 +1,1 @@
-"""The commands of an installation, and what a person sees while they work."""
+"""Commands of an installation, and their output on a terminal."""

@@ -1,4 +1,4 @@
-"""`cutover cluster`: a Spark cluster on this machine, for as long as the command runs."""
+"""Command `cutover cluster`: a Spark cluster on this machine that ends with the command."""
 
 import contextlib
 import signal
@@ -14,9 +14,9 @@ from cutover.settings import load_settings
 
 def run(
     *,
-    workers: Annotated[int, typer.Option(min=1, help="How many workers.")] = 2,
-    cores: Annotated[int, typer.Option(min=1, help="Cores of each.")] = 1,
-    memory: Annotated[str, typer.Option(help="Memory of each, as Spark writes it.")] = "1500m",
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
+    cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 1,
+    memory: Annotated[str, typer.Option(help="Memory per worker, in Spark's notation.")] = "1500m",
 ) -> Iterator[Output]:
     """Run a Spark master and workers on loopback until Ctrl-C."""
     folder = load_settings().home.resolve() / "cluster"
@@ -37,7 +37,7 @@ def _format_cluster(running: cluster.Cluster, workers: int, memory: str, folder:
     conf = "\n".join(f'"{key}" = "{value}"' for key, value in running.conf().items())
     return (
         f"Spark cluster of {workers} workers ({running.cores} core, {memory} each): {running.master}\n"
-        f"Logs in {folder}; Ctrl-C ends it. In cutover.toml:\n"
+        f"Logs in {folder}; Ctrl-C stops it. In cutover.toml:\n"
         f'[spark]\nmaster = "{running.master}"\n\n[spark.conf]\n{conf}\n'
     )
 

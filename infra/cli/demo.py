@@ -1,4 +1,4 @@
-"""The command `cutover demo`."""
+"""Command `cutover demo`."""
 
 from typing import Annotated
 
@@ -10,19 +10,20 @@ from cutover.settings import load_settings
 
 def run_demo(
     pipeline: Annotated[
-        str, typer.Option(help=f"Which sample: {' or '.join(demonstration.SHOWS)}.")
+        str, typer.Option(help=f"Sample: {' or '.join(demonstration.SHOWS)}.")
     ] = demonstration.PIPELINE,
-    cutover: Annotated[bool, typer.Option("--cutover", help="The second act: batch goes, and comes back.")] = False,
-    parts: Annotated[int, typer.Option(help="Show the year in this many stretches, each with its own report.")] = 1,
+    cutover: Annotated[bool, typer.Option("--cutover", help="Retire batch, and roll back to it.")] = False,
+    parts: Annotated[int, typer.Option(help="Split the year into this many parts, each with a report.")] = 1,
 ) -> int:
-    """Show it all: a year of departures through broker, stream, batch and reconciler, scheduled by Airflow.
+    """Run a year of departures through broker, stream, batch and reconciler, scheduled by Airflow.
 
-    Or ads in videos: impressions and clicks of two topics joined by session, and a budget looked up.
+    Or ads in videos: impressions and clicks of two topics joined by session, with a lookup of budgets.
 
-    With `--cutover`: evidence, a person's approval, SHADOW, KAPPA, a planted defect, the audit that finds it, the way
-    back; in a home of its own (`make demo-cutover`).
+    With `--cutover`: evidence, approval, SHADOW, KAPPA, a planted defect, the audit that detects it, and the rollback;
+    in a separate home (`make demo-cutover`).
 
-    Leaves everything up. Exit code: that of the verdict (0 agree or within policy, 1 differ, 2 not comparable).
+    The installation keeps running. Exit code: that of the verdict (0 equal or within policy, 1 differ, 2 not
+    comparable).
     """
     if cutover:
         from cutover.infra.demo import retirement

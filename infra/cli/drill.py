@@ -1,4 +1,4 @@
-"""`cutover drill NAME`: cause an alert on a stack of its own, follow its runbook, write the times down."""
+"""Command `cutover drill NAME`: cause an alert on a separate stack, follow its runbook, and record the times."""
 
 import signal
 from collections.abc import Iterator, Sequence
@@ -22,24 +22,24 @@ def drill(
     names: Annotated[list[str] | None, typer.Argument(help="Names of drills (of alerts); see --list.")] = None,
     *,
     show: Annotated[bool, typer.Option("--list", help="List the drills and run none.")] = False,
-    every: Annotated[bool, typer.Option("--all", help="Run all of them.")] = False,
+    run_all: Annotated[bool, typer.Option("--all", help="Run all drills.")] = False,
     home: Annotated[
         Path | None,
-        typer.Option("--home", help="An empty folder for the stack, kept afterwards; else a temporary one."),
+        typer.Option("--home", help="Empty folder for the stack, which is kept; default: a temporary one."),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option("--results", help="File of results (JSON); each drill's newest one is kept in it.")
+        Path | None, typer.Option("--results", help="Results file (JSON), with the latest result of each drill.")
     ] = None,
 ) -> Iterator[Output]:
-    """Cause an alert on an embedded stack, follow its runbook, check that it clears; 0 as the page says, 1 not so."""
+    """Cause an alert on an embedded stack and follow its runbook; exit 0 if the alert clears, 1 if a drill fails."""
     from cutover.infra.drills.catalogue import DRILLS
 
     if show:
-        for each in DRILLS.values():
-            document = {"name": each.name, "title": each.title, "quick": each.quick}
-            yield Output(document=document, lines=[f"{each.name:26} {each.title}"])
+        for listed_drill in DRILLS.values():
+            document = {"name": listed_drill.name, "title": listed_drill.title, "quick": listed_drill.quick}
+            yield Output(document=document, lines=[f"{listed_drill.name:26} {listed_drill.title}"])
         return
-    drills = list(DRILLS.values()) if every else [DRILLS[_check_name(name)] for name in names or ()]
+    drills = list(DRILLS.values()) if run_all else [DRILLS[_check_name(name)] for name in names or ()]
     if not drills:
         msg = "`cutover drill`: expected the name of a drill, or --all, got neither."
         raise DefinitionError(msg + "\nHint: `cutover drill --list`.")
@@ -56,25 +56,28 @@ def _check_name(name: str) -> str:
 
 
 def _run(settings: Settings, drills: Sequence["Drill"], *, home: Path | None, results: Path | None) -> Iterator[Output]:
-    """Run drills one after another on one stack; the exit code is 1 from the first that fails."""
+    """Run drills in sequence on one stack; the exit code is 1 from the first failed drill on."""
     from cutover.infra.drills import results_file
     from cutover.infra.drills.sequence import run_drills
 
+    def report_progress(line: str) -> None:
+        print_warnings([line])
+
     exit_code = 0
-    with _ended_by_signal():
-        for drill, outcome in run_drills(settings, drills, home=home, tell=lambda line: print_warnings([line])):
+    with _interrupt_on_sigterm():
+        for drill, outcome in run_drills(settings, drills, home=home, report_progress=report_progress):
             if isinstance(outcome, CutoverError):
                 exit_code = 1
                 yield Output(warnings=[f"{drill.name}: failed.", *str(outcome).split("\n")], exit_code=exit_code)
                 continue
             if results is not None:
                 results_file.add(results, outcome)
-            yield Output(document=asdict(outcome), lines=[_sentence(outcome)], exit_code=exit_code)
+            yield Output(document=asdict(outcome), lines=[_describe_outcome(outcome)], exit_code=exit_code)
 
 
 @contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that no broker is left."""
+def _interrupt_on_sigterm() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C within the block, so that the broker is stopped."""
     previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -82,9 +85,9 @@ def _ended_by_signal() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous_handler)
 
 
-def _sentence(outcome: "DrillOutcome") -> str:
-    detected, repaired = f"{outcome.detect_seconds:.1f} s", f"{outcome.repair_seconds:.1f} s"
-    return f"{outcome.name}: detected in {detected}, repaired in {repaired} by its page; N1 to N6 hold."
+def _describe_outcome(outcome: "DrillOutcome") -> str:
+    times = f"detected in {outcome.detect_seconds:.1f} s, repaired in {outcome.repair_seconds:.1f} s by its runbook"
+    return f"{outcome.name}: {times}; N1 to N6 hold."
 
 
 COMMANDS = {"drill": drill}

@@ -1,4 +1,4 @@
-"""Status and doctor on a terminal."""
+"""Output of `cutover status` and `cutover doctor`."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,13 +15,13 @@ COLOURS = {"ok": "green", "note": "yellow", "broken": "red"}
 
 
 def list_status_lines(installation: "InstallationStatus") -> Iterator[Line]:
-    """Yield the processes and drivers, where to reach them, and the next step."""
+    """Yield the processes and drivers, their addresses, and the next step."""
     rows = [
         *((program.name, program.state, program.pid or "", program.detail) for program in installation.programs),
         *map(_make_driver_cells, installation.drivers),
     ]
     if rows:
-        yield make_table(("process", "state", "pid", "says"), rows)
+        yield make_table(("process", "state", "pid", "detail"), rows)
         yield ""
     answer = "answers" if installation.kafka_answers else "does not answer"
     yield f"Kafka    {installation.kafka or 'none yet'}{f'  ({answer})' if installation.kafka else ''}"
@@ -45,13 +45,13 @@ def _make_driver_cells(driver: "DetachedDriver") -> tuple[object, ...]:
 
 
 def _describe_next_step(installation: "InstallationStatus") -> str:
-    """Return what runs, and what to do next, in one line."""
+    """Describe the number of running processes and the next step, in one line."""
     running, alive = [p for p in installation.programs if p.pid], [d for d in installation.drivers if d.alive]
-    message = f"{len(running)} process(es) and {len(alive)} stream(s) run."
-    failed = [p.name for p in installation.programs if p.state == "FATAL" or (p.tried and not p.pid)]
+    message = f"{len(running)} process(es) and {len(alive)} stream(s) are running."
+    failed = [p.name for p in installation.programs if p.state == "FATAL" or (p.is_active and not p.pid)]
     dead = [d.pipeline for d in installation.drivers if not d.alive and "." not in d.pipeline]  # a replay's has one
     if failed or (alive and not installation.kafka_answers):
-        return f"{message} Next: `cutover doctor` says what is wrong with {', '.join(failed) or 'Kafka'}."
+        return f"{message} Next: `cutover doctor` diagnoses {', '.join(failed) or 'Kafka'}."
     if installation.definitions:
         return f"{message} Next: `cutover lint` checks the definitions."
     if not running and not installation.kafka_answers:
@@ -64,7 +64,7 @@ def _describe_next_step(installation: "InstallationStatus") -> str:
 
 
 def list_finding_lines(examination: "Examination") -> Iterator[Line]:
-    """Yield what was checked, every setting, and the next step."""
+    """Yield all findings, all settings, and the next step."""
     yield make_table(
         ("", "thing", "found", "hint"),
         (

@@ -1,1 +1,1 @@
-"""The demonstration: a year of departures through both paths, by Airflow."""
+"""Demonstration of both paths on a year of departures, run by Airflow."""

@@ -1,4 +1,4 @@
-"""A defect as a bad release would make it: some rows of the newest windows are wrong, and nothing else tells of it."""
+"""Planted defect, like that of a faulty release: wrong rows of the latest windows that only a comparison reveals."""
 
 import pyarrow as pa
 
@@ -15,17 +15,17 @@ from cutover.settings import Settings
 _DAYS = 5  # of final windows
 
 
-def plant(settings: Settings, pipeline: Pipeline, *, column: str, share: float) -> int:
-    """Change a share of the partial aggregates of the newest final windows, in one commit; return how many.
+def plant_defect(settings: Settings, pipeline: Pipeline, *, column: str, share: float) -> int:
+    """Change a share of the partial aggregates of the latest final windows, in one commit; return their number.
 
-    For demonstration and drills alone: files have names and weights of ours, so that only a comparison with the log
-    tells.
+    Only for the demonstration and for drills. File names and checksum weights are valid, so that the defect is visible
+    only to a comparison with the log.
 
     Args:
-        settings: Where the lake is.
-        pipeline: Its definition.
-        column: A number among its partials; one is added.
-        share: Of the rows of the newest days, drawn by their window and key.
+        settings: Settings with the lake.
+        pipeline: Definition of the pipeline.
+        column: Numeric column of the partial aggregates, which is increased by one.
+        share: Share of the rows of the latest days, sampled by the hash of window and key.
 
     Raises:
         LakeError: There is no stream, or no final window.
@@ -36,26 +36,26 @@ def plant(settings: Settings, pipeline: Pipeline, *, column: str, share: float) 
         raise LakeError(msg)
     with views.connect(settings, pipeline) as connection:
         query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
-        ((newest,),) = connection.execute(query).fetchall()
+        ((latest,),) = connection.execute(query).fetchall()
     table = delta.open_table(version.uri)
     with queries.connect() as connection:
-        delta.bind(connection, "held", table)
-        connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
-        column_name, place = identifier(column), ", ".join(["window_start", *map(identifier, pipeline.key)])
-        condition = (
-            f"_class = 'accepted' AND {column_name} IS NOT NULL AND epoch_us(window_start) > ?"
-            f" AND hash({place}) % 1000 < {int(share * 1000)}"
+        delta.bind(connection, "stored", table)
+        connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM stored WHERE _kind = 'partial'")
+        column_name, row_key = identifier(column), ", ".join(["window_start", *map(identifier, pipeline.key)])
+        where_clause = (
+            f"WHERE _class = 'accepted' AND {column_name} IS NOT NULL AND epoch_us(window_start) > ?"
+            f" AND hash({row_key}) % 1000 < {int(share * 1000)}"
         )
-        cutoff = int(newest) - _DAYS * 86_400_000_000
-        where_clause = f"WHERE {condition}"
+        cutoff = int(latest) - _DAYS * 86_400_000_000
         ((changed_count,),) = connection.execute(f"SELECT count(*) FROM rows {where_clause}", [cutoff]).fetchall()  # noqa: S608 -- ours
         connection.execute(f"UPDATE rows SET {column_name} = {column_name} + 1 {where_clause}", [cutoff])  # noqa: S608 -- ours
         rows = queries.read_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(pipeline))
-    _put(table.table_uri, rows)
+    _replace_partials(table.table_uri, rows)
     return int(changed_count)
 
 
-def _put(uri: str, rows: pa.Table) -> None:
+def _replace_partials(uri: str, rows: pa.Table) -> None:
+    """Replace all files of partial aggregates with one file of `rows`, whose name has their checksum weight."""
     table = delta.open_table(uri)
     partial_files = [action for action in delta.actions(table) if action["partition._kind"] == "partial"]
     weight = checksums.weight_word(checksums.total(str(action["path"]) for action in partial_files))

@@ -1,10 +1,11 @@
-"""The demonstration's second act: batch is retired on evidence, a defect comes, the audit finds it, batch is back."""
+"""Second demonstration: retire batch on evidence, plant a defect, detect it by an audit, and roll back to batch."""
 
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from urllib.parse import quote
 
 from cutover.definition.loading import catalogue
@@ -12,13 +13,11 @@ from cutover.errors import CutoverError, DefinitionError
 from cutover.infra import start
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import Api
-from cutover.infra.demo.defect import plant
-from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, show
+from cutover.infra.demo.defect import plant_defect
+from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, run_step
+from cutover.infra.demo.inputs import SamplePart, run_command, send_part
 from cutover.infra.demo.runs import Runs
-from cutover.infra.demo.sample import SamplePart, send
-from cutover.infra.demo.send import run
-from cutover.infra.demo.story import Story
-from cutover.infra.waiting import Tell, until
+from cutover.infra.waiting import UpdateProgress, wait_for
 from cutover.lake.control import stages, versions
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import WindowAuditRow
@@ -27,18 +26,61 @@ from cutover.output.console import show_spinner
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
-_FIRST, _STRETCH, _COUNT = datetime(2013, 1, 8, tzinfo=UTC), timedelta(days=7), 8
-_ENDS = [to_micros(_FIRST + n * _STRETCH) for n in range(_COUNT)]
+_FIRST_END, _WEEK, _COUNT = datetime(2013, 1, 8, tzinfo=UTC), timedelta(days=7), 8
+_ENDS = [to_micros(_FIRST_END + n * _WEEK) for n in range(_COUNT)]
 _WEEKS = [SamplePart(start=start, end=end) for start, end in zip([None, *_ENDS], _ENDS, strict=False)]
-_RUNS = 3  # of evidence before each move, as the definition's policy has it
-_ANSWERED_WITHIN = 600.0  # seconds
-_WHY = "the demonstration: the evidence says so"
-_FRACTION = 0.05  # of the rows that the defect changes
+_EVIDENCE_RUNS = 3  # comparisons before each move, as the definition's policy requires
+_TIMEOUT = 600.0  # seconds
+_REASON = "the demonstration: the evidence says so"
+_DEFECT_SHARE = 0.05  # of the rows of the latest days
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoryLine:
+    """Event of the demonstration, with its time."""
+
+    at: datetime
+    seconds: float  # since the start
+    kind: str
+    text: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Story:
+    """Events of the demonstration in order, printed as they happen and written to a page at the end."""
+
+    page: Path
+    started_at: float = field(default_factory=time.monotonic)
+    lines: list[StoryLine] = field(default_factory=list)
+
+    def record(self, kind: str, text: str) -> None:
+        """Append and print an event that happened now."""
+        line = StoryLine(at=datetime.now(UTC), seconds=time.monotonic() - self.started_at, kind=kind, text=text)
+        self.lines.append(line)
+        sys.stdout.write(f"{line.seconds:5.0f} s  {kind}: {text}\n")
+        sys.stdout.flush()
+
+    def write(self, seconds: float) -> Path:
+        """Write the page as Markdown and return its path."""
+        self.page.parent.mkdir(parents=True, exist_ok=True)
+        self.page.write_text(describe_story(self.lines, seconds), encoding="utf-8")
+        return self.page
+
+
+def describe_story(lines: list[StoryLine], seconds: float) -> str:
+    """Format the events as a page with their times and the total duration."""
+    rows = [f"| {line.at:%H:%M:%S} | {line.seconds:.0f} | {line.kind} | {_format_cell(line.text)} |" for line in lines]
+    head = ["# Batch retired and restored", "", f"Eight weeks of flights, accelerated, in {seconds:.0f} s.", ""]
+    return "\n".join([*head, "| at (UTC) | second | event | |", "|---|---|---|---|", *rows, ""])
+
+
+def _format_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 @dataclass(slots=True)
 class Retirement:
-    """The act, with what it needs and what it tells."""
+    """Steps of the second demonstration on one installation."""
 
     settings: Settings
     api: Api
@@ -47,132 +89,131 @@ class Retirement:
 
     @property
     def runs(self) -> Runs:
-        """Return the pipeline's DAGs."""
+        """DAGs of the pipeline."""
         return Runs(api=self.api, settings=self.settings, pipeline=PIPELINE)
 
     def compare_weeks(self) -> None:
-        """Send a week, recompute, compare: as often as the gate asks for."""
-        for _ in range(_RUNS):
-            (verdict,) = show(self.settings, self.api, DemoStep(pipelines=(PIPELINE,), send=self._send))
+        """Send a week, recompute and compare it, as many times as the gate requires."""
+        for _ in range(_EVIDENCE_RUNS):
+            (verdict,) = run_step(self.settings, self.api, DemoStep(pipelines=(PIPELINE,), send=self._send))
             if verdict.exit_code:
                 msg = f"Demonstration: expected paths that agree, got {verdict.verdict}: {verdict.sentence}"
                 raise CutoverError(msg + f"\nHint: {verdict.report}")
-            self.story.tell("comparison", f"{verdict.verdict}: {verdict.sentence}")
+            self.story.record("comparison", f"{verdict.verdict}: {verdict.sentence}")
 
     def read_week(self) -> None:
-        """Send a week and let the stream read it; in KAPPA nothing else is done with it."""
+        """Send a week and wait until the stream has read it, which is all that happens in KAPPA."""
         self._send(self.settings)
-        self.runs.read_all(since=datetime.now(UTC) + SETTLED)
+        self.runs.read_all(not_before=datetime.now(UTC) + SETTLED)
 
-    def move_on(self, target: str) -> None:
-        """Start the cutover DAG, approve what it shows as a person would, by the REST API, and wait for its end."""
+    def advance(self, target: str) -> None:
+        """Trigger the cutover DAG, approve its proposal by the REST API as a person would, and wait for its end."""
         dag = f"{PIPELINE}_cutover"
         self.runs.unpause(dag)
         run_id = self.runs.trigger(dag)
 
-        def look(tell: Tell) -> str | None:
-            states = self._states(dag, run_id)
-            tell(f"approve is {states.get('approve')}", 0, None)
-            return "failed" if self.api.state(dag, run_id) == "failed" else _is_asked(states)
+        def find_state(update_progress: UpdateProgress) -> str | None:
+            state = self._task_states(dag, run_id).get("approve")
+            update_progress(f"approve is {state}", 0, None)
+            if self.api.state(dag, run_id) == "failed":
+                return "failed"
+            return state if state in {"awaiting_input", "deferred"} else None
 
         hint = self.runs.page(dag, run_id)
-        if until(f"{dag}: waits to be asked", look, within=_ANSWERED_WITHIN, hint=hint) == "failed":
-            raise self._explain(dag, run_id)
-        self.runs.answer(dag, run_id, option="Approve", why=_WHY)
-        self.story.tell("approval", f"{instance.ADMIN} approved the move to {target}: {_WHY}")
+        if wait_for(f"{dag}: waits for its approval request", find_state, timeout=_TIMEOUT, hint=hint) == "failed":
+            raise self._make_error(dag, run_id)
+        self.runs.answer(dag, run_id, option="Approve", reason=_REASON)
+        self.story.record("approval", f"{instance.ADMIN} approved the move to {target}: {_REASON}")
         if self.runs.wait(dag, run_id, title=f"moves to {target}") != "success":
-            raise self._explain(dag, run_id)
-        self.expect(target)
-        self.story.tell("stage", f"{PIPELINE} is in {target}")
+            raise self._make_error(dag, run_id)
+        self.check_stage(target)
+        self.story.record("stage", f"{PIPELINE} is in {target}")
 
     def audit(self, *, expected: str) -> None:
-        """Start the audit's DAG and check how it ends."""
+        """Trigger the audit DAG and check that it ends with the state `expected`."""
         dag = f"{PIPELINE}_audit"
         self.runs.unpause(dag)
         run_id = self.runs.trigger(dag)
         if self.runs.wait(dag, run_id, title="audits a sample of windows") != expected:
-            raise self._explain(dag, run_id)
+            raise self._make_error(dag, run_id)
         latest = Journal(self.settings, PIPELINE, WindowAuditRow).read()[-1]
-        self.story.tell("audit", f"{latest.state}, seed {latest.seed}, epoch {latest.epoch}")
+        self.story.record("audit", f"{latest.state}, seed {latest.seed}, epoch {latest.epoch}")
 
     def await_batch(self) -> None:
-        """Wait until batch, which the audit's DAG started, serves the newest week again."""
+        """Wait until batch, which the audit DAG has triggered, serves all final windows again."""
         pipeline = catalogue.get(self.settings, PIPELINE)
 
-        def look(tell: Tell) -> int | None:
+        def is_served_by_batch(update_progress: UpdateProgress) -> bool | None:
             with views.connect(self.settings, pipeline) as connection:
                 query = "SELECT count(*) FROM serving WHERE _state = 'final' AND _served_by <> 'batch'"
                 ((remaining,),) = connection.execute(query).fetchall()
-            tell(f"{remaining:,} final rows come from the stream", 0, None)
-            return 1 if not remaining else None
+            update_progress(f"{remaining:,} final rows are served from the stream", 0, None)
+            return True if not remaining else None
 
-        until(f"{PIPELINE}_batch: catches up", look, within=_ANSWERED_WITHIN, hint=self.runs.page(f"{PIPELINE}_batch"))
-        self.story.tell("batch", "batch has caught up from the log and serves every final window")
+        hint = self.runs.page(f"{PIPELINE}_batch")
+        wait_for(f"{PIPELINE}_batch: catches up", is_served_by_batch, timeout=_TIMEOUT, hint=hint)
+        self.story.record("batch", "batch has caught up from the log and serves every final window")
 
     def _send(self, settings: Settings) -> None:
-        send(settings, PIPELINE, catalogue.get(settings, PIPELINE).source.name, next(self._weeks))
+        send_part(settings, PIPELINE, catalogue.get(settings, PIPELINE).source.name, next(self._weeks))
 
-    def _states(self, dag: str, run_id: str) -> dict[str, str]:
+    def _task_states(self, dag: str, run_id: str) -> dict[str, str]:
         tasks = self.api.get(f"dags/{dag}/dagRuns/{quote(run_id, safe='')}/taskInstances")["task_instances"]
         return {str(task["task_id"]): str(task["state"]) for task in tasks}
 
-    def expect(self, stage: str) -> None:
-        """Check the stage.
+    def check_stage(self, stage: str) -> None:
+        """Check that the pipeline is in a stage.
 
         Raises:
-            CutoverError: It is another one.
+            CutoverError: It is in another one.
         """
-        found = str(stages.current_stage(self.settings, catalogue.get(self.settings, PIPELINE)))
-        if found != stage:
-            msg = f"Demonstration: expected {PIPELINE} in {stage}, it is in {found}."
+        current = str(stages.current_stage(self.settings, catalogue.get(self.settings, PIPELINE)))
+        if current != stage:
+            msg = f"Demonstration: expected {PIPELINE} in {stage}, it is in {current}."
             raise CutoverError(msg)
 
-    def _explain(self, dag: str, run_id: str) -> CutoverError:
-        failed = [name for name, state in self._states(dag, run_id).items() if state == "failed"]
-        msg = f"DAG {dag}: expected another end, failed: {', '.join(failed) or 'none'}."
-        return CutoverError(msg + f"\nHint: the task's log says why: {self.runs.page(dag, run_id)}")
+    def _make_error(self, dag: str, run_id: str) -> CutoverError:
+        failed = [name for name, state in self._task_states(dag, run_id).items() if state == "failed"]
+        msg = f"DAG {dag}: expected another end, failed tasks: {', '.join(failed) or 'none'}."
+        return CutoverError(msg + f"\nHint: the task's log has the reason: {self.runs.page(dag, run_id)}")
 
 
 def main(settings: Settings) -> int:
-    """Do the act on an installation of its own; write the page, print one line, and leave all up."""
+    """Run the demonstration on a new installation, write its page, and leave the installation running."""
     started = time.monotonic()
-    with show_spinner("starting") as tell:
-        running = start.up(settings, broker_only=False, tell=tell)
-    _refuse_begun(settings)
+    with show_spinner("starting") as report_progress:
+        running = start.up(settings, broker_only=False, report_progress=report_progress)
+    _check_new_installation(settings)
     story = Story(page=settings.reports_dir / "cutover-demo.md")
     act = Retirement(settings=settings, api=instance.api(settings, running.ports), story=story)
-    story.tell("stage", f"{PIPELINE} is in LAMBDA: batch serves up to its horizon, the stream behind it")
+    story.record("stage", f"{PIPELINE} is in LAMBDA: batch serves up to its horizon, the stream serves later windows")
     act.compare_weeks()
-    run("selftest", PIPELINE, "--trials", "40", "--seed", "1")
-    story.tell("self-test", "planted defects in copies of both sides: all were found")
-    act.move_on("SHADOW")
+    run_command("selftest", PIPELINE, "--trials", "40", "--seed", "1")
+    story.record("self-test", "defects planted in copies of both sides: all were detected")
+    act.advance("SHADOW")
     act.compare_weeks()
-    act.move_on("KAPPA")
+    act.advance("KAPPA")
     act.read_week()
     act.audit(expected="success")
     act.read_week()
-    rows = plant(settings, catalogue.get(settings, PIPELINE), column="delay", share=_FRACTION)
-    story.tell("defect", f"{rows:,} rows of the newest days are made wrong, as a bad release would write them")
+    rows = plant_defect(settings, catalogue.get(settings, PIPELINE), column="delay", share=_DEFECT_SHARE)
+    story.record("defect", f"{rows:,} rows of the latest days are changed, as a faulty release could write them")
     act.audit(expected="failed")
-    act.expect("LAMBDA")
-    story.tell("stage", f"{PIPELINE} is back in LAMBDA, by the audit")
+    act.check_stage("LAMBDA")
+    story.record("stage", f"{PIPELINE} is back in LAMBDA, by the audit")
     act.await_batch()
     seconds = time.monotonic() - started
     page = story.write(seconds)
-    sys.stdout.write(f"Batch was retired, a defect came and was found, batch is back, in {seconds:.0f} s: {page}\n")
+    sys.stdout.write(f"Batch was retired, a defect was detected, batch serves again, in {seconds:.0f} s: {page}\n")
     return 0
 
 
-def _refuse_begun(settings: Settings) -> None:
-    """Refuse an installation in which there is something: each comparison of the act needs a newer cut.
+def _check_new_installation(settings: Settings) -> None:
+    """Check that the pipeline has not run before, because each comparison needs a later cut.
 
     Raises:
-        DefinitionError: Names what is there.
+        DefinitionError: The installation has a stream of the pipeline.
     """
     if versions.read_events(settings, PIPELINE):
         msg = f"Demonstration: expected an installation without `{PIPELINE}`, its home {settings.home} has one."
-        raise DefinitionError(msg + "\nHint: `make demo-cutover` begins with a new home of its own.")
-
-
-def _is_asked(states: dict[str, str]) -> str | None:
-    return "asked" if states.get("approve") in {"awaiting_input", "deferred"} else None
+        raise DefinitionError(msg + "\nHint: `make demo-cutover` uses a new home.")

@@ -1,4 +1,4 @@
-"""The demonstration's work, done by the DAGs: what is asked of Airflow, and what it answers."""
+"""DAG runs of one pipeline, triggered and watched through Airflow's REST API."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -10,22 +10,22 @@ from urllib.parse import quote
 from cutover import files
 from cutover.errors import CutoverError
 from cutover.infra.airflow.api import FINAL, AirflowError, Api
-from cutover.infra.waiting import Found, Tell, until
+from cutover.infra.waiting import Result, UpdateProgress, wait_for
 from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
 
-PARSED_WITHIN = 120.0  # seconds
-STARTED_WITHIN = 240.0
-READ_WITHIN = 1800.0
-RUN_WITHIN = 3600.0
-REFUSALS = 10  # in a row
-ASKED_SECONDS = 5.0
-ANSWERED_WITHIN = 180.0
+PARSE_TIMEOUT = 120.0  # seconds
+START_TIMEOUT = 240.0
+READ_TIMEOUT = 1800.0
+RUN_TIMEOUT = 3600.0
+ANSWER_TIMEOUT = 180.0
+ANSWER_DELAY = 5.0
+MAX_API_ERRORS = 10  # in a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVerdict:
-    """What a run of the reconcile DAG said, by its XComs."""
+    """Verdict of a run of the reconcile DAG, from its XComs."""
 
     verdict: str
     exit_code: int
@@ -42,157 +42,160 @@ class Runs:
     pipeline: str
 
     def start_stream(self) -> None:
-        """Trigger the stream's DAG unless the stream runs, and wait until its driver lives.
+        """Trigger the stream's DAG unless the stream is running, and wait until its driver is alive.
 
         Raises:
-            CutoverError: The run failed, or no driver came.
+            CutoverError: The run failed, or the driver did not start in time.
         """
         dag = f"{self.pipeline}_stream"
         self.unpause(dag)
-        hint = f"look at the task's log, {self.page(dag)}"
+        hint = f"see the task's log, {self.page(dag)}"
         run: str | None = None
 
-        def look(tell: Tell) -> bool | None:
+        def is_started(update_progress: UpdateProgress) -> bool | None:
             nonlocal run
-            if self._driver_lives():
+            if self._driver_is_alive():
                 return True
-            active = self._runs(dag, "running", "queued")
-            if run is not None and not active:
-                self._explain(dag, run)
-            if not active:
+            active_runs = self._runs(dag, "running", "queued")
+            if run is not None and not active_runs:
+                self._raise_failure(dag, run)
+            if not active_runs:
                 run = self.trigger(dag)
-            tell("the driver starts", 0, None)
+            update_progress("the driver starts", 0, None)
             return None
 
-        _await(f"{dag}: starts the stream", look, within=STARTED_WITHIN, hint=hint)
+        _wait_for(f"{dag}: starts the stream", is_started, timeout=START_TIMEOUT, hint=hint)
 
-    def read_all(self, *, since: datetime) -> int:
-        """Wait until the stream has nothing unread; return its newest epoch.
+    def read_all(self, *, not_before: datetime) -> int:
+        """Wait until the stream has read the whole log; return its latest epoch.
 
         Args:
-            since: Heartbeats from before do not know of the newest records.
+            not_before: Time of the earliest heartbeat that covers all records of interest.
 
         Raises:
             CutoverError: The run of the stream's DAG failed, or reading takes too long.
         """
         dag, largest_lag = f"{self.pipeline}_stream", 0
 
-        def look(tell: Tell) -> int | None:
+        def find_epoch(update_progress: UpdateProgress) -> int | None:
             nonlocal largest_lag
             beat = self.heartbeat()
             lag, epoch = beat.get("lag"), beat.get("epoch")
-            if not isinstance(lag, int) or datetime.fromisoformat(str(beat["at"])) <= since:
-                tell("starting", 0, None)
+            if not isinstance(lag, int) or datetime.fromisoformat(str(beat["at"])) <= not_before:
+                update_progress("starting", 0, None)
             else:
                 largest_lag = max(largest_lag, lag)
-                tell(f"epoch {epoch}, {lag:,} offsets unread", largest_lag - lag, largest_lag or None)
+                update_progress(f"epoch {epoch}, {lag:,} offsets unread", largest_lag - lag, largest_lag or None)
                 if lag == 0 and isinstance(epoch, int):
                     return epoch
             if not self._runs(dag, "running", "queued"):
-                self._explain(dag, str(self._runs(dag)[0]["dag_run_id"]))
+                self._raise_failure(dag, str(self._runs(dag)[0]["dag_run_id"]))
             return None
 
-        return _await(f"{dag}: reads the log", look, within=READ_WITHIN, hint=f"`cutover watch {self.pipeline}`")
+        hint = f"`cutover watch {self.pipeline}`"
+        return _wait_for(f"{dag}: reads the log", find_epoch, timeout=READ_TIMEOUT, hint=hint)
 
     def recompute(self) -> str:
         """Trigger the batch DAG, wait for its end, and return the id of the run.
 
         Raises:
-            CutoverError: It failed.
+            CutoverError: The run failed.
         """
         dag = f"{self.pipeline}_batch"
         self.unpause(dag)
         run = self.trigger(dag)
         if self.wait(dag, run, title="recomputes every window from the log") != "success":
-            self._explain(dag, run)
+            self._raise_failure(dag, run)
         return run
 
-    def verdict(self, batch_run: str) -> RunVerdict:
-        """Wait for the comparison that a batch run triggered by its asset event, and return what it said.
+    def wait_verdict(self, batch_run: str) -> RunVerdict:
+        """Wait for the comparison that the asset event of a batch run has triggered, and return its verdict.
 
         Raises:
-            CutoverError: It ended without a report.
+            CutoverError: The comparison ended without a report.
         """
         dag = f"{self.pipeline}_reconcile"
         self.unpause(dag)
-        hint = f"look at {self.page(dag)}"
-        title = f"{dag}: waits for the batch tables"
-        run = _await(title, lambda tell: self._find_triggered_run(batch_run, tell), within=STARTED_WITHIN, hint=hint)
+        run = _wait_for(
+            f"{dag}: waits for the batch tables",
+            lambda update_progress: self._find_triggered_run(batch_run, update_progress),
+            timeout=START_TIMEOUT,
+            hint=f"see {self.page(dag)}",
+        )
         self.wait(dag, run, title="compares both sides")
-        found = self._read_verdict(dag, run)
-        if found is None:
-            self._explain(dag, run)
+        verdict = self._read_verdict(dag, run)
+        if verdict is None:
+            self._raise_failure(dag, run)
             raise AssertionError
-        return found
+        return verdict
 
     def trigger(self, dag: str) -> str:
-        """Start a run by hand and return its id."""
+        """Trigger a run and return its id."""
         return self.api.trigger(dag)
 
     def unpause(self, dag: str) -> None:
-        """Unpause a DAG as soon as Airflow has read it."""
+        """Unpause a DAG as soon as Airflow has parsed it."""
 
-        def look(tell: Tell) -> bool | None:
-            tell("Airflow reads the definitions", 0, None)
+        def is_parsed(update_progress: UpdateProgress) -> bool | None:
+            update_progress("Airflow parses the definitions", 0, None)
             return self.api.has_dag(dag) or None
 
-        hint = f"look for import errors on {self.api.address}"
-        _await(f"{dag}: waits for Airflow", look, within=PARSED_WITHIN, hint=hint)
+        hint = f"see the import errors on {self.api.address}"
+        _wait_for(f"{dag}: waits for Airflow", is_parsed, timeout=PARSE_TIMEOUT, hint=hint)
         self.api.patch(f"dags/{dag}", {"is_paused": False})
 
     def wait(self, dag: str, run: str, *, title: str) -> str:
-        """Return the state in which a run ended, showing its tasks meanwhile."""
+        """Wait for the end of a run, show its tasks meanwhile, and return its final state."""
 
-        def look(tell: Tell) -> str | None:
+        def find_final_state(update_progress: UpdateProgress) -> str | None:
             state = self.api.state(dag, run)
             if state in FINAL:
                 return state
             tasks = self._tasks(dag, run)
-            at_work = sorted({str(task["task_id"]) for task in tasks if task["state"] == "running"})
-            final_count = sum(task["state"] in FINAL for task in tasks)
-            tell(
-                f"{', '.join(at_work) or state}, {final_count} of {len(tasks)} tasks done",
-                final_count,
-                len(tasks) or None,
-            )
+            running = ", ".join(sorted({str(task["task_id"]) for task in tasks if task["state"] == "running"}))
+            completed = sum(task["state"] in FINAL for task in tasks)
+            note = f"{running or state}, {completed} of {len(tasks)} tasks done"
+            update_progress(note, completed, len(tasks) or None)
             return None
 
-        return _await(f"{dag}: {title}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
+        hint = f"see {self.page(dag, run)}"
+        return _wait_for(f"{dag}: {title}", find_final_state, timeout=RUN_TIMEOUT, hint=hint)
 
-    def answer(self, dag: str, run: str, *, option: str, why: str) -> None:
-        """Answer the task `approve` of a run that waits for a person, by the REST API; again where it is asked again.
+    def answer(self, dag: str, run: str, *, option: str, reason: str) -> None:
+        """Answer the approval request of a run through the REST API, once per try.
 
-        Airflow 3.3.2 fails the try of a task that is answered before its scheduler has seen it wait, which it does each
-        second or so: no person is that quick. That task is tried again, and asks again.
+        Airflow 3.3.2 fails a try that is answered before the scheduler has seen it wait, about once a second. No
+        person answers that fast. Airflow retries the task, which sends another request.
 
         Raises:
-            CutoverError: It took no answer, or the run ended before one.
+            CutoverError: No answer was accepted, or the run ended before.
         """
         task = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/approve"
-        answered = -1
+        answered_try = -1
 
-        def look(tell: Tell) -> str | None:
-            nonlocal answered
-            task_instances = self.api.get(task)
-            tell(f"approve is {task_instances['state']}", 0, None)
-            if task_instances["state"] in {"awaiting_input", "deferred"} and task_instances["try_number"] != answered:
-                time.sleep(ASKED_SECONDS)
-                self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [option], "params_input": {"why": why}})
-                answered = task_instances["try_number"]
-            return str(task_instances["state"]) if task_instances["state"] in FINAL else None
+        def find_final_state(update_progress: UpdateProgress) -> str | None:
+            nonlocal answered_try
+            approval = self.api.get(task)
+            update_progress(f"approve is {approval['state']}", 0, None)
+            if approval["state"] in {"awaiting_input", "deferred"} and approval["try_number"] != answered_try:
+                time.sleep(ANSWER_DELAY)
+                self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [option], "params_input": {"why": reason}})
+                answered_try = approval["try_number"]
+            return str(approval["state"]) if approval["state"] in FINAL else None
 
-        if _await(f"{dag}: is answered", look, within=ANSWERED_WITHIN, hint=self.page(dag, run)) != "success":
-            self._explain(dag, run)
+        hint = self.page(dag, run)
+        if _wait_for(f"{dag}: is answered", find_final_state, timeout=ANSWER_TIMEOUT, hint=hint) != "success":
+            self._raise_failure(dag, run)
 
     def page(self, dag: str, run: str | None = None) -> str:
-        """Address in Airflow's UI, of a DAG or of one run."""
+        """Return the address of a DAG, or of one of its runs, in Airflow's UI."""
         return f"{self.api.address}/dags/{dag}" + (f"/runs/{quote(run, safe='')}" if run else "")
 
     def heartbeat(self) -> dict[str, Any]:
         """Return the driver's last heartbeat; empty if there is none."""
         return dict(files.read_json(self.settings.run_dir / self.pipeline / "heartbeat.json") or {})
 
-    def _driver_lives(self) -> bool:
+    def _driver_is_alive(self) -> bool:
         identity = parse_identity(self.heartbeat())
         return identity is not None and is_alive(identity)
 
@@ -203,15 +206,15 @@ class Runs:
     def _tasks(self, dag: str, run: str) -> list[Mapping[str, Any]]:
         return list(self.api.get(f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances")["task_instances"])
 
-    def _find_triggered_run(self, batch_run: str, tell: Tell) -> str | None:
-        tell("waits for the asset event", 0, None)
+    def _find_triggered_run(self, batch_run: str, update_progress: UpdateProgress) -> str | None:
+        update_progress("waits for the asset event", 0, None)
         source = {"source_dag_id": f"{self.pipeline}_batch", "source_run_id": batch_run}
         events = self.api.get("assets/events", **source)["asset_events"]
         runs = [run["run_id"] for event in events for run in event["created_dagruns"]]
         return str(runs[0]) if runs else None
 
     def _read_verdict(self, dag: str, run: str) -> RunVerdict | None:
-        """Return the newest verdict among a run's mapped tasks, one for each triggering event."""
+        """Return the latest verdict among a run's mapped tasks, one per triggering event; None if there is none."""
         base = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances"
         tasks = [task for task in self._tasks(dag, run) if task["task_id"] == "compare"]
         for index in sorted((int(t["map_index"]) for t in tasks), reverse=True):
@@ -223,32 +226,32 @@ class Runs:
                 return RunVerdict(**values)
         return None
 
-    def _explain(self, dag: str, run: str) -> None:
+    def _raise_failure(self, dag: str, run: str) -> None:
         state = self.api.state(dag, run)
         error = self.heartbeat().get("error") if dag.endswith("_stream") else None
         msg = f"DAG {dag}, run {run}: expected success, got {state}."
         error_text = f"\n{error}" if error else ""
-        hint = f"\nHint: the task's log says why: {self.page(dag, run)}"
+        hint = f"\nHint: the task's log has the reason: {self.page(dag, run)}"
         raise CutoverError(msg + error_text + hint)
 
 
-def _await(title: str, look: Callable[[Tell], Found | None], *, within: float, hint: str) -> Found:
-    """Return what `look` finds; a refusal now and then is waited out.
+def _wait_for(title: str, poll: Callable[[UpdateProgress], Result | None], *, timeout: float, hint: str) -> Result:
+    """Wait for a result as `waiting.wait_for` does, and tolerate sporadic errors of Airflow's API.
 
-    Airflow answers with 500 while a run that an asset event made is queued: it has no start date yet.
+    Airflow answers with 500 while a run that an asset event has created is queued, because it has no start date yet.
     """
-    refusals = 0
+    errors = 0
 
-    def ask_again(tell: Tell) -> Found | None:
-        nonlocal refusals
+    def poll_tolerantly(update_progress: UpdateProgress) -> Result | None:
+        nonlocal errors
         try:
-            result = look(tell)
+            result = poll(update_progress)
         except AirflowError:
-            refusals += 1
-            if refusals >= REFUSALS:
+            errors += 1
+            if errors >= MAX_API_ERRORS:
                 raise
             return None
-        refusals = 0
+        errors = 0
         return result
 
-    return until(title, ask_again, within=within, hint=hint)
+    return wait_for(title, poll_tolerantly, timeout=timeout, hint=hint)

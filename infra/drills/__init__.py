@@ -1,1 +1,1 @@
-"""Drills: an alert is caused on an embedded stack, its runbook is followed, and the times are written down."""
+"""Drills: cause an alert on an embedded stack, follow its runbook, and record the times of detection and repair."""

@@ -1,11 +1,11 @@
-"""One drill: how its alert is caused, what others do to mend it, and how its limits are scaled down."""
+"""Definition of one drill: the fault that causes its alert, the external part of the repair, and scaled-down limits."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cutover.infra.drills.stack import Stack
 
-Act = Callable[[Stack], object]
+Action = Callable[[Stack], object]
 
 SCALE: Mapping[str, object] = {
     "stalled_seconds": 3.0,
@@ -17,45 +17,46 @@ SCALE: Mapping[str, object] = {
 """Limits of alerts (`AlertSettings`) in every drill: minutes become seconds."""
 
 
-def nothing(stack: Stack) -> None:
-    """Do nothing: the page's own commands are all that it takes, or time alone brings the alert."""
+def no_action(stack: Stack) -> None:
+    """Do nothing: the alert fires by the passing of time, or the commands of the runbook are the whole repair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
-    """One alert, caused on purpose.
+    """Alert that is caused on purpose, with the steps that cause and resolve it.
 
     Attributes:
-        name: Of the alert, and of its page.
-        title: What is done, in a few words.
-        before: Done again before each look, until the alert is seen not to fire, and again at the end.
-        inject: Causes it.
-        go_on: Done again before each look, until the alert fires: senders that send on.
-        heal: What the page asks others to do (a producer's owner, the owner of a cluster): after the blocks of Fix.
-        case: Which of the page's cases (`when=`) is followed.
-        scale: Limits of this drill alone, beside `SCALE`.
-        definition: Arguments of the definition that differ, see `stack.define`.
-        driver: Whether a driver lives when the alert is caused; else it was stopped before.
-        fresh: Whether it begins on a log and a lake of its own, and leaves some that other drills cannot use.
-        quick: Whether it runs with the tests.
-        within: Seconds in which the alert has to fire, and again to clear.
+        name: Name of the alert and of its runbook.
+        title: Short description of the fault.
+        inject: Action that causes the alert.
+        sustain_clear: Action that is repeated until the alert is clear, before the fault and after the repair.
+        sustain_fault: Action that is repeated until the alert fires, such as a producer that continues to send.
+        external_repair: Action that the runbook requests from others (the owner of a producer or of the cluster);
+            performed after the section Fix.
+        case: Case of the runbook (`when=`) that is followed.
+        scale: Limits of this drill, in addition to `SCALE`.
+        definition: Arguments of the definition that differ, see `Stack.define`.
+        needs_driver: Run a driver when the fault is injected; otherwise the driver is stopped first.
+        is_isolated: Start on a new log and lake, and leave them in a state that other drills cannot use.
+        quick: Run with the tests.
+        timeout: Seconds in which the alert has to fire, and again to clear.
     """
 
     name: str
     title: str
-    inject: Act
-    before: Act = nothing
-    go_on: Act = nothing
-    heal: Act = nothing
+    inject: Action
+    sustain_clear: Action = no_action
+    sustain_fault: Action = no_action
+    external_repair: Action = no_action
     case: str | None = None
     scale: Mapping[str, object] = field(default_factory=dict)
     definition: Mapping[str, str] = field(default_factory=dict)
-    driver: bool = True
-    fresh: bool = False
+    needs_driver: bool = True
+    is_isolated: bool = False
     quick: bool = False
-    within: float = 90.0
+    timeout: float = 90.0
 
     @property
     def limits(self) -> Mapping[str, object]:
-        """All limits that differ from those of an installation."""
+        """All limits that differ from those of an installation, by name."""
         return {**SCALE, **self.scale}

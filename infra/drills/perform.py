@@ -1,38 +1,50 @@
-"""One drill from beginning to end: caused, detected, mended by its page, checked, timed."""
+"""Execution of one drill: inject the fault, wait for the alert, follow the runbook literally, and check the tables."""
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cutover.errors import CutoverError
+from cutover.infra.drills.alert_watch import AlertWatch
 from cutover.infra.drills.drill import Drill
-from cutover.infra.drills.follow import Step, Tell, follow
 from cutover.infra.drills.stack import PIPELINE, Stack
-from cutover.infra.drills.watching import Watching
+from cutover.output.console import ReportProgress
 from cutover.runbooks.commands import find_unknown_commands
+from cutover.runbooks.expected import find_missing
 from cutover.runbooks.folder import read_page
-from cutover.runbooks.page import Page
+from cutover.runbooks.page import Command, Page
 from cutover.settings import AlertSettings
 
 CHECKS = ("N1", "N2", "N3", "N4", "N5", "N6")
+OUTPUT_LINES = 8
 HELD, UNKNOWN = {"held", "waived"}, "not_provable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Command of a runbook, with the exit code and duration of its execution."""
+
+    section: str
+    line: str
+    exit_code: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DrillOutcome:
-    """What a drill came to.
+    """Result of a drill.
 
     Attributes:
-        name: Of the drill.
-        at: When it ended, ISO 8601, UTC.
+        name: Name of the drill.
+        at: Time of its end, ISO 8601, UTC.
         said: Text of the alert as it fired.
-        detect_seconds: From the injection to the look that showed the alert.
-        repair_seconds: From then until a look did not show it any more, the page's commands in between.
-        steps: Commands of the page that were run.
-        checks: N1 to N6 and what `cutover verify P --all` says of each.
-        scale: Limits that differed from an installation's.
+        detect_seconds: Time from the injection to the sample of `cutover watch` that showed the alert.
+        repair_seconds: Time from then to the sample that no longer showed it, including the runbook's commands.
+        steps: Commands of the runbook that were run.
+        checks: State of N1 to N6 by `cutover verify P --all`.
+        scale: Limits that differed from those of an installation.
     """
 
     name: str
@@ -46,38 +58,40 @@ class DrillOutcome:
     scale: Mapping[str, object]
 
 
-def perform(drill: Drill, stack: Stack, *, tell: Tell) -> DrillOutcome:
-    """Run a drill on a stack that is up; the pipeline is healthy before and after it.
+def perform(drill: Drill, stack: Stack, *, report_progress: ReportProgress) -> DrillOutcome:
+    """Perform a drill on a running stack; the pipeline is healthy before and after it.
 
     Raises:
-        CutoverError: The page's commands are not all there; the alert fires before anything is done, does not fire, or
-            does not clear; a command of the page ends or prints otherwise; one of N1 to N6 does not hold.
+        CutoverError: The runbook names an unknown command; the alert fires before the fault, does not fire, or does
+            not clear; a command of the runbook has another exit code or output; one of N1 to N6 does not hold.
     """
     page = _read_page(drill)
-    tell(f"{drill.name}: {drill.title}")
-    tell(f"  scale: {_say_scale(drill)}")
+    report_progress(f"{drill.name}: {drill.title}")
+    report_progress(f"  scale: {_describe_scale(drill)}")
     stack.limits = drill.limits
     _prepare(drill, stack)
-    with Watching(stack) as watching:
-        watching.wait_clear(drill.name, within=drill.within, meanwhile=lambda: drill.before(stack))
-        began = time.monotonic()
+    with AlertWatch(stack) as alert_watch:
+        alert_watch.wait_clear(drill.name, timeout=drill.timeout, sustain=lambda: drill.sustain_clear(stack))
+        injected_at = time.monotonic()
         drill.inject(stack)
-        said = watching.wait_firing(drill.name, within=drill.within, meanwhile=lambda: drill.go_on(stack))
-        fired = time.monotonic()
-        tell(f"  fires after {fired - began:.1f} s: {said}")
-        steps = _follow_page(drill, stack, page, watching, tell)
-        watching.wait_clear(drill.name, within=drill.within, meanwhile=lambda: drill.before(stack))
-        cleared = time.monotonic()
-        tell(f"  clear after {cleared - fired:.1f} s more")
+        alert_text = alert_watch.wait_firing(
+            drill.name, timeout=drill.timeout, sustain=lambda: drill.sustain_fault(stack)
+        )
+        fired_at = time.monotonic()
+        report_progress(f"  fires after {fired_at - injected_at:.1f} s: {alert_text}")
+        steps = _repair(drill, stack, page, alert_watch, report_progress)
+        alert_watch.wait_clear(drill.name, timeout=drill.timeout, sustain=lambda: drill.sustain_clear(stack))
+        cleared_at = time.monotonic()
+        report_progress(f"  clear after another {cleared_at - fired_at:.1f} s")
     checks = _check(stack)
-    tell(f"  {', '.join(f'{name} {state}' for name, state in checks.items())}")
+    report_progress(f"  {', '.join(f'{name} {state}' for name, state in checks.items())}")
     return DrillOutcome(
         name=drill.name,
         title=drill.title,
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        said=said.replace(str(stack.home), ".cutover"),
-        detect_seconds=round(fired - began, 1),
-        repair_seconds=round(cleared - fired, 1),
+        said=alert_text.replace(str(stack.home), ".cutover"),
+        detect_seconds=round(fired_at - injected_at, 1),
+        repair_seconds=round(cleared_at - fired_at, 1),
         steps=steps,
         checks=checks,
         scale=drill.limits,
@@ -85,58 +99,95 @@ def perform(drill: Drill, stack: Stack, *, tell: Tell) -> DrillOutcome:
 
 
 def _prepare(drill: Drill, stack: Stack) -> None:
-    """Let the driver live, or not, under the drill's definition and limits."""
-    if drill.definition or not drill.driver:
+    """Write the drill's definition, and start or stop the driver, so that it runs with this definition and limits."""
+    if drill.definition or not drill.needs_driver:
         stack.stop_driver()
     if drill.definition:
         stack.define(**drill.definition)
-    if drill.driver:
+    if drill.needs_driver:
         stack.start_driver()
         stack.await_read()
 
 
 def _read_page(drill: Drill) -> Page:
     page = read_page(drill.name)
-    rot = find_unknown_commands(page)
-    if rot:
-        raise CutoverError("\n".join(rot))
+    unknown_commands = find_unknown_commands(page)
+    if unknown_commands:
+        raise CutoverError("\n".join(unknown_commands))
     return page
 
 
-def _say_scale(drill: Drill) -> str:
-    usual = AlertSettings()
-    return ", ".join(f"{name} {value} (of {getattr(usual, name)})" for name, value in drill.limits.items())
+def _describe_scale(drill: Drill) -> str:
+    defaults = AlertSettings()
+    return ", ".join(f"{name} {value} (default {getattr(defaults, name)})" for name, value in drill.limits.items())
 
 
-def _follow_page(drill: Drill, stack: Stack, page: Page, watching: Watching, tell: Tell) -> tuple[Step, ...]:
-    """Run Diagnose, Mitigate and Fix, let others do their part, then run Verify."""
+def _repair(
+    drill: Drill, stack: Stack, page: Page, alert_watch: AlertWatch, report_progress: ReportProgress
+) -> tuple[Step, ...]:
+    """Run Diagnose, Mitigate and Fix of the runbook, then the external repair, then Verify."""
     steps: list[Step] = []
     for section in ("Diagnose", "Mitigate", "Fix"):
-        steps += follow(stack, page, section, case=drill.case, tell=tell)
-    drill.heal(stack)
-    if drill.definition or drill.fresh:
-        watching.begin_again()  # a definition that was changed is read once by a process
-    steps += follow(stack, page, "Verify", case=drill.case, tell=tell)
+        steps += follow(stack, page, section, case=drill.case, report_progress=report_progress)
+    drill.external_repair(stack)
+    if drill.definition or drill.is_isolated:
+        alert_watch.restart()  # the definition may have changed, and a process reads it only once
+    steps += follow(stack, page, "Verify", case=drill.case, report_progress=report_progress)
     return tuple(steps)
 
 
-def _check(stack: Stack) -> dict[str, str]:
-    """Return what each invariant comes to, batch brought up to date where its newest run says too little.
+def follow(
+    stack: Stack, page: Page, section: str, *, case: str | None, report_progress: ReportProgress
+) -> Iterator[Step]:
+    """Run the blocks of a section and yield each command after its end.
+
+    Commands of the section Diagnose may end with any exit code, because something is broken; all others have to end
+    with 0.
 
     Raises:
-        CutoverError: One does not hold or cannot be judged.
+        CutoverError: A command has another exit code or output than the page shows; the message has place and output.
     """
-    checks, said = _verify(stack)
+    for block in page.choose_blocks(section, case):
+        for command in block.commands:
+            if not command.line.startswith("cutover "):
+                msg = f"{block.place}: expected a command of Cutover, got `{command.line}`; mark others as examples."
+                raise CutoverError(msg)
+            yield _run_command(stack, command, section, place=block.place, report_progress=report_progress)
+
+
+def _run_command(stack: Stack, command: Command, section: str, *, place: str, report_progress: ReportProgress) -> Step:
+    completed = stack.run(command.line)
+    report_progress(f"  $ {command.line}  (exit {completed.exit_code}, {completed.seconds:.1f} s)")
+    output = f"{completed.printed}\n{completed.errors}"
+    output_lines = "".join(f"\n  {line}" for line in output.strip().splitlines()[-OUTPUT_LINES:])
+    if section != "Diagnose" and completed.exit_code != 0:
+        msg = f"{place}: `{command.line}`: expected exit code 0, got {completed.exit_code}:{output_lines}"
+        raise CutoverError(msg)
+    missing_line = find_missing(command.expected, output)
+    if missing_line is not None:
+        msg = f"{place}: `{command.line}`: expected the line `{missing_line}`, got:{output_lines}"
+        raise CutoverError(msg)
+    return Step(section=section, line=command.line, exit_code=completed.exit_code, seconds=round(completed.seconds, 1))
+
+
+def _check(stack: Stack) -> dict[str, str]:
+    """Evaluate N1 to N6, after another batch run if the latest one does not suffice to prove them.
+
+    Raises:
+        CutoverError: One does not hold or cannot be proven.
+    """
+    checks, output = _verify(stack)
     if UNKNOWN in checks.values():
         stack.require(f"cutover batch {PIPELINE}")
-        checks, said = _verify(stack)
+        checks, output = _verify(stack)
     if set(checks.values()) - HELD:
-        msg = f"Drill: expected N1 to N6 to hold after the repair, got {checks}:\n{said[:2000]}"
+        msg = f"Drill: expected N1 to N6 to hold after the repair, got {checks}:\n{output[:2000]}"
         raise CutoverError(msg)
     return checks
 
 
 def _verify(stack: Stack) -> tuple[dict[str, str], str]:
+    """Run `cutover verify`; return the state of each check, and the output."""
     completed = stack.require(f"cutover verify {PIPELINE} --all --json", 0, 1, 2)
     states = {check["check"]: str(check["state"]) for check in json.loads(completed.printed)["checks"]}
     return {name: states.get(name, UNKNOWN) for name in CHECKS}, completed.printed

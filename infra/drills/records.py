@@ -1,4 +1,4 @@
-"""Who sends records in a drill: whole ones with the log's clock, and what is wrong with them by choice."""
+"""Producer of a drill: sends valid records by default, and records with chosen defects."""
 
 import json
 import time
@@ -16,14 +16,14 @@ FLUSH_SECONDS = 30.0
 
 
 class Records:
-    """Sends records into one topic; each has an id of its own."""
+    """Producer of records for one topic; each record has a unique id unless one is given."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._bootstrap, self.topic, self._next_id = bootstrap, topic, 0
         self._producer = self.make_producer()
 
     def make_producer(self, **options: object) -> Producer:
-        """Return a producer of this log, with options of its own such as `transactional.id`."""
+        """Make a Kafka producer for this log, with further options such as `transactional.id`."""
         producer_config = {
             "bootstrap.servers": self._bootstrap,
             "linger.ms": 1,
@@ -39,7 +39,7 @@ class Records:
             self.send(1, at=start + n * HISTORY_SECONDS / HISTORY_RECORDS, flush=False)
         self.send(2 * PARTITIONS)
 
-    def send(  # noqa: PLR0913 -- each is one way in which a record may be wrong
+    def send(  # noqa: PLR0913 -- each parameter is one possible defect of a record
         self,
         count: int,
         *,
@@ -50,29 +50,29 @@ class Records:
         extra: dict[str, Any] | None = None,
         raw: bytes | None = None,
         first_id: int | None = None,
-        by: Producer | None = None,
+        sender: Producer | None = None,
         flush: bool = True,
     ) -> None:
-        """Send records, dealt out over partitions and carriers.
+        """Send records, distributed over partitions and carriers.
 
         Args:
-            count: How many.
+            count: Number of records.
             at: Event time, seconds since 1970; None: now.
-            logged: Log timestamp; None: the event time, but never later than now.
-            partition: None: each in turn.
-            carrier: "": each in turn.
+            logged: Log timestamp, seconds since 1970; None: the event time, but not later than now.
+            partition: Partition of all records; None: round robin.
+            carrier: Carrier of all records; "": round robin.
             extra: Further fields.
-            raw: Bytes in place of a record.
-            first_id: Id of the first, to send it once more; None: the next one.
-            by: Another producer.
-            flush: Whether to wait until the log has them.
+            raw: Bytes to send in place of the record.
+            first_id: Id of the first record, to send records twice; None: the next unused id.
+            sender: Another producer.
+            flush: Wait until the broker has acknowledged all records.
 
         Raises:
-            LogError: Not all of them reached the log.
+            LogError: A record was not acknowledged.
         """
-        producer = by or self._producer
+        producer = sender or self._producer
         for n in range(count):
-            number = self._take_id() if first_id is None else first_id + n
+            number = self._allocate_id() if first_id is None else first_id + n
             now = time.time()
             event = now if at is None else at
             row = {"id": number, "carrier": carrier if carrier != "" else CARRIERS[number % 3], "at": int(event * 1000)}
@@ -83,9 +83,9 @@ class Records:
                 timestamp=int(1000 * (min(event, now) if logged is None else logged)),
             )
         if flush and producer.flush(FLUSH_SECONDS):
-            msg = f"Topic {self.topic}: expected all records of the drill in the log, got some without an answer."
+            msg = f"Topic {self.topic}: expected all records of the drill to be acknowledged, some were not."
             raise LogError(msg)
 
-    def _take_id(self) -> int:
+    def _allocate_id(self) -> int:
         self._next_id += 1
         return self._next_id - 1

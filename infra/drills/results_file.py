@@ -1,4 +1,4 @@
-"""What drills came to, written down: results, the table of `docs/drills.md`, the times in the pages' heads."""
+"""Results of drills: the file with the latest outcomes, the table in `docs/drills.md`, the times in runbooks."""
 
 import json
 import sys
@@ -13,8 +13,8 @@ from cutover.infra.drills.perform import DrillOutcome
 from cutover.runbooks import folder
 from cutover.runbooks.page import Page
 
-Recorded = Mapping[str, Mapping[str, Any]]
-"""Name of a drill to the fields of its newest outcome."""
+Results = Mapping[str, Mapping[str, Any]]
+"""Fields of the latest outcome of each drill, by the drill's name."""
 
 
 _HEAD = """# Drills
@@ -33,52 +33,56 @@ and one evaluation. The times are those of one run, on that machine and under it
 
 
 def add(file: Path, outcome: DrillOutcome) -> None:
-    """Put an outcome in the place of the one that the file of results has of this drill."""
+    """Write an outcome into the results file, in place of an earlier one of the same drill."""
     results = dict(files.read_json(file) or {})
-    files.write(file, _to_text({**results, outcome.name: asdict(outcome)}), mode=0o644)
+    files.write(file, _encode({**results, outcome.name: asdict(outcome)}), mode=0o644)
 
 
-def read(file: Path) -> Recorded:
-    """Return the newest outcome of each drill; none before the first."""
+def read(file: Path) -> Results:
+    """Read the latest outcome of each drill; empty before the first one."""
     return {name: dict(row) for name, row in (files.read_json(file) or {}).items() if isinstance(row, dict)}
 
 
-def write_page(file: Path, recorded: Recorded) -> None:
-    """Write the table of drills: one row for each runbook, drilled or not."""
+def write_page(file: Path, results: Results) -> None:
+    """Write the table of drills, with one row per runbook, drilled or not."""
     pages = [folder.read_page(name) for name in folder.list_names()]
-    files.write(file, make_page(pages, recorded), mode=0o644)
+    files.write(file, make_page(pages, results), mode=0o644)
 
 
-def write_heads(recorded: Recorded) -> None:
-    """Write into the pages when they were drilled last, and how long it took."""
-    for name, row in recorded.items():
+def write_heads(results: Results) -> None:
+    """Write the day and the times of the latest drill into the head of each runbook."""
+    for name, row in results.items():
         day = datetime.fromisoformat(row["at"]).date()
         folder.write_times(name, day=day, detect_seconds=row["detect_seconds"], repair_seconds=row["repair_seconds"])
 
 
-def make_page(pages: Iterable[Page], recorded: Recorded) -> str:
-    """Return the table as Markdown.
+def make_page(pages: Iterable[Page], results: Results) -> str:
+    """Format the table of drills as Markdown.
 
     Args:
         pages: All runbooks.
-        recorded: Results by name.
+        results: Latest outcome of each drill.
     """
     pages = list(pages)
-    drilled = [_format_row(page, recorded[page.name]) for page in pages if page.name in recorded]
-    other_lines = [f"| [{p.name}](runbooks/{p.name}.md) | {_say_reason(p)} |" for p in pages if p.name not in recorded]
-    commands = sum(len(row["steps"]) for row in recorded.values())
+    drilled_rows = [_format_row(page, results[page.name]) for page in pages if page.name in results]
+    other_rows = [
+        f"| [{page.name}](runbooks/{page.name}.md) | {_describe_reason(page)} |"
+        for page in pages
+        if page.name not in results
+    ]
+    commands = sum(len(row["steps"]) for row in results.values())
     return "\n".join(
         (
-            _HEAD.format(drills=len(drilled), commands=commands),
-            "| alert | what was done | detected in | repaired in | commands | limits, scaled down | day |",
+            _HEAD.format(drills=len(drilled_rows), commands=commands),
+            "| alert | fault | detected in | repaired in | commands | limits, scaled down | day |",
             "|---|---|---|---|---|---|---|",
-            *drilled,
+            *drilled_rows,
             "",
-            "## Without a drill",
+            "## Runbooks without a drill",
             "",
-            "| page | why |",
+            "| runbook | reason |",
             "|---|---|",
-            *other_lines,
+            *other_rows,
             "",
         )
     )
@@ -97,25 +101,25 @@ def _format_row(page: Page, row: Mapping[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _say_reason(page: Page) -> str:
+def _describe_reason(page: Page) -> str:
     return page.head.no_drill or "not run yet"
 
 
-def _to_text(rows: Mapping[str, object]) -> str:
+def _encode(rows: Mapping[str, object]) -> str:
 
     return json.dumps(rows, indent=1, sort_keys=True) + "\n"
 
 
-def main(results: Path, page: Path) -> None:
-    """Write the table and the pages' heads from a file of results.
+def main(results_file: Path, page: Path) -> None:
+    """Write the table and the heads of the runbooks from a results file.
 
     Args:
-        results: Written by `cutover drill --results`.
-        page: The table, `docs/drills.md`.
+        results_file: File written by `cutover drill --results`.
+        page: Page with the table, `docs/drills.md`.
     """
-    recorded = read(results)
-    write_heads(recorded)
-    write_page(page, recorded)
+    results = read(results_file)
+    write_heads(results)
+    write_page(page, results)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The embedded stack of drills: a home, a broker and a pipeline of its own, all gone when it is closed."""
+"""Embedded stack of drills: a separate home, broker and pipeline, which end when the stack is closed."""
 
 import os
 import shlex
@@ -24,11 +24,11 @@ from cutover.log.kafka import LogClient
 from cutover.settings import KafkaSettings, Settings
 
 PIPELINE = "flights"
-"""As the runbooks call it, so that their commands are run as they stand."""
+"""Name of the pipeline in the runbooks, so that their commands can be run unchanged."""
 
 COMMAND_SECONDS = 300.0
-LOOK_SECONDS = 0.25
-COLUMNS = "500"  # a line of output is never broken
+POLL_SECONDS = 0.25
+COLUMNS = "500"  # lines of output are never wrapped
 
 _DEFINITION = '''"""The pipeline of the drills."""
 
@@ -59,12 +59,12 @@ flights = Pipeline(
     max_rows_per_epoch={cap},
 )
 '''
-_USUAL = {"idle_after": "20 seconds", "max_ahead": "1 hour", "batch": "SameDefinition()", "cap": "60"}
+_DEFAULTS = {"idle_after": "20 seconds", "max_ahead": "1 hour", "batch": "SameDefinition()", "cap": "60"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnd:
-    """How a command ended."""
+    """Result of a command: exit code, output and duration."""
 
     line: str
     exit_code: int
@@ -74,10 +74,10 @@ class CommandEnd:
 
 
 class Stack:
-    """A home, its broker, and the pipeline `flights` with a topic of its own.
+    """Home of drills, with a broker and the pipeline `flights` on a separate topic.
 
-    Commands run as a user runs them, in processes of their own, with this home alone: neither settings nor files of the
-    installation that the drill was started from reach them.
+    Commands run in child processes, as a user would run them. They see only this home: no setting and no file of the
+    installation from which the drill was started.
     """
 
     def __init__(self, root: Path) -> None:
@@ -88,14 +88,14 @@ class Stack:
         self.limits: Mapping[str, object] = {}
         self.records: Records
         self._topics = 0
-        self._parameters = dict(_USUAL)
+        self._parameters = dict(_DEFAULTS)
 
     # -- commands
 
     def environment(self) -> dict[str, str]:
-        """Return what commands of this stack see: our environment without any setting, then this home's own."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CUTOVER_", "AIRFLOW"))}
-        variables_of_stack = {
+        """Return the environment of commands: this process's without any setting, plus the settings of the stack."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CUTOVER_", "AIRFLOW"))}
+        stack_settings = {
             "CUTOVER_HOME": str(self.home),
             "CUTOVER_PIPELINES": str(self.root / "pipelines"),
             "CUTOVER_STREAM__TRIGGER_SECONDS": "0.2",
@@ -103,11 +103,11 @@ class Stack:
             "COLUMNS": COLUMNS,
             "NO_COLOR": "1",
         }
-        scaled = {f"CUTOVER_ALERTS__{name.upper()}": str(value) for name, value in self.limits.items()}
-        return {**kept, **variables_of_stack, **scaled}
+        scaled_limits = {f"CUTOVER_ALERTS__{name.upper()}": str(value) for name, value in self.limits.items()}
+        return {**inherited, **stack_settings, **scaled_limits}
 
     def start(self, line: str, **variables: str) -> subprocess.Popen[str]:
-        """Start a command, with further variables of its environment; it ends when we do."""
+        """Start a command with further environment variables; it ends when this process does."""
         return subprocess.Popen(
             make_command(line),
             cwd=self.root,
@@ -134,17 +134,17 @@ class Stack:
         return CommandEnd(line=line, exit_code=child.returncode, printed=printed, errors=errors, seconds=seconds)
 
     def require(self, line: str, *codes: int, **variables: str) -> CommandEnd:
-        """Run a command that has to end with one of some exit codes, 0 if none is given.
+        """Run a command and check that it ends with one of `codes` (0 if none is given).
 
         Raises:
-            CutoverError: It ended otherwise; with what it said.
+            CutoverError: It ended with another exit code; the message has the end of its output.
         """
         completed = self.run(line, **variables)
         if completed.exit_code not in (codes or (0,)):
             output_end = "\n".join((completed.errors or completed.printed).splitlines()[-6:])
             expected = " or ".join(map(str, codes or (0,)))
             msg = f"Drill, `{line}`: expected exit code {expected}, got {completed.exit_code}:"
-            raise CutoverError(f"{msg}\n{output_end}")  # noqa: EM102 -- what it said follows
+            raise CutoverError(f"{msg}\n{output_end}")  # noqa: EM102 -- the output follows
         return completed
 
     # -- the installation
@@ -155,19 +155,19 @@ class Stack:
         self.require("cutover up --broker-only")
 
     def close(self) -> None:
-        """Stop whatever runs in this home."""
+        """Stop all processes of this home."""
         if self.home.exists():
             self.run("cutover down")
 
-    def renew(self) -> None:
-        """Begin anew: another topic with records, another lake, both paths up to date and compared."""
+    def reset(self) -> None:
+        """Start over with a new topic with records and a new lake, on which both paths are up to date and compared."""
         if (self.home / "run" / PIPELINE).exists():
             self.run(f"cutover stream {PIPELINE} --stop")
         for folder in (self.home / "lake", self.home / "run" / PIPELINE, self.home / "reports"):
             shutil.rmtree(folder, ignore_errors=True)
         self._topics += 1
         self.make_topic()
-        self.define(**_USUAL)
+        self.define(**_DEFAULTS)
         self.records = Records(self.client.bootstrap, self.topic)
         self.records.send_history()
         self.start_driver()
@@ -176,39 +176,39 @@ class Stack:
         self.require(f"cutover reconcile {PIPELINE}")
 
     def make_topic(self) -> None:
-        """Make the topic; it keeps records of any age."""
+        """Create the topic, with unlimited retention."""
         self.client.create_topic(self.topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
 
     def start_driver(self) -> None:
-        """Let a driver of its own read the log, as Airflow's task does; the living one, if there is one."""
+        """Start a detached driver, as Airflow's task does, unless one is running."""
         self.require(f"cutover stream {PIPELINE} --detach")
 
     def stop_driver(self) -> None:
-        """Let the driver end after the epoch in hand."""
+        """Stop the driver after its current epoch."""
         self.require(f"cutover stream {PIPELINE} --stop")
 
     def await_read(self) -> None:
-        """Wait until the driver has read all that is in the log.
+        """Wait until the driver has committed all records of the log.
 
         Raises:
-            CutoverError: It has not within the time that a command may take.
+            CutoverError: It has not within `COMMAND_SECONDS`.
         """
 
-        def look() -> bool | None:
+        def has_read_all() -> bool | None:
             version = versions.current(self.settings, self.pipeline)
-            newest = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
+            latest = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
             ends = self.client.latest(self.topic)
-            return None if newest is None or any(newest.end.get(p, 0) < end for p, end in ends.items()) else True
+            return None if latest is None or any(latest.end.get(p, 0) < end for p, end in ends.items()) else True
 
-        if poll_until(look, within=COMMAND_SECONDS, every=LOOK_SECONDS) is None:
-            msg = f"Drill: expected the driver of {PIPELINE} to read all of {self.topic}, it has not."
+        if poll_until(has_read_all, within=COMMAND_SECONDS, every=POLL_SECONDS) is None:
+            msg = f"Drill: expected the driver of {PIPELINE} to read all of {self.topic} in {COMMAND_SECONDS:.0f} s."
             raise CutoverError(msg)
 
     def define(self, **parameters: str) -> None:
         """Write the definition.
 
         Args:
-            parameters: `idle_after`, `max_ahead`, `batch`, `cap`; those not given stay as they are.
+            parameters: `idle_after`, `max_ahead`, `batch`, `cap`; the others remain unchanged.
         """
         self._parameters |= parameters
         folder = self.root / "pipelines"
@@ -218,33 +218,33 @@ class Stack:
 
     @property
     def topic(self) -> str:
-        """Return the topic of now; each `renew` makes another one."""
+        """Name of the current topic; each `reset` creates another one."""
         return f"{PIPELINE}-{self._topics}"
 
     @property
     def client(self) -> LogClient:
-        """Ask the log: what the topic holds, and where it ends."""
+        """Client of the broker."""
         return LogClient(self.settings)
 
     @property
     def pipeline(self) -> Pipeline:
-        """Return the definition as commands read it."""
+        """Definition of the pipeline, as commands load it."""
         return catalogue.get(self.settings, PIPELINE)
 
     @property
     def version(self) -> Version:
-        """Return the version of the stream that serves.
+        """Current version of the stream.
 
         Raises:
             CutoverError: There is none.
         """
-        found = versions.current(self.settings, self.pipeline)
-        if found is None:
+        version = versions.current(self.settings, self.pipeline)
+        if version is None:
             msg = f"Drill: expected a version of the stream of {PIPELINE}, got none."
             raise CutoverError(msg)
-        return found
+        return version
 
 
 def make_command(line: str) -> list[str]:
-    """Return the words of a command line, `cutover` run by this interpreter."""
+    """Split a command line into arguments, with `cutover` replaced by this interpreter and the CLI module."""
     return [sys.executable, "-m", "cutover.cli.app", *shlex.split(line)[1:]]

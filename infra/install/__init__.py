@@ -1,1 +1,1 @@
-"""What the bootstrap fetches and checks: Java, JARs, the class archive."""
+"""Parts of the environment that the bootstrap installs and checks: Java, JARs, the class archive."""

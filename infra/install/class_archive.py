@@ -1,8 +1,8 @@
-"""The JVM's class archive: the classes of a driver, parsed and verified once, so that every Spark starts faster.
+"""Class archive of the JVM (class data sharing), with the classes of a driver, so that Spark starts faster.
 
-A rehearsal loads what a micro-batch needs, without a broker and without the network; then the JVM writes its archive
-(class data sharing) as it ends. It belongs to the installed environment, like the JARs. A JVM that cannot use it, since
-Java or a JAR is another one now, starts without it.
+A rehearsal loads the classes that a micro-batch needs, without a broker and without the network; the JVM writes the
+archive when it ends. Like the JARs, the archive belongs to the installed environment. A JVM ignores an archive of
+another Java or of other JARs.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from cutover.settings import Settings, SparkSettings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WITHIN_SECONDS = 120
-"""How long the JVM may take to write its archive."""
+TIMEOUT_SECONDS = 120
+"""Time in which the JVM has to write its archive."""
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 ROWS = 200
@@ -50,10 +50,10 @@ def make(target: Path) -> bool:
     """Write the archive.
 
     Args:
-        target: Its file; an older one is removed first.
+        target: File of the archive; an older one is removed first.
 
     Returns:
-        Whether the JVM wrote one.
+        True if the JVM wrote an archive.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
@@ -65,40 +65,39 @@ def make(target: Path) -> bool:
         session = spark.session(settings, app="cutover-rehearsal")
         with contextlib.suppress(subprocess.TimeoutExpired):
             _run_micro_batches(session, scratch / "checkpoint")
-            _end(session)
+            _end_jvm(session)
         if fresh.is_file():
             fresh.replace(target)
         return target.is_file()
 
 
 def _run_micro_batches(session: "SparkSession", checkpoint: Path) -> None:
-    """Run micro-batches as the stream does."""
+    """Run micro-batches like those of the stream."""
 
-    def take(batch: "DataFrame", number: int) -> None:  # noqa: ARG001 -- Spark's signature
+    def process_batch(batch: "DataFrame", number: int) -> None:  # noqa: ARG001 -- Spark's signature
         rows = parser.parse_records(batch, REHEARSED)
         classified = classify.classify_records(rows, REHEARSED, watermark_micros=0)
         partials.aggregate_partials(classified, REHEARSED).toArrow()
 
     records = session.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).load().selectExpr(*_COLUMNS)
     writer = records.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    writer.foreachBatch(take).start().awaitTermination(WITHIN_SECONDS)
+    writer.foreachBatch(process_batch).start().awaitTermination(TIMEOUT_SECONDS)
 
 
-def _end(session: "SparkSession") -> None:
-    """Let the JVM end by itself: it does when nobody can talk to it any more."""
-    gateway: Any = session.sparkContext._gateway  # noqa: SLF001 -- PySpark names the process nowhere else
+def _end_jvm(session: "SparkSession") -> None:
+    """Close the gateway and its pipe, so that the JVM exits normally and writes its archive."""
+    gateway: Any = session.sparkContext._gateway  # noqa: SLF001 -- the only access to the process in PySpark
     process: subprocess.Popen[bytes] = gateway.proc
     session.stop()
     gateway.shutdown()
     if process.stdin is not None:
         process.stdin.close()
-    process.wait(timeout=WITHIN_SECONDS)
+    process.wait(timeout=TIMEOUT_SECONDS)
 
 
 def main() -> int:
-    """Make the archive of this environment; without one everything works, and starts more slowly."""
-    archive = make(spark.archive())
-    if not archive:
+    """Write the archive of this environment, which is optional: without it, Spark starts more slowly."""
+    if not make(spark.archive()):
         sys.stdout.write("  this Java writes no class archive: Spark starts some seconds more slowly\n")
     sys.stdout.flush()
     return 0
@@ -106,5 +105,5 @@ def main() -> int:
 
 if __name__ == "__main__":
     code = main()
-    # The gateway's threads wait for a JVM that is gone: the exit must not wait for them.
+    # The gateway's threads wait for the ended JVM; the exit must not wait for them.
     os._exit(code)

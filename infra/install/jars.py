@@ -1,9 +1,8 @@
-"""The JARs: sets that are fetched once by PySpark's own Ivy and checked against our SHA-256 sums.
+"""JARs of Spark, Kafka and object stores, fetched once by PySpark's Ivy and verified by locked SHA-256 sums.
 
-`spark` and `kafka` never mix. `s3` is Spark's way to an object store; the bootstrap leaves it out (0.7 GB).
-
-They lie beside the packages, in `<prefix of the interpreter>/share/cutover/jars/{spark,kafka}`: they belong to the
-installed environment, not to the state of an installation, so `make purge` keeps them.
+The sets `spark` and `kafka` are never on one class path. `s3` lets Spark access an object store; the bootstrap does not
+fetch it (0.7 GB). The JARs are stored in `<prefix of the interpreter>/share/cutover/jars/`: they belong to the
+installed environment, not to the state of an installation, so `make purge` retains them.
 """
 
 import hashlib
@@ -26,36 +25,36 @@ BOOTSTRAP: tuple[JarSet, ...] = ("spark", "kafka")
 HERE = Path(__file__).parent
 ROOT = Path(sys.prefix) / "share" / "cutover" / "jars"
 PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
-TELL_EVERY_SECONDS = 10.0
+REPORT_EVERY_SECONDS = 10.0
 
 
 class JarError(CutoverError):
-    """A JAR could not be fetched, or is not the one that the lock names."""
+    """JAR that could not be fetched, or that differs from the locked one."""
 
 
 def folder(jar_set: JarSet) -> Path:
-    """`<environment>/share/cutover/jars/<set>`; it need not exist."""
+    """Return `<environment>/share/cutover/jars/<set>`; it need not exist."""
     return ROOT / jar_set
 
 
 def class_path(jar_set: JarSet) -> str:
-    """Write the wildcard that Java expands to all JARs of the set's folder."""
+    """Return the wildcard that Java expands to all JARs of the set."""
     return str(folder(jar_set) / "*")
 
 
 def read_locked_checksums(jar_set: JarSet) -> dict[str, str]:
-    """Return file name -> SHA-256 (hex) as locked in `infra/install/<set>-jars.sha256`."""
+    """Read the locked SHA-256 (hex) of each file from `infra/install/<set>-jars.sha256`."""
     lines = (HERE / f"{jar_set}-jars.sha256").read_text(encoding="utf-8").split("\n")
-    return {name: total for total, name in (line.split() for line in lines if line)}
+    return {name: checksum for checksum, name in (line.split() for line in lines if line)}
 
 
 def hash_jars(path: Path) -> dict[str, str]:
-    """Return file name -> SHA-256 (hex) of the JARs in a folder; empty if there is none."""
+    """Compute the SHA-256 (hex) of each JAR in a folder; empty if there is none."""
     return {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in path.glob("*.jar")}
 
 
-def problems(expected: Mapping[str, str], actual: Mapping[str, str]) -> list[str]:
-    """Return a line for each JAR that is missing, not locked, or not the locked one."""
+def compare_checksums(expected: Mapping[str, str], actual: Mapping[str, str]) -> list[str]:
+    """Describe each JAR that is missing, not locked, or different from the locked one."""
     lines = [f"{name}: missing" for name in sorted(expected.keys() - actual.keys())]
     lines += [f"{name}: not in the lock" for name in sorted(actual.keys() - expected.keys())]
     both = sorted(expected.keys() & actual.keys())
@@ -63,34 +62,34 @@ def problems(expected: Mapping[str, str], actual: Mapping[str, str]) -> list[str
     return lines
 
 
-def check(jar_set: JarSet) -> list[str]:
-    """Return what is wrong with the stored JARs of a set; empty when all are as locked."""
-    return problems(read_locked_checksums(jar_set), hash_jars(folder(jar_set)))
+def find_problems(jar_set: JarSet) -> list[str]:
+    """Describe the problems of the installed JARs of a set; empty if all are as locked."""
+    return compare_checksums(read_locked_checksums(jar_set), hash_jars(folder(jar_set)))
 
 
-def fetch(jar_set: JarSet, tell: Callable[[str], None]) -> None:
-    """Fetch a set, check it, and put it in place as a whole; nothing is kept of a set that does not fit.
+def fetch(jar_set: JarSet, report_progress: Callable[[str], None]) -> None:
+    """Fetch a set, verify it, and install it atomically; a set with a wrong JAR is discarded.
 
     Raises:
-        JarError: Ivy failed, or a JAR is not the locked one.
+        JarError: Ivy failed, or a JAR differs from the locked one.
     """
     ROOT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{jar_set}-", dir=ROOT) as scratch:
         fresh = Path(scratch) / "jars"
-        _run_ivy(jar_set, Path(scratch), fresh, tell)
-        wrong = problems(read_locked_checksums(jar_set), hash_jars(fresh))
-        if wrong:
-            msg = f"JARs for {jar_set} do not fit `infra/install/{jar_set}-jars.sha256`; nothing was kept:\n  "
-            msg += "\n  ".join(wrong) + "\nHint: what came is not what was locked; ask whoever runs your Maven mirror."
+        _run_ivy(jar_set, Path(scratch), fresh, report_progress)
+        problems = compare_checksums(read_locked_checksums(jar_set), hash_jars(fresh))
+        if problems:
+            msg = f"JARs for {jar_set} do not match `infra/install/{jar_set}-jars.sha256`; nothing was installed:\n  "
+            msg += "\n  ".join(problems) + "\nHint: the repository has other files; ask the owner of your Maven mirror."
             raise JarError(msg)
         shutil.rmtree(folder(jar_set), ignore_errors=True)
         fresh.rename(folder(jar_set))
 
 
 def ivy_command(jar_set: JarSet, scratch: Path, target: Path) -> list[str]:
-    """Return the command that lays a set into `target`; Ivy's cache stays in `scratch`.
+    """Build the command that fetches a set into `target`, with Ivy's cache in `scratch`.
 
-    `CUTOVER_IVY_SETTINGS` may name an Ivy settings file: that is how a site with its own mirror hands it in.
+    `CUTOVER_IVY_SETTINGS` may name an Ivy settings file, which a site with a Maven mirror needs.
     """
     ivy_settings = os.environ.get("CUTOVER_IVY_SETTINGS")
     return [
@@ -110,34 +109,34 @@ def _ivy_jar() -> Path:
     spec = find_spec("pyspark")
     jars = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
     if not jars:
-        msg = "Ivy is not there: expected `jars/ivy-*.jar` in the installed pyspark.\nHint: run `make setup`."
+        msg = "Ivy is missing: expected `jars/ivy-*.jar` in the installed pyspark.\nHint: run `make setup`."
         raise JarError(msg)
     return jars[-1]
 
 
-def _run_ivy(jar_set: JarSet, scratch: Path, target: Path, tell: Callable[[str], None]) -> None:
+def _run_ivy(jar_set: JarSet, scratch: Path, target: Path, report_progress: Callable[[str], None]) -> None:
     log = scratch / "ivy.log"
     with log.open("wb") as log_file:
         process = subprocess.Popen(
             ivy_command(jar_set, scratch, target), stdin=subprocess.DEVNULL, stdout=log_file, stderr=subprocess.STDOUT
         )
-        _wait(process, f"{len(read_locked_checksums(jar_set))} JARs for {jar_set}", tell)
+        _wait_for(process, f"{len(read_locked_checksums(jar_set))} JARs for {jar_set}", report_progress)
     if process.returncode != 0:
         tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
         msg = f"JARs for {jar_set} could not be fetched: Ivy ended with {process.returncode}.\n{tail}"
-        msg += "\nHint: a Maven repository must be reachable once; later starts need no network."
+        msg += "\nHint: a Maven repository has to be reachable once; later starts need no network."
         raise JarError(msg)
 
 
-def _wait(process: subprocess.Popen[bytes], subject: str, tell: Callable[[str], None]) -> None:
+def _wait_for(process: subprocess.Popen[bytes], subject: str, report_progress: Callable[[str], None]) -> None:
     began = time.monotonic()
-    tell(f"fetching {subject}")
+    report_progress(f"fetching {subject}")
     try:
         while True:
             try:
-                process.wait(timeout=TELL_EVERY_SECONDS)
+                process.wait(timeout=REPORT_EVERY_SECONDS)
             except subprocess.TimeoutExpired:
-                tell(f"fetching {subject}: {time.monotonic() - began:.0f} s")
+                report_progress(f"fetching {subject}: {time.monotonic() - began:.0f} s")
             else:
                 return
     except BaseException:
@@ -147,16 +146,16 @@ def _wait(process: subprocess.Popen[bytes], subject: str, tell: Callable[[str], 
 
 
 def main(names: Sequence[str]) -> int:
-    """Fetch the named sets that are not as locked; none named: those of the bootstrap."""
+    """Fetch the named sets that are not installed as locked; without a name, those of the bootstrap."""
 
-    def tell(line: str) -> None:
+    def print_line(line: str) -> None:
         sys.stdout.write(f"  {line}\n")
         sys.stdout.flush()
 
     try:
         for jar_set in (SETS[name] for name in names or BOOTSTRAP):
-            if check(jar_set):
-                fetch(jar_set, tell)
+            if find_problems(jar_set):
+                fetch(jar_set, print_line)
     except JarError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -1,1 +1,1 @@
-"""Processes of an installation: started under one supervisor, told apart by identity, measured, stopped."""
+"""Processes of an installation: their supervisor, identities, ports, memory, and their end."""

@@ -1,7 +1,7 @@
-"""A command of Cutover in a child process: its events as log lines while it runs, its JSON when it ends.
+"""Cutover command in a child process: its events become log lines, its JSON output is returned.
 
-The caller stays small, and the end of the child is the end of its JVM. The child stays in the caller's process group,
-so that whoever ends the group (Airflow does) ends it too; a caller that is killed alone takes it along as well.
+The caller needs little memory, and the JVM ends with the child. The child is in the caller's process group, so that it
+ends with the group (which Airflow kills); it also ends if only the caller is killed.
 """
 
 import contextlib
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from typing import IO
 
 PROGRAM = (sys.executable, "-m", "cutover.cli.app")
-GRACE = 10.0  # seconds between the request to end and the end by force
+GRACE = 10.0  # seconds between SIGTERM and SIGKILL
 MESSAGE_LINES = 20
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildEnd:
-    """How a child ended."""
+    """Result of a child: exit code, JSON output, and error message."""
 
-    exit_code: int  # negative: the signal that ended it
-    value: object  # the JSON it printed; None if it printed none
-    message: str  # the last lines of its stderr that were no events: the sentence of an error
+    exit_code: int  # negative: number of the signal that ended it
+    value: object  # JSON that it printed; None if it printed none
+    message: str  # last lines of its stderr other than events: the message of an error
 
 
 def run_command(
@@ -36,9 +36,9 @@ def run_command(
     """Run a command and wait for its end.
 
     Args:
-        arguments: Words of the command line, without the program.
-        on_line: Called with each line of stderr; an event comes as `name key=value ...`.
-        program: `cutover` by this interpreter.
+        arguments: Arguments of the command line, without the program.
+        on_line: Called with each line of stderr; events are formatted as `name key=value ...`.
+        program: Program, by default `cutover` with this interpreter.
     """
     command = [*program, *arguments]
     child = subprocess.Popen(
@@ -53,7 +53,7 @@ def run_command(
     assert child.stdout is not None  # noqa: S101 -- PIPE above
     assert child.stderr is not None  # noqa: S101 -- PIPE above
     tail: list[str] = []
-    reader = threading.Thread(target=_follow, args=(child.stderr, on_line, tail), daemon=True)
+    reader = threading.Thread(target=_read_lines, args=(child.stderr, on_line, tail), daemon=True)
     reader.start()
     try:
         printed = child.stdout.read()
@@ -64,19 +64,19 @@ def run_command(
     return ChildEnd(exit_code=code, value=_parse(printed), message="\n".join(tail))
 
 
-def _follow(stream: IO[str], on_line: Callable[[str], None], tail: list[str]) -> None:
+def _read_lines(stream: IO[str], on_line: Callable[[str], None], tail: list[str]) -> None:
     for line in stream:
         event = _parse(line)
         if isinstance(event, dict) and "event" in event:
             tail.clear()
-            on_line(_event_line(event))
+            on_line(_format_event(event))
         elif text := line.rstrip():
             tail.append(text)
             del tail[:-MESSAGE_LINES]
             on_line(text)
 
 
-def _event_line(event: dict[str, object]) -> str:
+def _format_event(event: dict[str, object]) -> str:
     fields = (f"{key}={value}" for key, value in event.items() if key not in {"event", "level", "timestamp"})
     return " ".join((str(event["event"]), *fields))
 
@@ -100,6 +100,6 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 
 def end_with_parent() -> None:
-    """Ask the kernel to end this process when its parent dies: called between fork and exec."""
+    """Let the kernel send SIGTERM to this process when its parent dies; call it between fork and exec."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Memory of a set of processes and all their children: proportional set size, so that shared pages count once."""
+"""Memory of processes and all their children, as proportional set size, so that shared pages count once."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -10,17 +10,17 @@ import psutil
 
 
 def proportional_set_size(pid: int) -> int:
-    """Return the bytes of one process, shared pages divided by their users; 0 if it is gone."""
+    """Return the bytes of one process, with shared pages divided by their users; 0 if it has ended."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
         return 1024 * int(next(line for line in lines if line.startswith("Pss:")).split()[1])
-    with suppress(psutil.Error):  # elsewhere than on Linux: the pages that the process does not share
+    with suppress(psutil.Error):  # on other systems than Linux: only unshared pages
         return int(psutil.Process(pid).memory_full_info().uss)
     return 0
 
 
 def family(roots: Iterable[int]) -> set[int]:
-    """Return the pids of processes and of all that descend from them."""
+    """Return the pids of processes and of all their descendants."""
     pids: set[int] = set()
     for root in roots:
         with suppress(psutil.Error):
@@ -30,11 +30,11 @@ def family(roots: Iterable[int]) -> set[int]:
 
 
 class PeakMemory:
-    """Samples what process families use, in a thread, and keeps the highest sum.
+    """Sampler of the memory of process families, in a thread, with the highest sum as `peak`.
 
     Args:
-        roots: Called for each sample: pids of the processes whose families count.
-        seconds: Between two samples.
+        roots: Called for each sample; returns the pids of the families' root processes.
+        seconds: Interval between two samples.
     """
 
     def __init__(self, roots: Callable[[], Iterable[int]], *, seconds: float = 2.0) -> None:

@@ -1,4 +1,4 @@
-"""The ports of one installation: chosen once, remembered, on the loopback address only."""
+"""Ports of one installation, on the loopback address, chosen at the first start and stored."""
 
 import secrets
 import socket
@@ -12,31 +12,31 @@ from cutover import files
 from cutover.errors import CutoverError
 
 LOOPBACK = "127.0.0.1"
-# Below the range from which Linux gives out ports to outgoing connections, so that ours stay free while we are down.
+# Below Linux's range for outgoing connections, so that the ports remain free while the installation is stopped.
 FIRST, LAST = 20_000, 32_000
 ATTEMPTS = 200
 
 
 class PortError(CutoverError):
-    """A port that this installation has used before belongs to another program now."""
+    """Port of this installation that another program uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """TCP ports on 127.0.0.1."""
+    """TCP ports of an installation on 127.0.0.1."""
 
     broker: int
     controller: int
     airflow: int
-    used: bool = False  # once clients know them, they do not change silently
+    used: bool = False  # clients may know the ports, so they must not change silently
 
     def by_name(self) -> dict[str, int]:
-        """Name to number, in the order in which they are shown."""
+        """Return the port numbers by name, in display order."""
         return {"broker": self.broker, "controller": self.controller, "airflow": self.airflow}
 
 
 def is_free(port: int) -> bool:
-    """Return whether a server could listen on this port now."""
+    """Check that a server could listen on this port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -47,32 +47,32 @@ def is_free(port: int) -> bool:
 
 
 def choose(*, free: Callable[[int], bool] = is_free, avoid: Iterable[int] = ()) -> int:
-    """Draw a port that is free now, on loopback, and not among `avoid`.
+    """Choose a random free port on loopback that is not among `avoid`.
 
     Raises:
-        PortError: None was found.
+        PortError: No free port was found.
     """
-    taken_ports = set(avoid)
+    excluded = set(avoid)
     for _ in range(ATTEMPTS):
         port = FIRST + secrets.randbelow(LAST - FIRST)
-        if port not in taken_ports and free(port):
+        if port not in excluded and free(port):
             return port
     msg = f"No free port on {LOOPBACK}: tried {ATTEMPTS} between {FIRST} and {LAST}.\nHint: `ss -ltn` lists them."
     raise PortError(msg)
 
 
 def fresh(*, free: Callable[[int], bool] = is_free) -> Ports:
-    """Choose three different ports that nobody listens on now."""
+    """Choose three different free ports."""
     broker = choose(free=free)
     controller = choose(free=free, avoid=(broker,))
     return Ports(broker=broker, controller=controller, airflow=choose(free=free, avoid=(broker, controller)))
 
 
 def load(path: Path) -> Ports | None:
-    """Return the remembered ports; None before the first start.
+    """Read the stored ports; None before the first start.
 
     Raises:
-        PortError: The file does not hold them.
+        PortError: The file is invalid.
     """
     raw = files.read_json(path)
     if raw is None:
@@ -80,45 +80,45 @@ def load(path: Path) -> Ports | None:
     numbers = {f.name: raw.get(f.name) for f in fields(Ports) if f.name != "used"}
     if not all(isinstance(n, int) for n in numbers.values()):
         msg = f"Ports of this installation, `{path}`: expected a number for each of {sorted(numbers)}, got {numbers}."
-        msg += "\nHint: remove the file; `cutover up` chooses anew."
+        msg += "\nHint: remove the file; `cutover up` then chooses new ports."
         raise PortError(msg)
     return Ports(**{name: int(str(n)) for name, n in numbers.items()}, used=raw.get("used") is True)
 
 
 def save(path: Path, ports: Ports) -> None:
-    """Remember the ports."""
+    """Store the ports."""
     files.write_json(path, asdict(ports))
 
 
 def mark_used(path: Path, ports: Ports) -> None:
-    """Remember that clients know these ports."""
+    """Store that clients may know these ports."""
     save(path, replace(ports, used=True))
 
 
-def settle(path: Path, *, needed: Iterable[str], free: Callable[[int], bool] = is_free) -> Ports:
-    """Return the ports to start with: the remembered ones, or new ones if they were never used and one is taken.
+def choose_for_start(path: Path, *, names: Iterable[str], free: Callable[[int], bool] = is_free) -> Ports:
+    """Return the ports for a start: the stored ones, or new ones if a stored port is in use and clients know none.
 
     Args:
-        path: The file that remembers them (`ports.json`).
-        needed: Names of the ports about to be opened.
-        free: Says whether a port can be opened.
+        path: File with the stored ports (`ports.json`).
+        names: Names of the ports that are about to be opened.
+        free: Returns True if a port can be opened.
 
     Raises:
-        PortError: A port in use before is taken.
+        PortError: Another program uses a port that clients may know.
     """
     ports = load(path)
-    taken_ports = [] if ports is None else [n for n in needed if not free(ports.by_name()[n])]
-    if ports is None or (taken_ports and not ports.used):
+    occupied = [] if ports is None else [name for name in names if not free(ports.by_name()[name])]
+    if ports is None or (occupied and not ports.used):
         ports = fresh(free=free)
         save(path, ports)
-    elif taken_ports:
-        raise PortError(_format_taken_ports(path, ports, taken_ports), runbook="PortInUse")
+    elif occupied:
+        raise PortError(_describe_occupied(path, ports, occupied), runbook="PortInUse")
     return ports
 
 
-def _format_taken_ports(path: Path, ports: Ports, names: list[str]) -> str:
+def _describe_occupied(path: Path, ports: Ports, names: list[str]) -> str:
     numbers = ports.by_name()
-    lines = [f"  {name}: port {numbers[name]} is held by {holder(numbers[name])}" for name in names]
+    lines = [f"  {name}: port {numbers[name]} is used by {holder(numbers[name])}" for name in names]
     return (
         f"A port of this installation (`{path}`) is in use: expected it free on {LOOPBACK}, got:\n"
         + "\n".join(lines)
@@ -127,7 +127,7 @@ def _format_taken_ports(path: Path, ports: Ports, names: list[str]) -> str:
 
 
 def holder(port: int) -> str:
-    """Return who listens on a port, as `name (pid 123)`, or that this user may not see it."""
+    """Describe the process that listens on a port as `name (pid 123)`, or the command that shows it to root."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except psutil.AccessDenied:
@@ -138,4 +138,4 @@ def holder(port: int) -> str:
                 return f"{psutil.Process(c.pid).name()} (pid {c.pid})"
             except psutil.NoSuchProcess:
                 break
-    return f"a process of another user (`ss -ltnp 'sport = :{port}'` as root names it)"
+    return f"a process of another user (`ss -ltnp 'sport = :{port}'` as root shows it)"

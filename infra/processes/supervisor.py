@@ -1,4 +1,4 @@
-"""The supervisor: one supervisord of our own that keeps the broker and Airflow alive, and takes them down as one."""
+"""Supervisor of an installation: one supervisord that keeps the broker and Airflow running, and stops them together."""
 
 import contextlib
 import os
@@ -21,19 +21,19 @@ from cutover.infra.processes import family
 from cutover.process import Identity, identify, is_alive, parse_identity
 
 HERE = Path(__file__).parent
-SOCKET_LIMIT = 100  # the kernel takes 108 bytes
+SOCKET_LIMIT = 100  # the kernel's limit is 108 bytes
 ANSWER_SECONDS = 20.0
-GONE_SECONDS = 60.0
-STOPPING = {"STOPPED", "EXITED", "FATAL", "UNKNOWN"}
+SHUTDOWN_SECONDS = 60.0
+INACTIVE = {"STOPPED", "EXITED", "FATAL", "UNKNOWN"}
 
 
 class SupervisorError(CutoverError):
-    """The supervisor does not start or does not answer."""
+    """Supervisor that does not start or does not answer, or a program that keeps failing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """One process to keep alive."""
+    """Process that the supervisor keeps running."""
 
     name: str
     group: str
@@ -43,39 +43,40 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramState:
-    """What the supervisor says of a program."""
+    """State of a program as reported by the supervisor."""
 
     name: str
     group: str
     state: str  # STARTING, RUNNING, BACKOFF, STOPPING, STOPPED, EXITED, FATAL
-    pid: int  # 0 when there is none
+    pid: int  # 0 if it is not running
     detail: str
 
     @property
-    def tried(self) -> bool:
-        """Return whether the program runs, or its supervisor still tries."""
-        return self.state not in STOPPING
+    def is_active(self) -> bool:
+        """True if the program is running, or the supervisor starts or restarts it."""
+        return self.state not in INACTIVE
 
 
 def configuration(programs: Sequence[Program], *, home: Path, socket: Path, directory: Path, root: bool) -> str:
-    """Return the text of `supervisord.conf`; every program waits for `Supervisor.start_group`."""
+    """Format `supervisord.conf`; no program starts before `Supervisor.start_group`."""
     head = Template((HERE / "supervisord.conf").read_text(encoding="utf-8")).substitute(
-        socket=_plain(str(socket)),
-        directory=_plain(str(directory)),
-        logs=_plain(str(home / "logs")),
-        run=_plain(str(home / "run")),
+        socket=_escape(str(socket)),
+        directory=_escape(str(directory)),
+        logs=_escape(str(home / "logs")),
+        run=_escape(str(home / "run")),
         user="user=root\n" if root else "",
     )
     groups: dict[str, list[str]] = {}
     for program in programs:
         groups.setdefault(program.group, []).append(program.name)
-    grouped = [f"[group:{group}]\nprograms={','.join(names)}\n" for group, names in groups.items()]
-    return "\n".join([head, *(_section(p, home / "logs" / f"{p.name}.log") for p in programs), *grouped])
+    group_sections = [f"[group:{group}]\nprograms={','.join(names)}\n" for group, names in groups.items()]
+    program_sections = [_format_section(p, home / "logs" / f"{p.name}.log") for p in programs]
+    return "\n".join([head, *program_sections, *group_sections])
 
 
-def _section(program: Program, log: Path) -> str:
+def _format_section(program: Program, log: Path) -> str:
     lines = {
-        "command": _plain(shlex.join(program.command)),
+        "command": _escape(shlex.join(program.command)),
         "autostart": "false",
         "autorestart": "true",
         "startsecs": "3",
@@ -84,22 +85,22 @@ def _section(program: Program, log: Path) -> str:
         "killasgroup": "true",
         "stopwaitsecs": str(program.stop_seconds),
         "redirect_stderr": "true",
-        "stdout_logfile": _plain(str(log)),
+        "stdout_logfile": _escape(str(log)),
         "stdout_logfile_maxbytes": "10MB",
         "stdout_logfile_backups": "2",
     }
     return f"[program:{program.name}]\n" + "".join(f"{key}={value}\n" for key, value in lines.items())
 
 
-def _plain(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("%", "%%")  # supervisor expands %(..)s
 
 
 class Supervisor:
-    """The supervisord of one home, running or not.
+    """Supervisord of one home, running or not.
 
     Args:
-        home: The installation's absolute folder.
+        home: Absolute path of the installation's home.
     """
 
     def __init__(self, home: Path) -> None:
@@ -107,15 +108,15 @@ class Supervisor:
         self._record = home / "run" / "supervisor.json"
 
     def identity(self) -> Identity | None:
-        """Return the living supervisord; None when there is none."""
-        found = parse_identity(files.read_json(self._record))
-        return found if found is not None and is_alive(found) else None
+        """Return the identity of the running supervisord; None if it is not running."""
+        identity = parse_identity(files.read_json(self._record))
+        return identity if identity is not None and is_alive(identity) else None
 
     def launch(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
-        """Start supervisord, detached, with nothing below it yet; its children get `environment`.
+        """Start a detached supervisord with `environment`, without starting its programs.
 
         Raises:
-            SupervisorError: It ended at once, or does not answer.
+            SupervisorError: It ended immediately, or does not answer.
         """
         files.private_folder(self.home / "logs")
         socket = _socket_folder() / "s"
@@ -139,10 +140,10 @@ class Supervisor:
         self._wait_answer(process, output_path)
 
     def states(self) -> list[ProgramState]:
-        """Return the state of every program; empty when no supervisor runs.
+        """List the states of all programs; empty if the supervisor is not running.
 
         Raises:
-            SupervisorError: It runs and does not answer.
+            SupervisorError: It is running and does not answer.
         """
         if self.identity() is None:
             return []
@@ -161,39 +162,39 @@ class Supervisor:
         ]
 
     def start_group(self, group: str) -> None:
-        """Start the programs of a group that do not run; does not wait for them."""
+        """Start the inactive programs of a group, without waiting for them."""
         for state in self.states():
-            if state.group == group and not state.tried:
-                with contextlib.suppress(xmlrpc.client.Fault):  # it came up between the two calls
+            if state.group == group and not state.is_active:
+                with contextlib.suppress(xmlrpc.client.Fault):  # it was started between the two calls
                     self._call("startProcess", f"{group}:{state.name}", False)  # noqa: FBT003 -- XML-RPC has no names
 
     def stop_group(self, group: str) -> None:
-        """Stop the programs of a group and wait until they are gone."""
+        """Stop the programs of a group and wait for their end."""
         with contextlib.suppress(xmlrpc.client.Fault):  # no such group: nothing to stop
             self._call("stopProcessGroup", group)
 
     def shut_down(self) -> None:
-        """Stop every program, then the supervisor; return when it is gone (by force if need be)."""
+        """Stop all programs, then the supervisor, and wait for its end; it is killed if it does not end in time."""
         identity = self.identity()
         if identity is not None:
             with contextlib.suppress(SupervisorError, xmlrpc.client.Fault):
                 self._call("shutdown")
-            family.stop(family.wait_gone([identity], within=GONE_SECONDS), within=5)
+            family.stop(family.wait_for_end([identity], timeout=SHUTDOWN_SECONDS), timeout=5)
 
     def leftovers(self) -> list[Identity]:
-        """Return living processes that were started below the last supervisor of this home, it included."""
+        """List running processes of the last supervisor's session, the supervisor included."""
         leader = parse_identity(files.read_json(self._record))
         return [] if leader is None else family.session_of(leader)
 
-    def forget(self) -> None:
-        """Remove the record of a supervisor that is gone, with its socket."""
+    def delete_record(self) -> None:
+        """Delete the record and the socket of an ended supervisor."""
         record = files.read_json(self._record)
         if record is not None:
             shutil.rmtree(Path(str(record.get("socket"))).parent, ignore_errors=True)
             self._record.unlink(missing_ok=True)
 
-    def _wait_answer(self, process: subprocess.Popen[bytes], path: Path) -> None:
-        def look() -> bool | None:
+    def _wait_answer(self, process: subprocess.Popen[bytes], output_path: Path) -> None:
+        def has_answered() -> bool | None:
             if process.poll() is not None:
                 return False
             with contextlib.suppress(SupervisorError):
@@ -201,14 +202,14 @@ class Supervisor:
                 return True
             return None
 
-        if poll_until(look, within=ANSWER_SECONDS, every=0.05):
+        if poll_until(has_answered, within=ANSWER_SECONDS, every=0.05):
             return
-        output_end = path.read_text(encoding="utf-8", errors="replace")[-2000:]
+        output_end = output_path.read_text(encoding="utf-8", errors="replace")[-2000:]
         msg = f"Supervisor of `{self.home}`: expected an answer within {ANSWER_SECONDS:.0f} s, got none.\n{output_end}"
         raise SupervisorError(msg)
 
     def _call(self, method: str, *arguments: object) -> object:
-        from supervisor.xmlrpc import SupervisorTransport  # noqa: PLC0415 -- `cutover status` may have nobody to ask
+        from supervisor.xmlrpc import SupervisorTransport  # noqa: PLC0415 -- `cutover status` does not need it without a supervisor
 
         record = files.read_json(self._record) or {}
         transport = SupervisorTransport(None, None, f"unix://{record.get('socket')}")
@@ -223,7 +224,7 @@ class Supervisor:
 
 
 def _socket_folder() -> Path:
-    """Return a new folder of our own with a path short enough for a unix socket."""
+    """Create a private folder with a path that is short enough for a unix socket."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):  # noqa: S108 -- mkdtemp is 0700
         if parent and len(parent) < SOCKET_LIMIT - 20 and os.access(parent, os.W_OK):
             return Path(tempfile.mkdtemp(prefix="cutover-", dir=parent))

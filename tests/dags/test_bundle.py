@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cutover.infra.airflow import bundle as module
-from cutover.infra.airflow.bundle import PARSED_AGAIN, DefinitionsBundle
+from cutover.infra.airflow.bundle import TOUCH_DELAYS, DefinitionsBundle
 from cutover.infra.airflow.instance import DAGS
 
 DEFINITION = '"""A definition; only its file matters here."""\n'
@@ -96,8 +96,8 @@ def test_copies_are_touched_again_for_parses_that_began_before_the_change(
     (pipelines / "new.py").write_text(DEFINITION, encoding="utf-8")
     touched = [seconds for seconds in range(0, 90, 5) if is_touched(bundle, clock, at=1_000.0 + seconds)]
 
-    assert touched == [*PARSED_AGAIN]
-    assert all(later > earlier for earlier, later in pairwise(PARSED_AGAIN))
+    assert touched == [*TOUCH_DELAYS]
+    assert all(later > earlier for earlier, later in pairwise(TOUCH_DELAYS))
 
 
 def test_a_copy_that_has_no_dag_file_any_more_is_removed(bundle: DefinitionsBundle) -> None:

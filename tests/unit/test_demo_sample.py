@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.infra.demo.sample import SamplePart, find_missing, parts
+from cutover.infra.demo.inputs import SamplePart, find_missing, parts
 from cutover.records.sending.produced import ProducedRun
 
 

@@ -4,26 +4,26 @@ import pytest
 
 from cutover.clock import poll_until
 from cutover.errors import CutoverError
-from cutover.infra.waiting import Tell, until
+from cutover.infra.waiting import UpdateProgress, wait_for
 
 
 def test_wait_returns_what_was_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("cutover.infra.waiting.POLL", 0.01)
     answers = iter([None, None, 41])
 
-    def look(tell: Tell) -> int | None:
-        tell("reads", 0, None)
+    def poll(update_progress: UpdateProgress) -> int | None:
+        update_progress("reads", 0, None)
         return next(answers)
 
-    found = until("the stream", look, within=60, hint="look")
+    result = wait_for("the stream", poll, timeout=60, hint="see its log")
 
-    assert found == 41
+    assert result == 41
     assert "the stream: reads" in capsys.readouterr().err
 
 
 def test_wait_that_takes_too_long_says_what_to_do() -> None:
-    with pytest.raises(CutoverError, match=r"expected an end within 0 s, got none\.\nHint: look at its log"):
-        until("the stream", lambda _: None, within=0, hint="look at its log")
+    with pytest.raises(CutoverError, match=r"expected an end within 0 s, got none\.\nHint: see its log"):
+        wait_for("the stream", lambda _: None, timeout=0, hint="see its log")
 
 
 def test_what_is_there_is_found_without_time() -> None:

@@ -79,7 +79,7 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
     pipelines = [events.define(settings, name, cap=RECORDS) for name in PIPELINES]
     _run(settings, "up")
     try:
-        client = instance.api(settings, ports.settle(start.ports_path(settings), needed=()))
+        client = instance.api(settings, ports.choose_for_start(start.ports_path(settings), names=()))
         for pipeline in pipelines:
             events.fill(settings, pipeline.source.name, events.stream_of(RECORDS))
             Runs(api=client, settings=settings, pipeline=pipeline.name).start_stream()

@@ -1,4 +1,4 @@
-"""All drills, in the order in which they are run: those that begin on what the one before left, then the others."""
+"""All drills in the order in which they run: first those that share a pipeline, then the isolated ones."""
 
 from collections.abc import Mapping
 
@@ -8,4 +8,4 @@ from cutover.infra.drills.drill import Drill
 ALL = (*results.DRILLS, *lake.DRILLS, *inputs.DRILLS, *driver.DRILLS, *log.DRILLS, *retirement.DRILLS)
 
 DRILLS: Mapping[str, Drill] = {drill.name: drill for drill in ALL}
-"""By the name of their alert."""
+"""Drills by the name of their alert."""

@@ -1,4 +1,4 @@
-"""Alerts on the driver: it ended while records come, or another one was at work."""
+"""Alerts on the driver: it ended while records arrive, or another driver has committed."""
 
 import os
 import signal
@@ -8,41 +8,41 @@ from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.infra.processes import drivers
 
-FEW = 6
+FEW_RECORDS = 6
 
 
-def driver_pid(stack: Stack) -> int:
-    """Return the process of the living driver.
+def find_driver_pid(stack: Stack) -> int:
+    """Return the process id of the running driver.
 
     Raises:
-        CutoverError: None lives.
+        CutoverError: No driver is running.
     """
     for driver in drivers.list_drivers(stack.settings.run_dir):
         if driver.alive:
             return driver.identity.pid
-    msg = "Drill: expected a driver that lives, got none."
+    msg = "Drill: expected a running driver, got none."
     raise CutoverError(msg)
 
 
 def kill_driver(stack: Stack) -> None:
-    """Kill the driver, and send records that nobody reads then."""
-    os.kill(driver_pid(stack), signal.SIGKILL)
-    stack.records.send(FEW)
+    """Kill the driver and send records, which remain unread."""
+    os.kill(find_driver_pid(stack), signal.SIGKILL)
+    stack.records.send(FEW_RECORDS)
 
 
-def wake_a_stopped_driver(stack: Stack) -> None:
-    """Stop the driver where it stands, let one of another home commit, and wake it with records to read."""
-    pid = driver_pid(stack)
+def resume_suspended_driver(stack: Stack) -> None:
+    """Suspend the driver, commit an epoch by a driver of another home, and resume the first one with unread records."""
+    pid = find_driver_pid(stack)
     os.kill(pid, signal.SIGSTOP)
     try:
-        stack.records.send(FEW)
+        stack.records.send(FEW_RECORDS)
         stack.require(
             f"cutover stream {PIPELINE} --drain",
             CUTOVER_HOME=str(stack.root / "second-home"),
             CUTOVER_LAKE=stack.settings.lake_uri,
             CUTOVER_KAFKA__BOOTSTRAP_SERVERS=stack.client.bootstrap,
         )
-        stack.records.send(FEW)
+        stack.records.send(FEW_RECORDS)
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -51,7 +51,7 @@ DRILLS = (
     Drill(name="StreamNotRunning", title="the driver is killed while records arrive", inject=kill_driver),
     Drill(
         name="StreamFenced",
-        title="the driver is paused, one of another home commits, and the first one continues",
-        inject=wake_a_stopped_driver,
+        title="the driver is suspended, a driver of another home commits, and the first one resumes",
+        inject=resume_suspended_driver,
     ),
 )

@@ -1,4 +1,4 @@
-"""Alerts on the log: held by a transaction, silent, kept too short, with more partitions, with holes, made again."""
+"""Alerts on the log: open transaction, broker down, short retention, new partitions, lost records, recreated topic."""
 
 import os
 import signal
@@ -22,13 +22,13 @@ from cutover.infra.drills.records import PARTITIONS
 from cutover.infra.drills.stack import Stack
 from cutover.infra.processes.supervisor import Supervisor
 
-FEW = 6
-ASK_SECONDS = 30.0
+FEW_RECORDS = 6
+REQUEST_SECONDS = 30.0
 HOUR = 3_600_000  # milliseconds
 
 
 def kill_broker(stack: Stack) -> None:
-    """Kill the broker and whoever would start it again."""
+    """Kill the broker and its supervisor, which would restart it."""
     supervisor = Supervisor(stack.home)
     identity = supervisor.identity()
     pids = [state.pid for state in supervisor.states() if state.pid]
@@ -36,80 +36,80 @@ def kill_broker(stack: Stack) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _change(stack: Stack, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
-    """Ask the cluster for a change, and wait until it is made."""
+def _request(stack: Stack, send_request: Callable[[AdminClient], Mapping[Any, Future[Any]]]) -> None:
+    """Send an administrative request to the cluster, and wait for its result."""
     client = AdminClient({"bootstrap.servers": stack.client.bootstrap, "log_level": 0})
-    for answer in ask(client).values():
-        answer.result(ASK_SECONDS)
+    for future in send_request(client).values():
+        future.result(REQUEST_SECONDS)
 
 
 def add_partitions(stack: Stack) -> None:
-    """Give the topic twice as many partitions, and send to all of them."""
+    """Double the topic's partitions, and send records to all of them."""
     new_partitions = NewPartitions(stack.topic, 2 * PARTITIONS)
-    _change(stack, lambda client: client.create_partitions([new_partitions]))
-    send_to_new(stack)
+    _request(stack, lambda client: client.create_partitions([new_partitions]))
+    send_to_all_partitions(stack)
 
 
-def send_to_new(stack: Stack) -> None:
-    """Send to each partition, by a producer that knows of those that came."""
+def send_to_all_partitions(stack: Stack) -> None:
+    """Send a record to each partition, by a producer that has seen the new ones."""
     sender = stack.records.make_producer()
     for partition in range(2 * PARTITIONS):
-        stack.records.send(1, partition=partition, by=sender)
+        stack.records.send(1, partition=partition, sender=sender)
 
 
-def _keep(stack: Stack, milliseconds: int) -> None:
+def _set_retention(stack: Stack, milliseconds: int) -> None:
     entry = ConfigEntry("retention.ms", str(milliseconds), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, stack.topic, incremental_configs=[entry])
-    _change(stack, lambda client: client.incremental_alter_configs([resource]))
+    _request(stack, lambda client: client.incremental_alter_configs([resource]))
 
 
 def shorten_retention(stack: Stack) -> None:
-    """Let the topic keep records for an hour only."""
-    _keep(stack, HOUR)
+    """Set the topic's retention to an hour."""
+    _set_retention(stack, HOUR)
 
 
-def keep_records(stack: Stack) -> None:
-    """Let the topic keep records of any age, as its owner was asked to."""
-    _keep(stack, -1)
+def restore_retention(stack: Stack) -> None:
+    """Set the topic's retention to unlimited, as the runbook requests from its owner."""
+    _set_retention(stack, -1)
 
 
 def delete_unread(stack: Stack) -> None:
-    """Send records that nobody reads, and delete most of them."""
-    stack.records.send(FEW * PARTITIONS)
+    """Send records while no driver runs, and delete all but the last one of each partition."""
+    stack.records.send(FEW_RECORDS * PARTITIONS)
     ends = stack.client.latest(stack.topic)
-    places = [TopicPartition(stack.topic, p, end - 1) for p, end in ends.items()]
-    _change(stack, lambda client: client.delete_records(places))
+    positions = [TopicPartition(stack.topic, partition, end - 1) for partition, end in ends.items()]
+    _request(stack, lambda client: client.delete_records(positions))
 
 
-def make_again(stack: Stack) -> None:
-    """Delete the topic, make it again under its name, and send to it: also to windows that the old one never fed."""
+def recreate_topic(stack: Stack) -> None:
+    """Delete the topic, create it again under the same name, and send records, also of windows after the old ones."""
     stack.stop_driver()
     stack.client.delete_topic(stack.topic)
     stack.make_topic()
     stack.records.send_history()
-    later = time.time() + 60
+    first_time = time.time() + 60
     for seconds in range(0, 120, 5):
-        stack.records.send(PARTITIONS, at=later + seconds, logged=later + seconds)
+        stack.records.send(PARTITIONS, at=first_time + seconds, logged=first_time + seconds)
 
 
 class OpenTransaction:
-    """A producer that begins a transaction, and ends it when its owner was asked."""
+    """Transaction that a producer leaves open, until its owner ends it."""
 
     def __init__(self) -> None:
-        self._end: Callable[[], object] = lambda: None
+        self._commit: Callable[[], object] = lambda: None
 
     def begin(self, stack: Stack) -> None:
-        """Send records in a transaction and leave it open; others send behind it."""
+        """Send records in a transaction and leave it open; send further records outside of it."""
         sender = stack.records.make_producer(**{"transactional.id": "drill", "transaction.timeout.ms": 600_000})
-        sender.init_transactions(ASK_SECONDS)
+        sender.init_transactions(REQUEST_SECONDS)
         sender.begin_transaction()
-        stack.records.send(FEW, by=sender)
-        stack.records.send(FEW)
-        self._end = lambda: sender.commit_transaction(ASK_SECONDS)
+        stack.records.send(FEW_RECORDS, sender=sender)
+        stack.records.send(FEW_RECORDS)
+        self._commit = lambda: sender.commit_transaction(REQUEST_SECONDS)
 
     def end(self, stack: Stack) -> None:
-        """Commit it, as its owner was asked to, and let the stream read on."""
-        self._end()
+        """Commit the transaction, as the runbook requests from its owner, and wait for the stream."""
+        self._commit()
         stack.await_read()
 
 
@@ -120,35 +120,35 @@ DRILLS = (
         name="OpenTransactionHoldsLog",
         title="a producer leaves a transaction open",
         inject=_TRANSACTION.begin,
-        heal=_TRANSACTION.end,
+        external_repair=_TRANSACTION.end,
     ),
     Drill(name="KafkaUnreachable", title="the broker and its supervisor are killed", inject=kill_broker),
     Drill(
         name="RetentionHeadroomLow",
-        title="the topic's retention is set to one hour",
+        title="the topic's retention is set to an hour",
         inject=shorten_retention,
-        heal=keep_records,
+        external_repair=restore_retention,
     ),
     Drill(
         name="PartitionsChanged",
-        title="the topic gets two more partitions",
+        title="two partitions are added to the topic",
         inject=add_partitions,
-        heal=send_to_new,
+        external_repair=send_to_all_partitions,
         scale={"rate_seconds": 30.0},
-        fresh=True,
+        is_isolated=True,
     ),
     Drill(
         name="LogDataLost",
         title="unread records are deleted while the driver is stopped",
         inject=delete_unread,
-        driver=False,
-        fresh=True,
+        needs_driver=False,
+        is_isolated=True,
     ),
     Drill(
         name="TopicIdentityChanged",
         title="the topic is deleted and created again",
-        inject=make_again,
-        definition={"max_ahead": "10 seconds"},  # how far beyond its newest record the old log may have fed windows
-        fresh=True,
+        inject=recreate_topic,
+        definition={"max_ahead": "10 seconds"},  # so that windows of the old log end soon after its latest record
+        is_isolated=True,
     ),
 )

@@ -1,33 +1,32 @@
-"""Alerts on what was computed: nobody computes or compares, another SQL, an epoch that is held for too long."""
+"""Alerts on results: overdue batch run or comparison, a changed or wrong batch query, a pin that lasts too long."""
 
 from datetime import timedelta
 
 from cutover.clock import SystemClock
-from cutover.infra.drills.drill import Drill, nothing
+from cutover.infra.drills.drill import Drill, no_action
 from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.lake.control import pins
 from cutover.lake.epochs.epoch_log import EpochLog
 
 HOLDER = "drill"
-SOON = 30 / 3_600  # of the schedule, an hour: 30 seconds
-TEAMS_OWN = 'Sql("legacy.sql")'
+OVERDUE_SCHEDULES = 30 / 3_600  # 30 seconds, as a fraction of the hourly schedule
+TEAM_QUERY = 'Sql("legacy.sql")'
 QUERY = """\
 SELECT window.start AS window_start, carrier, count(*) AS flights, sum(id) AS ids, max(id) AS newest
-FROM events WHERE _class = 'accepted' {further} GROUP BY window(at, '10 seconds'), carrier
+FROM events WHERE _class = 'accepted' {condition} GROUP BY window(at, '10 seconds'), carrier
 """
 
 
 def pin_for_too_long(stack: Stack) -> None:
-    """Hold the newest epoch for longer than the table keeps files that were replaced."""
-    newest = EpochLog(stack.version.uri).newest()
+    """Pin the latest epoch for longer than the table retains replaced files."""
+    latest = EpochLog(stack.version.uri).newest()
     now = SystemClock().now()
-    expires = now + timedelta(days=30)
-    epoch = 0 if newest is None else newest.epoch
-    pins.pin(stack.settings, stack.version, epoch, holder=HOLDER, expires_at=expires, now=now)
+    epoch = 0 if latest is None else latest.epoch
+    pins.pin(stack.settings, stack.version, epoch, holder=HOLDER, expires_at=now + timedelta(days=30), now=now)
 
 
-def release(stack: Stack) -> None:
-    """Let it go, whichever epochs came since: the holder is done."""
+def release_pin(stack: Stack) -> None:
+    """Release the drill's pin, as its holder would when it is done."""
     now = SystemClock().now()
     for pin in pins.list_held_by_version(stack.settings, stack.version, now=now):
         if pin.holder == HOLDER:
@@ -35,12 +34,12 @@ def release(stack: Stack) -> None:
 
 
 def compare(stack: Stack) -> None:
-    """Compare at the newest cut of batch, as the schedule does."""
+    """Compare both paths at the latest cut of batch, as the schedule does."""
     stack.require(f"cutover reconcile {PIPELINE}")
 
 
 def recompute(stack: Stack) -> None:
-    """Compute what is dirty, as the schedule does."""
+    """Recompute the dirty windows, as the schedule does."""
     stack.require(f"cutover batch {PIPELINE}")
 
 
@@ -49,25 +48,25 @@ def compare_before_batch(stack: Stack) -> None:
     stack.require(f"cutover reconcile {PIPELINE}", 2)
 
 
-def _write_query(stack: Stack, further: str = "") -> None:
-    stack.define(batch=TEAMS_OWN)
-    (stack.root / "pipelines" / "legacy.sql").write_text(QUERY.format(further=further), encoding="utf-8")
+def _write_query(stack: Stack, condition: str = "") -> None:
+    stack.define(batch=TEAM_QUERY)
+    (stack.root / "pipelines" / "legacy.sql").write_text(QUERY.format(condition=condition), encoding="utf-8")
 
 
-def change_query(stack: Stack) -> None:
-    """Let batch compute by a query of the team's that leaves a carrier out, and compare."""
+def break_query(stack: Stack) -> None:
+    """Run batch with a SQL query that drops a carrier, and compare both paths."""
     _write_query(stack, "AND NOT (carrier <=> 'UA')")
     recompute(stack)
     stack.require(f"cutover reconcile {PIPELINE}", 1)
 
 
-def mend_query(stack: Stack) -> None:
-    """Write the query as it should be, as its owner was asked to."""
+def fix_query(stack: Stack) -> None:
+    """Write the correct query, as the runbook requests from its owner."""
     _write_query(stack)
 
 
 def change_definition(stack: Stack) -> None:
-    """Name a query of the team's in the definition, and compare before batch has run by it."""
+    """Change the definition to a SQL query, and compare both paths before batch has run with it."""
     _write_query(stack)
     stack.require(f"cutover reconcile {PIPELINE}", 2)
 
@@ -75,24 +74,24 @@ def change_definition(stack: Stack) -> None:
 DRILLS = (
     Drill(
         name="PinnedVersionAtRisk",
-        title="a reader holds an epoch for a month",
+        title="a reader pins an epoch for a month",
         inject=pin_for_too_long,
-        heal=release,
+        external_repair=release_pin,
         quick=True,
     ),
     Drill(
         name="ReconcilerNotRunning",
         title="no comparison runs for longer than two schedules",
-        inject=nothing,
-        before=compare,
-        scale={"reconcile_schedules": SOON},
+        inject=no_action,
+        sustain_clear=compare,
+        scale={"reconcile_schedules": OVERDUE_SCHEDULES},
     ),
     Drill(
         name="BatchNotFresh",
         title="batch does not run for longer than two schedules",
-        inject=nothing,
-        before=recompute,
-        scale={"batch_schedules": SOON},
+        inject=no_action,
+        sustain_clear=recompute,
+        scale={"batch_schedules": OVERDUE_SCHEDULES},
     ),
     Drill(
         name="NotComparable",
@@ -103,16 +102,16 @@ DRILLS = (
     ),
     Drill(
         name="SealBroken",
-        title="the definition names another batch query, and batch has not run with it",
+        title="the definition's batch query changes, and batch has not run with it",
         inject=change_definition,
         case="meant",
-        fresh=True,
+        is_isolated=True,
     ),
     Drill(
         name="DivergenceUnexplained",
-        title="the batch query omits a carrier",
-        inject=change_query,
-        heal=mend_query,
-        fresh=True,
+        title="the batch query drops a carrier",
+        inject=break_query,
+        external_repair=fix_query,
+        is_isolated=True,
     ),
 )

@@ -1,19 +1,19 @@
-"""Alerts of a pipeline whose batch path was retired: nobody audits it, or an audit finds wrong windows."""
+"""Alerts of a pipeline in KAPPA: an audit is overdue, or an audit finds wrong windows."""
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.infra.demo.defect import plant
+from cutover.infra.demo.defect import plant_defect
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.lake.control.stages import Stage
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import GateEvent
 
-SOON = 30 / 86_400  # of a day: 30 seconds
+OVERDUE_SCHEDULES = 30 / 86_400  # 30 seconds, as a fraction of the daily schedule
 
 
-def retire(stack: Stack) -> None:
-    """Write the move to KAPPA, which takes a day of evidence and two people's approvals elsewhere."""
+def retire_batch(stack: Stack) -> None:
+    """Write the move to KAPPA without the day of evidence and the approvals that it usually requires."""
     event = GateEvent(
         pipeline=PIPELINE,
         at=SystemClock().now(),
@@ -29,19 +29,19 @@ def retire(stack: Stack) -> None:
 
 
 def audit(stack: Stack) -> None:
-    """Audit a sample, as `flights_audit` does each day."""
+    """Audit a sample of windows, as `flights_audit` does each day."""
     stack.require(f"cutover audit windows {PIPELINE}")
 
 
-def find_regression(stack: Stack) -> None:
-    """Retire batch, make rows of all final windows wrong, and audit by hand."""
-    retire(stack)
-    plant(stack.settings, stack.pipeline, column="ids", share=1.0)
+def cause_regression(stack: Stack) -> None:
+    """Retire batch, corrupt rows of all final windows, and audit them."""
+    retire_batch(stack)
+    plant_defect(stack.settings, stack.pipeline, column="ids", share=1.0)
     stack.require(f"cutover audit windows {PIPELINE}", 1)
 
 
-def read_anew(stack: Stack) -> None:
-    """Fill a version of the stream from the log and let it serve, as the page says; batch follows it."""
+def replay_stream(stack: Stack) -> None:
+    """Replay the log into a new version of the stream and serve it, as the runbook says; then run batch."""
     stack.stop_driver()
     stack.require(f"cutover replay {PIPELINE} --into 1")
     stack.require(f'cutover serve {PIPELINE} --version 1 --uncompared --why "the rows of version 0 are wrong"')
@@ -54,17 +54,17 @@ DRILLS = (
     Drill(
         name="AuditNotFresh",
         title="batch is retired, and no audit runs",
-        inject=retire,
-        heal=audit,
-        scale={"audit_schedules": SOON},
-        fresh=True,
+        inject=retire_batch,
+        external_repair=audit,
+        scale={"audit_schedules": OVERDUE_SCHEDULES},
+        is_isolated=True,
     ),
     Drill(
         name="RetirementRegression",
-        title="batch is retired, rows of final windows become wrong, and the audit finds them",
-        inject=find_regression,
-        heal=read_anew,
+        title="batch is retired, rows of final windows are corrupted, and an audit detects them",
+        inject=cause_regression,
+        external_repair=replay_stream,
         case="by-hand",
-        fresh=True,
+        is_isolated=True,
     ),
 )

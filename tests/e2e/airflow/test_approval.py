@@ -68,15 +68,15 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with suppress(CutoverError):
         LogClient(settings).create_topic(NAME, partitions=2, config={"retention.ms": "-1"})
     _send(settings, range(1_000))
-    running = start.up(settings, broker_only=False, tell=lambda _: None)
+    running = start.up(settings, broker_only=False, report_progress=lambda _: None)
     found = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     try:
         found.start_stream()
-        found.read_all(since=datetime.now(UTC))
+        found.read_all(not_before=datetime.now(UTC))
         found.unpause(f"{NAME}_reconcile")
         yield found
     finally:
-        stop.down(settings, tell=lambda _: None)
+        stop.down(settings, report_progress=lambda _: None)
 
 
 def _send(settings: Settings, numbers: range) -> None:
@@ -169,8 +169,8 @@ def prove(runs: Runs) -> Pipeline:
         stage.move(runs.settings, pipeline, "rollback", "the next test", SystemClock())
     first = next(NUMBERS)
     _send(runs.settings, range(first, first + 100))
-    runs.read_all(since=datetime.now(UTC))
-    assert runs.verdict(runs.recompute()).verdict == "CONSISTENT"
+    runs.read_all(not_before=datetime.now(UTC))
+    assert runs.wait_verdict(runs.recompute()).verdict == "CONSISTENT"
     record_passed(runs.settings, pipeline)
     return pipeline
 
@@ -216,7 +216,7 @@ def test_a_run_that_is_started_by_hand_ends_in_a_report_in_its_tab(page: Page, r
     page.click_button("Trigger")
     started = until(lambda: newest_run(runs, batch), within=MINUTE) or ""
 
-    verdict = runs.verdict(started)
+    verdict = runs.wait_verdict(started)
     page.navigate(f"{runs.page(f'{NAME}_reconcile', newest_run(runs, f'{NAME}_reconcile'))}/plugin/cutover_run")
 
     assert (verdict.verdict, verdict.exit_code) == ("CONSISTENT", 0)
@@ -228,7 +228,7 @@ def test_who_rejects_a_move_skips_it(runs: Runs) -> None:
     pipeline, before = prove(runs), read_moves(runs)
     run = propose(runs)
 
-    runs.answer(MOVES, run, option="Reject", why=WHY)
+    runs.answer(MOVES, run, option="Reject", reason=WHY)
 
     assert find_end(runs, run) == "success"
     done = dict.fromkeys(("collect_evidence", "approve"), "success")
@@ -260,7 +260,7 @@ def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) ->
     stage.move(runs.settings, pipeline, "advance", "by hand", SystemClock())
     moves = read_moves(runs)
 
-    runs.answer(MOVES, run, option="Approve", why=WHY)
+    runs.answer(MOVES, run, option="Approve", reason=WHY)
 
     assert find_end(runs, run) == "failed"
     rest = {"move_stage": "failed", "verify_move": "upstream_failed", "put_stage_back": "skipped"}
@@ -277,7 +277,7 @@ def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs
 
     kill_task(runs, run, "collect_evidence")
     until(lambda: tell_state(runs, run), within=3 * MINUTE)
-    runs.answer(MOVES, run, option="Approve", why=WHY)
+    runs.answer(MOVES, run, option="Approve", reason=WHY)
     kill_task(runs, run, "move_stage")
     kill_task(runs, run, "verify_move")
 
@@ -292,7 +292,7 @@ def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(r
     pipeline = prove(runs)
     moves = read_moves(runs)
     run = propose(runs)
-    runs.answer(MOVES, run, option="Approve", why=WHY)
+    runs.answer(MOVES, run, option="Approve", reason=WHY)
     until(lambda: _find_running(runs, run, "move_stage"), within=2 * MINUTE)
 
     path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances/move_stage"
@@ -310,10 +310,10 @@ def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
     stage.move(settings, pipeline, "advance", "by hand", SystemClock())
     moves = read_moves(runs)
 
-    stop.down(settings, tell=lambda _: None)
+    stop.down(settings, report_progress=lambda _: None)
     for file in instance.folder(settings).glob("airflow.db*"):
         file.unlink()
-    running = start.up(settings, broker_only=False, tell=lambda _: None)
+    running = start.up(settings, broker_only=False, report_progress=lambda _: None)
     again = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     again.unpause(BACK)
     assert again.api.get(f"dags/{BACK}/dagRuns")["total_entries"] == 0

@@ -64,13 +64,13 @@ def runs(collector: tuple[str, Hook], kafka_bootstrap: str, tmp_path_factory: py
     with suppress(CutoverError):
         LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})
     send(settings, first=0, count=1_000)
-    running = start.up(settings, broker_only=False, tell=lambda _: None)
+    running = start.up(settings, broker_only=False, report_progress=lambda _: None)
     found = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline="chain")
     try:
         streaming(found)
         yield found
     finally:
-        stop.down(settings, tell=lambda _: None)
+        stop.down(settings, report_progress=lambda _: None)
     assert Supervisor(settings.home.resolve()).leftovers() == []
 
 
@@ -87,7 +87,7 @@ def send(settings: Settings, *, first: int, count: int) -> None:
 def streaming(runs: Runs) -> dict[str, Any]:
     """Return the heartbeat of a driver that has read everything, started if there is none."""
     runs.start_stream()
-    runs.read_all(since=datetime.now(UTC))
+    runs.read_all(not_before=datetime.now(UTC))
     return runs.heartbeat()
 
 
@@ -162,7 +162,7 @@ def test_killed_services_come_back_and_the_driver_has_gone_on_without_them(runs:
 def test_batch_run_is_followed_by_the_report_on_its_cut(runs: Runs) -> None:
     streaming(runs)
 
-    verdict = runs.verdict(runs.recompute())
+    verdict = runs.wait_verdict(runs.recompute())
 
     assert (verdict.verdict, verdict.exit_code) == ("CONSISTENT", 0)
 

@@ -18,7 +18,7 @@ QUICK = tuple(drill for drill in ALL if drill.quick)
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, DrillOutcome | CutoverError]:
     """Run them one after another on one stack."""
     place: Path = tmp_path_factory.mktemp("drills")
-    found = run_drills(Settings(), QUICK, home=place, tell=lambda _: None)
+    found = run_drills(Settings(), QUICK, home=place, report_progress=lambda _: None)
     return {drill.name: outcome for drill, outcome in found}
 
 

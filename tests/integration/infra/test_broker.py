@@ -25,4 +25,4 @@ def test_broker_takes_and_returns_a_record_of_8_mb(kafka_bootstrap: str, topic_n
 
 
 def test_an_address_where_nobody_listens_is_not_reachable() -> None:
-    assert server.reachable("127.0.0.1:1", within=2) is None
+    assert server.reachable("127.0.0.1:1", timeout=2) is None

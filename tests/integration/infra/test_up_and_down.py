@@ -19,8 +19,8 @@ def quiet(_text: str) -> None:
 
 @pytest.fixture
 def running(settings: Settings) -> Iterator[start.Running]:
-    yield start.up(settings, broker_only=True, tell=quiet)
-    stop.down(settings, tell=quiet)
+    yield start.up(settings, broker_only=True, report_progress=quiet)
+    stop.down(settings, report_progress=quiet)
 
 
 def broker_state(settings: Settings) -> ProgramState:
@@ -38,7 +38,7 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
 
     leader = Supervisor(settings.home).identity()
     assert leader is not None
-    stopped = stop.down(settings, tell=quiet)
+    stopped = stop.down(settings, report_progress=quiet)
 
     assert stopped.programs == ("broker",)
     assert second
@@ -49,7 +49,7 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
 def test_a_second_start_changes_nothing(settings: Settings, running: start.Running) -> None:
     pid = broker_state(settings).pid
 
-    again = start.up(settings, broker_only=True, tell=quiet)
+    again = start.up(settings, broker_only=True, report_progress=quiet)
 
     assert again.bootstrap == running.bootstrap
     assert broker_state(settings).pid == pid
@@ -63,9 +63,9 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
     assert leader is not None
     assert orphan is not None
     os.kill(leader.pid, signal.SIGKILL)
-    assert family.wait_gone([leader], within=10) == []
+    assert family.wait_for_end([leader], timeout=10) == []
 
-    again = start.up(settings, broker_only=True, tell=quiet)
+    again = start.up(settings, broker_only=True, report_progress=quiet)
 
     assert again.bootstrap == running.bootstrap
     assert not is_alive(orphan)

@@ -22,7 +22,7 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.infra.demo.sample import SAMPLE
+from cutover.infra.demo.inputs import SAMPLE
 from cutover.lake.paths import batch_uri
 from cutover.log.kafka import LogClient
 from cutover.probe import Point

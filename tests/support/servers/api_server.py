@@ -88,7 +88,7 @@ def running_api_server(settings: Settings) -> Iterator[ApiServer]:
         yield ApiServer(address, free_ports.airflow, tokens, log)
     finally:
         leader = identify(process.pid)
-        family.stop([] if leader is None else family.family(leader), within=20)
+        family.stop([] if leader is None else family.family(leader), timeout=20)
         process.wait(timeout=20)
 
 

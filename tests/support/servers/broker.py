@@ -21,7 +21,7 @@ class Broker:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.ports = ports.settle(home / "run" / "ports.json", needed=("broker", "controller"))
+        self.ports = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
         self.process: subprocess.Popen[bytes] | None = None
         server.prepare(home, self.ports)
 
@@ -41,7 +41,7 @@ class Broker:
                 start_new_session=True,
                 preexec_fn=end_with_parent,  # noqa: PLW1509 -- one call to the kernel; a killed test run leaves none
             )
-        server.wait_ready(self.home, self.ports, within=READY_SECONDS, alive=lambda: process.poll() is None)
+        server.wait_ready(self.home, self.ports, timeout=READY_SECONDS, is_alive=lambda: process.poll() is None)
         server.write_address(self.home / "run", self.ports)
 
     def signal(self, sign: signal.Signals) -> None:

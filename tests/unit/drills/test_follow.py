@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import CutoverError
-from cutover.infra.drills.follow import follow
+from cutover.infra.drills.perform import follow
 from cutover.infra.drills.stack import CommandEnd, Stack
 from cutover.runbooks.page import Page
 from cutover.runbooks.parse import parse_page
@@ -40,7 +40,7 @@ def page(fix: str = FIX) -> Page:
 
 
 def run(stack: Stack, page: Page, section: str = "Fix", case: str | None = None) -> None:
-    list(follow(stack, page, section, case=case, tell=lambda _: None))
+    list(follow(stack, page, section, case=case, report_progress=lambda _: None))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.infra.drills.place import own_place
+from cutover.infra.drills.sequence import open_folder
 from cutover.settings import KafkaSettings, Settings
 
 
@@ -24,7 +24,7 @@ def settings(**changes: object) -> Settings:
     ],
 )
 def test_drill_is_rejected_with_settings_of_real_pipelines(changes: dict[str, object], name: str) -> None:
-    with pytest.raises(DefinitionError, match=f"got the setting `{name}`"), own_place(settings(**changes), None):
+    with pytest.raises(DefinitionError, match=f"got the setting `{name}`"), open_folder(settings(**changes), None):
         pass
 
 
@@ -33,21 +33,21 @@ def test_drill_is_rejected_in_a_home_that_is_not_empty(existing_path: str, tmp_p
     home = tmp_path / ".cutover"
     (home / existing_path).mkdir(parents=True)
 
-    with pytest.raises(DefinitionError, match="expected an empty folder or none"), own_place(Settings(home=home), None):
+    with pytest.raises(DefinitionError, match="expected an empty or a new"), open_folder(Settings(home=home), None):
         pass
 
 
 def test_drill_is_rejected_in_a_named_folder_that_is_not_empty(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
 
-    with pytest.raises(DefinitionError, match="a drill breaks what it finds"), own_place(settings(), tmp_path):
+    with pytest.raises(DefinitionError, match="drills damage existing data"), open_folder(settings(), tmp_path):
         pass
 
 
 def test_named_folder_is_kept_and_temporary_one_is_removed(tmp_path: Path) -> None:
-    with own_place(settings(), tmp_path / "kept") as named_folder:
+    with open_folder(settings(), tmp_path / "kept") as named_folder:
         named_folder.mkdir()
-    with own_place(settings(), None) as temporary_folder:
+    with open_folder(settings(), None) as temporary_folder:
         assert temporary_folder.is_dir()
 
     assert (named_folder.exists(), temporary_folder.exists()) == (True, False)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cutover.infra.drills import results_file
-from cutover.infra.drills.follow import Step
-from cutover.infra.drills.perform import DrillOutcome
+from cutover.infra.drills.perform import DrillOutcome, Step
 from cutover.runbooks import folder
 
 STEP = Step(section="Fix", line="cutover batch flights", exit_code=0, seconds=9.0)

@@ -46,7 +46,7 @@ def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: TopicTimestamp
 
 
 def test_invalid_settings_are_still_listed() -> None:
-    examination = doctor.refuse_settings(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
+    examination = doctor.report_invalid_settings(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
 
     assert examination.broken
     assert examination.findings[0].found == "kafka.x: not known"

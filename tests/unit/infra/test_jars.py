@@ -24,11 +24,11 @@ def test_the_bootstrap_excludes_the_object_store() -> None:
 
 
 def test_a_wrong_checksum_is_reported_with_both_values() -> None:
-    assert jars.problems({"a.jar": "1"}, {"a.jar": "2"}) == ["a.jar: expected sha256 1, got 2"]
+    assert jars.compare_checksums({"a.jar": "1"}, {"a.jar": "2"}) == ["a.jar: expected sha256 1, got 2"]
 
 
 def test_missing_and_unknown_jars_are_reported() -> None:
-    assert jars.problems({"a.jar": "1"}, {"b.jar": "1"}) == ["a.jar: missing", "b.jar: not in the lock"]
+    assert jars.compare_checksums({"a.jar": "1"}, {"b.jar": "1"}) == ["a.jar: missing", "b.jar: not in the lock"]
 
 
 def test_a_set_with_a_wrong_checksum_is_rejected_and_not_installed(

@@ -13,17 +13,17 @@ def all_free(_port: int) -> bool:
 def test_ports_are_chosen_once_and_remembered(tmp_path: Path) -> None:
     path = tmp_path / "run" / "ports.json"
 
-    first_ports = ports.settle(path, needed=("broker",), free=all_free)
+    first_ports = ports.choose_for_start(path, names=("broker",), free=all_free)
 
-    assert ports.settle(path, needed=("broker",), free=all_free) == first_ports
+    assert ports.choose_for_start(path, names=("broker",), free=all_free) == first_ports
     assert len({first_ports.broker, first_ports.controller, first_ports.airflow}) == 3
 
 
 def test_an_occupied_port_that_was_never_used_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "ports.json"
-    first_ports = ports.settle(path, needed=("broker",), free=all_free)
+    first_ports = ports.choose_for_start(path, names=("broker",), free=all_free)
 
-    second = ports.settle(path, needed=("broker",), free=lambda port: port != first_ports.broker)
+    second = ports.choose_for_start(path, names=("broker",), free=lambda port: port != first_ports.broker)
 
     assert second.broker != first_ports.broker
     assert ports.load(path) == second
@@ -37,8 +37,8 @@ def test_an_occupied_port_that_was_used_is_rejected_with_its_process(tmp_path: P
         port = other.getsockname()[1]
         ports.mark_used(path, ports.Ports(broker=port, controller=20_001, airflow=20_002))
 
-        with pytest.raises(ports.PortError, match=rf"broker: port {port} is held by .*pid \d+(.|\n)*Hint:"):
-            ports.settle(path, needed=("broker",))
+        with pytest.raises(ports.PortError, match=rf"broker: port {port} is used by .*pid \d+(.|\n)*Hint:"):
+            ports.choose_for_start(path, names=("broker",))
 
 
 def test_an_occupied_port_that_is_not_needed_is_ignored(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_an_occupied_port_that_is_not_needed_is_ignored(tmp_path: Path) -> None:
     remembered = ports.Ports(broker=20_001, controller=20_002, airflow=20_003)
     ports.mark_used(path, remembered)
 
-    settled = ports.settle(path, needed=("broker",), free=lambda port: port != remembered.airflow)
+    settled = ports.choose_for_start(path, names=("broker",), free=lambda port: port != remembered.airflow)
 
     assert settled.broker == remembered.broker
 

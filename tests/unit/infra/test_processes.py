@@ -41,7 +41,7 @@ def identity(process: subprocess.Popen[bytes]) -> Identity:
 def test_a_process_that_ignores_the_request_is_ended_by_force(stubborn: subprocess.Popen[bytes]) -> None:
     process_identity = identity(stubborn)
 
-    assert family.stop([process_identity], within=0.2) == []
+    assert family.stop([process_identity], timeout=0.2) == []
     assert not is_alive(process_identity)
 
 
@@ -49,7 +49,7 @@ def test_a_reused_pid_is_not_the_same_process(stubborn: subprocess.Popen[bytes])
     earlier = replace(identity(stubborn), started=identity(stubborn).started - 60)
 
     assert not is_alive(earlier)
-    assert family.stop([earlier], within=0.1) == []
+    assert family.stop([earlier], timeout=0.1) == []
     assert stubborn.poll() is None
 
 
@@ -64,7 +64,7 @@ def test_members_of_a_session_are_found_though_their_leader_died() -> None:
     members = family.session_of(leader_identity)
 
     assert [member.pid for member in members] == [child]
-    assert family.stop(members, within=5) == []
+    assert family.stop(members, timeout=5) == []
 
 
 def test_a_session_of_another_boot_has_no_members() -> None:

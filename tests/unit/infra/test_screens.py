@@ -37,12 +37,22 @@ def last_line(screen: str) -> str:
 @pytest.mark.parametrize(
     ("programs", "drivers", "answers", "ending"),
     [
-        ((), (), False, "0 process(es) and 0 stream(s) run. Next: `cutover up`."),
-        ((), (("flights", False),), False, "0 process(es) and 0 stream(s) run. Next: `cutover up`."),
-        ((RUNNING, STOPPED), (), True, "1 process(es) and 0 stream(s) run. Next: `cutover stream NAME --detach`."),
-        ((RUNNING, FAILED), (), True, "Next: `cutover doctor` says what is wrong with scheduler."),
-        ((RUNNING,), (("flights", True),), True, "1 process(es) and 1 stream(s) run. Next: `cutover watch flights`."),
-        ((RUNNING,), (("flights", True),), False, "Next: `cutover doctor` says what is wrong with Kafka."),
+        ((), (), False, "0 process(es) and 0 stream(s) are running. Next: `cutover up`."),
+        ((), (("flights", False),), False, "0 process(es) and 0 stream(s) are running. Next: `cutover up`."),
+        (
+            (RUNNING, STOPPED),
+            (),
+            True,
+            "1 process(es) and 0 stream(s) are running. Next: `cutover stream NAME --detach`.",
+        ),
+        ((RUNNING, FAILED), (), True, "Next: `cutover doctor` diagnoses scheduler."),
+        (
+            (RUNNING,),
+            (("flights", True),),
+            True,
+            "1 process(es) and 1 stream(s) are running. Next: `cutover watch flights`.",
+        ),
+        ((RUNNING,), (("flights", True),), False, "Next: `cutover doctor` diagnoses Kafka."),
         ((RUNNING,), (("ads", True), ("flights", False)), True, "Next: `cutover stream flights --detach`."),
         ((RUNNING,), (("flights", True), ("flights.stream-1", False)), True, "Next: `cutover watch flights`."),
     ],

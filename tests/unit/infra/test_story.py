@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from cutover.infra.demo.retirement import _WEEKS
-from cutover.infra.demo.story import Story, StoryLine, describe_story
+from cutover.infra.demo.retirement import _WEEKS, Story, StoryLine, describe_story
 
 
 def test_page_has_a_row_for_each_thing_in_order() -> None:
     at = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    lines = [StoryLine(at=at, seconds=n, what="stage", text=text) for n, text in enumerate(["a | b", "c\nd"])]
+    lines = [StoryLine(at=at, seconds=n, kind="stage", text=text) for n, text in enumerate(["a | b", "c\nd"])]
 
     rows = describe_story(lines, 61.0).splitlines()[-2:]
 
@@ -21,7 +20,7 @@ def test_page_has_a_row_for_each_thing_in_order() -> None:
 def test_what_happens_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(page=tmp_path / "reports" / "page.md")
 
-    story.tell("stage", "flights is in KAPPA")
+    story.record("stage", "flights is in KAPPA")
 
     assert "stage: flights is in KAPPA" in capsys.readouterr().out
     assert "flights is in KAPPA" in story.write(2.0).read_text()
