@@ -96,9 +96,7 @@ class Api:
         """Read the state of a run: queued, running, success, failed."""
         return str(self.get(f"dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}")["state"])
 
-    def wait(
-        self, dag_id: str, run_id: str, timeout: float, *, report_progress: Callable[[str], None] | None = None
-    ) -> str:
+    def wait(self, dag_id: str, run_id: str, timeout: float, *, on_state: Callable[[str], None] | None = None) -> str:
         """Wait for the end of a run, and return its final state: success or failed.
 
         Args:
