@@ -12,13 +12,12 @@ from tests.faults.catalogue import everything, promised, run_elsewhere
 from tests.faults.fault import Fault, RunElsewhere
 from tests.faults.result import Result, read, retain_newest
 
+TITLE = "# Faults caused on purpose, and the checks that held\n\n"
 HEAD = """\
-# Faults caused on purpose, and the checks that held
-
-`make faults` writes this page from its results (`faults.jsonl` in the same folder) and from nothing else. Each fault is
-caused on a fresh installation, and evidence from outside the system shows that it happened. Then the fault is healed,
-the stream reads the rest of the log, the batch computes the same cut, both are compared, and the checks N1 to N6
-(`cutover verify`) run with the list of acknowledgements that the test's own producer received from the broker.
+`make faults` writes this page from its results (`faults.jsonl` in the same folder). Each fault is caused on a fresh
+installation, and evidence from outside the system shows that it happened. Then the fault is repaired, the stream reads
+the rest of the log, batch computes the same cut, both are compared, and the checks N1 to N6 (`cutover verify`) run with
+the list of acknowledgements that the test's own producer received from the broker.
 
 """
 TITLES = {
@@ -27,13 +26,13 @@ TITLES = {
     "kafka": "Kafka",
     "input": "Input",
     "lake": "The lake",
-    "settings": "Settings in force",
+    "settings": "Effective settings",
     "batch": "The batch path",
     "findings": "Findings and reports",
-    "later": "Not caused here yet",
+    "later": "Not implemented yet",
     "airflow": "Airflow",
 }
-COLUMNS = ("fault", "what is done", "result", "checks", "beside them", "alert", "exit", "s")
+COLUMNS = ("fault", "what is done", "result", "checks", "further checks", "alert", "exit", "s")
 LONGEST = 160  # characters of a reason
 Row = tuple[str, ...]
 
@@ -59,9 +58,10 @@ def page(
     rows.sort(key=lambda row: (order.index(row[0]), row[1][0]))
     families = (_family(name, [row for _, row in group]) for name, group in groupby(rows, key=lambda row: row[0]))
     return (
-        HEAD
+        TITLE
         + _summary(row for _, row in rows)
         + "\n\n"
+        + HEAD
         + _sometimes(newest_results.values())
         + "\n"
         + "\n".join(families)
@@ -105,7 +105,7 @@ def _summary(rows: Iterable[Row]) -> str:
     outcomes = [row[2] for row in rows]
     proven = sum(outcome == "**proven**" for outcome in outcomes)
     absent = sum(outcome.startswith("run by ") for outcome in outcomes)
-    return f"{proven} proven, {len(outcomes) - proven - absent} not proven, {absent} run elsewhere."
+    return f"{proven} faults proven, {len(outcomes) - proven - absent} not proven, {absent} run by other tests."
 
 
 def _sometimes(newest: Iterable[Result]) -> str:
@@ -114,7 +114,7 @@ def _sometimes(newest: Iterable[Result]) -> str:
     occurrences = [
         f"{description} ({sum(name in r.sometimes for r in results)} faults)" for name, description in SOMETIMES.items()
     ]
-    return f"Seed: {seeds}. In the course of it: {', '.join(occurrences)}.\n"
+    return f"Seed: {seeds}. During the run: {', '.join(occurrences)}.\n"
 
 
 SOMETIMES = {
@@ -127,7 +127,7 @@ SOMETIMES = {
 
 
 def at_random(results: Iterable[Result]) -> str:
-    """Return the section of the random mode: 3 to 6 harms at once on one installation."""
+    """Return the section of the random mode: 3 to 6 faults at the same time on one installation."""
     lines = [("seed", "result", "checks", "epochs", "harms", "drivers ended with", "s"), ("---",) * 7]
     for result in results:
         evidence = result.evidence
@@ -135,7 +135,10 @@ def at_random(results: Iterable[Result]) -> str:
         harms, ends = (", ".join(evidence.get(name, [])) for name in ("harms", "driver ended with"))
         epochs = str(evidence.get("epochs", ""))
         lines.append((str(result.seed), outcome, _span(result.checks), epochs, harms, ends, f"{result.seconds:.0f}"))
-    head = "## Several at once, at random\n\n`make faults-random` plays 3 to 6 harms at once, then checks all.\n\n"
+    head = (
+        "## Several faults at the same time\n\n"
+        "`make faults-random` causes 3 to 6 faults at the same time, then runs all checks.\n\n"
+    )
     return head + _lines(lines) + "\n"
 
 

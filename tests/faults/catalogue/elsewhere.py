@@ -10,7 +10,7 @@ RUN_ELSEWHERE = (
     RunElsewhere(
         id="F29",
         family="airflow",
-        title="Airflow worker lost: task cleared, failed by hand, its driver killed",
+        title="Airflow worker lost: task cleared, marked as failed, its driver killed",
         location=CHAIN,
     ),
     RunElsewhere(

@@ -28,7 +28,7 @@ def test_a_fault_without_a_result_is_not_proven() -> None:
     assert row(text, "F98-a")[1:4] == ["a \\| b", "not proven", ""]
     assert row(text, "F98-b")[2] == "run by tests/e2e"
     assert row(text, "F99")[2] == "not proven"
-    assert "0 proven, 2 not proven, 1 run elsewhere." in text
+    assert "0 faults proven, 2 not proven, 1 run by other tests." in text
 
 
 def test_a_result_is_shown_with_what_held() -> None:

@@ -53,7 +53,7 @@ FAULTS = (
     Fault(
         id="F20",
         family="driver",
-        title=f"the same log {TIMES} times, with other epoch borders and stops",
+        title=f"the same log {TIMES} times, with other epoch boundaries and stops",
         inject=read_it_again_and_again,
         happened=the_epochs_differed,
         holds=(counted_and_late_together_are_the_same,),

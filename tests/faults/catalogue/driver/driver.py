@@ -184,7 +184,7 @@ def _kill_repeatedly(variant: str, victims: str, kills: tuple[Whom, ...], holds:
         id="F01",
         variant=variant,
         family="driver",
-        title=f"{len(kills)} SIGKILLs at seeded times while records come in: {victims}",
+        title=f"{len(kills)} SIGKILLs at random times while records arrive: {victims}",
         inject=partial(kill_often, kills=kills),
         happened=partial(died_each_time, kills=kills),
         holds=(each_start_is_the_end_before, *holds),
@@ -213,7 +213,7 @@ FAULTS = (
     Fault(
         id="F02",
         family="driver",
-        title="killed after the commit, before Spark noted the batch",
+        title="killed after the commit, before Spark recorded the batch",
         inject=kill_after_the_commit,
         happened=died_after_its_commit,
         holds=(nothing_is_read_again,),

@@ -224,7 +224,7 @@ def _fault(kind: str, definitions: int) -> Fault:
         id="F38",
         variant=kind,
         family="driver",
-        title=f"sums that cancel and ties, {kind} windows: {definitions} drawn definitions in 1, 7 and 50 epochs",
+        title=f"cancelling sums and ties, {kind} windows: {definitions} random definitions in 1, 7 and 50 epochs",
         inject=partial(split, kind=kind, definitions=definitions),
         happened=raw_sums_and_epochs_differ,
         holds=(every_split_is_the_same_to_the_last_bit,),

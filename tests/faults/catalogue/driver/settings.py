@@ -165,7 +165,7 @@ def _fault(drift: Drift, side: Role) -> Fault:
         id="F35",
         variant=f"{drift.name}-{side}",
         family="settings",
-        title=f"{drift.name} is another in the process of the {'batch run' if mends else 'driver'}",
+        title=f"{drift.name} differs in the process of the {'batch run' if mends else 'driver'}",
         inject=partial(drift_apart, drift=drift, side=side),
         happened=dumps_differ,
         settle=settle if mends else _compute_again,

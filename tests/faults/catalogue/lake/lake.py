@@ -229,7 +229,7 @@ def compute_anew(rig: Rig) -> None:
     rig.batch(anew=True)
 
 
-# -- restored by hand
+# -- restored manually
 
 
 def restore(rig: Rig) -> None:
@@ -315,7 +315,7 @@ FAULTS = (
     Fault(
         id="F24",
         family="lake",
-        title="restored by hand",
+        title="restored manually",
         inject=restore,
         happened=was_restored,
         heal=replay,

@@ -100,7 +100,7 @@ FAULTS = tuple(
         id="F44",
         variant=variant,
         family="lake",
-        title=f"{subject} cannot be read while everything is read and compared",
+        title=f"{subject} cannot be read while watch, gate and reconciler run",
         inject=partial(spoil, find=find),
         happened=cannot_be_read,
         heal=mend,

@@ -81,7 +81,7 @@ def _copies(variant: str, title: str, copy: Copy, verdict: Verdict) -> Fault:
         id="F39",
         variant=variant,
         family="input",
-        title=f"each id comes again with another payload: {title}",
+        title=f"each id is sent again with another payload: {title}",
         inject=partial(send_copies, copy=copy),
         happened=both_are_in_the_log,
         holds=(each_copy_is_a_duplicate_and_nothing_is_unexplained,),

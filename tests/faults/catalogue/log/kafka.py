@@ -279,7 +279,7 @@ FAULTS = (
         id="F06",
         variant="c",
         family="kafka",
-        title="a bad line to the broker: 200 ms each way, 3 Mbit/s, cut every 5 s",
+        title="a bad network to the broker: 200 ms each way, 3 Mbit/s, interrupted every 5 s",
         needs=BROKER,
         inject=partial(degrade_the_connection, events=300),
         happened=the_line_was_bad,

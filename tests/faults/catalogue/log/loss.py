@@ -324,7 +324,7 @@ def _made_again(variant: str, count: int, *, longer: bool, running: bool) -> Fau
         id="F09",
         variant=variant,
         family="loss",
-        title=f"topic made again, {'longer' if longer else 'shorter'}, {'running' if running else 'stopped'}",
+        title=f"topic recreated, {'longer' if longer else 'shorter'}, {'running' if running else 'stopped'}",
         inject=partial(make_again, count=count, running=running),
         happened=partial(the_topic_is_another, longer=longer),
         heal=accept_and_continue,

@@ -187,7 +187,7 @@ FAULTS = (
     Fault(
         id="F13",
         family="input",
-        title="three of four partitions send, then none; then old events",
+        title="three of four partitions receive records, then none; then old events arrive",
         inject=fall_idle,
         happened=one_partition_stayed_silent,
         settle=close_by_a_final_drain,
