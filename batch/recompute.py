@@ -140,7 +140,7 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
         _explain_failed_read(work, error)
         raise
     first_retained(work.client, work.pipeline, work.target)  # later reads are from the log of the stream
-    refuse_lost(work)
+    reject_lost(work)
     return staged_run
 
 
@@ -181,8 +181,8 @@ def _explain_failed_read(work: RunContext, error: Exception) -> None:
             raise LogError(msg + hint, runbook="LogDataLost") from error
 
 
-def refuse_lost(work: RunContext) -> None:
-    """Refuse a log that lost records which the stream has read, whether or not this run reads them too.
+def reject_lost(work: RunContext) -> None:
+    """Reject a log that lost records which the stream has read, whether or not this run reads them too.
 
     Raises:
         LogError: It has, or a topic is compacted; names the epochs and offsets.
@@ -243,7 +243,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         staging(queries.connect(queries.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
     ):
         if not anew:
-            refuse_foreign(settings, pipeline)
+            reject_foreign(settings, pipeline)
         client = LogClient(settings)
         recorded_losses = losses.up_to(settings, target.version)
         log_id = target.record.cut.log
@@ -280,7 +280,7 @@ def _list_held(
 ) -> tuple[Range, ...]:
     if anew:
         return () if trusted is None else trusted.held
-    return tuple(batch_runs.list_held_ranges(batch_runs.runs(settings, pipeline)))
+    return tuple(batch_runs.list_held_ranges(batch_runs.read_effective_runs(settings, pipeline)))
 
 
 def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, at: int) -> dict[int, int]:
@@ -292,8 +292,8 @@ def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, 
     }
 
 
-def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
-    """Refuse to build on rows that another writer changed; take over files that were only rewritten.
+def reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
+    """Reject to build on rows that another writer changed; take over files that were only rewritten.
 
     Rows of a run that was killed before it was recorded are removed: they were never served.
 
@@ -303,7 +303,7 @@ def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
     otherwise = table_weights.ANEW.format(name=pipeline.name)
     for removed in table_weights.find_removed_batch(settings, pipeline):
         raise LakeError(removed.message(otherwise), runbook=removed.runbook)
-    runs = batch_runs.runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(settings, pipeline)
     for name in BATCH_TABLES:
         uri = batch_uri(settings, pipeline, name)
         if not delta.exists(uri):

@@ -117,7 +117,7 @@ class _Comparison:
         """Compare the tables; a file that cannot be read is never a verdict on the data."""
         evidence = examined.evidence
         if evidence is None:
-            return self._refuse(_Refusal(seal=examined.seal, tables=examined.tables))
+            return self._reject(_Refusal(seal=examined.seal, tables=examined.tables))
         try:
             with open_sides(self.settings, self.pipeline, evidence, self.request.start, self.request.end) as sides:
                 return self._compare(evidence, examined, sides)
@@ -131,9 +131,9 @@ class _Comparison:
             if known is None:
                 raise
             breach = known
-        return self._refuse(_Refusal(seal=_break_seal(examined.seal, breach), tables=examined.tables))
+        return self._reject(_Refusal(seal=_break_seal(examined.seal, breach), tables=examined.tables))
 
-    def _refuse(self, refusal: _Refusal) -> ComparisonOutcome:
+    def _reject(self, refusal: _Refusal) -> ComparisonOutcome:
         try:
             note = self._check_log_again()
         except SealError as error:
@@ -183,7 +183,7 @@ class _Comparison:
             open_answers=self._examine_open_windows(evidence, sides),
         )
         if not measured.verdict.windows.compared:
-            return self._refuse(self._explain_nothing(evidence, examined, measured))
+            return self._reject(self._explain_nothing(evidence, examined, measured))
         return ComparisonOutcome(
             finding=self._build_finding(evidence, examined.seal, measured),
             tables=examined.tables,

@@ -40,7 +40,7 @@ TRIES = 20
 
 def _render_metrics(settings: Settings, pipeline: Pipeline, _: Report) -> str:
     """Render the metrics of the pipeline's current comparison; a comparison at an older cut never replaces it."""
-    current = history.newest_first(settings, pipeline)[:1]
+    current = history.list_current_first(settings, pipeline)[:1]
     return exposition.render(files.load(settings, pipeline.name, line.run_id) for line in current)
 
 
@@ -141,7 +141,7 @@ class _Run:
             with contextlib.suppress(SequenceConflictError):
                 history.record(settings, self.outcome, entry, report.run.report_path)
                 files.remove(settings, name, (written & {run_id}) - {report.run.run_id})
-                files.show_latest(settings, name, lambda: history.find_present(settings, self.pipeline))
+                files.show_latest(settings, name, lambda: history.find_current(settings, self.pipeline))
                 return report
         msg = f"History of `{name}`: expected to record a comparison, others were faster {TRIES} times."
         raise LakeError(msg + "\nHint: compare again once they are done.")
@@ -173,7 +173,7 @@ class _Run:
             at=format_time(line.first_recorded) or "",
             seconds=round(seconds, 3),
             tables=self.outcome.tables,
-            speaks_for=entry.speaks_for,
+            scope_note=entry.scope_note,
             repeats=repeats,
             repeated_at=format_time(self.at) if repeats else None,
             report=f"{stem}.json",
@@ -199,7 +199,7 @@ def _log(report: Report) -> None:
         exit_code=finding.exit_code,
         epoch=finding.seal.epoch,
         repeats=run.repeats,
-        speaks_for=run.speaks_for,
+        scope_note=run.scope_note,
         windows=finding.windows.compared,
         windows_different=finding.windows.different,
         windows_open=finding.windows.open,

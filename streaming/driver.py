@@ -131,7 +131,7 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
 def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
     context.beat.update(losses_seen=losses.next_sequence(context.settings, context.pipeline.name))
-    start_offsets.refuse_unsafe(context.settings, context.pipeline)
+    start_offsets.reject_unsafe(context.settings, context.pipeline)
     dimension.check(context.settings, context.pipeline)
     reader.prepare(context)
     version = versions.current(context.settings, context.pipeline)

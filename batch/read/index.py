@@ -86,7 +86,7 @@ def load(
     """
     fingerprint = batch_fingerprint(pipeline)
     sequence = batch_runs.next_sequence(settings, pipeline)
-    runs_of_version = batch_runs.runs(settings, pipeline)
+    runs_of_version = batch_runs.read_effective_runs(settings, pipeline)
     first_in_force = max((number for number, run in enumerate(runs_of_version) if run.anew), default=0)
     newest_first = reversed(runs_of_version[first_in_force:])
 
@@ -207,7 +207,7 @@ def record_run(
         LakeError: Another run was recorded with this sequence, or took out what this one had found; it does not count.
     """
     table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
-    _refuse_overtaken(table, pipeline, sequence)
+    _reject_overtaken(table, pipeline, sequence)
     for name, count in rows.items():
         index_table = table if name == "batch_index" else delta.open_table(batch_uri(settings, pipeline, name))
         if count and not _holds_scan(index_table, run.run_id, count):
@@ -239,8 +239,8 @@ def _holds_scan(table: DeltaTable, run_id: str, count: int) -> bool:
     return int(row_count) == count
 
 
-def _refuse_overtaken(table: DeltaTable, pipeline: Pipeline, sequence: int) -> None:
-    """Refuse to record a run that another one has overtaken, of a host with a separate lock.
+def _reject_overtaken(table: DeltaTable, pipeline: Pipeline, sequence: int) -> None:
+    """Reject to record a run that another one has overtaken, of a host with a separate lock.
 
     Raises:
         LakeError: One has.
@@ -268,7 +268,7 @@ def _replace_orphans(
     uri = batch_uri(settings, pipeline, name)
     table = delta.ensure(uri, schema)
     if name == "batch_index":
-        _refuse_overtaken(table, pipeline, history.next_sequence)
+        _reject_overtaken(table, pipeline, history.next_sequence)
     run_ids = [run.run_id for run in history.runs]
     _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", run_ids, run)
     if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
@@ -298,7 +298,7 @@ def _remove_orphans(table: DeltaTable, ours: str, run_ids: Sequence[str], run: B
             removed.append(action)
             added += [rows] if rows.num_rows else []
     if removed:
-        with commits.refusing(table.table_uri):
+        with commits.converting_write_errors(table.table_uri):
             schema = delta.read_schema(table)
             files = [data_files.write(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in added]
         commits.replace(table, removed, files, commit=CommitProperties(max_commit_retries=0, custom_metadata=ORPHANS))

@@ -225,9 +225,9 @@ def _show_repair(settings: Settings, pipeline: Pipeline, id_prefix: str) -> Outp
     from cutover.batch.repair.draft import find_waiting, folder, read_rows
     from cutover.batch.repair.refusals import find_by_id
     from cutover.batch.repair.repair import list_repairs
-    from cutover.lake.batch_runs import recorded_runs
+    from cutover.lake.batch_runs import read_recorded_runs
 
-    repairs_by_id = {run.run_id: run.repair for run in recorded_runs(settings, pipeline)}
+    repairs_by_id = {run.run_id: run.repair for run in read_recorded_runs(settings, pipeline)}
     waiting = find_waiting(settings, pipeline, repairs_by_id)
     repairs = {repair_key: repair.files for repair_key, repair in repairs_by_id.items() if repair is not None}
     repair_id = find_by_id(pipeline, [*repairs, *waiting.ids], id_prefix, subject="repair or draft")

@@ -144,10 +144,10 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings,
     """
     query = "SELECT DISTINCT epoch_us(window_start), epoch_us(window_end), _served_by FROM served_rows ORDER BY ALL"
     windows = [(int(a), int(b), str(by)) for a, b, by in connection.execute(query).fetchall()]
-    wrote = {run.run_id: run.computed for run in batch_runs.recorded_runs(settings, pipeline)}
+    wrote = {run.run_id: run.computed for run in batch_runs.read_recorded_runs(settings, pipeline)}
     runs = [
         (run.finished, wrote.get(run.undoes or "", run.computed))
-        for run in batch_runs.runs(settings, pipeline)
+        for run in batch_runs.read_effective_runs(settings, pipeline)
         if run.batch_version is not None
     ]
     version = versions.current(settings, pipeline)

@@ -63,7 +63,7 @@ def require_windows(window: WindowFn, starts: Sequence[int], pipeline: str) -> t
     return tuple((window.start, window.end) for window in sorted(missing_windows))
 
 
-def refuse_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
+def reject_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
     """Reject what the cut, the index and the ends of the log already rule out, before a record is read.
 
     Args:
@@ -79,7 +79,7 @@ def refuse_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
     if work.behind:
         msg = f"Repair of `{name}`: expected a cut that is not behind batch's newest run, got epoch {record.epoch}."
         raise DefinitionError(msg + "\nHint: leave out `--cut`, or name a later epoch.")
-    if not work.history.runs and batch_runs.runs(work.settings, work.pipeline):
+    if not work.history.runs and batch_runs.read_effective_runs(work.settings, work.pipeline):
         msg = f"Repair of `{name}`: expected batch runs of this definition over this log to build on, found none."
         raise LakeError(msg + f"\nHint: `cutover batch {name}` computes all windows first.", runbook="BatchNotFresh")
     closed_end = find_closed_end(work.pipeline, record.watermark_after)
@@ -88,10 +88,10 @@ def refuse_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
         msg = f"Repair of `{name}`: expected windows that are closed at the cut of epoch {record.epoch} (watermark "
         msg += f"{format_micros(record.watermark_after) or 'not known yet'}), got {describe(still_open)}."
         raise DefinitionError(msg + "\nHint: a window closes once the watermark is past its end by allowed lateness.")
-    _refuse_expired(work, requested)
+    _reject_expired(work, requested)
 
 
-def _refuse_expired(work: RunContext, requested: Sequence[Range]) -> None:
+def _reject_expired(work: RunContext, requested: Sequence[Range]) -> None:
     window = work.pipeline.window
     if not requested or not isinstance(window, AlignedWindowFn):
         return
@@ -113,10 +113,10 @@ def _refuse_expired(work: RunContext, requested: Sequence[Range]) -> None:
         raise LogError(msg + hint, runbook="RetentionHeadroomLow")
 
 
-def refuse_unknown(
+def reject_unknown(
     pipeline: Pipeline, requested: Sequence[Range], computed: Sequence[Interval], rows: pa.Table
 ) -> None:
-    """Refuse a window of which there is nothing: neither a record nor a row on any side.
+    """Reject a window of which there is nothing: neither a record nor a row on any side.
 
     Args:
         pipeline: The definition.
@@ -137,13 +137,13 @@ def refuse_unknown(
         )
 
 
-def refuse_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now: datetime) -> None:
+def reject_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now: datetime) -> None:
     """Reject a draft whose inputs have changed since it was created.
 
     Raises:
         LakeError: Says what is another now.
     """
-    runs = batch_runs.runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(settings, pipeline)
     newest_run_id = runs[-1].run_id if runs else None
     version = versions.current(settings, pipeline)
     accepted = () if version is None else losses.up_to(settings, version)
@@ -176,7 +176,7 @@ def make_stale_error(pipeline: Pipeline, draft: RepairDraft, reason: str) -> Lak
     return LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows or '--dirty'}`.")
 
 
-def refuse_undone(pipeline: Pipeline, repair: BatchRun, batch_runs: Sequence[BatchRun]) -> None:
+def reject_undone(pipeline: Pipeline, repair: BatchRun, batch_runs: Sequence[BatchRun]) -> None:
     """Reject a repair as published if it was undone since.
 
     Raises:
@@ -190,8 +190,8 @@ def refuse_undone(pipeline: Pipeline, repair: BatchRun, batch_runs: Sequence[Bat
         raise LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows}`.")
 
 
-def refuse_touched(pipeline: Pipeline, repair: BatchRun, later: Sequence[BatchRun]) -> None:
-    """Refuse to take a repair back over what later runs have written.
+def reject_touched(pipeline: Pipeline, repair: BatchRun, later: Sequence[BatchRun]) -> None:
+    """Reject to take a repair back over what later runs have written.
 
     Args:
         pipeline: The definition.

@@ -13,7 +13,7 @@ from cutover.batch.cut import hold_cut
 from cutover.batch.lock import writer_lock
 from cutover.batch.read import index
 from cutover.batch.read.settings_in_force import OtherSettings
-from cutover.batch.recompute import compute, first_retained, open_run, refuse_foreign
+from cutover.batch.recompute import compute, first_retained, open_run, reject_foreign
 from cutover.batch.repair import draft as drafts
 from cutover.batch.repair import effect, refusals
 from cutover.batch.repair.draft import RepairDraft, WaitingDrafts
@@ -75,7 +75,7 @@ def make_draft(
     requested = tuple(windows)
     try:
         with open_run(settings, pipeline, epoch, requested or None, clock, patience=0) as work:
-            refusals.refuse_before_scan(work, requested)
+            refusals.reject_before_scan(work, requested)
             return _compute_draft(work, requested, clock, probe)
     except OtherSettings:
         msg = f"Repair of `{pipeline.name}`: expected the settings by which batch judged records before, got others."
@@ -89,18 +89,18 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     prepared = publish.prepare(work, run_output)
     draft_effect = effect.compare(settings, pipeline, prepared.rows, prepared.replaced)
     starts = [table.select(["window_start"]) for table in (draft_effect.served, draft_effect.before)]
-    refusals.refuse_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
+    refusals.reject_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
     if not prepared.replaced:
         holder = pins.batch_holder(prepared.run.run_id)
         pins.release(settings, work.target.version, prepared.run.epoch, holder=holder, now=clock.now())
         return Drafted(draft=None, effect=None)
     now = clock.now()
-    recorded_ids = [run.run_id for run in batch_runs.recorded_runs(settings, pipeline)]
+    recorded_ids = [run.run_id for run in batch_runs.read_recorded_runs(settings, pipeline)]
     drafts.discard_expired(settings, pipeline, recorded_ids, now)
     waiting = drafts.find_waiting(settings, pipeline, recorded_ids)
     uri = drafts.folder(settings, pipeline, prepared.run.run_id)
     tables = {**drafts.to_files(prepared), "served": draft_effect.served, "before": draft_effect.before}
-    newest = batch_runs.runs(settings, pipeline)
+    newest = batch_runs.read_effective_runs(settings, pipeline)
     repair_draft = RepairDraft(
         run=prepared.run,
         windows=requested or prepared.replaced,
@@ -153,24 +153,24 @@ def publish_draft(
     """
     started, began = clock.now(), clock.monotonic()  # for how long the draft waited, nothing ran
     with writer_lock(settings, pipeline.name, patience=0):
-        runs_by_id = {run.run_id: run for run in batch_runs.recorded_runs(settings, pipeline)}
+        runs_by_id = {run.run_id: run for run in batch_runs.read_recorded_runs(settings, pipeline)}
         waiting = drafts.find_waiting(settings, pipeline, runs_by_id)
         repair_id = _choose_draft(
             settings, pipeline, waiting, id_prefix, [r.run_id for r in runs_by_id.values() if r.repair]
         )
         if repair_id in runs_by_id:
-            refusals.refuse_undone(pipeline, runs_by_id[repair_id], [*runs_by_id.values()])
+            refusals.reject_undone(pipeline, runs_by_id[repair_id], [*runs_by_id.values()])
             return runs_by_id[repair_id], True
         draft = waiting.get(repair_id)
-        refusals.refuse_stale(settings, pipeline, draft, clock.now())
-        refuse_foreign(settings, pipeline)
+        refusals.reject_stale(settings, pipeline, draft, clock.now())
+        reject_foreign(settings, pipeline)
         with hold_cut(
             settings, pipeline, draft.run.epoch, holder=pins.batch_holder(draft.repair_id), clock=clock
         ) as target:
             accepted = losses.up_to(settings, target.version)
             first_retained(LogClient(settings), pipeline, target)
             history = index.load(settings, pipeline, target.record.cut.log, accepted)
-            _refuse_other_answers(settings, pipeline, draft)
+            _reject_other_answers(settings, pipeline, draft)
             probe("repair.checked", draft.run.epoch)
             repair = _make_repair(settings, pipeline, draft, target.newest.epoch, why)
             run = replace(draft.run, repair=repair, started=started.isoformat())
@@ -181,8 +181,8 @@ def publish_draft(
         return published, False
 
 
-def _refuse_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
-    """Refuse to publish over answers that are not those which were looked at."""
+def _reject_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
+    """Reject to publish over answers that are not those which were looked at."""
     rows = drafts.read_rows(drafts.folder(settings, pipeline, draft.repair_id), draft.files["served"])
     now = effect.read_served(settings, pipeline, draft.run.computed)
     served_rows = rows.filter(pc.is_valid(rows["_served_by"]))
@@ -191,7 +191,7 @@ def _refuse_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairD
 
 
 def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epoch: int, why: str) -> Repair:
-    runs_of_version = batch_runs.runs(settings, pipeline)
+    runs_of_version = batch_runs.read_effective_runs(settings, pipeline)
     return Repair(
         windows=draft.windows,
         who=user(),
@@ -232,7 +232,7 @@ def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, objec
 
     `state` is `published`, `undone`, `draft` or `unreadable`.
     """
-    recorded = batch_runs.recorded_runs(settings, pipeline)
+    recorded = batch_runs.read_recorded_runs(settings, pipeline)
     undone = {run.undoes: run.finished for run in recorded if run.undoes is not None}
     rows: list[dict[str, object]] = []
     for run in recorded:

@@ -11,7 +11,7 @@ from cutover.batch.plan import dirty
 from cutover.batch.plan.dirty import PlanBounds
 from cutover.batch.read import index
 from cutover.batch.read.index import IndexHistory
-from cutover.batch.recompute import refuse_foreign
+from cutover.batch.recompute import reject_foreign
 from cutover.batch.repair import draft as drafts
 from cutover.batch.repair import refusals
 from cutover.batch.repair.draft import RepairDraft
@@ -57,7 +57,7 @@ def undo(
         DefinitionError: There is no such repair.
     """
     with writer_lock(settings, pipeline.name, patience=0):
-        recorded_runs = batch_runs.recorded_runs(settings, pipeline)
+        recorded_runs = batch_runs.read_recorded_runs(settings, pipeline)
         repaired = {run.run_id: run for run in recorded_runs if run.repair is not None}
         undone = {run.undoes: run for run in recorded_runs if run.undoes is not None}
         waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded_runs})
@@ -66,14 +66,17 @@ def undo(
         repair_id = refusals.find_by_id(pipeline, ids, id_prefix, subject="repair to take back")
         if repair_id in undone:
             return undone[repair_id], repair_id, True
-        refuse_foreign(settings, pipeline)  # it also takes back the rows of a run that was killed
+        reject_foreign(settings, pipeline)  # it also takes back the rows of a run that was killed
         if repair_id not in repaired:
             _release(settings, pipeline, waiting.readable.get(repair_id), clock)
             drafts.discard(settings, pipeline, repair_id)
             return None, repair_id, False
-        sequence, runs = batch_runs.next_sequence(settings, pipeline), batch_runs.runs(settings, pipeline)
+        sequence, runs = (
+            batch_runs.next_sequence(settings, pipeline),
+            batch_runs.read_effective_runs(settings, pipeline),
+        )
         position = [run.run_id for run in runs].index(repair_id)
-        refusals.refuse_touched(pipeline, runs[position], runs[position + 1 :])
+        refusals.reject_touched(pipeline, runs[position], runs[position + 1 :])
         undo_run = _make_undo(settings, pipeline, runs, repaired[repair_id], why, clock)
         history = IndexHistory(runs=tuple(runs), next_sequence=sequence)
         published = publish.commit(settings, pipeline, history, undo_run, probe=probe, clock=clock)

@@ -50,11 +50,11 @@ def replace_windows(
         LakeError: A row lies outside the ranges, a file of the table is not there or was changed, or the table cannot
             be written.
     """
-    _refuse_outside(table, rows, ranges)
+    _reject_outside(table, rows, ranges)
     if not ranges and instead_of is None:
         return int(table.version())
     is_same = delta.read_schema(table).names == rows.schema.names
-    with commits.refusing(table.table_uri):
+    with commits.converting_write_errors(table.table_uri):
         if instead_of is not None or not is_same:
             # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
             kept_rows = instead_of
@@ -84,7 +84,7 @@ def take_back(table: DeltaTable, table_change: TableChange) -> None:
         return
     now = {str(action["path"]): action for action in delta.actions(table)}
     previous_paths = _undo_entries(table, set(now), table_change.base)
-    with commits.refusing(table.table_uri):
+    with commits.converting_write_errors(table.table_uri):
         relisted = [data_files.list_again(table.table_uri, path) for path in sorted(previous_paths - now.keys())]
         removed = [action for path, action in now.items() if path not in previous_paths]
         note = CommitProperties(max_commit_retries=0, custom_metadata=TAKEN_BACK)
@@ -106,7 +106,7 @@ def _undo_entries(table: DeltaTable, live: set[str], base: int) -> set[str]:
     return live
 
 
-def _refuse_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) -> None:
+def _reject_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) -> None:
     with queries.connect() as connection:
         connection.register("made", rows)
         _bind(connection, "replaced", ranges)

@@ -38,7 +38,7 @@ def stage_result(work: RunContext, plan: RunPlan) -> None:
     else:
         is_same_definition = isinstance(work.pipeline.batch, SameDefinition)
         stage_rows(work, _same_definition(work) if is_same_definition else _team_sql(work, plan))
-        _refuse_emptied(work)
+        _reject_emptied(work)
 
 
 def stage_rows(work: RunContext, query: str | None) -> None:
@@ -80,7 +80,7 @@ def _same_definition(work: RunContext) -> str:
     return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
 
 
-def _refuse_emptied(work: RunContext) -> None:
+def _reject_emptied(work: RunContext) -> None:
     """Reject the team's SQL where it returns no row for windows that have rows in the batch table.
 
     Raises:

@@ -65,7 +65,7 @@ def _format_csv(names: list[str], rows: list[tuple[object, ...]]) -> str:
 
 
 def _check_reads(pipeline: str, query: str) -> None:
-    """Refuse what is no query: what writes files or changes how the lake is read, and an empty text."""
+    """Reject what is no query: what writes files or changes how the lake is read, and an empty text."""
     explained = query[m.end() :] if (m := _EXPLAIN.match(query)) else query  # EXPLAIN ANALYZE runs what it explains
     try:
         statement_types = [statement.type for statement in duckdb.extract_statements(explained)]

@@ -31,7 +31,7 @@ def simulate(
     run = runner_of(runner)
     scenarios = parse_cases(scenario, case=case) if check and picture is None else [parse_file(scenario, case=case)]
     if check:
-        _refuse_without_panes(scenario, scenarios)
+        _reject_without_panes(scenario, scenarios)
     if picture is not None:
         plot.check_size(scenarios[0])
     outcomes = [(scenario_case, run(scenario_case.setting)) for scenario_case in scenarios]
@@ -55,7 +55,7 @@ def simulate(
     )
 
 
-def _refuse_without_panes(file: Path, scenarios: Sequence[Scenario]) -> None:
+def _reject_without_panes(file: Path, scenarios: Sequence[Scenario]) -> None:
     for scenario in scenarios:
         if scenario.expected is None:
             place = "" if scenario.case is None else f"case {scenario.case}: "

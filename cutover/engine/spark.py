@@ -134,7 +134,7 @@ def configuration(settings: Settings) -> dict[str, str]:
         LakeError: The JARs are not installed.
         DefinitionError: `spark.conf` sets something a result depends on.
     """
-    _refuse_result_conf(settings)
+    _reject_result_conf(settings)
     conf = confs.PINNED | SPEED_CONF | storage.spark_conf(settings.lake_uri)
     conf |= {"spark.driver.memory": settings.spark.driver_memory}
     conf |= _make_local_conf(settings) if is_local(settings) else _cluster(settings)
@@ -205,7 +205,7 @@ def _cluster(settings: Settings) -> dict[str, str]:
     }
 
 
-def _refuse_result_conf(settings: Settings) -> None:
+def _reject_result_conf(settings: Settings) -> None:
     refused = confs.refusal(settings.spark.conf)
     if refused is not None:
         key, expected = refused

@@ -149,25 +149,25 @@ def in_force(batch_runs: Iterable[BatchRun], run: BatchRun) -> InForce | None:
     return None if run.in_force is None else settings_by_digest.get(run.in_force)
 
 
-def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
-    """Return all runs under the definition's result fingerprint, in the order in which they were recorded.
+def read_effective_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
+    """Read the runs under the definition's result fingerprint, in the order of recording, with undone repairs applied.
 
     A repair that was undone has no computed windows, but still the ranges that it scanned.
     """
-    batch_runs = recorded_runs(settings, pipeline)
+    batch_runs = read_recorded_runs(settings, pipeline)
     undone = {run.undoes for run in batch_runs}
     return [replace(run, computed=()) if run.run_id in undone else run for run in batch_runs]
 
 
 def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
-    """Return the sequence of the run that is recorded next; read it before the runs that the run builds on.
+    """Return the sequence of the next run; read it before the runs that the run builds on.
 
     Raises:
         LakeError: The index cannot be read.
     """
     uri = batch_uri(settings, pipeline, "batch_index")
     newest = delta.transaction(delta.open_table(uri), SEQUENCE) if delta.exists(uri) else None
-    return len(recorded_runs(settings, pipeline)) if newest is None else newest + 1
+    return len(read_recorded_runs(settings, pipeline)) if newest is None else newest + 1
 
 
 def list_held_ranges(batch_runs: Sequence[BatchRun]) -> list[Range]:
@@ -177,7 +177,7 @@ def list_held_ranges(batch_runs: Sequence[BatchRun]) -> list[Range]:
     computed and those that it kept; it replaces the windows of earlier runs.
 
     Args:
-        batch_runs: As `runs` returns them, oldest first.
+        batch_runs: As `read_effective_runs` returns them, oldest first.
     """
     start = max((number for number, run in enumerate(batch_runs) if run.anew), default=0)
     return sorted({span for run in batch_runs[start:] for span in (*run.computed, *run.kept)})
@@ -199,7 +199,7 @@ def open_recorded_table(settings: Settings, pipeline: Pipeline) -> RecordedTable
     """
     uri = batch_uri(settings, pipeline)
     try:
-        known_runs = runs(settings, pipeline)
+        known_runs = read_effective_runs(settings, pipeline)
         newest = next((run for run in reversed(known_runs) if run.batch_version is not None), None)
         if newest is None:
             return None
@@ -215,8 +215,8 @@ def open_recorded_table(settings: Settings, pipeline: Pipeline) -> RecordedTable
     return None
 
 
-def recorded_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
-    """Return all runs as they were recorded, repairs that were undone too, in the order in which they were recorded.
+def read_recorded_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
+    """Read all runs as they were recorded, including undone repairs, in the order of recording.
 
     Raises:
         LakeError: The index cannot be read.
@@ -231,11 +231,11 @@ def _read_runs(uri: str) -> list[BatchRun]:
     delta.bind(connection, "batch_index", index)
     with delta.naming(index):
         rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = ?", [IndexKind.RUN]).fetchall()
-    return in_order(BatchRun.from_json(row[0]) for row in rows)
+    return sort_runs(BatchRun.from_json(row[0]) for row in rows)
 
 
-def in_order(batch_runs: Iterable[BatchRun]) -> list[BatchRun]:
-    """Sort runs by when they were recorded, whatever their clocks said."""
+def sort_runs(batch_runs: Iterable[BatchRun]) -> list[BatchRun]:
+    """Sort runs in the order of recording, independent of hosts' clocks."""
     return sorted(batch_runs, key=_get_order)
 
 

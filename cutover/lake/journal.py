@@ -287,7 +287,7 @@ class Journal(Generic[RowT]):
         if not missing:
             return
         if handle is not None:
-            delta.refuse_damaged_log(handle.table_uri)
+            delta.reject_damaged_log(handle.table_uri)
         place = sequence_marks_uri(self.settings, self.pipeline, self.table)
         msg = (
             f"Table `{self.table}` of `{self.pipeline}`: expected row {marked}, which is marked in `{place}`, "
@@ -300,7 +300,7 @@ class Journal(Generic[RowT]):
         latest = delta.transaction(handle, self.pipeline)
         missing = find_gaps(latest, {row.sequence for row in rows})
         if missing:
-            delta.refuse_damaged_log(handle.table_uri)
+            delta.reject_damaged_log(handle.table_uri)
             msg = f"Table `{self.table}` of `{self.pipeline}`: expected every committed row, {len(missing):,} missing."
             hint = "\nHint: no decision is made on the others; `cutover restore-control` restores the missing ones."
             raise LakeError(msg + hint, runbook="ForeignWrite")

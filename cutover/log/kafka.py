@@ -137,7 +137,7 @@ class LogClient:
         found = self._metadata()
         missing = [name for name in topic_partitions.topics_of(topic) if name not in found]
         for name in missing:
-            self._refuse_hidden(name)
+            self._reject_hidden(name)
         if missing:
             raise make_unknown_error(missing, tuple(topic for topic in found if not topic.startswith("__")))
         return tuple(
@@ -399,7 +399,7 @@ class LogClient:
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
 
-    def _refuse_hidden(self, topic: str) -> None:
+    def _reject_hidden(self, topic: str) -> None:
         """Ask for a topic by its name: one that may not be seen is not among all topics, and is refused."""
         try:
             self.topic_id(topic)

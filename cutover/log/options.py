@@ -31,7 +31,7 @@ _JAVA_LOGIN = {
 
 
 def check(kafka: KafkaSettings) -> None:
-    """Refuse client keys that could load code, reach elsewhere or move the reader.
+    """Reject client keys that could load code, reach elsewhere or move the reader.
 
     Raises:
         DefinitionError: A key is not on the allow-list, or a user and password would not be asked for.

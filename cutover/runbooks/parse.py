@@ -31,7 +31,7 @@ def parse_page(name: str, text: str) -> Page:
     after = _find_end_of_head(name, lines)
     head = _parse_head(name, lines[1:after])
     if lines[after + 1 : after + 2] != [f"# {name}"]:
-        _refuse(name, after + 1, f"the title `# {name}`", "".join(lines[after + 1 : after + 2]))
+        _reject(name, after + 1, f"the title `# {name}`", "".join(lines[after + 1 : after + 2]))
     sections = _split_sections(name, lines, after + 2)
     return Page(name=name, head=head, sections=sections, blocks=tuple(_find_blocks(name, lines, after + 2)))
 
@@ -46,7 +46,7 @@ def split_head(text: str) -> tuple[str, str]:
 
 def _find_end_of_head(name: str, lines: list[str]) -> int:
     if lines[:1] != ["---"] or "---" not in lines[1:]:
-        _refuse(name, 0, "a head between two lines `---`", "".join(lines[:1]))
+        _reject(name, 0, "a head between two lines `---`", "".join(lines[:1]))
     return lines.index("---", 1)
 
 
@@ -54,14 +54,14 @@ def _parse_head(name: str, lines: list[str]) -> Head:
     pairs = [line.partition(": ") for line in lines]
     keys = tuple(key for key, _, _ in pairs)
     if keys != KEYS:
-        _refuse(name, 1, f"the keys {', '.join(KEYS)}", ", ".join(keys))
+        _reject(name, 1, f"the keys {', '.join(KEYS)}", ", ".join(keys))
     values = {key: value.strip() for key, _, value in pairs}
     alert, no_alert = _parse_optional_name(name, "alert", values["alert"])
     drill, no_drill = _parse_optional_name(name, "drill", values["drill"])
     if values["severity"] not in _SEVERITIES:
-        _refuse(name, KEYS.index("severity") + 1, "page, ticket or info", values["severity"])
+        _reject(name, KEYS.index("severity") + 1, "page, ticket or info", values["severity"])
     if not values["owner"] or not values["data_risk"]:
-        _refuse(name, KEYS.index("owner") + 1, "an owner and a data risk", "nothing")
+        _reject(name, KEYS.index("owner") + 1, "an owner and a data risk", "nothing")
     return Head(
         alert=alert,
         no_alert=no_alert,
@@ -82,7 +82,7 @@ def _parse_optional_name(name: str, key: str, value: str) -> tuple[str | None, s
     if reason:
         return None, reason[1]
     if not _NAME.match(value):
-        _refuse(name, KEYS.index(key) + 1, "a name, or `none (why)`", value)
+        _reject(name, KEYS.index(key) + 1, "a name, or `none (why)`", value)
     return value, None
 
 
@@ -92,7 +92,7 @@ def _parse_day(name: str, value: str) -> date | None:
     try:
         return date.fromisoformat(value)
     except ValueError:
-        _refuse(name, KEYS.index("last_drilled") + 1, "a day such as `2026-11-24`, or `never`", value)
+        _reject(name, KEYS.index("last_drilled") + 1, "a day such as `2026-11-24`, or `never`", value)
 
 
 def _parse_seconds(name: str, key: str, value: str) -> float | None:
@@ -100,7 +100,7 @@ def _parse_seconds(name: str, key: str, value: str) -> float | None:
         return None
     match = _SECONDS.match(value)
     if match is None:
-        _refuse(name, KEYS.index(key) + 1, "seconds such as `4.1 s`, or `unknown`", value)
+        _reject(name, KEYS.index(key) + 1, "seconds such as `4.1 s`, or `unknown`", value)
     return float(match[1])
 
 
@@ -112,16 +112,16 @@ def _split_sections(name: str, lines: list[str], first: int) -> dict[str, str]:
         if not is_inside and line.startswith("## "):
             title = line.removeprefix("## ")
             if title in found:
-                _refuse(name, at, "each section once", title)
+                _reject(name, at, "each section once", title)
             found[title] = []
         elif title:
             found[title].append(line)
     if tuple(found) != SECTIONS:
-        _refuse(name, first, f"the sections {', '.join(SECTIONS)}", ", ".join(found))
+        _reject(name, first, f"the sections {', '.join(SECTIONS)}", ", ".join(found))
     sections = {item: "\n".join(body).strip() for item, body in found.items()}
     for item, body in sections.items():
         if not body:
-            _refuse(name, lines.index(f"## {item}"), "text in the section", "nothing")
+            _reject(name, lines.index(f"## {item}"), "text in the section", "nothing")
     return sections
 
 
@@ -138,16 +138,16 @@ def _find_blocks(name: str, lines: list[str], first: int) -> Iterator[Block]:
             if lines[start].startswith("```console"):
                 yield _parse_block(name, section, start, lines[start:at])
             elif lines[start] != "```text":
-                _refuse(name, start, "`console` or `text` behind the three backticks", lines[start])
+                _reject(name, start, "`console` or `text` behind the three backticks", lines[start])
             start = -1
     if start >= 0:
-        _refuse(name, start, "an end of the block", "the end of the page")
+        _reject(name, start, "an end of the block", "the end of the page")
 
 
 def _parse_block(name: str, section: str, at: int, lines: list[str]) -> Block:
     opening = _OPENING.match(lines[0])
     if opening is None:
-        _refuse(name, at, "`console`, then `changes` or `example`, then `when=case`", lines[0])
+        _reject(name, at, "`console`, then `changes` or `example`, then `when=case`", lines[0])
     commands: list[Command] = []
     for line in lines[1:]:
         if line.startswith("$ "):
@@ -156,9 +156,9 @@ def _parse_block(name: str, section: str, at: int, lines: list[str]) -> Block:
             end = commands.pop()
             commands.append(Command(line=end.line, expected=(*end.expected, line)))
         else:
-            _refuse(name, at + 1, "a command behind `$ ` first", line)
+            _reject(name, at + 1, "a command behind `$ ` first", line)
     if not commands:
-        _refuse(name, at, "a command", "an empty block")
+        _reject(name, at, "a command", "an empty block")
     use: Use = "changes" if opening[1] == "changes" else "example" if opening[1] == "example" else "read"
     return Block(section=section, use=use, case=opening[2], commands=tuple(commands), place=_place(name, at))
 
@@ -167,6 +167,6 @@ def _place(name: str, at: int) -> str:
     return f"docs/runbooks/{name}.md, line {at + 1}"
 
 
-def _refuse(name: str, at: int, expected: str, actual: str) -> NoReturn:
+def _reject(name: str, at: int, expected: str, actual: str) -> NoReturn:
     msg = f"{_place(name, at)}: expected {expected}, got `{actual[:120]}`."
     raise DefinitionError(msg)

@@ -66,9 +66,9 @@ def check_size(scenario: Scenario) -> None:
     rows = scenario.setting.rows
     keys = {row.key for row in rows}
     if not 0 < len(rows) <= MOST_POINTS:
-        _refuse(f"from 1 to {MOST_POINTS} points", str(len(rows)))
+        _reject(f"from 1 to {MOST_POINTS} points", str(len(rows)))
     if len(keys) > MOST_KEYS:
-        _refuse(f"at most {MOST_KEYS} keys, one picture each", str(len(keys)))
+        _reject(f"at most {MOST_KEYS} keys, one picture each", str(len(keys)))
 
 
 def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
@@ -78,7 +78,7 @@ def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
         DefinitionError: There are too many panes, or the file cannot be written.
     """
     if len(outcome.panes) > MOST_PANES:
-        _refuse(f"at most {MOST_PANES} panes", str(len(outcome.panes)))
+        _reject(f"at most {MOST_PANES} panes", str(len(outcome.panes)))
     try:
         path.write_text(draw(scenario, outcome) + "\n", encoding="utf-8")
     except OSError as error:
@@ -271,6 +271,6 @@ def _clean(text: str) -> str:
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
 
 
-def _refuse(expected: str, got: str) -> NoReturn:
+def _reject(expected: str, got: str) -> NoReturn:
     msg = f"--plot: expected {expected}, got {got}.\nHint: a larger drawing is unreadable; draw a part."
     raise DefinitionError(msg)

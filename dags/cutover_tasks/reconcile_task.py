@@ -57,8 +57,8 @@ def compare_paths(pipeline: str, request: Request, context: Mapping[str, Any]) -
         context["ti"].xcom_push(key=name, value=value)
     log.info("%s", finding.sentence)
     log.info("report: %s", report_address)
-    if comparison.run.speaks_for is not None:  # the comparison of an older cut: a retried, cleared or delayed task
-        log.warning("%s", comparison.run.speaks_for)
+    if comparison.run.scope_note is not None:  # the comparison of an older cut: a retried, cleared or delayed task
+        log.warning("%s", comparison.run.scope_note)
     _report_open_differences(settings, pipeline, context)
     if finding.exit_code != 0:
         page = f"\nRunbook: docs/runbooks/{finding.runbook}.md" if finding.runbook else ""

@@ -77,7 +77,7 @@ def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence,
     in_force = refold.make_tables(
         sides.connection, settings, pipeline, parts, into=(AS_STREAM, AS_BATCH), further=further
     )
-    _check_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), in_force)
+    _check_settings(pipeline, evidence, batch_runs.read_effective_runs(settings, pipeline), in_force)
     return _add_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
 
 
@@ -108,7 +108,7 @@ def _check_settings(pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[B
 
 def _list_runs(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> list[BatchRun]:
     """Return the runs up to the compared one, oldest first."""
-    all_runs = batch_runs.runs(settings, pipeline)
+    all_runs = batch_runs.read_effective_runs(settings, pipeline)
     return all_runs[: [run.run_id for run in all_runs].index(evidence.run.run_id) + 1]
 
 

@@ -111,7 +111,7 @@ def list_portions(
 
 def list_runs_up_to(settings: Settings, pipeline: Pipeline, run: BatchRun) -> list[BatchRun]:
     """Return the runs up to and including a run, oldest first."""
-    runs = batch_runs.runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(settings, pipeline)
     return runs[: [recorded_run.run_id for recorded_run in runs].index(run.run_id) + 1]
 
 

@@ -97,7 +97,7 @@ def tolerances(texts: Sequence[str]) -> dict[str, Tolerance]:
     found: dict[str, Tolerance] = {}
     for text in texts:
         name, _, limit = (part.strip() for part in text.partition("="))
-        found[name] = found.get(name, Tolerance()).merge(_tolerance(limit, text) if name else _refuse_tolerance(text))
+        found[name] = found.get(name, Tolerance()).merge(_tolerance(limit, text) if name else _reject_tolerance(text))
     return found
 
 
@@ -107,12 +107,12 @@ def _tolerance(limit: str, text: str) -> Tolerance:
     try:
         number = float(limit.removesuffix("%"))
     except ValueError:
-        _refuse_tolerance(text)
+        _reject_tolerance(text)
     if not 0 <= number < float("inf"):
-        _refuse_tolerance(text)
+        _reject_tolerance(text)
     return Tolerance(relative=number / 100) if limit.endswith("%") else Tolerance(absolute=number)
 
 
-def _refuse_tolerance(text: str) -> NoReturn:
+def _reject_tolerance(text: str) -> NoReturn:
     msg = "`--tolerance`: expected a column and a bound such as `amount=0.01`, `amount=1%` or `at=5 seconds`, "
     raise DefinitionError(msg + f"got `{text[:80]}`.")

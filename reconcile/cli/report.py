@@ -89,7 +89,7 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
 
 def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
     """Return the report of the current comparison of a pipeline; None if there is none."""
-    for comparison in history.newest_first(settings, pipeline)[:1]:
+    for comparison in history.list_current_first(settings, pipeline)[:1]:
         return files.load(settings, pipeline.name, comparison.run_id)
     return None
 
@@ -98,7 +98,7 @@ def _list_addresses(settings: Settings, definitions: dict[str, Pipeline], *, lis
     """Yield the addresses of reports, newest first."""
     paths = []
     for name in sorted(definitions):
-        pages = files.list_pages(settings, history.newest_first(settings, definitions[name]))
+        pages = files.list_pages(settings, history.list_current_first(settings, definitions[name]))
         paths += pages if list_all else pages[:1]
     if not paths:
         _reject_missing(settings, definitions)

@@ -81,8 +81,8 @@ def _list_accepted(result: Report) -> Iterator[str]:
 
 def _list_standing(result: Report) -> Iterator[str]:
     """Yield the cut that the comparison covers, if it is not current, and that it is a repeat."""
-    if result.run.speaks_for:
-        yield f"past  {result.run.speaks_for}"
+    if result.run.scope_note:
+        yield f"past  {result.run.scope_note}"
     if result.run.repeats:
         times = "once" if result.run.repeats == 1 else f"{result.run.repeats:,} times"
         yield f"repeat  the same result {times} before, first at {when(result.run.at)}"

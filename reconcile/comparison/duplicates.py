@@ -96,7 +96,7 @@ def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipel
     else:
         uri = batch_uri(settings, pipeline, "batch_ledger")
         delta.relation(connection, "batch_ledger_all", uri, version=run.ledger_version)
-    all_runs = batch_runs.runs(settings, pipeline)
+    all_runs = batch_runs.read_effective_runs(settings, pipeline)
     runs = all_runs[: [batch_run.run_id for batch_run in all_runs].index(run.run_id) + 1]
     spans = [
         {"turn": turn, "run": batch_run.run_id, "first": start, "last": end}

@@ -216,8 +216,8 @@ def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Ran
     }
     lost_ranges = [(a, pipeline.window.last_end_before(b)) for a, b in find_touched_windows(evidence.losses)]
     return {
-        LOST: [*lost_ranges, *incomplete[LOST], *evidence.delivered.never],
-        DOUBLED: list(evidence.delivered.twice),
+        LOST: [*lost_ranges, *incomplete[LOST], *evidence.delivered.lost_windows],
+        DOUBLED: list(evidence.delivered.doubled_windows),
         EXPIRED: incomplete[EXPIRED],
         UNREAD: list(evidence.unread),
         STALE: list(evidence.run.stale),

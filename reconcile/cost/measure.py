@@ -31,12 +31,12 @@ def measure(settings: Settings, pipeline: Pipeline, agreement: Agreement | None)
     if not epochs:
         msg = f"Cost of `{pipeline.name}`: expected an epoch under the definition in force, found none."
         raise DefinitionError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` makes one.")
-    return fold(epochs, batch_runs.runs(settings, pipeline), agreement)
+    return fold(epochs, batch_runs.read_effective_runs(settings, pipeline), agreement)
 
 
 def find_agreement(settings: Settings, pipeline: Pipeline) -> Agreement | None:
     """Return the agreement of the current comparison of a pipeline; None if nothing was compared."""
-    comparison = history.find_present(settings, pipeline)
+    comparison = history.find_current(settings, pipeline)
     return None if comparison is None or not comparison.is_comparable else parse_agreement(comparison.result)
 
 

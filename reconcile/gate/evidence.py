@@ -74,7 +74,7 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
     comparisons = recorded.read(settings, pipeline.name)
     moves = list_moves(settings, pipeline.name)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
-    batch = batch_runs.runs(settings, pipeline)
+    batch = batch_runs.read_effective_runs(settings, pipeline)
     runs = list_runs(
         comparisons,
         version,

@@ -31,7 +31,7 @@ def examine_present(settings: Settings, pipeline: Pipeline, clock: Clock) -> Pre
             at=clock.now(),
             epoch=-1 if report.finding.seal.epoch is None else report.finding.seal.epoch,
             outcome=verdicts.outcome(report),
-            is_within_policy=report.finding.exit_code == 0 and report.run.speaks_for is None,
+            is_within_policy=report.finding.exit_code == 0 and report.run.scope_note is None,
             rows_by_cause=tuple((name, cause.rows) for name, cause in report.finding.causes.items() if cause.rows),
         ),
         reason=report.finding.sentence.partition("\n")[0],

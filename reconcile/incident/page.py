@@ -83,7 +83,7 @@ def _list_positions(status: WatchStatus) -> Iterator[Detail]:
 def _find_report(settings: Settings, pipeline: Pipeline, name: str) -> Report | None:
     """Return the newest comparison, if its report names this page; its windows are none of another page's business."""
     try:
-        for comparison in history.newest_first(settings, pipeline)[:1]:
+        for comparison in history.list_current_first(settings, pipeline)[:1]:
             result = files.load(settings, pipeline.name, comparison.run_id)
             return result if verdicts.runbook(result) == name else None
     except CutoverError:  # a page is wanted most where something cannot be read

@@ -52,7 +52,7 @@ def make_app(settings: Settings, access: Access) -> FastAPI:
         ("/reports/{name}/{file}", routes.show_report),
         ("/runbooks/{name}", routes.show_runbook),
         ("/open", routes.open_dag),
-        ("/{rest:path}", routes.refuse),
+        ("/{rest:path}", routes.reject),
     ):
         app.add_api_route(path, answer, methods=["GET"], response_model=None)
     return app
@@ -106,7 +106,7 @@ class _Routes:
             else _redirect(f"pipelines/{pipeline.name}")
         )
 
-    def refuse(self, rest: str) -> Response:  # noqa: ARG002 -- whatever it is
+    def reject(self, rest: str) -> Response:  # noqa: ARG002 -- whatever it is
         """Answer every other address with 404, to users alone."""
         raise _not_here()
 

@@ -159,7 +159,7 @@ def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ..
             forms=list_forms(settings, pipeline.name, comparison.run_id),
             runbook=comparison.result.get("runbook"),
         )
-        for comparison in history.newest_first(settings, pipeline)[:SHOWN]
+        for comparison in history.list_current_first(settings, pipeline)[:SHOWN]
     )
 
 

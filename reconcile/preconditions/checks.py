@@ -70,8 +70,8 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
 def _check_history(facts: SealFacts) -> Iterator[SealBreach]:
     """Transaction, newest row, numbers without a gap, earlier witnesses; each epoch starts where one ended."""
     name, records = facts.stream, facts.records
-    texts = [*facts.doubts, *chain.numbers(name, records, facts.transaction)]
-    for text in (*texts, *islice(chain.joints(name, records, facts.losses), 1)):
+    texts = [*facts.doubts, *chain.describe_number_gaps(name, records, facts.transaction)]
+    for text in (*texts, *islice(chain.describe_offset_breaks(name, records, facts.losses), 1)):
         yield _breach("history", text, "EpochHistoryBroken")
 
 

@@ -53,7 +53,7 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
     history = same_log.recorded_history(version.uri)
     try:
         client = LogClient(settings)
-        _refuse(pipeline, client, newest, accepted, history)
+        _reject(pipeline, client, newest, accepted, history)
         lost_records.check_not_compacted(client, newest.topic)
         if count:
             turn = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
@@ -66,7 +66,7 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
     return LogAnswer()
 
 
-def _refuse(
+def _reject(
     pipeline: Pipeline, client: LogClient, newest: EpochRecord, accepted: tuple[Loss, ...], history: same_log.History
 ) -> None:
     """Raise what a driver would be refused by, as far as the log goes."""

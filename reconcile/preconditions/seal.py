@@ -16,7 +16,7 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, version_changes, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
-from cutover.lake.epochs.delivery import NOTHING, Delivered
+from cutover.lake.epochs.delivery import NO_FAULTS, DeliveryFaults
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import epoch_history, high_water, table_weights
@@ -66,7 +66,7 @@ class SealEvidence:
     batch: DeltaTable
     books: ClassCounts
     losses: tuple[Loss, ...] = ()  # accepted, of this version and of those before it
-    delivered: Delivered = NOTHING  # what came twice or never, up to the cut
+    delivered: DeliveryFaults = NO_FAULTS  # what came twice or never, up to the cut
     unread: tuple[Range, ...] = ()  # windows with records that went before this version began
 
     @property
@@ -119,7 +119,7 @@ def _gather(
         text += f" `cutover stream {pipeline.name} --drain`, then"
         text += f" `cutover batch {pipeline.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
-    _refuse_foreign(settings, pipeline)
+    _reject_foreign(settings, pipeline)
     run = _choose(settings, pipeline, version, epoch)
     epoch_log = opened or EpochLog(version.uri)
     batch = _as_read(settings, pipeline, run)
@@ -143,8 +143,8 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
 ) -> tuple[SealFacts, SealEvidence]:
     records = tuple(epoch_log.records())
     books = _books(epoch_log, run.epoch)
-    runs = batch_runs.runs(settings, pipeline)
-    attempts = delivery.attempts(epoch_log, records)
+    runs = batch_runs.read_effective_runs(settings, pipeline)
+    attempts = delivery.read_attempts(epoch_log, records)
     facts = SealFacts(
         stream=version.app_id,
         definition=result_fingerprint(pipeline),
@@ -156,7 +156,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         run=run,
         unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
-        pairs=delivery.effective(records, attempts),
+        pairs=delivery.sum_effective_counts(records, attempts),
         settings=settings_in_force.sides(pipeline, records, runs, run),
     )
     evidence = SealEvidence(
@@ -175,8 +175,8 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     return facts, evidence
 
 
-def _refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
-    """Refuse to compare where another writer changed or took away a table of the pipeline.
+def _reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
+    """Reject to compare where another writer changed or took away a table of the pipeline.
 
     Raises:
         SealError: Names the table, and how to repair it.
@@ -195,7 +195,7 @@ def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTabl
     Its newest version, if that holds the rows of the run: files that others rewrote may be gone from the one before.
     """
     uri = batch_uri(settings, pipeline)
-    newest, runs = delta.open_table(uri), batch_runs.runs(settings, pipeline)
+    newest, runs = delta.open_table(uri), batch_runs.read_effective_runs(settings, pipeline)
     table_change = table_weights.find_batch_change(newest, "batch", runs)
     holds = runs[-1].run_id == run.run_id and (table_change is None or table_change.kind is Kind.HARMLESS)
     return newest if holds else delta.open_table(uri, run.batch_version)
@@ -206,7 +206,7 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
 
     The newest cut, not the newest run: a run may have been asked to compute at an older one.
     """
-    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    runs = [run for run in batch_runs.read_effective_runs(settings, pipeline) if run.batch_version is not None]
     fitting = [run for run in runs if run.stream_version == version.number and epoch in {None, run.epoch}]
     if fitting:
         return max(fitting, key=lambda run: (run.epoch, run.sequence))

@@ -40,7 +40,7 @@ class RunMetadata:
     at: str  # ISO; for a repeated finding the time of its first run
     seconds: float = 0.0
     tables: TablesRead = field(default_factory=TablesRead)
-    speaks_for: str | None = None  # its limited scope, as a sentence; None for the current comparison
+    scope_note: str | None = None  # its limited scope, as a sentence; None for the current comparison
     repeats: int = 0  # earlier runs with the same finding at this cut and over this range
     repeated_at: str | None = None  # ISO; time of this run, if it repeats a finding
     report: str | None = None  # JSON

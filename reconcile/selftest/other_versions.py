@@ -57,7 +57,7 @@ def draw(clean: CleanCopy, random: Random) -> OtherVersion | None:
     """Change rows of a dimension, and let Spark fold what batch would then have; None: no window is in reach."""
     name = random.choice(list_lookups(clean.pipeline))
     lookup, home = clean.pipeline.lookups[name], clean.settings.home
-    known = batch_runs.runs(clean.settings, clean.pipeline)
+    known = batch_runs.read_effective_runs(clean.settings, clean.pipeline)
     run = next((run for run in reversed(known) if run.computed and run.dimensions.get(name)), None)
     if run is None:
         return None

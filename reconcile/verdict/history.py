@@ -71,10 +71,10 @@ class HistoryEntry:
         )
 
     @property
-    def speaks_for(self) -> str | None:
+    def scope_note(self) -> str | None:
         """Describe the scope of a comparison that is not the pipeline's current one; None for the current one."""
-        lines = [*self.lines, self.made] if self.made.speaks else list(self.lines)
-        current = records.find_present(lines, self.version)
+        lines = [*self.lines, self.made] if self.made.counts_in_history else list(self.lines)
+        current = records.find_current(lines, self.version)
         if current is not None and current.run_id == self.made.run_id:
             return None
         cut = "no cut" if self.made.epoch < 0 else f"the cut of epoch {self.made.epoch}"
@@ -121,30 +121,30 @@ def find_entry(
     return HistoryEntry(
         pipeline=name,
         turn=turn,
-        lines=tuple(line for line in own_lines if line.run_id != run_id and line.speaks),
+        lines=tuple(line for line in own_lines if line.run_id != run_id and line.counts_in_history),
         made=next(line for line in folded if line.run_id == run_id),
         version=version,
     )
 
 
-def find_present(settings: Settings, pipeline: Pipeline) -> RecordedComparison | None:
+def find_current(settings: Settings, pipeline: Pipeline) -> RecordedComparison | None:
     """Find the current comparison of a pipeline.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    lines, version = of_now(settings, pipeline)
-    return records.find_present(lines, version)
+    lines, version = read_current_lines(settings, pipeline)
+    return records.find_current(lines, version)
 
 
-def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
+def list_current_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
     """Return all lines of a pipeline: the current one, the others from the latest cut back, then other definitions.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    (own_lines, version), all_lines = of_now(settings, pipeline), records.read(settings, pipeline.name)
-    current = records.find_present(own_lines, version)
+    (own_lines, version), all_lines = read_current_lines(settings, pipeline), records.read(settings, pipeline.name)
+    current = records.find_current(own_lines, version)
     ordered = records.in_order(own_lines, version)
     run_ids = {line.run_id for line in ordered}
     other_lines = [line for line in all_lines if line.run_id not in run_ids]
@@ -153,7 +153,7 @@ def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedCompar
     )
 
 
-def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedComparison, ...], int | None]:
+def read_current_lines(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedComparison, ...], int | None]:
     """Read the lines under the current definition, and the version of the stream that serves.
 
     Raises:
@@ -174,8 +174,8 @@ def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetim
             recorded after `now`, so that a single host whose clock is ahead expires no rule.
     """
     try:
-        lines = of_now(settings, pipeline)[0]
-        runs = batch_runs.runs(settings, pipeline)
+        lines = read_current_lines(settings, pipeline)[0]
+        runs = batch_runs.read_effective_runs(settings, pipeline)
         version = versions.current(settings, pipeline)
         latest_epoch = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
     except LakeError:  # the comparison reports a table that cannot be read
@@ -200,10 +200,10 @@ def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, l
     Raises:
         LakeError: The history cannot be read.
     """
-    lines, version = of_now(settings, pipeline)
+    lines, version = read_current_lines(settings, pipeline)
     opened = lifecycle.open_differences(settings, pipeline.name, lines, version)
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
-    return lifecycle.mark_pending(opened, records.find_present(lines, version), settles)
+    return lifecycle.mark_pending(opened, records.find_current(lines, version), settles)
 
 
 def record(settings: Settings, outcome: ComparisonOutcome, history_entry: HistoryEntry, report: str | None) -> None:

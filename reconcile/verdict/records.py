@@ -58,7 +58,7 @@ class RecordedComparison:
         return self.verdict in AGREE
 
     @property
-    def speaks(self) -> bool:
+    def counts_in_history(self) -> bool:
         """Return whether it counts in the history: not if a person requested a cut or a range without any data."""
         codes = {breach.get("code") for breach in self.result.get("seal", {}).get("breaches", [])}
         has_empty_range = codes == {"nothing"} and not self.covers_all_windows
@@ -149,7 +149,7 @@ def of_definition(
     return tuple(
         recorded_comparison
         for recorded_comparison in recorded_comparisons
-        if recorded_comparison.fingerprint == fingerprint and recorded_comparison.speaks
+        if recorded_comparison.fingerprint == fingerprint and recorded_comparison.counts_in_history
     )
 
 
@@ -170,7 +170,7 @@ def in_order(recorded_comparisons: Iterable[RecordedComparison], version: int | 
     return tuple(sorted(recorded_comparisons, key=lambda recorded_comparison: position(recorded_comparison, version)))
 
 
-def find_present(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
+def find_current(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
     """Find the current line of a pipeline: the latest complete one of the serving version."""
     candidates = (
         recorded_comparison

@@ -62,7 +62,7 @@ def find_batch_age(
     registrations = [r for r in versions.read_registrations(settings, pipeline.name) if not r.deleted]
     if not registrations or current_stage(settings, pipeline) is Stage.KAPPA:
         return None
-    runs = batch_runs.runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(settings, pipeline)
     end_times = _settle_end_times(runs)
     full_runs = [run for run in runs if run.repair is None and run.undoes is None]  # the others compute a few windows
     if not full_runs:
@@ -91,8 +91,8 @@ def find_verdict_age(
     """
     if current_stage(settings, pipeline) is Stage.KAPPA:
         return None
-    comparison = history.find_present(settings, pipeline)
-    end_times = _settle_end_times(batch_runs.runs(settings, pipeline))
+    comparison = history.find_current(settings, pipeline)
+    end_times = _settle_end_times(batch_runs.read_effective_runs(settings, pipeline))
     if comparison is None:
         return bound_age(next(iter(end_times.values())), (), now) if end_times else None
     compared = end_times.get(str(comparison.result.get("tables", {}).get("batch_run")))
@@ -103,7 +103,7 @@ def find_verdict_age(
         *_list_registration_times(registrations, comparison.fingerprint, comparison.version),
         *_list_epoch_times(epochs, version, comparison.version, comparison.epoch),
     ]
-    lines = sorted(history.of_now(settings, pipeline)[0], key=lambda line: line.first_sequence)
+    lines = sorted(history.read_current_lines(settings, pipeline)[0], key=lambda line: line.first_sequence)
     commit_times = [_list_epoch_times(epochs, version, line.version, line.epoch) for line in lines]
     recorded = settle_times([line.first_recorded for line in lines])
     lag = measure_lag(recorded, commit_times, tolerated=_get_tolerated_lag(settings))

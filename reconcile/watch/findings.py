@@ -35,7 +35,7 @@ def list_comparison_problems(settings: Settings, pipeline: Pipeline) -> Iterator
     Raises:
         LakeError: The history cannot be read.
     """
-    lines, version = history.of_now(settings, pipeline)
+    lines, version = history.read_current_lines(settings, pipeline)
     comparisons = records.list_standing(lines, version)
     not_comparable = [comparison for comparison in comparisons if not comparison.is_comparable]
     diverged = [comparison for comparison in comparisons if comparison.verdict is Verdict.DIVERGED]

@@ -128,7 +128,7 @@ class Continuity:
             try:
                 ends = client.log_ends(self._log.topic)
                 self.high = {p: end.offset for p, end in ends.items()}
-                start_offsets.refuse_other(pipeline, self._log.topic_id, client.topic_id(self._log.topic))
+                start_offsets.reject_other(pipeline, self._log.topic_id, client.topic_id(self._log.topic))
                 self.prove(ends)
             except LogError as error:
                 if error.runbook != "KafkaUnreachable":

@@ -99,7 +99,7 @@ class MicrobatchEngine:
         """Return from where to where an epoch reads, by what Spark noted of its batch."""
         noted = query.end_offsets(self.checkpoint, number, self.log.topic)
         if number:
-            self._refuse_other_start(query.end_offsets(self.checkpoint, number - 1, self.log.topic))
+            self._reject_other_start(query.end_offsets(self.checkpoint, number - 1, self.log.topic))
         limit = self.limit
         end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
         newest = self.committer.newest
@@ -111,8 +111,8 @@ class MicrobatchEngine:
             watermark=newest.watermark_after if newest is not None and self.context.time_policy.closes else None,
         )
 
-    def _refuse_other_start(self, begins: Mapping[int, int]) -> None:
-        """Refuse a micro-batch that begins elsewhere than where the newest epoch ended: its record would not be true.
+    def _reject_other_start(self, begins: Mapping[int, int]) -> None:
+        """Reject a micro-batch that begins elsewhere than where the newest epoch ended: its record would not be true.
 
         Raises:
             LakeError: It does.

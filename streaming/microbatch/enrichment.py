@@ -63,7 +63,7 @@ class StreamEnrichment:
             return
         dimension = dimensions.open_dimension(self._settings, self._pipeline, name)
         if cached is not None:
-            _refuse_other(self._pipeline, cached[0], dimension)
+            _reject_other(self._pipeline, cached[0], dimension)
             cached[1].frame.unpersist()
         limit = self._settings.dimensions.broadcast_rows
         self._kept[name] = dimension, dimension_frames.join_version(spark, dimension, broadcast_rows=limit)
@@ -72,8 +72,8 @@ class StreamEnrichment:
         )
 
 
-def _refuse_other(pipeline: Pipeline, current: Dimension, newest: Dimension) -> None:
-    """Refuse a table that was made again while the stream ran: versions of the previous table can no longer be read."""
+def _reject_other(pipeline: Pipeline, current: Dimension, newest: Dimension) -> None:
+    """Reject a table that was made again while the stream ran: versions of the previous table can no longer be read."""
     if current.table_id != newest.table_id or newest.version < current.version:
         msg = (
             f"Pipeline `{pipeline.name}`, lookup `{current.name}`, dimension `{newest.table.table_uri}`: expected a "

@@ -125,15 +125,15 @@ def spill_partials(
     rows_of = {
         info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in file_info if _is_data(info)
     }
-    refuse_missing(folder, expected=expected, actual=sum(rows_of.values()))
+    reject_missing(folder, expected=expected, actual=sum(rows_of.values()))
     label = "epoch" if pipeline.delivery == EXACTLY_ONCE else checksums.APART
     actions = [_action(uri, root, info, checksums.new_stem(label, plan.epoch)) for info in file_info if _is_data(info)]
     system.delete_dir(f"{root}/{folder}")
     return actions
 
 
-def refuse_missing(folder: str, *, expected: int, actual: int) -> None:
-    """Refuse an epoch whose files do not hold all its rows: a store may list less than was written.
+def reject_missing(folder: str, *, expected: int, actual: int) -> None:
+    """Reject an epoch whose files do not hold all its rows: a store may list less than was written.
 
     Raises:
         LakeError: `actual` is not `expected`. Nothing was committed.

@@ -319,7 +319,7 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
     pipeline, log = case.pipeline, case.log
     expected = start_offsets.find_expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
-        _refuse_one_changed_topic(pipeline)
+        _reject_one_changed_topic(pipeline)
         unread = offset_gaps.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
@@ -337,7 +337,7 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
     return "gap", loss_extent.behind(pipeline, case.record, missing, log)
 
 
-def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
+def _reject_one_changed_topic(pipeline: Pipeline) -> None:
     """Reject a log of two topics of which one was recreated: the records of the other are not lost.
 
     Raises:

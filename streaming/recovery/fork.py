@@ -58,7 +58,7 @@ def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | No
     record = _record(pipeline, EpochLog(version.uri), epoch)
     pinned = savepoints.create(settings, version, record.epoch, name=name, now=clock.now())
     try:
-        _refuse_folded(pipeline, version, record)  # checked after pinning: no fold can cross the epoch now
+        _reject_folded(pipeline, version, record)  # checked after pinning: no fold can cross the epoch now
     except BaseException:
         savepoints.release(settings, version, pinned, now=clock.now())
         raise
@@ -92,7 +92,7 @@ def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, 
     source = _require_version(settings, pipeline)
     record = _record(pipeline, EpochLog(source.uri), epoch)
     _can_go_on(settings, pipeline, source, record)
-    _refuse_folded(pipeline, source, record)
+    _reject_folded(pipeline, source, record)
     origin = Fork(version=source.number, epoch=record.epoch)
     version = versions.register(settings, pipeline, clock, expected_sequence=sequence, fork=origin, beside=beside)
     fill(settings, pipeline, version)
@@ -117,7 +117,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
         raise LakeError(msg + "begins, its tables were deleted.\nHint: fork another version, or begin with the log.")
     log_of_source = EpochLog(source.uri)
     record = _record(pipeline, log_of_source, version.fork.epoch)
-    _refuse_folded(pipeline, source, record)
+    _reject_folded(pipeline, source, record)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     with queries.connect(queries.reading(settings)) as connection:
@@ -192,7 +192,7 @@ def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: 
     start_offsets.begin(pipeline, LogClient(settings), record, history=same_log.recorded_history(source.uri))
 
 
-def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
+def _reject_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
     """Reject an epoch unless the rows up to it add up to the counts of these epochs.
 
     Raises:

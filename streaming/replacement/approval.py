@@ -22,7 +22,7 @@ from cutover.lake.control import pins, swaps, versions
 from cutover.lake.journal_rows import SwapEvent
 from cutover.settings import Settings
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
-from cutover.streaming.replacement.serve import Agreed, refuse_others
+from cutover.streaming.replacement.serve import Agreed, reject_others
 from cutover.streaming.replacement.stream import find_stream
 
 
@@ -109,9 +109,9 @@ def make_proposal(
     """
     settings = versions.looking_at_served(settings)
     basis = SwapBasis.read(settings, new, old)
-    refuse_replaced(settings, new, old)
+    reject_replaced(settings, new, old)
     definitions = compare_definitions(settings, new, old)
-    refuse_others(definitions, Agreed(), f"cutover swap {new.name}")
+    reject_others(definitions, Agreed(), f"cutover swap {new.name}")
     now = clock.now()
     for stream, epoch in zip((find_stream(settings, old), find_stream(settings, new)), definitions.epochs, strict=True):
         holder = f"swap/{new.name}"
@@ -131,7 +131,7 @@ _CHANGED = {
 """Message for each field of the basis that has changed."""
 
 
-def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
+def reject_changed(approved: SwapApproval, now: SwapBasis) -> None:
     """Reject an approval whose basis has changed, or that names no person because Airflow answered by default.
 
     Raises:
@@ -147,7 +147,7 @@ def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
         raise LakeError(msg + f"\nHint: run `{now.pipeline}_swap` again and review the new comparison.")
 
 
-def refuse_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
+def reject_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
     """Reject a swap of definitions that do not both serve their own names, or that name each other.
 
     Raises:

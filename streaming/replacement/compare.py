@@ -26,7 +26,7 @@ from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.streaming.replacement.common_cut import find_newest, find_readable_cut
-from cutover.streaming.replacement.fairness import Coverage, find_coverage, refuse_unfair
+from cutover.streaming.replacement.fairness import Coverage, find_coverage, reject_unfair
 from cutover.streaming.replacement.stream import Stream, find_stream
 
 SHOWN = 20
@@ -121,7 +121,7 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
         msg = f"{stream.text} and {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")
     coverages = [find_coverage(settings, side, epoch) for side, epoch in zip((serving, stream), epochs, strict=True)]
-    refuse_unfair(*coverages)
+    reject_unfair(*coverages)
     new, old = stream.pipeline, serving.pipeline
     with queries.connect(queries.reading(settings)) as connection:
         for name, log, epoch in zip(_SIDES, logs, epochs, strict=True):

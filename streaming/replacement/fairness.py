@@ -42,7 +42,7 @@ def find_coverage(settings: Settings, stream: Stream, epoch: int) -> Coverage:
     return Coverage(stream=stream, records=records, losses=losses.losses(settings, stream.version))
 
 
-def refuse_unfair(serving: Coverage, coverage: Coverage) -> None:
+def reject_unfair(serving: Coverage, coverage: Coverage) -> None:
     """Reject two streams whose comparison could report false differences, or hide real ones.
 
     Raises:

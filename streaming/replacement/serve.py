@@ -44,7 +44,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
     comparison: StreamComparison | None = None
     if is_new and not agreed.uncompared:
         comparison = compare_versions(settings, pipeline, number)
-        refuse_others(comparison, agreed, f"cutover replay {pipeline.name} --compare {number}")
+        reject_others(comparison, agreed, f"cutover replay {pipeline.name} --compare {number}")
     elif agreed.differences:
         msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it together with `--uncompared`." if is_new else ": it has served before."))
@@ -60,7 +60,7 @@ def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
     return any(version.beside for version in other_versions)
 
 
-def refuse_others(comparison: StreamComparison, agreed: Agreed, command: str) -> None:
+def reject_others(comparison: StreamComparison, agreed: Agreed, command: str) -> None:
     """Reject a stream that differs in more or fewer rows than a person has agreed to.
 
     Args:

@@ -18,10 +18,10 @@ from cutover.lake.control.signature import reason
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
-from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, refuse_changed, refuse_replaced
+from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, reject_changed, reject_replaced
 from cutover.streaming.replacement.common_cut import find_newest, is_ahead
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
-from cutover.streaming.replacement.serve import Agreed, describe, refuse_others
+from cutover.streaming.replacement.serve import Agreed, describe, reject_others
 from cutover.streaming.replacement.stream import Stream, find_stream
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 30.0, 0.2
@@ -65,19 +65,19 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     reason(why, of="Swap")  # rejected here, before a comparison that takes minutes
     settings, comparison = versions.looking_at_served(settings), None
     turn, turns = swaps.next_sequence(settings, old.name), _read_turns(settings, new, old)
-    refuse_replaced(settings, new, old)
+    reject_replaced(settings, new, old)
     streams = find_stream(settings, new), find_stream(settings, old)
     if approved is not None:
-        refuse_changed(approved, SwapBasis.read(settings, new, old))
+        reject_changed(approved, SwapBasis.read(settings, new, old))
     if not agreed.uncompared:
         comparison = compare_definitions(settings, new, old)
-        refuse_others(comparison, agreed, f"cutover swap {new.name}")
+        reject_others(comparison, agreed, f"cutover swap {new.name}")
     elif agreed.differences:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected no `--differences` together with `--uncompared`."
         raise DefinitionError(msg)
     _await_as_much(settings, *streams)
     if approved is not None:
-        refuse_changed(approved, SwapBasis.read(settings, new, old))
+        reject_changed(approved, SwapBasis.read(settings, new, old))
     if _read_turns(settings, new, old) != turns:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the compared versions, others serve now."
         raise LakeError(msg + "\nHint: compare again.")

@@ -113,7 +113,7 @@ def repeat(
         LakeError: The epochs were joined with several versions of a dimension.
     """
     client = LogClient(settings)
-    _refuse_other_log(client, pipeline, records)
+    _reject_other_log(client, pipeline, records)
     own_pipeline = replace(pipeline, trigger=None, changelog=None)
     with open_scratch_home(settings, client, "repeat") as scratch:
         spark.start_early(settings, app=f"cutover-repeat-{pipeline.name}")
@@ -132,7 +132,7 @@ def repeat(
         yield committer.version.uri
 
 
-def _refuse_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+def _reject_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
     log = client.describe(log_of(pipeline))
     if {record.topic_id for record in records} != {log.topic_id}:
         msg = f"Epochs of `{pipeline.name}`: expected all from topic id {log.topic_id}, got others too."

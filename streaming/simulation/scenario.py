@@ -61,7 +61,7 @@ def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
     Raises:
         LakeError: It does not hold every row, as the scenario has it.
     """
-    _refuse_lost(setting, log)
+    _reject_lost(setting, log)
     story = pane_rows.story(log.table, pipeline)
     waiting = [Waiting(window=window, key=_key(key), rows=rows) for window, key, rows in story.held if rows]
     return Outcome(
@@ -71,7 +71,7 @@ def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
     )
 
 
-def _refuse_lost(setting: Setting, log: EpochLog) -> None:
+def _reject_lost(setting: Setting, log: EpochLog) -> None:
     records = log.records()
     windowed = (Class.ACCEPTED, Class.LATE)
     other = sum(n for record in records for name, n in record.counts.items() if name not in windowed)

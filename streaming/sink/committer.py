@@ -88,7 +88,7 @@ class Committer:
             place, cause = f"Epoch log of {self.version.pipeline}: epoch {epoch}", str(error).splitlines()[0]
             msg = f"{place}: expected to write its data, got: {cause}."
             raise LakeError(msg, runbook="TableUnreadable") from error
-        self._refuse_overtaken(epoch)
+        self._reject_overtaken(epoch)
 
     def _write(self, rows: pa.Table, record: EpochRecord, add_actions: Sequence[AddAction]) -> EpochRecord:
         """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
@@ -125,7 +125,7 @@ class Committer:
         """
         epoch = -1 if self.newest is None else self.newest.epoch
         try:
-            self._refuse_unlisted(files)
+            self._reject_unlisted(files)
             # At exactly the checked version: delta-rs would accept a fold together with another rewrite of its files.
             self._transact(files, self._properties(epoch, why, retries=0))
         except (DeltaError, OSError) as error:
@@ -163,10 +163,10 @@ class Committer:
         except (DeltaError, OSError) as error:
             log.warning("files_not_adopted", pipeline=self.version.pipeline, error=str(error))
             return
-        self._refuse_overtaken(number)
+        self._reject_overtaken(number)
 
-    def _refuse_unlisted(self, files: Actions) -> None:
-        """Refuse to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
+    def _reject_unlisted(self, files: Actions) -> None:
+        """Reject to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
         self.reload()
         removed_paths = sorted({f.path for f in files if isinstance(f, RemoveAction)} - set(delta.paths(self.table)))
         if removed_paths:
@@ -188,7 +188,7 @@ class Committer:
                 if not attempts_left:
                     raise self._make_refusal_error(record, error) from error
         self.conflicts -= record.conflicts
-        self._refuse_overtaken(record.epoch)
+        self._reject_overtaken(record.epoch)
 
     def _note(self) -> None:
         """Leave a note of the newest epoch, and of a table version that holds it."""
@@ -220,7 +220,7 @@ class Committer:
         self.written_bytes += count_bytes(files)
         commits.transact(self.table, files, commit=properties, hooks=NO_HOOKS)
 
-    def _refuse_overtaken(self, epoch: int) -> None:
+    def _reject_overtaken(self, epoch: int) -> None:
         """Reject a handle that shows another driver's epoch after it was updated.
 
         Raises:

@@ -29,8 +29,8 @@ class StartOffsets:
     accepted: tuple[Loss, ...] = ()  # recorded losses of the version
 
 
-def refuse_unsafe(settings: Settings, pipeline: Pipeline) -> None:
-    """Refuse settings under which epochs could be lost, read twice or judged differently.
+def reject_unsafe(settings: Settings, pipeline: Pipeline) -> None:
+    """Reject settings under which epochs could be lost, read twice or judged differently.
 
     Raises:
         DefinitionError: A setting is unsafe; the message names the key, the expected and the actual value.
@@ -67,7 +67,7 @@ def begin(
     topic = log_of(pipeline)
     expected = find_expected_log(record, accepted)
     log = _describe_topic(client, topic, expected)
-    refuse_other(pipeline, expected, log.topic_id)
+    reject_other(pipeline, expected, log.topic_id)
     lost_records.check_not_compacted(client, topic)
     earliest = client.earliest(topic)
     latest = client.latest(topic, pipeline.source.isolation)
@@ -98,8 +98,8 @@ def _describe_topic(client: LogClient, topic: str, expected: str | None) -> LogI
         raise LogError(msg, runbook="TopicIdentityChanged") from error
 
 
-def refuse_other(pipeline: Pipeline, expected: str | None, actual: str) -> None:
-    """Refuse a topic that was deleted and made again under the same name.
+def reject_other(pipeline: Pipeline, expected: str | None, actual: str) -> None:
+    """Reject a topic that was deleted and made again under the same name.
 
     Args:
         pipeline: The definition, for messages.
@@ -155,7 +155,7 @@ def check_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Map
         LogError: The cut is of another log, or lies behind a partition's end.
         LakeError: The driver begins behind it.
     """
-    refuse_other(pipeline, aim.log.topic_id, beginning.log.topic_id)
+    reject_other(pipeline, aim.log.topic_id, beginning.log.topic_id)
     for partition in sorted({*aim.offsets, *beginning.offsets}):
         end = aim.offsets.get(partition, 0)
         place = f"Partition {partition} of {beginning.log.topic}"

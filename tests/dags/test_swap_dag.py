@@ -120,13 +120,13 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
     at_work: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
-    refuse_as_is = approval.refuse_replaced
+    reject_as_is = approval.reject_replaced
 
-    def refuse_before_a_swap(*given: Any) -> None:
-        refuse_as_is(*given)
+    def reject_before_a_swap(*given: Any) -> None:
+        reject_as_is(*given)
         swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
 
-    monkeypatch.setattr(approval, "refuse_replaced", refuse_before_a_swap)
+    monkeypatch.setattr(approval, "reject_replaced", reject_before_a_swap)
     proposal = compare("clicks_2", "run-1")
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):

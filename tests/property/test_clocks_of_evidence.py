@@ -46,7 +46,7 @@ def summarize_history(history: Sequence[tuple[int, str, int, bool]], times: Sequ
         replace(state(f"r{name}", "open" if is_open else "resolved"), at=at)
         for (_, _, name, is_open), at in zip(history, times, strict=True)
     ]
-    present = records.find_present(lines, 0)
+    present = records.find_current(lines, 0)
     opened = lifecycle.fold_differences(difference_events, positions)
     return [
         None if present is None else present.run_id,
@@ -72,7 +72,7 @@ def test_runs_are_in_the_order_of_their_sequence_however_their_rows_lie(ends: li
     runs = [replace(make_run(f"r{number}"), sequence=number, finished=end) for number, end in enumerate(ends)]
     shuffled: list[BatchRun] = rng.sample(runs, len(runs))
 
-    assert batch_runs.in_order(shuffled) == runs
+    assert batch_runs.sort_runs(shuffled) == runs
 
 
 @given(

@@ -57,7 +57,7 @@ def test_what_the_writer_lets_through_is_what_the_check_of_the_chain_says_of_par
     expected_offsets = expect_start(previous, losses, "topic-1")
     new = [p for p, offset in start.items() if p not in expected_offsets and offset]
 
-    is_whole = list(chain.joints("clicks", [previous, following], losses)) == []
+    is_whole = list(chain.describe_offset_breaks("clicks", [previous, following], losses)) == []
 
     assert is_whole == (follows(previous, following, losses) and not new)
     assert follows(previous, following, losses) == all(start.get(p) == offset for p, offset in expected_offsets.items())

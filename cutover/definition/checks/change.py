@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.measures import reject
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.expressions.compiler import Expression, compile_expression
@@ -14,7 +14,7 @@ _LONGEST_WHY = 500
 
 
 def check(pipeline: Pipeline) -> None:
-    """Refuse a note that does not fit its own definition.
+    """Reject a note that does not fit its own definition.
 
     Raises:
         DefinitionError: Names the field, the expected and the actual value.
@@ -23,37 +23,37 @@ def check(pipeline: Pipeline) -> None:
     if note is None:
         return
     if not isinstance(note, Change):
-        refuse("change", "Change(...) or None", repr(note)[:80])
+        reject("change", "Change(...) or None", repr(note)[:80])
     check_name(note.of, of="change.of")
     if note.of == pipeline.name:
-        refuse("change.of", "another pipeline", f"`{note.of}`", "the old definition keeps its name and file")
+        reject("change.of", "another pipeline", f"`{note.of}`", "the old definition keeps its name and file")
     if not isinstance(note.why, str) or not 1 <= len(note.why.strip()) <= _LONGEST_WHY:
-        refuse("change.why", f"a reason of 1 to {_LONGEST_WHY} characters", repr(note.why)[:80])
+        reject("change.why", f"a reason of 1 to {_LONGEST_WHY} characters", repr(note.why)[:80])
     _check_measures(pipeline, note)
     for field, kinds, known_names in (
         ("rows", note.rows, get_args(RowChange)),
         ("classes", note.classes, get_args(ClassChange)),
     ):
         if not isinstance(kinds, tuple) or set(kinds) - set(known_names):
-            refuse(f"change.{field}", f"a tuple of any of {', '.join(known_names)}", repr(kinds)[:80])
+            reject(f"change.{field}", f"a tuple of any of {', '.join(known_names)}", repr(kinds)[:80])
     if note.within is not None and not (note.changed or note.rows):
-        refuse("change.within", "`changed` measures or `rows` beside it", "none", "it says where these may differ")
+        reject("change.within", "`changed` measures or `rows` beside it", "none", "it says where these may differ")
     compile_within(pipeline)
 
 
 def _check_measures(pipeline: Pipeline, note: Change) -> None:
     for field, names in (("added", note.added), ("changed", note.changed), ("removed", note.removed)):
         if not isinstance(names, tuple):
-            refuse(f"change.{field}", "a tuple of measures", repr(names)[:80], 'write ("clicks",)')
+            reject(f"change.{field}", "a tuple of measures", repr(names)[:80], 'write ("clicks",)')
     for field, names in (("added", note.added), ("changed", note.changed)):
         for name in names:
             if name not in pipeline.measures:
-                refuse(f"change.{field}", f"a measure of this definition ({', '.join(pipeline.measures)})", f"`{name}`")
+                reject(f"change.{field}", f"a measure of this definition ({', '.join(pipeline.measures)})", f"`{name}`")
     for name in note.removed:
         if name in pipeline.measures:
-            refuse("change.removed", "a measure that this definition has no more", f"`{name}`")
+            reject("change.removed", "a measure that this definition has no more", f"`{name}`")
     if both := set(note.added) & set(note.changed):
-        refuse("change", "measures that are either added or changed", f"`{min(both)}` as both")
+        reject("change", "measures that are either added or changed", f"`{min(both)}` as both")
 
 
 def compile_within(pipeline: Pipeline) -> Expression | None:
@@ -67,12 +67,12 @@ def compile_within(pipeline: Pipeline) -> Expression | None:
     types = {**compile_pipeline(pipeline).key_types, "window_start": "timestamp", "window_end": "timestamp"}
     expression = compile_expression(pipeline.change.within, types, of="change.within")
     if expression.type != "boolean":
-        refuse("change.within", "a condition", f"{expression.type}: `{expression.text}`")
+        reject("change.within", "a condition", f"{expression.type}: `{expression.text}`")
     return expression
 
 
 def check_pair(new: Pipeline, old: Pipeline) -> None:
-    """Refuse a note by which rows of two definitions cannot be held against one another.
+    """Reject a note by which rows of two definitions cannot be held against one another.
 
     Raises:
         DefinitionError: The two read other topics, have other windows or keys, or differ in what no note names.
@@ -81,44 +81,44 @@ def check_pair(new: Pipeline, old: Pipeline) -> None:
     if note is None or note.of != old.name:
         msg = f'Pipeline `{new.name}`: expected `change=Change(of="{old.name}", ...)`, got '
         raise DefinitionError(msg + ("none." if note is None else f"one of `{note.of}`."))
-    _refuse_other_rows(new, old)
-    _refuse_shared(new, old)
+    _reject_other_rows(new, old)
+    _reject_shared(new, old)
     if not note.lateness and lateness_fingerprint(new) != lateness_fingerprint(old):
-        _refuse(new, "change.lateness", f"True, where windows close at another time than in `{old.name}`", "False")
+        _reject(new, "change.lateness", f"True, where windows close at another time than in `{old.name}`", "False")
     for field, declared, there in (
         ("added", note.added, [name for name in new.measures if name not in old.measures]),
         ("removed", note.removed, [name for name in old.measures if name not in new.measures]),
     ):
         if set(declared) != set(there):
-            _refuse(new, f"change.{field}", ", ".join(there) or "none", ", ".join(declared) or "none")
+            _reject(new, f"change.{field}", ", ".join(there) or "none", ", ".join(declared) or "none")
     results = [compile_pipeline(of).result_types for of in (new, old)]
     for name in new.measures:
         if name in old.measures and name not in note.changed and results[0][name] != results[1][name]:
-            _refuse(new, "change.changed", f"`{name}`, which was {results[1][name]}", f"{results[0][name]} undeclared")
+            _reject(new, "change.changed", f"`{name}`, which was {results[1][name]}", f"{results[0][name]} undeclared")
 
 
-def _refuse_shared(new: Pipeline, old: Pipeline) -> None:
+def _reject_shared(new: Pipeline, old: Pipeline) -> None:
     """Reject what two running pipelines cannot share: one changelog, and replacing one another."""
     if new.changelog is not None and new.changelog == old.changelog:
         hint = "both would write it, and its readers see a mix"
-        _refuse(new, "changelog", f"another topic than that of `{old.name}`", new.changelog, hint)
+        _reject(new, "changelog", f"another topic than that of `{old.name}`", new.changelog, hint)
     if old.change is not None and old.change.of == new.name:
-        _refuse(new, "change.of", f"one of the two to replace the other, `{old.name}` names `{new.name}`", "both")
+        _reject(new, "change.of", f"one of the two to replace the other, `{old.name}` names `{new.name}`", "both")
 
 
-def _refuse_other_rows(new: Pipeline, old: Pipeline) -> None:
-    """Refuse definitions whose rows have no window and key in common."""
+def _reject_other_rows(new: Pipeline, old: Pipeline) -> None:
+    """Reject definitions whose rows have no window and key in common."""
     hint = f"such rows cannot be told from those of `{old.name}`: compare `{new.name}` with its own batch path instead"
     topics = [sorted({of.source.name, make_right_side(of).source.name}) for of in (new, old)]
     if topics[0] != topics[1]:
-        _refuse(new, "source", f"what `{old.name}` reads ({', '.join(topics[1])})", ", ".join(topics[0]), hint)
+        _reject(new, "source", f"what `{old.name}` reads ({', '.join(topics[1])})", ", ".join(topics[0]), hint)
     if new.window.describe() != old.window.describe():
-        _refuse(new, "window", f"that of `{old.name}` ({old.window})", str(new.window), hint)
+        _reject(new, "window", f"that of `{old.name}` ({old.window})", str(new.window), hint)
     keys = [dict(compile_pipeline(of).key_types) for of in (new, old)]
     if keys[0] != keys[1]:
-        _refuse(new, "key", f"that of `{old.name}` ({', '.join(old.key)})", ", ".join(new.key), hint)
+        _reject(new, "key", f"that of `{old.name}` ({', '.join(old.key)})", ", ".join(new.key), hint)
 
 
-def _refuse(pipeline: Pipeline, field: str, expected: str, actual: str, hint: str = "") -> None:
+def _reject(pipeline: Pipeline, field: str, expected: str, actual: str, hint: str = "") -> None:
     msg = f"Pipeline `{pipeline.name}`: {field}: expected {expected}, got {actual}."
     raise DefinitionError(msg + (f"\nHint: {hint}." if hint else ""))

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.measures import reject
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Expect, Pipeline, SameDefinition
 from cutover.definition.model.topic import check_name
@@ -21,7 +21,7 @@ _COLUMN, _COLUMNS = ("column", "column_A", "column_B"), "column_list"
 
 
 def check_contract(pipeline: Pipeline) -> None:
-    """Refuse an expectation of another severity, type, argument or column than there are.
+    """Reject an expectation of another severity, type, argument or column than there are.
 
     The values of its other arguments are checked when it runs.
 
@@ -30,11 +30,11 @@ def check_contract(pipeline: Pipeline) -> None:
     """
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
-            refuse("contract", "severity critical, warning or info", repr(expectation.severity))
+            reject("contract", "severity critical, warning or info", repr(expectation.severity))
         check_name(expectation.type, of="contract")
         kind, known_names = expectation.type, list_expectation_types()
         if known_names and kind not in known_names:
-            _refuse_unknown(
+            _reject_unknown(
                 "an expectation of Great Expectations", kind, known_names, "such as `expect_column_to_exist`"
             )
         taken = list_arguments(kind) if known_names else None
@@ -47,20 +47,20 @@ def _check_arguments(expectation: Expect, taken: Sequence[str]) -> None:
     of = f"of `{expectation.type}`"
     for name in expectation.arguments:
         if name not in taken:
-            _refuse_unknown(f"an argument {of}", name, taken, f"it takes {', '.join(taken)}")
+            _reject_unknown(f"an argument {of}", name, taken, f"it takes {', '.join(taken)}")
     for name in _COLUMN:
         if name in taken and name not in expectation.arguments:
-            refuse("contract", f"the argument `{name}` {of}", "none")
+            reject("contract", f"the argument `{name}` {of}", "none")
 
 
 def _check_columns(expectation: Expect, pipeline: Pipeline) -> None:
-    """Refuse columns that the batch result does not have."""
+    """Reject columns that the batch result does not have."""
     result_columns = ("window_start", "window_end", *pipeline.key, *pipeline.measures)
     states = compile_pipeline(pipeline).states if isinstance(pipeline.batch, SameDefinition) else ()
     known_names = (*result_columns, "_n", "_epoch", *(state.column for state in states))
     for name in _list_columns(expectation):
         if name not in known_names:
-            _refuse_unknown(f"a column of {', '.join(result_columns)}", name, known_names)
+            _reject_unknown(f"a column of {', '.join(result_columns)}", name, known_names)
 
 
 def _list_columns(expectation: Expect) -> Iterator[str]:
@@ -70,20 +70,20 @@ def _list_columns(expectation: Expect) -> Iterator[str]:
             yield _check_text(argument, expectation.arguments[argument])
     names = expectation.arguments.get(_COLUMNS)
     if names is not None and not isinstance(names, list | tuple):
-        refuse("contract", f"`{_COLUMNS}` as a list of columns", f"a value of type `{type(names).__name__}`")
+        reject("contract", f"`{_COLUMNS}` as a list of columns", f"a value of type `{type(names).__name__}`")
     for name in names or ():
         yield _check_text(_COLUMNS, name)
 
 
 def _check_text(argument: str, name: object) -> str:
     if not isinstance(name, str):
-        refuse("contract", f"`{argument}` to be names of columns", f"a value of type `{type(name).__name__}`")
+        reject("contract", f"`{argument}` to be names of columns", f"a value of type `{type(name).__name__}`")
     return name
 
 
-def _refuse_unknown(expected: str, name: str, known_names: Sequence[str], otherwise: str = "") -> NoReturn:
+def _reject_unknown(expected: str, name: str, known_names: Sequence[str], otherwise: str = "") -> NoReturn:
     close = get_close_matches(name, known_names, n=1)
-    refuse("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else otherwise)
+    reject("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else otherwise)
 
 
 @cache

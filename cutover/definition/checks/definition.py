@@ -8,7 +8,7 @@ from typing import NoReturn, get_args
 from cutover.definition.checks import change, joins, lookups, measures
 from cutover.definition.checks.contract import check_contract
 from cutover.definition.checks.field_types import check_field_types
-from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.measures import reject
 from cutover.definition.checks.schedule import check_schedule
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
@@ -50,7 +50,7 @@ _DAY = 86_400_000_000  # microseconds
 
 
 def check(pipeline: Pipeline) -> None:
-    """Refuse a definition that cannot be run.
+    """Reject a definition that cannot be run.
 
     Raises:
         DefinitionError: The first thing that does not fit.
@@ -91,16 +91,16 @@ def _check_meaning(pipeline: Pipeline) -> None:
     change.check(pipeline)
 
 
-def _refuse_unknown(field: str, name: str, known_names: Iterable[str]) -> NoReturn:
+def _reject_unknown(field: str, name: str, known_names: Iterable[str]) -> NoReturn:
     names = list(known_names)
     close = get_close_matches(str(name), names, n=1)
-    refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+    reject(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
 
 def _check_names(pipeline: Pipeline) -> None:
     check_name(pipeline.name, of="name")
     if pipeline.name.lower() in {DIMENSIONS_FOLDER, CONTROL_FOLDER}:
-        refuse("name", "a name other than those of the lake's own folders", f"`{pipeline.name}`")
+        reject("name", "a name other than those of the lake's own folders", f"`{pipeline.name}`")
     for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
         for name in names:
             check_name(name, of=field)
@@ -110,9 +110,9 @@ def _check_names(pipeline: Pipeline) -> None:
 
 
 def _not_a_keyword(field: str, name: str) -> None:
-    """Refuse a name that SQL takes for its own: columns of the tables are written without quotes."""
+    """Reject a name that SQL takes for its own: columns of the tables are written without quotes."""
     if name.lower() in KEYWORDS:
-        refuse(
+        reject(
             field, "a name that SQL does not use itself", f"`{name}`", f'derive={{"{name}_": "`{name}`"}} renames it'
         )
 
@@ -120,11 +120,11 @@ def _not_a_keyword(field: str, name: str) -> None:
 def _check_right(pipeline: Pipeline) -> None:
     """Check the right topic of a join like the source."""
     if pipeline.join is not None and not isinstance(pipeline.join, Join | SelfJoin):
-        refuse("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
+        reject("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
     if not isinstance(pipeline.join, Join):
         return
     if not isinstance(pipeline.join.right, Topic):
-        refuse("join.right", "Topic(...)", repr(pipeline.join.right))
+        reject("join.right", "Topic(...)", repr(pipeline.join.right))
     for name in pipeline.join.derive:
         check_name(name, of="join.derive")
         _not_a_keyword("join.derive", name)
@@ -135,25 +135,25 @@ def _check_right(pipeline: Pipeline) -> None:
 def _check_source(place: str, topic: Topic) -> None:
     column_types = list_column_types(topic)
     if not TOPIC_NAME.match(topic.name):
-        refuse(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+        reject(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
     for field, name in ((f"{place}.event_time", topic.event_time), (f"{place}.log_time", topic.log_time)):
         if name is None:
             continue
         if name not in column_types:
-            _refuse_unknown(field, name, column_types)
+            _reject_unknown(field, name, column_types)
         if column_types[name] != "timestamp":
-            refuse(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
+            reject(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
     if topic.time_format not in {"iso", "seconds", "millis"}:
-        refuse(f"{place}.time_format", "iso, seconds or millis", repr(topic.time_format))
+        reject(f"{place}.time_format", "iso, seconds or millis", repr(topic.time_format))
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
-        refuse(f"{place}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+        reject(f"{place}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 
 
 def _check_columns(field: str, pipeline: Pipeline) -> None:
     schema = {name.lower() for name in compile_pipeline(pipeline).row_types}
     for name in pipeline.derive:
         if name.lower() in schema:
-            refuse(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
+            reject(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
     _check_distinct(field, pipeline.derive)
     _check_distinct("measures", pipeline.measures)
 
@@ -162,7 +162,7 @@ def _check_distinct(field: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            refuse(field, "different names (case does not tell them apart)", f"`{name}` twice")
+            reject(field, "different names (case does not tell them apart)", f"`{name}` twice")
         seen.add(name.lower())
 
 
@@ -170,19 +170,19 @@ def _check_expressions(pipeline: Pipeline) -> None:
     compiled = compile_pipeline(pipeline)
     condition = compiled.where
     if condition is not None and condition.type != "boolean":
-        refuse("where", "a condition", f"{condition.type}: `{condition.text}`")
+        reject("where", "a condition", f"{condition.type}: `{condition.text}`")
     _ = compiled.expressions  # each is compiled, or refused
 
 
 def _check_key(pipeline: Pipeline) -> None:
     column_types = compile_pipeline(pipeline).column_types
     if isinstance(pipeline.key, str) or not pipeline.key:
-        refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
+        reject("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
     for name in pipeline.key:
         if name not in column_types:
-            _refuse_unknown("key", name, column_types)
+            _reject_unknown("key", name, column_types)
         if column_types[name] == "double":
-            refuse("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
+            reject("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
     _check_distinct("key", pipeline.key)
 
 
@@ -197,51 +197,51 @@ def _check_measures(pipeline: Pipeline) -> None:
 
 def _measure_kinds(pipeline: Pipeline) -> None:
     if not pipeline.measures:
-        refuse("measures", "at least one, such as Count()", "none")
+        reject("measures", "at least one, such as Count()", "none")
     for name, measure in pipeline.measures.items():
         if not isinstance(measure, Measure):
-            refuse(f"measures.{name}", f"a measure, which merges: {MEASURE_NAMES}", repr(measure))
+            reject(f"measures.{name}", f"a measure, which merges: {MEASURE_NAMES}", repr(measure))
 
 
 def _check_window(pipeline: Pipeline) -> None:
-    """Refuse what is no window, and what no path can do with sessions."""
+    """Reject what is no window, and what no path can do with sessions."""
     if not isinstance(pipeline.window, WindowFn):
-        refuse("window", f"one of {', '.join(kind.example for kind in KINDS)}", repr(pipeline.window))
+        reject("window", f"one of {', '.join(kind.example for kind in KINDS)}", repr(pipeline.window))
     if isinstance(pipeline.window, Sessions) and isinstance(pipeline.batch, Sql):
         hint = "a query of one's own gets the records of some hours, and a session may lie across their ends."
-        refuse("batch", "SameDefinition() where the window is Sessions(...)", repr(pipeline.batch), hint)
+        reject("batch", "SameDefinition() where the window is Sessions(...)", repr(pipeline.batch), hint)
 
 
 def _check_ids(pipeline: Pipeline) -> None:
     topic = pipeline.source
     if topic.record_id is None:
         if topic.id_horizon is not None:
-            refuse("source.id_horizon", "a topic with a record_id", "none", "without ids nothing is remembered")
+            reject("source.id_horizon", "a topic with a record_id", "none", "without ids nothing is remembered")
         return
     fields_by_name = {field.name: field for field in list_fields(topic)}
     if topic.record_id not in fields_by_name:
-        _refuse_unknown("source.record_id", topic.record_id, fields_by_name)
+        _reject_unknown("source.record_id", topic.record_id, fields_by_name)
     field = fields_by_name[topic.record_id]
     if field.nullable:
         hint = f"write `{field.name} {field.type} NOT NULL`: a record without an id is malformed(missing) then"
-        refuse("source.record_id", "a NOT NULL column", f"`{field.name} {field.type}`, which may be null", hint)
+        reject("source.record_id", "a NOT NULL column", f"`{field.name} {field.type}`, which may be null", hint)
     if field.type == "double":
-        refuse("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
+        reject("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
     if isinstance(pipeline.window, Sessions):
-        refuse("source.record_id", "a window without a gap", repr(pipeline.window), "batch cannot tell twins there yet")
+        reject("source.record_id", "a window without a gap", repr(pipeline.window), "batch cannot tell twins there yet")
     if pipeline.lookups:
-        refuse("source.record_id", "a pipeline without lookups", "one with", "twins are not told there yet")
+        reject("source.record_id", "a pipeline without lookups", "one with", "twins are not told there yet")
     if compute_id_horizon(pipeline) == 0:
-        refuse("source.id_horizon", "more than nothing", repr(topic.id_horizon))
+        reject("source.id_horizon", "more than nothing", repr(topic.id_horizon))
 
 
 def _check_panes(pipeline: Pipeline) -> None:
     trigger, accumulation = pipeline.trigger, pipeline.accumulation
     if trigger is not None and not isinstance(trigger, Trigger):
-        refuse("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
+        reject("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
     if not isinstance(accumulation, Accumulation):
         accumulation_names = ", ".join(f"Accumulation.{item.name}" for item in Accumulation)
-        refuse("accumulation", f"one of {accumulation_names}", repr(accumulation))
+        reject("accumulation", f"one of {accumulation_names}", repr(accumulation))
     _check_changelog(pipeline)
 
 
@@ -250,20 +250,20 @@ def _check_changelog(pipeline: Pipeline) -> None:
     if topic is None:
         return
     if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, make_right_side(pipeline).source.name}:
-        refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
+        reject("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
-        refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
+        reject("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
 
 
 def _check_delivery(pipeline: Pipeline) -> None:
     if pipeline.delivery not in get_args(Delivery):
-        refuse("delivery", " or ".join(get_args(Delivery)), repr(pipeline.delivery)[:80])
+        reject("delivery", " or ".join(get_args(Delivery)), repr(pipeline.delivery)[:80])
     if pipeline.delivery == "exactly_once":
         return
     for field, value in (("trigger", pipeline.trigger), ("source.record_id", pipeline.source.record_id)):
         if value is not None:
             hint = "what was seen or shown before would be taken from an attempt that does not count"
-            refuse("delivery", f"exactly_once beside `{field}`", pipeline.delivery, hint)
+            reject("delivery", f"exactly_once beside `{field}`", pipeline.delivery, hint)
 
 
 def _check_limits(pipeline: Pipeline) -> None:
@@ -282,15 +282,15 @@ def _check_limits(pipeline: Pipeline) -> None:
         ("policy.max_filtered_share", policy.max_filtered_share, 0, 1),
     ):
         if not low <= value <= high:
-            refuse(field, f"a number from {low} to {high}", repr(value))
+            reject(field, f"a number from {low} to {high}", repr(value))
     if policy.max_divergence is not None and not _LEAST_DIVERGENCE <= policy.max_divergence <= 1:
-        refuse("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
+        reject("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
     if policy.audit is not None:
         _check_audit(policy.audit)
     _check_times(policy)
     for hazard in policy.hazards:
         if hazard not in get_args(HazardKind):
-            refuse("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
+            reject("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
 
 
 def _check_times(policy: Policy) -> None:
@@ -304,25 +304,25 @@ def _check_times(policy: Policy) -> None:
     ):
         lasting = parse_duration(getattr(policy, name), of=f"policy.{name}")
         if not lasting and (name == "fresh_within" or (name == "hazards_within" and policy.hazards)):
-            refuse(f"policy.{name}", "more than nothing, which no evidence is as new as", repr(getattr(policy, name)))
+            reject(f"policy.{name}", "more than nothing, which no evidence is as new as", repr(getattr(policy, name)))
     if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < _DAY:
-        refuse("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
+        reject("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
 
 
 def _check_audit(audit: Audit) -> None:
     if audit.faults not in {"cells", "windows"}:
-        refuse("policy.audit.faults", "cells or windows", repr(audit.faults)[:80])
+        reject("policy.audit.faults", "cells or windows", repr(audit.faults)[:80])
     for field, value, low, high in (
         ("share", audit.share, 1e-6, 1),
         ("power", audit.power, 0.5, 0.999_999),
         ("within_days", audit.within_days, 1, 366),
     ):
         if not low <= value <= high:
-            refuse(f"policy.audit.{field}", f"a number from {low} to {high}", repr(value))
+            reject(f"policy.audit.{field}", f"a number from {low} to {high}", repr(value))
 
 
 def _check_batch(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.batch, (SameDefinition, Sql)):
-        refuse("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
+        reject("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
     if isinstance(pipeline.batch, Sql) and pipeline.file is not None:
         fingerprint.batch_fingerprint(pipeline)

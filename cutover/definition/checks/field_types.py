@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.measures import reject
 
 _SHOWN = 80  # characters of what was given
 
@@ -24,7 +24,7 @@ def check_field_types(argument: object, place: str = "") -> None:
     for field in fields(argument):  # type: ignore[arg-type]
         value, name = getattr(argument, field.name), f"{place}{field.name}"
         if not _fits(value, hints[field.name]):
-            refuse(name, _describe(hints[field.name]), repr(value)[:_SHOWN])
+            reject(name, _describe(hints[field.name]), repr(value)[:_SHOWN])
         for part, inner in _list_parts(name, value):
             if is_dataclass(inner) and not isinstance(inner, type):
                 check_field_types(inner, f"{part}.")

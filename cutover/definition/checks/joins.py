@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import get_args
 
-from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.measures import reject
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.model.joins import How, Join, SelfJoin
@@ -19,7 +19,7 @@ LONGEST = 63
 
 
 def check(pipeline: Pipeline) -> None:
-    """Refuse a join that cannot be run; a pipeline without one passes.
+    """Reject a join that cannot be run; a pipeline without one passes.
 
     Raises:
         DefinitionError: The first thing that does not fit.
@@ -28,54 +28,54 @@ def check(pipeline: Pipeline) -> None:
     if join is None:
         return
     if join.how not in get_args(How):
-        refuse("join.how", "inner, left or full", repr(join.how))
+        reject("join.how", "inner, left or full", repr(join.how))
     _check_sides(pipeline, join)
     _check_prefix(pipeline)
     _check_on(pipeline, join.on if isinstance(join, Join) else {name: name for name in join.on})
     _check_measures(pipeline)
     if not isinstance(pipeline.batch, SameDefinition):
-        refuse("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
+        reject("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
     topics = (pipeline.source, make_right_side(pipeline).source)
     if any(topic.record_id is not None for topic in topics):
-        refuse("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")
+        reject("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")
     if pipeline.lookups:
-        refuse("lookups", "none beside a join", ", ".join(pipeline.lookups), "join a topic that has the columns")
+        reject("lookups", "none beside a join", ", ".join(pipeline.lookups), "join a topic that has the columns")
 
 
 def _check_sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
     if isinstance(join, SelfJoin):
         for name, condition in compile_pipeline(pipeline).side_conditions.items():
             if condition.type != "boolean":
-                refuse(name, "a condition", f"{condition.type}: `{condition.text}`")
+                reject(name, "a condition", f"{condition.type}: `{condition.text}`")
         return
     if join.right.name == pipeline.source.name:
-        refuse("join.right.name", "another topic than the source's", f"`{join.right.name}`", "SelfJoin joins one topic")
+        reject("join.right.name", "another topic than the source's", f"`{join.right.name}`", "SelfJoin joins one topic")
     if join.right.isolation != pipeline.source.isolation:
-        refuse("join.right.isolation", f"that of the source, {pipeline.source.isolation}", join.right.isolation)
+        reject("join.right.isolation", f"that of the source, {pipeline.source.isolation}", join.right.isolation)
     right = compile_pipeline(pipeline).right
     _ = right.expressions  # each is compiled, or refused
     where = right.where
     if where is not None and where.type != "boolean":
-        refuse("join.where", "a condition", f"{where.type}: `{where.text}`")
+        reject("join.where", "a condition", f"{where.type}: `{where.text}`")
 
 
 def _check_prefix(pipeline: Pipeline) -> None:
     prefix = pipeline.join.prefix if pipeline.join is not None else ""
     if not IDENTIFIER.match(prefix) or prefix.startswith(RESERVED_PREFIX):
-        refuse("join.prefix", "letters, digits and `_`, not starting with a digit or `__`", repr(prefix))
+        reject("join.prefix", "letters, digits and `_`, not starting with a digit or `__`", repr(prefix))
     compiled = compile_pipeline(pipeline)
     left = {name.lower() for name in compiled.own_types}
     for name in compiled.right_types:
         if name.lower() in left:
             hint = "choose another prefix, or rename the column by `derive`"
-            refuse("join.prefix", "names on the right that the left has not", f"`{name}` on both sides", hint)
+            reject("join.prefix", "names on the right that the left has not", f"`{name}` on both sides", hint)
         if len(name) > LONGEST:
-            refuse("join.prefix", f"names of at most {LONGEST} characters", f"`{name}`")
+            reject("join.prefix", f"names of at most {LONGEST} characters", f"`{name}`")
 
 
 def _check_on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
     if isinstance(getattr(pipeline.join, "on", None), str) or not on:
-        refuse("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
+        reject("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
     compiled = compile_pipeline(pipeline)
     left, right = compiled.own_types, compiled.right.own_types
     for ours, right_column in on.items():
@@ -83,17 +83,17 @@ def _check_on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
         _check_column("join.on, right side", right_column, right)
         if left[ours] != right[right_column]:
             actual = f"`{ours}` of type {left[ours]} and `{right_column}` of type {right[right_column]}"
-            refuse("join.on", "columns of one type", actual, "cast one of them by hand in `derive`")
+            reject("join.on", "columns of one type", actual, "cast one of them by hand in `derive`")
     if not isinstance(pipeline.key, str) and sorted(pipeline.key) != sorted(on):
         expected = f"the columns of `join.on`: ({', '.join(repr(name) for name in on)})"
-        refuse("key", expected, repr(pipeline.key), "a pair is of one key; derive a column to join on")
+        reject("key", expected, repr(pipeline.key), "a pair is of one key; derive a column to join on")
 
 
 def _check_column(field: str, name: str, known_names: Iterable[str]) -> None:
     names = list(known_names)
     if name not in names:
         close = get_close_matches(str(name), names, n=1)
-        refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+        reject(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
 
 def _check_measures(pipeline: Pipeline) -> None:
@@ -101,8 +101,8 @@ def _check_measures(pipeline: Pipeline) -> None:
         kind = compile_pipeline(pipeline).measured_type(name)
         if not isinstance(measure, MEASURES):
             allowed = ", ".join(item.__name__ for item in MEASURES)
-            refuse(f"measures.{name}", f"one of {allowed} over the pairs of a join", type(measure).__name__)
+            reject(f"measures.{name}", f"one of {allowed} over the pairs of a join", type(measure).__name__)
         digits = parse_decimal_type(kind or "bigint")
         if isinstance(measure, Sum | Avg) and digits is not None and digits[0] > SUMMABLE_DIGITS:
             hint = "a sum over all pairs could overflow; CAST it"
-            refuse(f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits beside a join", str(kind), hint)
+            reject(f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits beside a join", str(kind), hint)

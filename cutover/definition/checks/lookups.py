@@ -3,14 +3,14 @@
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
-from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.measures import reject
 from cutover.definition.model.joins import Lookup
 from cutover.definition.model.topic import check_name, normalize_type
 from cutover.errors import DefinitionError
 
 
 def check(lookups: Mapping[str, Lookup], schema: Mapping[str, str], keywords: Collection[str]) -> None:
-    """Refuse lookups that cannot be joined.
+    """Reject lookups that cannot be joined.
 
     Args:
         lookups: In the order in which they are joined.
@@ -25,7 +25,7 @@ def check(lookups: Mapping[str, Lookup], schema: Mapping[str, str], keywords: Co
         field = f"lookups.{name}"
         check_name(name, of="lookups")
         if not isinstance(lookup, Lookup):
-            refuse(field, "Lookup(table=..., on={...}, columns={...})", repr(lookup)[:80])
+            reject(field, "Lookup(table=..., on={...}, columns={...})", repr(lookup)[:80])
         _check_table(field, lookup)
         _check_on(field, lookup, column_types)
         column_types |= _columns(field, lookup, column_types, keywords)
@@ -36,36 +36,36 @@ def _check_table(field: str, lookup: Lookup) -> None:
         check_name(lookup.table, of=f"{field}.table")
     elif "://" not in lookup.table and not lookup.table.startswith("/"):
         hint = "a plain name means `<lake>/dimensions/<name>`"
-        refuse(f"{field}.table", "a name, an absolute path or a URI", f"`{lookup.table[:80]}`", hint)
+        reject(f"{field}.table", "a name, an absolute path or a URI", f"`{lookup.table[:80]}`", hint)
 
 
 def _check_on(field: str, lookup: Lookup, column_types: Mapping[str, str]) -> None:
     if not lookup.on:
-        refuse(f"{field}.on", "at least one column of the row, such as {'ad_id': 'ad_id'}", "none")
+        reject(f"{field}.on", "at least one column of the row, such as {'ad_id': 'ad_id'}", "none")
     for column, right_column in lookup.on.items():
         if column not in column_types:
             close = get_close_matches(str(column), list(column_types), n=1)
             hint = f"did you mean `{close[0]}`?" if close else "derived columns are made later"
-            refuse(f"{field}.on", f"a column of {', '.join(column_types)}", f"`{column}`", hint)
+            reject(f"{field}.on", f"a column of {', '.join(column_types)}", f"`{column}`", hint)
         if column_types[column] == "double":
-            refuse(f"{field}.on", "a type with exact equality", f"`{column}` of type double")
+            reject(f"{field}.on", "a type with exact equality", f"`{column}` of type double")
         check_name(right_column, of=f"{field}.on")
     if len(set(lookup.on.values())) < len(lookup.on):
-        refuse(f"{field}.on", "each column of the dimension once", ", ".join(lookup.on.values()))
+        reject(f"{field}.on", "each column of the dimension once", ", ".join(lookup.on.values()))
 
 
 def _columns(field: str, lookup: Lookup, column_types: Mapping[str, str], keywords: Collection[str]) -> dict[str, str]:
     """Return name to type of the joined columns."""
     if not lookup.columns:
-        refuse(f"{field}.columns", "at least one column of the dimension with its type", "none")
+        reject(f"{field}.columns", "at least one column of the dimension with its type", "none")
     taken = {name.lower() for name in column_types}
     for name in lookup.columns:
         check_name(name, of=f"{field}.columns")
         if name.lower() in taken:
             hint = "give it another name in the dimension"
-            refuse(f"{field}.columns", "a name that no column of the row has yet", f"`{name}`", hint)
+            reject(f"{field}.columns", "a name that no column of the row has yet", f"`{name}`", hint)
         if name.lower() in keywords:
-            refuse(f"{field}.columns", "a name that SQL does not use itself", f"`{name}`")
+            reject(f"{field}.columns", "a name that SQL does not use itself", f"`{name}`")
         taken.add(name.lower())
     return {name: _type(f"{field}.columns.{name}", kind) for name, kind in lookup.columns.items()}
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.measures import reject
 
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _EXPECTED = "cron such as `0 * * * *` or `@daily`"
@@ -50,7 +50,7 @@ _FIELDS = (
 
 
 def check_schedule(schedule: str) -> None:
-    """Refuse what is no cron expression, and what would not come as its words say.
+    """Reject what is no cron expression, and what would not come as its words say.
 
     Raises:
         DefinitionError: Says what is expected, and in which field.
@@ -59,18 +59,18 @@ def check_schedule(schedule: str) -> None:
 
     actual = f"`{schedule[:80]}`"
     if not croniter.is_valid(schedule):
-        refuse("schedule", _EXPECTED, actual)
+        reject("schedule", _EXPECTED, actual)
     if not schedule.strip().startswith("@"):
         _check_fields(schedule.lower().split(), actual)
     try:
         croniter(schedule, _SOME_DAY).get_next()
     except CroniterBadDateError:
-        refuse("schedule", "cron that comes round, got one of a day that no calendar has", actual)
+        reject("schedule", "cron that comes round, got one of a day that no calendar has", actual)
 
 
 def _check_fields(texts: list[str], actual: str) -> None:
     if len(texts) != len(_FIELDS):
-        refuse(
+        reject(
             "schedule", f"{_EXPECTED}, of five fields: minute, hour, day of the month, month, day of the week", actual
         )
     for kind, text in zip(_FIELDS, texts, strict=True):
@@ -78,25 +78,25 @@ def _check_fields(texts: list[str], actual: str) -> None:
             _check_part(kind, part, actual)
     days, months = (list(_list_values(kind, text)) for kind, text in zip(_FIELDS[2:4], texts[2:4], strict=True))
     if days and not any(day <= _DAYS[month - 1] for day in days for month in months or range(1, 13)):
-        refuse("schedule", "cron that comes round, got one of a day that no calendar has", actual)
+        reject("schedule", "cron that comes round, got one of a day that no calendar has", actual)
 
 
 def _check_part(kind: _Field, part: str, actual: str) -> None:
     if part[0] in "hr" and not part.startswith(tuple(kind.names)):
-        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is drawn anew by each process", actual)
+        reject("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is drawn anew by each process", actual)
     match = _PART.fullmatch(part)
     if match is None:  # such as `L`, `15w`, `mon#2`: which the library has checked
         return
     start = kind.first if match["all"] else kind.read(match["first"])
     last = start if match["last"] is None else kind.read(match["last"], ends_range=True)
     if last < start:
-        refuse(
+        reject(
             "schedule", f"{_EXPECTED}; the {kind.name} `{part}` ends before it begins: two ranges with a comma", actual
         )
     end = last if match["last"] else kind.last
     if match["step"] and int(match["step"]) > end - start:
         expected = f"a step of at most {end - start} from {start} to {end}"
-        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", actual)
+        reject("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", actual)
 
 
 def _list_values(kind: _Field, text: str) -> Iterator[int]:

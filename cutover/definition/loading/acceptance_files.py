@@ -43,7 +43,7 @@ def load(settings: Settings, pipeline: Pipeline) -> AcceptanceRules:
         if path.suffix.lower() != ".toml":
             continue
         try:
-            _refuse_name(path.name.removesuffix(".toml"))
+            _check_rule_name(path.name.removesuffix(".toml"))
             rules[path.stem] = parse(path.read_text(encoding="utf-8"), pipeline)
         except (DefinitionError, OSError, UnicodeDecodeError) as error:
             problems[path.stem] = f"{path}: {error}".replace("\n", " ")
@@ -68,12 +68,12 @@ def parse(text: str, pipeline: Pipeline) -> AcceptanceRule:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise DefinitionError((f"`{place}`: " if place else "") + first["msg"].removeprefix("Value error, ")) from None
-    refuse_unfit(rule, pipeline)
+    reject_unfit(rule, pipeline)
     return rule
 
 
-def refuse_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
-    """Refuse a rule whose keys or measures are not those of a pipeline.
+def reject_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
+    """Reject a rule whose keys or measures are not those of a pipeline.
 
     Raises:
         DefinitionError: A key has more or fewer values than columns, a measure is not one of the pipeline's, or a
@@ -98,7 +98,7 @@ def write(settings: Settings, pipeline: Pipeline, name: str, rule: AcceptanceRul
     Raises:
         DefinitionError: The name is none for a file, or taken.
     """
-    _refuse_name(name)
+    _check_rule_name(name)
     path = folder(settings, pipeline) / f"{name}.toml"
     if path.exists():
         msg = f"Rule `{name}` of `{pipeline.name}`: expected a name that is free, {path} is there."
@@ -107,7 +107,7 @@ def write(settings: Settings, pipeline: Pipeline, name: str, rule: AcceptanceRul
     return path
 
 
-def _refuse_name(name: str) -> None:
+def _check_rule_name(name: str) -> None:
     if _NAME.match(name) is None:
         msg = f"Name of a rule: expected small letters, digits and hyphens, at most 80, got `{name[:80]}`."
         raise DefinitionError(msg)

@@ -302,7 +302,7 @@ def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str
     reader = connection.sql(f"SELECT * FROM {FILE}").to_arrow_reader()  # noqa: S608 -- ours
     rows = pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in reader))
     commit = CommitProperties(custom_metadata=words)
-    with commits.refusing(uri):
+    with commits.converting_write_errors(uri):
         add_action = data_files.stream(uri, rows, checksums.new_stem("loaded"))
         table_schema = Schema.from_arrow(schema)
         if delta.exists(uri):  # all files of the previous version are replaced, and its schema may gain columns

@@ -15,7 +15,7 @@ from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_partition
 
 
-def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None) -> Iterator[str]:
+def describe_number_gaps(stream: str, records: Sequence[EpochRecord], transaction: int | None) -> Iterator[str]:
     """Yield a sentence if the transaction differs from the newest number, or a number is missing or duplicated."""
     epochs = [record.epoch for record in records]
     newest = max(epochs, default=-1)
@@ -27,20 +27,22 @@ def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None
         yield text + (f", epoch {missing[0]} is missing." if missing else ".")
 
 
-def joints(stream: str, records: Sequence[EpochRecord], losses: Sequence[Loss]) -> Iterator[str]:
+def describe_offset_breaks(stream: str, records: Sequence[EpochRecord], losses: Sequence[Loss]) -> Iterator[str]:
     """Yield each epoch and partition that does not continue the previous epoch, ends before it starts, or is missing.
 
     Only a recorded loss permits it: in its first epoch, in its partition, and up to the offset that it names.
     """
     for record in records[:1]:
-        yield from _find_offset_breaks(stream, record, dict(record.start))  # the first epoch starts where the log began
+        yield from _describe_offset_breaks_of_epoch(
+            stream, record, dict(record.start)
+        )  # the first epoch starts where the log began
     for previous, record in pairwise(records):
         new = dict.fromkeys(set(record.start) - set(previous.end), 0)
         expected = expect_start(previous, losses, record.topic_id, epoch=record.epoch)
-        yield from _find_offset_breaks(stream, record, new | expected)
+        yield from _describe_offset_breaks_of_epoch(stream, record, new | expected)
 
 
-def _find_offset_breaks(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
+def _describe_offset_breaks_of_epoch(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
     breaks = set(find_breaks(record.start, expected))
     for p, offset in sorted(expected.items()):
         start, end = record.start.get(p), record.end.get(p)
@@ -50,7 +52,7 @@ def _find_offset_breaks(stream: str, record: EpochRecord, expected: Mapping[int,
             yield f"{text} {offset}, got {start} (end {end})."
 
 
-def identity(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
+def describe_log_changes(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
     """Yield each epoch that read another log than the previous epoch."""
     for previous, record in pairwise(records):
         expected, actual = (previous.cluster_id, previous.topic_id), (record.cluster_id, record.topic_id)

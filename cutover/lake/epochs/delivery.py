@@ -51,19 +51,19 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class DeliveryFaults:
     """Attempts and epochs that were not delivered exactly once."""
 
     doubled: tuple[Attempt, ...] = ()
     lost: tuple[EpochRecord, ...] = ()
 
     @property
-    def twice(self) -> tuple[Starts, ...]:
+    def doubled_windows(self) -> tuple[Starts, ...]:
         """Return the ranges `[first start, last end)` whose windows may count records twice."""
         return tuple(attempt.windows for attempt in self.doubled if attempt.windows)
 
     @property
-    def never(self) -> tuple[Starts, ...]:
+    def lost_windows(self) -> tuple[Starts, ...]:
         """Return the ranges whose windows may miss records."""
         return tuple(record.windows for record in self.lost if record.windows)
 
@@ -75,10 +75,10 @@ class Delivered:
         return (*(f"Doubled: {text}." for text in doubled), *(f"Lost: {text}." for text in lost_texts))
 
 
-NOTHING = Delivered()
+NO_FAULTS = DeliveryFaults()
 
 
-def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attempt, ...]:
+def read_attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attempt, ...]:
     """Read all attempts of an epoch log, by epoch; nothing is read if all of its records are exactly once."""
     if all(record.delivery == EXACTLY_ONCE for record in records):
         return ()
@@ -90,7 +90,7 @@ def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attem
     return tuple(Attempt.from_json(row[0]) for row in rows)
 
 
-def find_delivery_faults(records: Sequence[EpochRecord], attempts: Iterable[Attempt]) -> Delivered:
+def find_delivery_faults(records: Sequence[EpochRecord], attempts: Iterable[Attempt]) -> DeliveryFaults:
     """Find the recorded epochs that were delivered twice or never.
 
     Args:
@@ -111,10 +111,10 @@ def find_delivery_faults(records: Sequence[EpochRecord], attempts: Iterable[Atte
         else:
             doubled.append(attempt)
     lost_records = tuple(record for epoch, record in records_by_epoch.items() if epoch not in delivered)
-    return Delivered(doubled=tuple(doubled), lost=lost_records)
+    return DeliveryFaults(doubled=tuple(doubled), lost=lost_records)
 
 
-def effective(records: Iterable[EpochRecord], attempts: Iterable[Attempt]) -> dict[int, Mapping[str, int]]:
+def sum_effective_counts(records: Iterable[EpochRecord], attempts: Iterable[Attempt]) -> dict[int, Mapping[str, int]]:
     """Return the pairs by class that the rows of each recorded epoch must sum to."""
     by_epoch: dict[int, Counter[str]] = {}
     for attempt in attempts:

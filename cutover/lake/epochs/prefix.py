@@ -21,7 +21,7 @@ def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> 
         records: All of its records up to an epoch, at least one.
     """
     expected: dict[str, int] = {}
-    for counts in delivery.effective(records, delivery.attempts(epoch_log, records)).values():
+    for counts in delivery.sum_effective_counts(records, delivery.read_attempts(epoch_log, records)).values():
         for kind, pairs in counts.items():
             expected[kind] = expected.get(kind, 0) + pairs
     with queries.connect() as connection:

@@ -141,7 +141,7 @@ def find_change(
     live = {str(a["path"]): a.get("partition._kind") for a in delta.actions(table)}
     if _has_weight(live, expected, skips):
         return None
-    delta.refuse_damaged_log(table.table_uri)
+    delta.reject_damaged_log(table.table_uri)
     names = [name for name in map(checksums.name_of, live) if name is not None and not skips(name)]
     missing = ((expected or 0) - sum(name.weight for name in names)) % (1 << 128)
     uri = str(delta.local_root(table) or table.table_uri)

@@ -134,7 +134,7 @@ def find_contradictions(
 
 
 def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[Witness]:
-    for run in batch_runs.runs(settings, pipeline):
+    for run in batch_runs.read_effective_runs(settings, pipeline):
         if run.stream_version == version.number:
             yield Witness(who=f"batch run {run.run_id}", epoch=run.epoch, end=dict(run.cut))
 

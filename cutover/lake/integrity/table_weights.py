@@ -60,14 +60,14 @@ def _find_control_changes(settings: Settings, pipeline: Pipeline) -> Iterator[Ta
             continue
         table = delta.open_table(control_uri(settings, name))
         if journal.find_marked_sequences(table, pipeline.name, marked):
-            delta.refuse_damaged_log(table.table_uri)
+            delta.reject_damaged_log(table.table_uri)
             yield TableChange(uri=control_uri(settings, name), kind=Kind.FOREIGN, marked_sequence=marked)
             continue
         if table.version() == 0:  # just created: no rows have been written to it
             continue
         change = foreign_commits.find_change(table, None)
         if change is None and journal.list_missing_sequences(table, row_type, pipeline.name):
-            delta.refuse_damaged_log(table.table_uri)
+            delta.reject_damaged_log(table.table_uri)
             change = foreign_commits.find_removed(table)
         if change is not None:  # restoring the whole table would also undo later commits by Cutover
             yield replace(change, base=None)
@@ -79,7 +79,7 @@ def _find_batch_changes(settings: Settings, pipeline: Pipeline) -> list[TableCha
     for attempt in range(0 if changes else ATTEMPTS):
         if attempt:
             time.sleep(WAIT_SECONDS)
-        runs = batch_runs.runs(settings, pipeline)
+        runs = batch_runs.read_effective_runs(settings, pipeline)
         places = {name: batch_uri(settings, pipeline, name) for name in BATCH_TABLES}
         existing = [name for name, uri in places.items() if delta.exists(uri)]
         candidates = (find_batch_change(delta.open_table(places[name]), name, runs) for name in existing)
@@ -107,7 +107,7 @@ def find_removed_batch(settings: Settings, pipeline: Pipeline) -> list[TableChan
     missing = [name for name in BATCH_TABLES if not delta.exists(batch_uri(settings, pipeline, name))]
     if not missing:
         return []
-    runs = batch_runs.runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(settings, pipeline)
     readers = {name: f"run {run.run_id}" for run in runs for name, weight in run.files.items() if int(weight, 16)}
     compared = None if runs else _find_compared_run(settings, pipeline)
     if compared is not None:

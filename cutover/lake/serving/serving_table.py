@@ -187,7 +187,7 @@ def _try_publish(settings: Settings, definition: Pipeline, name: str, *, anyway:
             _reject_emptied(name, table)
         months = _find_changed_months(connection, table if has_schema else None)
         if months or not has_schema:
-            with commits.refusing(uri):
+            with commits.converting_write_errors(uri):
                 add_actions = list(_write(connection, uri, schema, months))
                 words = {"cutover.stage": str(stage), "cutover.epoch": str(epoch), **_describe_stream(version, epoch)}
                 table = _commit(uri, schema, table, add_actions, months if has_schema else None, words)

@@ -21,7 +21,7 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.epochs import delivery, prefix
-from cutover.lake.epochs.delivery import DOUBLED, Delivered
+from cutover.lake.epochs.delivery import DOUBLED, DeliveryFaults
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.view import epoch_rows
 from cutover.lake.integrity import table_weights
@@ -62,11 +62,11 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
     watermark = None if newest is None else newest.watermark_after
     # Read once: a run that finishes meanwhile has computed windows that the version bound here does not have.
-    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    runs = [run for run in batch_runs.read_effective_runs(settings, pipeline) if run.batch_version is not None]
     evidence = _Evidence(
         watermark=watermark,
         lost=losses.find_touched_windows(losses.up_to(settings, version)),
-        delivered=delivery.find_delivery_faults(records, delivery.attempts(epoch_log, records)),
+        delivered=delivery.find_delivery_faults(records, delivery.read_attempts(epoch_log, records)),
         runs=runs,
     )
     states = _make_states(pipeline, evidence)
@@ -152,7 +152,7 @@ class _Evidence:
 
     watermark: int | None
     lost: Sequence[Starts]  # window starts that recorded losses touch
-    delivered: Delivered
+    delivered: DeliveryFaults
     runs: Sequence[BatchRun]
 
 
@@ -164,8 +164,8 @@ def _make_states(pipeline: Pipeline, evidence: _Evidence) -> _States:
         is_lost = is_affected_sql(pipeline.window, ((a, b - 1) for a, b in lost_windows))
     entries = [entry for run in evidence.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
     is_expired = is_affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in entries))
-    is_doubled = is_affected_sql(pipeline.window, evidence.delivered.twice)
-    is_missing = is_affected_sql(pipeline.window, evidence.delivered.never)
+    is_doubled = is_affected_sql(pipeline.window, evidence.delivered.doubled_windows)
+    is_missing = is_affected_sql(pipeline.window, evidence.delivered.lost_windows)
     when_lost = f"CASE WHEN {is_lost} THEN 'incomplete({batch_runs.LOST})'"
     when_misdelivered = f"WHEN {is_missing} THEN 'incomplete({batch_runs.LOST})'"
     when_misdelivered += f" WHEN {is_doubled} THEN 'incomplete({DOUBLED})'"

@@ -151,7 +151,7 @@ def _add_digest(
 
 
 @contextmanager
-def refusing(uri: str) -> Iterator[None]:
+def converting_write_errors(uri: str) -> Iterator[None]:
     """Convert errors of the storage while a file is written or committed into one with a hint.
 
     Raises:

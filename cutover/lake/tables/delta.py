@@ -16,7 +16,7 @@ from cutover.engine import queries, storage
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta_log
 from cutover.lake.tables.file_rows import Partition, nothing, select, select_columns
-from cutover.lake.tables.folder_names import refuse_name
+from cutover.lake.tables.folder_names import check_folder_name
 from cutover.quoting import identifier
 
 CONFIGURATION = {
@@ -44,7 +44,7 @@ def exists(uri: str) -> bool:
     Raises:
         LakeError: The place cannot be read, or delta-rs cannot open a folder of this name.
     """
-    refuse_name(uri)
+    check_folder_name(uri)
     try:
         return bool(DeltaTable.is_deltatable(uri))
     except (DeltaError, OSError) as error:
@@ -58,18 +58,18 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     Raises:
         LakeError: The table does not exist, its log is damaged, or its files alone do not determine its rows.
     """
-    refuse_name(uri)
+    check_folder_name(uri)
     try:
         table = DeltaTable(uri, version=version)
     except TableNotFoundError as error:
         msg = f"Table `{uri}`: expected a Delta table, found none."
         raise LakeError(msg, runbook="TableUnreadable") from error
     except DeltaError as error:
-        _refuse_damaged(uri, read=True)
+        _reject_damaged(uri, read=True)
         at = "" if version is None else f" at version {version}"
         msg = f"Table `{uri}`{at} cannot be opened: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
-    _refuse_damaged(uri, read=False)
+    _reject_damaged(uri, read=False)
     _check_readable(table)
     return table
 
@@ -113,16 +113,16 @@ def _converting_errors(table: DeltaTable) -> Iterator[None]:
         raise LakeError(msg + f"{str(error).splitlines()[0]}.", runbook="TableUnreadable") from error
 
 
-def refuse_damaged_log(uri: str) -> None:
+def reject_damaged_log(uri: str) -> None:
     """Reject a table whose log holds an entry that was changed after its commit, before its rows are blamed.
 
     Raises:
         TableLogError: Names the entry.
     """
-    _refuse_damaged(uri, read=True)
+    _reject_damaged(uri, read=True)
 
 
-def _refuse_damaged(uri: str, *, read: bool) -> None:
+def _reject_damaged(uri: str, *, read: bool) -> None:
     """Reject a table that delta-rs cannot open, or opens at an older version without an error."""
     broken = delta_log.find_damage(uri, read=read)
     if broken is not None:

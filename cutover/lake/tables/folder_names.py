@@ -8,7 +8,7 @@ from cutover.errors import LakeError
 _ODD = re.compile(r"%[0-9A-Fa-f]{2}|[\[\]\\]")
 
 
-def refuse_name(uri: str) -> None:
+def check_folder_name(uri: str) -> None:
     """Reject a folder that delta-rs would open under another name, because it decodes a path like a URI.
 
     Raises:

@@ -14,7 +14,7 @@ from cutover.definition.model.triggers import Once, Trigger
 from cutover.definition.windows.kinds import KINDS, WindowKind
 from cutover.definition.windows.sessions import Window
 from cutover.errors import DefinitionError
-from cutover.scenarios.reading.texts import Duration, FiniteTime, Time, refuse
+from cutover.scenarios.reading.texts import Duration, FiniteTime, Time, reject
 
 
 class Form(BaseModel):
@@ -35,7 +35,7 @@ class WindowForm(Form):
         try:
             self.window()
         except DefinitionError as error:
-            _refuse_as(error)
+            _reject_as(error)
         return self
 
 
@@ -78,7 +78,7 @@ class TriggerForm(Form):
         try:
             self.trigger()
         except DefinitionError as error:
-            _refuse_as(error)
+            _reject_as(error)
         return self
 
 
@@ -234,9 +234,9 @@ for _model in (AtWatermarkForm, RepeatForm, UntilForm, SequenceForm):
     _model.model_rebuild()
 
 
-def _refuse_as(error: DefinitionError) -> None:
+def _reject_as(error: DefinitionError) -> None:
     """Reject an object with the message of the definition, which has the form `...: expected ..., got ....`."""
     message, _, hint = str(error).partition("\nHint: ")
     _, _, facts = message.partition(": expected ")
     expected, _, value = facts.rpartition(", got ")
-    refuse(expected, got=value.removesuffix("."), hint=hint)
+    reject(expected, got=value.removesuffix("."), hint=hint)

@@ -26,41 +26,41 @@ def load(path: Path) -> Mapping[str, Any]:
     """
     text = _text(_bytes(path), path.name)
     if not text.strip():
-        _refuse(path.name, "one JSON object", "an empty file")
+        _reject(path.name, "one JSON object", "an empty file")
     try:
         document = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_make_object)
     except (ValueError, RecursionError) as error:
         got = "objects nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-        _refuse(path.name, "JSON", got)
+        _reject(path.name, "JSON", got)
     if not isinstance(document, dict):
-        _refuse(path.name, "one JSON object", f"a {type(document).__name__}")
+        _reject(path.name, "one JSON object", f"a {type(document).__name__}")
     return document
 
 
 def _bytes(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
-            _refuse(path.name, "a file", "a folder" if path.is_dir() else "something else")
+            _reject(path.name, "a file", "a folder" if path.is_dir() else "something else")
         if path.stat().st_size > LARGEST_BYTES:
-            _refuse(path.name, f"at most {LARGEST_BYTES} bytes, which are read at once", str(path.stat().st_size))
+            _reject(path.name, f"at most {LARGEST_BYTES} bytes, which are read at once", str(path.stat().st_size))
         return path.read_bytes()
     except OSError as error:
-        _refuse(path.name, "a file that can be read", str(error.strerror))
+        _reject(path.name, "a file that can be read", str(error.strerror))
 
 
 def _text(content: bytes, name: str) -> str:
     encoding = next((encoding for mark, encoding in _MARKS.items() if content.startswith(mark)), None)
     if encoding is not None:
-        _refuse(name, "text in UTF-8", encoding, f"`iconv -f {encoding} -t UTF-8` converts it.")
+        _reject(name, "text in UTF-8", encoding, f"`iconv -f {encoding} -t UTF-8` converts it.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         got = f"the byte 0x{content[error.start]:02x}, line {line}"
-        _refuse(name, "text in UTF-8", got, "`iconv -f ISO-8859-1 -t UTF-8`, or from the encoding of the file.")
+        _reject(name, "text in UTF-8", got, "`iconv -f ISO-8859-1 -t UTF-8`, or from the encoding of the file.")
 
 
-def _refuse(name: str, expected: str, got: str, hint: str = "") -> NoReturn:
+def _reject(name: str, expected: str, got: str, hint: str = "") -> NoReturn:
     msg = f"Scenario `{name}`: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
     raise DefinitionError(msg) from None
 

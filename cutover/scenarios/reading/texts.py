@@ -28,7 +28,7 @@ _CLOCK = r"-?[0-9]{1,6}:[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2})?"
 
 
-def refuse(expected: str, *, got: str = "", hint: str = "") -> NoReturn:
+def reject(expected: str, *, got: str = "", hint: str = "") -> NoReturn:
     """Reject a value; the message names its place, and shows the value itself if `got` is empty."""
     kind = "expected"
     raise PydanticCustomError(kind, "{expected}", {"expected": expected, "got": got, "hint": hint})
@@ -38,13 +38,13 @@ def _time(value: Any) -> ScenarioTime:
     try:
         return times.read(value, of="")
     except DefinitionError:
-        refuse(f"{A_TIME}, `-inf` or `+inf`")
+        reject(f"{A_TIME}, `-inf` or `+inf`")
 
 
 def _parse_finite(value: Any) -> ScenarioTime:
     moment = _time(value) if isinstance(value, str) else None
     if moment is None or abs(moment.micros) == FOREVER:
-        refuse(A_TIME)
+        reject(A_TIME)
     return moment
 
 
@@ -52,7 +52,7 @@ def _duration(value: str) -> str:
     try:
         parse_duration(value, of="")
     except DefinitionError:
-        refuse(f"{A_DURATION} (millisecond, second, minute, hour, day), at most 36500 days")
+        reject(f"{A_DURATION} (millisecond, second, minute, hour, day), at most 36500 days")
     return value
 
 
@@ -60,20 +60,20 @@ def _number(value: Any) -> Number | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or not -(10**DIGITS) < value < 10**DIGITS:
-        refuse(A_NUMBER)
+        reject(A_NUMBER)
     if not value:
         return 0  # of a zero neither sign nor digits matter
     exponent = Decimal(value).as_tuple().exponent
     if not isinstance(exponent, int) or exponent < -SCALE:
-        refuse(A_NUMBER)
+        reject(A_NUMBER)
     return value
 
 
 def _key(value: Any) -> str | int | None:
     if isinstance(value, bool) or not isinstance(value, str | int | None):
-        refuse(A_KEY)
+        reject(A_KEY)
     if isinstance(value, str) and not _is_text(value):
-        refuse("text of whole characters")
+        reject("text of whole characters")
     return value
 
 

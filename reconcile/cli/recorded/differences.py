@@ -35,7 +35,7 @@ def differences(
     ordered = sorted(
         opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key)
     )
-    compared = bool(ordered or history.of_now(settings, definition)[0])
+    compared = bool(ordered or history.read_current_lines(settings, definition)[0])
     return Output(
         document=[_object(difference) for difference in ordered],
         lines=_list_lines(definition, ordered, most, compared=compared),

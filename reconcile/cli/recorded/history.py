@@ -57,7 +57,7 @@ def history(
 
 def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
     """Return the comparisons under the definition in force in the order in which they speak, the newest last."""
-    recorded_comparisons, version = comparisons.of_now(settings, pipeline)
+    recorded_comparisons, version = comparisons.read_current_lines(settings, pipeline)
     if not recorded_comparisons:
         msg = f"History of `{pipeline.name}`: expected a comparison under the definition in force, found none."
         raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes one.")

@@ -118,7 +118,7 @@ def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | Non
     conclusive = [audit for audit in list_audits(settings, pipeline) if audit.state is not AuditState.NOT_COMPARABLE]
     if not conclusive or conclusive[-1].state is AuditState.AGREES:
         return None
-    current, first_behind = history.find_present(settings, pipeline), conclusive[-1].seen
+    current, first_behind = history.find_current(settings, pipeline), conclusive[-1].seen
     agrees = current is not None and current.covers_all_windows and current.exit_code == 0
     is_behind = current is not None and first_behind is not None and current.sequence >= first_behind
     return None if agrees and is_behind else conclusive[-1]

@@ -35,7 +35,9 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
     Raises:
         LakeError: A table of the batch path cannot be read.
     """
-    runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.ledger_version is not None]
+    runs = [
+        run for run in batch_runs.read_effective_runs(source.settings, facts.pipeline) if run.ledger_version is not None
+    ]
     if not runs:
         return BatchLedger()
     tables: tuple[tuple[BatchTable, int | None], ...] = (

@@ -109,7 +109,9 @@ def compare_repeated_runs(source: Source, facts: VerifyFacts) -> tuple[RepeatedR
 
     Repairs are excluded: their changes at the same cut are reviewed and recorded.
     """
-    runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.batch_version is not None]
+    runs = [
+        run for run in batch_runs.read_effective_runs(source.settings, facts.pipeline) if run.batch_version is not None
+    ]
     pairs = ((a, b) for a, b in pairwise(runs) if have_same_cut(a, b) and b.repair is None)
     comparisons = (_compare_runs(source, facts, *pair) for pair in pairs)
     return tuple(comparison for comparison in comparisons if comparison is not None)

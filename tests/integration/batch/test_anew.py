@@ -127,7 +127,7 @@ def test_rows_that_cannot_be_trusted_do_not_stay_and_the_stream_serves_their_win
     assert again is not None
     assert (again.kept, hours(again.computed)) == ((), [(5, 6)])
     assert lab.table(again, "flights") == [(5, 1)]
-    held = batch_runs.list_held_ranges(batch_runs.runs(lab.settings, lab.pipeline))
+    held = batch_runs.list_held_ranges(batch_runs.read_effective_runs(lab.settings, lab.pipeline))
     assert hours(held) == [(5, 6)]  # so the view serves the others from the stream
 
 

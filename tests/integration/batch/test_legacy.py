@@ -8,7 +8,7 @@ import pytest
 from cutover.batch.recompute import run
 from cutover.definition import SameDefinition, Sql
 from cutover.errors import DefinitionError
-from cutover.lake.batch_runs import runs
+from cutover.lake.batch_runs import read_effective_runs
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
 
 FIRST = datetime.fromtimestamp(BASE, UTC)
@@ -121,7 +121,7 @@ def test_sql_that_does_not_fit_publishes_nothing(team: Lab, query: str, message:
     with pytest.raises(DefinitionError, match=message):
         run(team.settings, team.pipeline)
 
-    assert runs(team.settings, team.pipeline) == []
+    assert read_effective_runs(team.settings, team.pipeline) == []
 
 
 def test_sql_that_returns_nothing_for_windows_with_rows_is_rejected_until_the_definition_lets_it(team: Lab) -> None:
@@ -133,7 +133,7 @@ def test_sql_that_returns_nothing_for_windows_with_rows_is_rejected_until_the_de
     with pytest.raises(DefinitionError, match=r"whose [0-9]+ rows in the batch table it replaces, got none"):
         run(team.settings, team.pipeline, start=FIRST, end=FIRST + timedelta(hours=1))
 
-    assert len(runs(team.settings, team.pipeline)) == 1
+    assert len(read_effective_runs(team.settings, team.pipeline)) == 1
     team.pipeline = replace(team.pipeline, batch=Sql("legacy.sql", may_be_empty=True))
     done = run(team.settings, team.pipeline, start=FIRST, end=FIRST + timedelta(hours=1))
     assert done is not None

@@ -8,7 +8,7 @@ from cutover.batch.recompute import run
 from cutover.definition import Expect
 from cutover.definition.checks.contract import list_arguments, list_expectation_types
 from cutover.errors import ContractError, DefinitionError
-from cutover.lake.batch_runs import runs
+from cutover.lake.batch_runs import read_effective_runs
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.probe import Point
@@ -48,7 +48,7 @@ def test_a_critical_expectation_that_fails_publishes_nothing(lab: Lab) -> None:
         run(lab.settings, strict)
 
     assert failure.value.runbook == "ContractFailed"
-    assert runs(lab.settings, strict) == []
+    assert read_effective_runs(lab.settings, strict) == []
     assert not delta.exists(batch_uri(lab.settings, strict))
 
 
@@ -104,7 +104,7 @@ def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None
     second[0].join(120)
 
     assert overlapping.is_set()
-    first_run, second_run = runs(lab.settings, lab.pipeline)
+    first_run, second_run = read_effective_runs(lab.settings, lab.pipeline)
     assert (len(first_run.computed), second_run.computed) == (1, ())
     assert lab.table(second_run, "flights") == [(0, 1)]
 

@@ -13,7 +13,7 @@ from cutover.definition import Fixed, Pipeline
 from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import LogError
-from cutover.lake.batch_runs import runs
+from cutover.lake.batch_runs import read_effective_runs
 from cutover.lake.control import pins, versions
 from cutover.probe import Point
 from cutover.records.reading.scan import Offsets, read_records
@@ -178,7 +178,7 @@ def test_a_cut_ahead_of_the_newest_epoch_is_refused(lab: Lab) -> None:
     with pytest.raises(LogError, match="expected an epoch from 0 to 0, got 7"):
         run(lab.settings, lab.pipeline, epoch=7)
 
-    assert runs(lab.settings, lab.pipeline) == []
+    assert read_effective_runs(lab.settings, lab.pipeline) == []
 
 
 def test_without_an_epoch_the_message_says_how_to_get_one(lab: Lab) -> None:

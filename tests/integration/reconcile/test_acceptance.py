@@ -252,7 +252,7 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
     assert list(findings.list_comparison_problems(home, patient)) == []
     assert app.main(["differences", "sales"]) == 0
     assert spoilt.run.run_id in {
-        str(line.result["tables"]["batch_run"]) for line in history.newest_first(home, patient)
+        str(line.result["tables"]["batch_run"]) for line in history.list_current_first(home, patient)
     }
 
 

@@ -66,7 +66,7 @@ def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by
     for age in (2 * HOUR, HOUR, 2 * DAY):
         reconcile(settings, PIPELINE, clock=StandingClock(NOW - age))
 
-    present = history.find_present(settings, PIPELINE)
+    present = history.find_current(settings, PIPELINE)
     assert present is not None
     assert (present.times, present.last_recorded) == (3, NOW - 2 * DAY)
     assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(since=NOW - HOUR)

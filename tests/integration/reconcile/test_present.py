@@ -78,7 +78,7 @@ def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
     else:
         later = [reconcile(settings, PIPELINE, epoch=OLD) for _ in range(1 + asked.endswith("again"))][-1]
 
-    newest = history.find_present(settings, PIPELINE)
+    newest = history.find_current(settings, PIPELINE)
     assert (diverged.finding.verdict, later.finding.verdict, later.finding.exit_code) == (
         Verdict.DIVERGED,
         Verdict.CONSISTENT,
@@ -86,7 +86,7 @@ def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
     )
     assert newest is not None
     assert (newest.run_id, len(history.open_differences(settings, PIPELINE))) == (diverged.run.run_id, 1)
-    assert f"run {diverged.run.run_id} at epoch 2: DIVERGED" in str(later.run.speaks_for)
+    assert f"run {diverged.run.run_id} at epoch 2: DIVERGED" in str(later.run.scope_note)
     assert "DivergenceUnexplained" in firing(settings)
     assert latest(settings) == page(settings, diverged) != page(settings, later)
 
@@ -97,7 +97,7 @@ def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settin
 
     again = reconcile(settings, PIPELINE)
 
-    assert (diverged.finding.verdict, again.finding.verdict, again.run.speaks_for) == (
+    assert (diverged.finding.verdict, again.finding.verdict, again.run.scope_note) == (
         Verdict.DIVERGED,
         Verdict.CONSISTENT,
         None,
@@ -133,7 +133,7 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
     found = reconcile(settings, PIPELINE)
 
     verdicts = [line.verdict for line in records.read(settings, PIPELINE.name)]
-    assert (found.run.speaks_for, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
+    assert (found.run.scope_note, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
     assert "DivergenceUnexplained" in firing(settings)
 
 
@@ -148,9 +148,9 @@ def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diver
 
     late = reconcile(settings, PIPELINE, epoch=OLD, probe=overtake)
 
-    newest = history.find_present(settings, PIPELINE)
+    newest = history.find_current(settings, PIPELINE)
     assert newest is not None
-    assert (newest.run_id, newest.times, late.run.speaks_for is None) == (diverged.run.run_id, 2, False)
+    assert (newest.run_id, newest.times, late.run.scope_note is None) == (diverged.run.run_id, 2, False)
     assert latest(settings) == page(settings, reports[1])
 
 

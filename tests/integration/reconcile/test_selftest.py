@@ -180,7 +180,7 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
         compared.append("draw")
         return drawn[-1]
 
-    def refuse_first(*asked: Any) -> Any:
+    def reject_first(*asked: Any) -> Any:
         outcome = compare_at_cut(*asked)
         compared.append("compare")
         if compared[-2] == "draw":
@@ -190,7 +190,7 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
         return outcome
 
     monkeypatch.setattr(trial, "draw_row_plants", remember)
-    monkeypatch.setattr(trial, "compare_at_cut", refuse_first)
+    monkeypatch.setattr(trial, "compare_at_cut", reject_first)
 
     self_test = self_tested(settings, lake, trials=4)
 

@@ -22,11 +22,11 @@ from tests.faults.running.rig import Rig, new_rig
 def stop(rig: Rig) -> None:
     """Write the files that a fenced driver leaves behind."""
 
-    def refuse() -> None:
+    def reject() -> None:
         message = "Stream of clicks: epoch 1 was committed by another driver."
         raise LakeError(message, runbook="StreamFenced")
 
-    rig.refused(refuse)
+    rig.refused(reject)
 
 
 def holds(_: Rig) -> Iterator[str]:

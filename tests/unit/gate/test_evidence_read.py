@@ -61,7 +61,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "acceptance_files.load": lambda *_: GateEvidence().rules,
         "selftests.list_valid": lambda *_: (),
         "versions.read_events": lambda *_: lake_state.versions,
-        "batch_runs.runs": lambda *_: lake_state.batch,
+        "batch_runs.read_effective_runs": lambda *_: lake_state.batch,
         "current_stage": lambda *_: lake_state.stage,
         "population.find_refusal": lambda *_: "too few windows",
         "LogClient": lambda _: log,

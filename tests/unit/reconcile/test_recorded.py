@@ -50,7 +50,7 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> Compa
 def told(rows: list[ComparisonRow]) -> tuple[str | None, list[str]]:
     """Return the verdict for the present, and those that stand against it."""
     lines = records.of_definition(records.lines(rows), "aa")
-    newest = records.find_present(lines, 0)
+    newest = records.find_current(lines, 0)
     return None if newest is None else str(newest.verdict), [
         str(one.verdict) for one in records.list_standing(lines, 0)
     ]
@@ -130,7 +130,7 @@ def test_a_run_that_compared_nothing_speaks_for_no_cut() -> None:
     lines = records.lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
     entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0)
 
-    assert entry.speaks_for == "Nothing was compared. The current comparison of `p` is run five at epoch 5: DIVERGED."
+    assert entry.scope_note == "Nothing was compared. The current comparison of `p` is run five at epoch 5: DIVERGED."
 
 
 PLACE = {"window_start": datetime(2026, 1, 1, 3, tzinfo=UTC), "key": "{}", "kind": "changed"}

@@ -4,7 +4,7 @@ import pytest
 
 from cutover.errors import DefinitionError
 from cutover.streaming.replacement.compare import StreamComparison
-from cutover.streaming.replacement.serve import Agreed, refuse_others
+from cutover.streaming.replacement.serve import Agreed, reject_others
 
 NOTHING = StreamComparison(
     serving="flights stream-0",
@@ -24,6 +24,6 @@ NOTHING = StreamComparison(
 
 def test_rows_removed_by_a_note_must_not_be_all_rows() -> None:
     with pytest.raises(DefinitionError, match=r"the 120 of flights stream-0, got none") as caught:
-        refuse_others(NOTHING, Agreed(), "cutover swap flights_by_day")
+        reject_others(NOTHING, Agreed(), "cutover swap flights_by_day")
 
     assert "`--uncompared`" in str(caught.value)

@@ -46,8 +46,8 @@ def test_overflow_with_unexpected_rows_is_rejected(actual_rows: int) -> None:
     with pytest.raises(
         LakeError, match=rf"Overflow `overflow-3-a`: expected 10 rows in its files, got {actual_rows}\."
     ):
-        spill.refuse_missing("overflow-3-a", expected=10, actual=actual_rows)
+        spill.reject_missing("overflow-3-a", expected=10, actual=actual_rows)
 
 
 def test_overflow_with_all_rows_is_accepted() -> None:
-    spill.refuse_missing("overflow-3-a", expected=10, actual=10)
+    spill.reject_missing("overflow-3-a", expected=10, actual=10)

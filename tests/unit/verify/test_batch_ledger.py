@@ -93,7 +93,7 @@ def test_runs_whose_rows_were_replaced_by_those_of_a_run_that_began_anew_are_lef
 
 
 def test_a_pipeline_without_a_batch_run_has_empty_books(settings: Settings) -> None:
-    assert batch_runs.runs(settings, PIPELINE) == []
+    assert batch_runs.read_effective_runs(settings, PIPELINE) == []
     assert read(settings) == BatchLedger()
 
 

@@ -17,9 +17,9 @@ Records = list[EpochRecord]
 def found(records: Records, *losses: Loss, transaction: int | None = None) -> list[str]:
     newest = max((r.epoch for r in records), default=None) if transaction is None else transaction
     return [
-        *chain.numbers("clicks", records, newest),
-        *chain.joints("clicks", records, losses),
-        *chain.identity("clicks", records),
+        *chain.describe_number_gaps("clicks", records, newest),
+        *chain.describe_offset_breaks("clicks", records, losses),
+        *chain.describe_log_changes("clicks", records),
     ]
 
 
@@ -55,8 +55,8 @@ def test_epochs_that_follow_one_another_hold(length: int) -> None:
 
 
 def test_a_table_without_epochs_has_no_transaction() -> None:
-    assert list(chain.numbers("clicks", [], None)) == []
-    assert len(list(chain.numbers("clicks", [], 0))) == 1
+    assert list(chain.describe_number_gaps("clicks", [], None)) == []
+    assert len(list(chain.describe_number_gaps("clicks", [], 0))) == 1
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def rows(rig: Rig, run: batch_runs.BatchRun) -> Rows:
 
 def newest(rig: Rig) -> batch_runs.BatchRun:
     """Return the newest run that counts."""
-    return batch_runs.runs(rig.settings, rig.pipeline)[-1]
+    return batch_runs.read_effective_runs(rig.settings, rig.pipeline)[-1]
 
 
 def two_cuts(rig: Rig) -> None:
@@ -102,7 +102,7 @@ def run_it_twice_at_once(rig: Rig) -> None:
     second.start()
     second.join(2)
     rig.note("both at work", second.is_alive() and first_child.process.poll() is None)
-    rig.note("runs that count meanwhile", len(batch_runs.runs(rig.settings, rig.pipeline)))
+    rig.note("runs that count meanwhile", len(batch_runs.read_effective_runs(rig.settings, rig.pipeline)))
     first_child.release()
     rig.note("first", first_child.wait())
     second.join(120)
@@ -116,7 +116,7 @@ def they_overlapped(rig: Rig) -> bool:
 
 def the_second_finds_nothing_to_do(rig: Rig) -> Iterator[str]:
     """Windows that the first run computed are not computed again."""
-    _, first_run, second_run, *_ = batch_runs.runs(rig.settings, rig.pipeline)
+    _, first_run, second_run, *_ = batch_runs.read_effective_runs(rig.settings, rig.pipeline)
     if not first_run.computed or second_run.computed:
         yield f"expected the first run alone to compute windows, got {first_run.computed} and {second_run.computed}"
 

@@ -47,7 +47,7 @@ def run_hosts_in_turn(rig: Rig, *, clocks: Sequence[float]) -> None:
         rig.reconcile(clock=clock)
     rig.reconcile(clock=WrongClock(min(clocks) - DAYS))
     rig.note("turns", len(clocks))
-    rig.note("runs ended", [run.finished for run in batch_runs.runs(rig.settings, rig.pipeline)])
+    rig.note("runs ended", [run.finished for run in batch_runs.read_effective_runs(rig.settings, rig.pipeline)])
     rows = Journal(rig.settings, rig.pipeline.name, ComparisonRow).read()
     rig.note("compared", [row.at.isoformat() for row in rows])
 
@@ -86,7 +86,7 @@ def _published(rig: Rig) -> list[str]:
 def each_offset_was_scanned_by_one_run(rig: Rig) -> Iterator[str]:
     """In the order of the runs each begins where those before it ended."""
     ends: dict[int, int] = {}
-    for run in batch_runs.runs(rig.settings, rig.pipeline):
+    for run in batch_runs.read_effective_runs(rig.settings, rig.pipeline):
         for partition, (start, end) in run.scanned.items():
             if start != ends.get(partition, 0):
                 yield f"run {run.sequence} scanned partition {partition} from {start}, not {ends.get(partition, 0)}"
@@ -95,7 +95,7 @@ def each_offset_was_scanned_by_one_run(rig: Rig) -> Iterator[str]:
 
 def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[str]:
     """The history's present, and the runs that count for the gate."""
-    present = history.find_present(rig.settings, rig.pipeline)
+    present = history.find_current(rig.settings, rig.pipeline)
     if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
         yield "another comparison is the current one"
     runs = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now()).runs

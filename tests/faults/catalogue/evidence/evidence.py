@@ -68,13 +68,13 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
 
 
 def _describe(result: Report) -> str:
-    finding, time = result.finding, "past" if result.run.speaks_for else "present"
+    finding, time = result.finding, "past" if result.run.scope_note else "present"
     return f"{finding.verdict.value} at {finding.seal.epoch}, {time}"
 
 
 def _standing(rig: Rig) -> list[str | bool]:
     """Return the current comparison, whether `latest.html` shows it, and the gate's decision."""
-    newest = history.find_present(rig.settings, rig.pipeline)
+    newest = history.find_current(rig.settings, rig.pipeline)
     folder = rig.settings.reports_dir / rig.pipeline.name
     assert newest is not None
     is_latest = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()

@@ -63,7 +63,7 @@ def lose_while_stopped(rig: Rig) -> None:
     agree_on_whole_log(rig)
     cut_behind_the_end(rig)
     lose(rig, 40, 100)
-    refuse(rig)
+    reject(rig)
 
 
 def lose_while_running(rig: Rig) -> None:
@@ -77,10 +77,10 @@ def lose_while_running(rig: Rig) -> None:
     lose(rig, 200, 100)
     driver.release()
     rig.expect_end(driver)
-    refuse(rig)
+    reject(rig)
 
 
-def refuse(rig: Rig) -> None:
+def reject(rig: Rig) -> None:
     """Start the stream, which has to end before it writes; keep what it said and what the table was."""
     rig.note("table before", rig.transaction())
     rig.refused(rig.drain)
@@ -106,7 +106,7 @@ def make_again(rig: Rig, *, count: int, running: bool) -> None:
         rig.expect_end(driver)
     else:
         _recreate(rig, count)
-    refuse(rig)
+    reject(rig)
 
 
 def _recreate(rig: Rig, count: int) -> None:
@@ -126,7 +126,7 @@ def accept_and_continue(rig: Rig) -> None:
     """Preview the step, which records nothing and leaves the stream refused; take it; read on."""
     preview = accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(losses.list_losses(rig.settings, rig.pipeline)))
-    refuse(rig)
+    reject(rig)
     rig.note("batch before", batch_rows(rig))
     step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
     rig.note("shown as recorded", [_shape(loss) for loss in preview.losses] == [_shape(loss) for loss in step.losses])

@@ -63,7 +63,7 @@ def _note_end(rig: Rig, key: str) -> None:
 def _note_refusals(rig: Rig) -> None:
     """Run both paths and the reconciler on such a log; keep their messages."""
     _note_end(rig, "after")
-    loss.refuse(rig)
+    loss.reject(rig)
     message = str(rig.evidence["said"])
     rig.refused(rig.batch)
     report = rig.reconcile()

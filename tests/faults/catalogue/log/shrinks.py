@@ -100,7 +100,7 @@ def compact_before_a_driver(rig: Rig, *, is_policy_kept: bool) -> None:
     rig.expect_end(driver)
     compacted.disable_compaction(rig.settings, rig.topic)
     _note_gone(rig, deleted)
-    loss.refuse(rig)
+    loss.reject(rig)
     rig.note("served", _served(rig))
 
 

@@ -64,7 +64,7 @@ def test_a_run_that_was_recorded_meanwhile_is_read_with_those_before_it(settings
         for count in (1, 2):
             ran(settings, *[PIPELINE] * count)
             for _ in range(2):
-                found = batch_runs.recorded_runs(settings, PIPELINE)
+                found = batch_runs.read_recorded_runs(settings, PIPELINE)
                 assert {run.run_id for run in found} == {f"batch-{number}" for number in range(count)}
                 found.clear()
 
@@ -76,7 +76,7 @@ def test_runs_keep_the_order_in_which_they_were_recorded_whatever_their_clocks_s
     for number, at in enumerate(TIMES):
         write_run(settings, replace(RUN, run_id=f"batch-{number}", scanned={0: (number, number + 1)}, finished=at))
 
-    recorded = batch_runs.runs(settings, PIPELINE)
+    recorded = batch_runs.read_effective_runs(settings, PIPELINE)
     assert [(run.run_id, run.sequence) for run in recorded] == [(f"batch-{n}", n) for n in range(len(TIMES))]
     assert index.load(settings, PIPELINE, LOG).scanned == {0: len(TIMES)}
 
@@ -91,7 +91,7 @@ def test_runs_of_a_release_that_numbered_none_are_ordered_by_the_versions_that_t
         commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX))
     write_run(settings, replace(RUN, run_id="numbered", ledger_version=3, batch_version=2, finished="2026-01-01"))
 
-    recorded = batch_runs.runs(settings, PIPELINE)
+    recorded = batch_runs.read_effective_runs(settings, PIPELINE)
     assert [run.run_id for run in recorded] == ["batch-0", "batch-1", "batch-2", "batch-3", "numbered"]
     assert recorded[-1].sequence == 4
 
@@ -109,7 +109,7 @@ def test_a_run_that_another_host_overtook_is_refused_before_it_writes_and_does_n
         index.record_run(settings, PIPELINE, overtaken, sequence=history.next_sequence)
 
     assert not delta.exists(batch_uri(settings, PIPELINE, "batch_ledger"))
-    assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == ["first", "of another host"]
+    assert [run.run_id for run in batch_runs.read_recorded_runs(settings, PIPELINE)] == ["first", "of another host"]
 
 
 def scan(settings: Settings, history: index.IndexHistory, run_id: str) -> BatchRun:
@@ -137,7 +137,7 @@ def test_of_two_hosts_at_work_at_once_the_one_whose_rows_the_other_took_out_does
         index.record_run(settings, PIPELINE, first, sequence=0, rows=rows)
     index.record_run(settings, PIPELINE, second, sequence=0, rows=rows)
 
-    assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == [second.run_id]
+    assert [run.run_id for run in batch_runs.read_recorded_runs(settings, PIPELINE)] == [second.run_id]
     assert listed(settings, "batch_index") == listed(settings, "batch_ledger") == {second.run_id}
 
 
@@ -150,7 +150,7 @@ def test_rows_of_a_run_that_another_host_merged_with_others_are_there(settings: 
 
     index.record_run(settings, PIPELINE, run, sequence=0, rows={"batch_index": 1, "batch_ledger": 1})
 
-    assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == [run.run_id]
+    assert [run.run_id for run in batch_runs.read_recorded_runs(settings, PIPELINE)] == [run.run_id]
 
 
 def _with_sql(folder: Path) -> Pipeline:

@@ -13,7 +13,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Join, Pipeline, Topic
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE as RIGHT
 from cutover.errors import LogError
-from cutover.lake.batch_runs import Incomplete, runs
+from cutover.lake.batch_runs import Incomplete, read_effective_runs
 from cutover.lake.control import losses, versions
 from cutover.log.kafka import LogClient
 from tests.integration.batch.lab import BASE, HOUR, Lab, pipeline_of
@@ -40,7 +40,7 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
             run(lab.settings, lab.pipeline, anew=anew)
         assert refused.value.runbook == "LogDataLost"
         assert "accept-loss" in refused.value.text
-    assert runs(lab.settings, lab.pipeline) == []
+    assert read_effective_runs(lab.settings, lab.pipeline) == []
 
     version = versions.current(lab.settings, lab.pipeline)
     assert version is not None
@@ -76,7 +76,7 @@ def test_compacted_topic_is_refused_before_it_has_lost_a_record(lab: Lab) -> Non
     with pytest.raises(LogError, match="policy `delete`, got `compact`"):
         run(lab.settings, lab.pipeline)
 
-    assert runs(lab.settings, lab.pipeline) == []
+    assert read_effective_runs(lab.settings, lab.pipeline) == []
 
 
 def send_transactions(lab: Lab) -> None:
@@ -113,7 +113,7 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
             run(lab.settings, uncommitted.pipeline, anew=anew)
         assert lost.value.runbook == "LogDataLost"
         assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(positions)} of them" in str(lost.value)
-    assert len(runs(lab.settings, uncommitted.pipeline)) == 1
+    assert len(read_effective_runs(lab.settings, uncommitted.pipeline)) == 1
 
     with pytest.raises(LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
         run(lab.settings, lab.pipeline, anew=True)
@@ -155,7 +155,7 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
             run(each.settings, each.pipeline, anew=anew)
         assert refused.value.runbook == "LogDataLost"
         assert str(RIGHT) not in str(refused.value)
-    assert [len(runs(each.settings, each.pipeline)) for each in both] == [1, 1]
+    assert [len(read_effective_runs(each.settings, each.pipeline)) for each in both] == [1, 1]
 
 
 def joined(name: str, left: Topic, right: Topic) -> Pipeline:

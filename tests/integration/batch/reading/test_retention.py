@@ -7,7 +7,7 @@ from confluent_kafka.admin import AdminClient
 from cutover.batch.read import scan
 from cutover.batch.recompute import run
 from cutover.errors import LogError
-from cutover.lake.batch_runs import runs
+from cutover.lake.batch_runs import read_effective_runs
 from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
 from cutover.records.parsing.limits import MIN_MICROS
@@ -85,7 +85,7 @@ def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
     with pytest.raises(LogError, match=r"partition 0: expected offset >= 2, got 1(.|\n)*LogDataLost"):
         run(lab.settings, lab.pipeline)
 
-    assert runs(lab.settings, lab.pipeline) == []
+    assert read_effective_runs(lab.settings, lab.pipeline) == []
 
 
 def test_a_topic_made_again_is_refused(lab: Lab) -> None:
@@ -117,4 +117,4 @@ def test_records_that_leave_the_log_while_batch_reads_them_are_named(lab: Lab, m
         run(lab.settings, lab.pipeline)
 
     assert refused.value.runbook == "LogDataLost"
-    assert runs(lab.settings, lab.pipeline) == []
+    assert read_effective_runs(lab.settings, lab.pipeline) == []

@@ -20,7 +20,7 @@ from cutover.batch.repair.undo import undo
 from cutover.clock import SystemClock
 from cutover.definition import Sessions
 from cutover.errors import DefinitionError, LakeError, LogError
-from cutover.lake.batch_runs import Range, runs
+from cutover.lake.batch_runs import Range, read_effective_runs
 from cutover.lake.control import pins, versions
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
@@ -85,7 +85,7 @@ def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> 
 
 
 def test_a_published_repair_changes_its_windows_alone_and_keeps_what_was_served(computed: Lab) -> None:
-    first = runs(computed.settings, computed.pipeline)[-1]
+    first = read_effective_runs(computed.settings, computed.pipeline)[-1]
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
 
     done, was_before = publish_draft(computed.settings, computed.pipeline, None, why="late", clock=CLOCK)
@@ -309,7 +309,7 @@ def test_a_table_that_somebody_changed_meanwhile_is_not_built_on(computed: Lab) 
         publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
     assert draft.draft is not None
-    assert [run.run_id for run in runs(computed.settings, computed.pipeline)][1:] == []
+    assert [run.run_id for run in read_effective_runs(computed.settings, computed.pipeline)][1:] == []
 
 
 def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab) -> None:
@@ -330,7 +330,7 @@ def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(com
     done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
     version = versions.current(computed.settings, computed.pipeline)
     assert version is not None
-    for run_id in (runs(computed.settings, computed.pipeline)[0].run_id, done.run_id):
+    for run_id in (read_effective_runs(computed.settings, computed.pipeline)[0].run_id, done.run_id):
         holder = pins.batch_holder(run_id)
         for epoch in (0, 1):
             pins.release(computed.settings, version, epoch, holder=holder, now=CLOCK.now())

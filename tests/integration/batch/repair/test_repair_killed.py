@@ -8,7 +8,7 @@ from cutover.batch.recompute import run
 from cutover.batch.repair.draft import find_waiting
 from cutover.batch.repair.repair import make_draft, publish_draft
 from cutover.batch.repair.undo import undo
-from cutover.lake.batch_runs import runs
+from cutover.lake.batch_runs import read_effective_runs
 from tests.integration.batch.lab import BASE, HOUR, Lab
 from tests.integration.batch.repair.repair_child import kill_at
 from tests.integration.batch.repair.test_repair import AFTER, BEFORE, CLOCK, computed, served, versions_of, window
@@ -45,7 +45,7 @@ def test_killed_while_it_is_published_a_rerun_finishes(computed: Lab, point: str
     publish_draft(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
 
     assert served(computed) == AFTER
-    assert [run.run_id for run in runs(computed.settings, computed.pipeline)][1:] == [draft.repair_id]
+    assert [run.run_id for run in read_effective_runs(computed.settings, computed.pipeline)][1:] == [draft.repair_id]
 
 
 @pytest.mark.parametrize("point", STEPS)
@@ -56,7 +56,7 @@ def test_killed_while_it_is_published_it_can_be_taken_back(computed: Lab, point:
     undo(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
 
     assert served(computed) == BEFORE
-    hours = computed.table(runs(computed.settings, computed.pipeline)[-1], "carrier", "flights", "delay")
+    hours = computed.table(read_effective_runs(computed.settings, computed.pipeline)[-1], "carrier", "flights", "delay")
     assert sorted(hours) == sorted(BEFORE)
 
 

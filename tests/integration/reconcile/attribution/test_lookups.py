@@ -151,7 +151,7 @@ def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
 
 
 def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
-    (run,) = batch_runs.runs(lab.settings, lab.pipeline)
+    (run,) = batch_runs.read_effective_runs(lab.settings, lab.pipeline)
     spans = Rejoin(lab.settings, lab.pipeline).collect_recorded(rig.records(lab.settings, lab.pipeline))
 
     assert run.dimensions == spans

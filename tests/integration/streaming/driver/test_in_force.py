@@ -56,7 +56,7 @@ def test_a_conf_that_changed_in_one_batch_run_is_mended_by_the_next(
         spark.conf.unset(OTHER)
     mended = judged(quick, pipeline)
 
-    runs = batch_runs.runs(quick, pipeline)
+    runs = batch_runs.read_effective_runs(quick, pipeline)
     assert items(drifted) == {OTHER}  # a pinned one is set again before anything is read
     assert f"batch run {drifted.run.tables.batch_run} ran with `false`" in drifted.finding.seal.breaches[0].message
     assert mended.finding.verdict is Verdict.CONSISTENT

@@ -42,7 +42,7 @@ from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, fol
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.replacement import swap as swapping
 from cutover.streaming.replacement.compare import compare_definitions, compare_versions
-from cutover.streaming.replacement.fairness import Coverage, find_coverage, refuse_unfair
+from cutover.streaming.replacement.fairness import Coverage, find_coverage, reject_unfair
 from cutover.streaming.replacement.replay import replay, replay_definition
 from cutover.streaming.replacement.serve import Agreed
 from cutover.streaming.replacement.stream import find_stream
@@ -227,7 +227,7 @@ def test_what_is_no_difference_of_the_definitions_is_not_compared(at_work: Setti
     serving, beside = (
         find_coverage(settings, find_stream(settings, one), rig.records(settings, one)[-1].epoch) for one in (old, new)
     )
-    refuse_unfair(serving, beside)
+    reject_unfair(serving, beside)
     first = beside.records[0]
     later = replace(first, start={0: 3, 1: 0})
     priced = replace(first, dimensions={"prices": 2}, dimension_ids={"prices": "p"})
@@ -243,10 +243,10 @@ def test_what_is_no_difference_of_the_definitions_is_not_compared(at_work: Setti
         if said is None:
             coverage = with_pipeline(serving, lookups=looked_up, records=[replace(priced, dimensions={"prices": 1})])
             with pytest.raises(LakeError, match=r"the lookup `prices` was joined at 2 versions"):
-                refuse_unfair(coverage, replace(changed, records=[replace(priced, start=coverage.records[0].start)]))
+                reject_unfair(coverage, replace(changed, records=[replace(priced, start=coverage.records[0].start)]))
             continue
         with pytest.raises(LakeError, match=said):
-            refuse_unfair(serving, changed)
+            reject_unfair(serving, changed)
 
 
 def with_pipeline(coverage: Coverage, *, records: Sequence[EpochRecord], **changes: Any) -> Coverage:

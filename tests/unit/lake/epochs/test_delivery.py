@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from cutover.definition.model.pipeline import Delivery
-from cutover.lake.epochs.delivery import Attempt, Delivered, effective, find_delivery_faults
+from cutover.lake.epochs.delivery import Attempt, DeliveryFaults, find_delivery_faults, sum_effective_counts
 from cutover.lake.epochs.epoch_log import EpochRecord
 
 COUNTS = {"accepted": 3, "late": 1}
@@ -51,13 +51,13 @@ def attempt(epoch: int, run: str = "a", counts: Mapping[str, int] = COUNTS) -> A
 def test_duplicate_and_missing_deliveries_are_found(
     records: list[EpochRecord], attempts: list[Attempt], doubled: list[Attempt], lost_records: list[EpochRecord]
 ) -> None:
-    assert find_delivery_faults(records, attempts) == Delivered(doubled=tuple(doubled), lost=tuple(lost_records))
+    assert find_delivery_faults(records, attempts) == DeliveryFaults(doubled=tuple(doubled), lost=tuple(lost_records))
 
 
 def test_rows_add_up_to_the_attempts_or_under_exactly_once_to_the_counts() -> None:
     records = [record(0), record(1), record(2, delivery="exactly_once")]
 
-    assert effective(records, [attempt(0), attempt(0, "b", {"accepted": 1})]) == {
+    assert sum_effective_counts(records, [attempt(0), attempt(0, "b", {"accepted": 1})]) == {
         0: {"accepted": 4, "late": 1},
         1: {},
         2: COUNTS,
@@ -65,7 +65,7 @@ def test_rows_add_up_to_the_attempts_or_under_exactly_once_to_the_counts() -> No
 
 
 def test_sentences_name_epoch_offsets_and_driver() -> None:
-    sentences = Delivered(doubled=(attempt(1),), lost=(record(2, "b"),)).sentences
+    sentences = DeliveryFaults(doubled=(attempt(1),), lost=(record(2, "b"),)).sentences
 
     assert sentences == (
         "Doubled: epoch 1, offsets 0: 10 to 13 were written once more than counted by a.",

@@ -105,6 +105,6 @@ def test_settings_are_recorded_once_and_later_epochs_name_their_digest(
 def test_an_epoch_that_ends_before_it_starts_is_reported_once() -> None:
     wrong = replace(SECOND, end={0: 9})
 
-    assert list(chain.joints("s", [FIRST, wrong], [])) == [
+    assert list(chain.describe_offset_breaks("s", [FIRST, wrong], [])) == [
         "Epoch log of s: epoch 1, topic t, partition 0: expected to start at 10, got 10 (end 9)."
     ]

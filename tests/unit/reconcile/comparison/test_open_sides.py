@@ -14,7 +14,7 @@ import pytest
 
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sql
 from cutover.lake.batch_runs import Range
-from cutover.lake.epochs.delivery import NOTHING
+from cutover.lake.epochs.delivery import NO_FAULTS
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_schema, epoch_log_schema
@@ -63,7 +63,7 @@ def opened(
         batch=batch,
         run=replace(lake.run, stale=stale),
         losses=(),
-        delivered=NOTHING,
+        delivered=NO_FAULTS,
         unread=unread,
         watermark=micros(OPEN + 1),
     )

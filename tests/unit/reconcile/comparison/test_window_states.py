@@ -7,7 +7,7 @@ import pytest
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import Incomplete, Range
-from cutover.lake.epochs.delivery import NOTHING
+from cutover.lake.epochs.delivery import NO_FAULTS
 from cutover.reconcile.comparison.sides import list_uncovered_ranges, state_of
 
 HOUR = 3_600_000_000
@@ -25,7 +25,7 @@ def evidence(*gone: tuple[int, int, str], stale: tuple[Range, ...] = ()) -> Mock
     """Return what a comparison is made from whose batch lacks records of hours `[from, to)`, closed up to hour 8."""
     incomplete = [Incomplete(window_start=a * HOUR, window_end=b * HOUR, reason=why) for a, b, why in gone]
     run = Mock(incomplete=incomplete, stale=stale)
-    return Mock(run=run, losses=(), delivered=NOTHING, unread=(), watermark=8 * HOUR)
+    return Mock(run=run, losses=(), delivered=NO_FAULTS, unread=(), watermark=8 * HOUR)
 
 
 @pytest.mark.parametrize(

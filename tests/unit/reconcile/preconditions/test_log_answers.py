@@ -70,7 +70,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, lake: Lak
     """Ask a log behind a lake; its driver has left no word."""
     held = lake or Lake()
 
-    def refuse_changed(*_: object) -> None:
+    def reject_changed(*_: object) -> None:
         if log.changed is not None:
             raise log.changed
 
@@ -83,7 +83,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, lake: Lak
     monkeypatch.setattr(delta, "exists", lambda _: held.exists)
     monkeypatch.setattr(log_origin, "EpochLog", lambda _: Mock(newest=newest))
     monkeypatch.setattr(losses, "losses", lambda *_: held.losses)
-    monkeypatch.setattr(same_log, "check_unchanged", refuse_changed)
+    monkeypatch.setattr(same_log, "check_unchanged", reject_changed)
     monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
     return log_origin.ask(settings, PIPELINE)
 

@@ -15,7 +15,7 @@ from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
 from cutover.lake.epochs.delivery import Attempt
 from cutover.streaming.microbatch import aggregate, delivery, settings_in_force
-from cutover.streaming.microbatch.enrichment import _refuse_other
+from cutover.streaming.microbatch.enrichment import _reject_other
 from cutover.streaming.microbatch.held_state import HeldState
 from cutover.streaming.microbatch.settings_in_force import DriverSettingsRecorder
 from cutover.streaming.microbatch.spill import EpochPartials
@@ -43,10 +43,10 @@ def test_a_dimension_recreated_while_the_stream_runs_is_rejected(table_id: str, 
     current: Any = Mock(table_id="one", version=2)
     candidate: Any = Mock(table_id=table_id, version=version)
     if not is_refused:
-        _refuse_other(Mock(), current, candidate)
+        _reject_other(Mock(), current, candidate)
         return
     with pytest.raises(LakeError, match=f"got version {version} of {table_id}: it was created again"):
-        _refuse_other(Mock(), current, candidate)
+        _reject_other(Mock(), current, candidate)
 
 
 class Judged:

@@ -71,10 +71,10 @@ def test_first_epoch_and_unclosing_windows_have_no_watermark(
 def test_a_micro_batch_must_start_where_the_newest_epoch_ended(begins: Mapping[int, int], is_refused: bool) -> None:
     mock_engine = driver(position={0: 5, 2: 0})
     if not is_refused:
-        MicrobatchEngine._refuse_other_start(mock_engine, begins)
+        MicrobatchEngine._reject_other_start(mock_engine, begins)
         return
     with pytest.raises(LakeError, match="expected a micro-batch that begins at"):
-        MicrobatchEngine._refuse_other_start(mock_engine, begins)
+        MicrobatchEngine._reject_other_start(mock_engine, begins)
 
 
 @pytest.mark.parametrize(

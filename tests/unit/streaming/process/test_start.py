@@ -101,7 +101,7 @@ def test_log_that_ends_before_the_start_is_rejected() -> None:
 
 def test_another_topic_id_is_another_log() -> None:
     with pytest.raises(LogError, match="Topic flights has topic id B, the epoch log was built from A") as refused:
-        start_offsets.refuse_other(FLIGHTS, "A", "B")
+        start_offsets.reject_other(FLIGHTS, "A", "B")
 
     assert refused.value.runbook == "TopicIdentityChanged"
 
@@ -111,4 +111,4 @@ def test_setting_below_one_is_rejected(settings: Settings, name: str) -> None:
     unsafe = settings.model_copy(update={"stream": StreamSettings().model_copy(update={name: 0})})
 
     with pytest.raises(DefinitionError, match=f"stream.{name}`: expected 1 or more, got `0`"):
-        start_offsets.refuse_unsafe(unsafe, rig.pipeline("flights"))
+        start_offsets.reject_unsafe(unsafe, rig.pipeline("flights"))

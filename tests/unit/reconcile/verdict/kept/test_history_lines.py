@@ -125,7 +125,7 @@ def test_a_line_says_something_unless_a_person_asked_for_what_is_not_there(
 
     one = line(verdict=verdict, said={"seal": seal} | (TO if "in a range" in said else {}))
 
-    assert one.speaks is expected
+    assert one.counts_in_history is expected
     assert records.of_definition([one, line(1, result_fingerprint="g")], "f") == ((one,) if expected else ())
 
 
@@ -141,8 +141,8 @@ def test_lines_of_the_version_in_force_come_last_and_what_names_no_version_is_on
     assert [one.sequence for one in records.in_order(lines, 0)] == [3, 4, 1, 2]
     assert [one.sequence for one in records.in_order(lines[2:3], None)] == [2]
     assert records.position(line(2, 3, stream_version=None), None) == (True, -1, 3, 2)
-    assert records.find_present([*lines, line(9, 99, said=TO)], 0) == lines[2]
-    assert records.find_present(lines[1:2], 0) is None
+    assert records.find_current([*lines, line(9, 99, said=TO)], 0) == lines[2]
+    assert records.find_current(lines[1:2], 0) is None
 
 
 def test_newer_lines_are_the_whole_ones_behind_the_place_of_a_run() -> None:
@@ -169,13 +169,13 @@ def test_a_run_that_is_not_the_present_says_what_it_speaks_for_and_what_stands_n
 ) -> None:
     now = "The current comparison of `sales` is run r2 at epoch 6: CONSISTENT."
 
-    assert entry(made, *lines).speaks_for == (None if said is None else f"{said}. {now}")
+    assert entry(made, *lines).scope_note == (None if said is None else f"{said}. {now}")
 
 
 def test_a_range_beside_no_comparison_says_so() -> None:
     said = "Covers only a range at the cut of epoch 5. `sales` has no current comparison yet."
 
-    assert entry(line(1, 5, said=TO)).speaks_for == said
+    assert entry(line(1, 5, said=TO)).scope_note == said
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_what_speaks_now_comes_first_then_cuts_from_the_newest_back_then_former_
     for run, epoch, to in (("a", 2, None), ("c", 4, None), ("b", 3, None), ("ranged", 8, NOW.isoformat())):
         record(settings, run, found(epoch=epoch, to=to), mine)
 
-    lines = history.newest_first(settings, SALES)
+    lines = history.list_current_first(settings, SALES)
 
     assert [line.run_id for line in lines] == ["c", "ranged", "b", "a", "former"]
 
