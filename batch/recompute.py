@@ -41,15 +41,15 @@ from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
 from cutover.lineage import runs
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import format_partition, log_of
+from cutover.log.topic_partitions import format_partition, name_log
 from cutover.metrics import tasks
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
 
-@runs.tell_lineage("batch", lineage.find_touched)
-@tasks.write_metrics("batch", tasks.texts(batch_metrics.samples))
+@runs.emit_lineage("batch", lineage.find_touched)
+@tasks.write_metrics("batch", tasks.describe_samples(batch_metrics.samples))
 def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     settings: Settings,
     pipeline: Pipeline,
@@ -285,7 +285,7 @@ def _list_held(
 
 def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, at: int) -> dict[int, int]:
     """Return the offset before which every record of a partition has a log timestamp before a time, within the cut."""
-    offsets_at_time, end = client.offsets_for_time(log_of(pipeline), at), target.record.end
+    offsets_at_time, end = client.offsets_for_time(name_log(pipeline), at), target.record.end
     return {
         p: end_offset if (time_offset := offsets_at_time.get(p)) is None else min(time_offset, end_offset)
         for p, end_offset in end.items()
@@ -324,7 +324,7 @@ def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> d
     Raises:
         LogError: It is another log, holds other records than those that the stream read, or does not hold the cut.
     """
-    topic = log_of(pipeline)
+    topic = name_log(pipeline)
     check_log(pipeline, target.record, client.describe(topic))
     earliest = client.earliest(topic)
     same_log.check_unchanged(pipeline.name, client, target.newest, same_log.recorded_history(target.version.uri))

@@ -13,7 +13,7 @@ from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete
 from cutover.lake.control.losses import is_touched, list_ends
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.log.topic_partitions import log_of, name_offsets
+from cutover.log.topic_partitions import name_log, name_offsets
 from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
 from cutover.records.reading.scan import Offsets
@@ -80,7 +80,7 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: Al
         first_offsets=name_offsets(gaps),
         scanned_to=name_offsets(work.history.scanned),
     )
-    topic = log_of(work.pipeline)
+    topic = name_log(work.pipeline)
     remaining = retention.remaining_offsets(offsets, work.earliest)
     complete_start = (
         retention.whole_from(starts, gaps, work.pipeline, lambda at: work.client.offsets_for_time(topic, at))

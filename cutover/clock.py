@@ -30,17 +30,17 @@ class SystemClock:
         return time.monotonic()
 
 
-def poll_until(look: Callable[[], Found | None], *, within: float, every: float) -> Found | None:
+def poll_until(poll: Callable[[], Found | None], *, timeout: float, interval: float) -> Found | None:
     """Poll until a value is found, at least once; return None when the time is over.
 
     Args:
-        look: Returns None as long as nothing is found.
-        within: Seconds; a look that has begun is not cut short.
-        every: Seconds between the end of one look and the next.
+        poll: Returns None as long as nothing is found.
+        timeout: Seconds; a look that has begun is not cut short.
+        interval: Seconds between the end of one look and the next.
     """
-    deadline = time.monotonic() + within
-    found = look()
-    while found is None and time.monotonic() < deadline:
-        time.sleep(every)
-        found = look()
-    return found
+    deadline = time.monotonic() + timeout
+    value = poll()
+    while value is None and time.monotonic() < deadline:
+        time.sleep(interval)
+        value = poll()
+    return value

@@ -12,7 +12,17 @@ from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
 
 _ENDED = {"FAILED", "STOPPED"}
-_TOLD = ("run_id", "epoch", "at", "error", "runbook", "losses_seen", "unread_since", "silent_since", "quiet_since")
+_OPTIONAL_FIELDS = (
+    "run_id",
+    "epoch",
+    "at",
+    "error",
+    "runbook",
+    "losses_seen",
+    "unread_since",
+    "silent_since",
+    "quiet_since",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +57,9 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
         if not isinstance(raw["state"], str):
             msg = f"a state that is no text: {raw['state']!r:.40}"
             raise TypeError(msg)  # noqa: TRY301 -- as any other heartbeat that is none
-        alive = raw["state"] not in _ENDED and _lives(raw)
+        alive = raw["state"] not in _ENDED and _is_process_alive(raw)
         state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
-        driver_state = {key: raw.get(key) for key in _TOLD}
+        driver_state = {key: raw.get(key) for key in _OPTIONAL_FIELDS}
         return DriverState(
             alive=alive,
             state=state,
@@ -72,13 +82,13 @@ def make_unreadable_error(file: Path, name: str, error: Exception) -> LakeError:
     return LakeError(msg + hint, runbook="TableUnreadable")
 
 
-def list_living_drivers(settings: Settings) -> list[str]:
+def list_running_drivers(settings: Settings) -> list[str]:
     """Return the names of pipelines whose driver may live, those of replays (`NAME.stream-N`) left out."""
     names = sorted(path.parent.name for path in settings.run_dir.glob("*/heartbeat.json"))
-    return [name for name in names if "." not in name and may_live(settings, name)]
+    return [name for name in names if "." not in name and may_be_running(settings, name)]
 
 
-def may_live(settings: Settings, name: str) -> bool:
+def may_be_running(settings: Settings, name: str) -> bool:
     """Return whether a driver lives, or its heartbeat cannot be read, so that no one knows."""
     try:
         return read_driver_state(settings, name).alive
@@ -86,10 +96,10 @@ def may_live(settings: Settings, name: str) -> bool:
         return True
 
 
-def _measure_ahead(description: str | None, written: float) -> float:
-    return 0.0 if description is None else datetime.fromisoformat(description).timestamp() - written
+def _measure_ahead(at: str | None, modified: float) -> float:
+    return 0.0 if at is None else datetime.fromisoformat(at).timestamp() - modified
 
 
-def _lives(raw: object) -> bool:
+def _is_process_alive(raw: object) -> bool:
     identity = parse_identity(raw)
     return identity is not None and is_alive(identity)

@@ -28,20 +28,22 @@ def configure(*, pretty: bool, level: int = logging.INFO) -> None:
         pretty: For people.
         level: Events below it are left out.
     """
-    _wanted.update(pretty=pretty, level=level)
+    _configuration.update(pretty=pretty, level=level)
     _logger.cache_clear()
 
 
-_wanted: dict[str, Any] = {}
+_configuration: dict[str, Any] = {}
 
 
 @cache
 def _logger() -> "BoundLogger":
     import structlog  # noqa: PLC0415 -- see `_Log`
 
-    if _wanted:
+    if _configuration:
         renderer = (
-            structlog.dev.ConsoleRenderer(colors=False) if _wanted["pretty"] else structlog.processors.JSONRenderer()
+            structlog.dev.ConsoleRenderer(colors=False)
+            if _configuration["pretty"]
+            else structlog.processors.JSONRenderer()
         )
         structlog.configure(
             processors=[
@@ -50,7 +52,7 @@ def _logger() -> "BoundLogger":
                 structlog.processors.format_exc_info,
                 renderer,
             ],
-            wrapper_class=structlog.make_filtering_bound_logger(_wanted["level"]),
+            wrapper_class=structlog.make_filtering_bound_logger(_configuration["level"]),
             # Looked up at each line: a command that runs inside a test or a server writes to the stderr of that moment.
             logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
             cache_logger_on_first_use=False,

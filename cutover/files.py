@@ -12,7 +12,7 @@ from cutover.errors import CutoverError
 _TEMPORARY = re.compile(r"\..+\.([0-9]+)\.[^.]+\.tmp")  # of which process
 
 
-def private_folder(path: Path) -> Path:
+def make_private_folder(path: Path) -> Path:
     """Return the folder, made (with its parents) for its owner alone if it was not there."""
     for missing in reversed([p for p in (path, *path.parents) if not p.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
@@ -33,14 +33,14 @@ def write(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) ->
 
 def write_bytes(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Put bytes in place in one step, as `write` does a text."""
-    private_folder(path.parent)
+    make_private_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}.", suffix=".tmp", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as out:
+        with os.fdopen(handle, "wb") as stream:
             os.fchmod(handle, mode)
-            out.write(content)
+            stream.write(content)
             if durable:
-                out.flush()
+                stream.flush()
                 os.fsync(handle)
         Path(name).replace(path)
     except BaseException:
@@ -48,12 +48,12 @@ def write_bytes(path: Path, content: bytes, *, mode: int = 0o600, durable: bool 
         raise
 
 
-def sweep(folder: Path) -> None:
+def delete_temporary_files(folder: Path) -> None:
     """Remove what `write` left in a folder when its process was killed."""
-    for left in folder.glob(".*.tmp"):
-        match = _TEMPORARY.fullmatch(left.name)
+    for temporary in folder.glob(".*.tmp"):
+        match = _TEMPORARY.fullmatch(temporary.name)
         if match is not None and process.identify(int(match[1])) is None:
-            left.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: object) -> None:

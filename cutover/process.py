@@ -36,10 +36,10 @@ def identify(pid: int) -> Identity | None:
     fields = text.rpartition(")")[2].split()  # the name before it may hold blanks and brackets
     if fields[_STATE] in {"Z", "X", "x"}:
         return None
-    return Identity(pid=pid, boot=boot(), started=int(fields[_START]) / _TICKS)
+    return Identity(pid=pid, boot=read_boot_id(), started=int(fields[_START]) / _TICKS)
 
 
-def current() -> Identity:
+def identify_current() -> Identity:
     """Pid, boot and start time of this process, by which another one can tell whether it lives."""
     identity = identify(os.getpid())
     if identity is None:
@@ -55,15 +55,15 @@ def is_alive(identity: Identity) -> bool:
 
 def parse_identity(raw: object) -> Identity | None:
     """Return the identity in a JSON object with `pid`, `boot` and `started`; None if it holds none."""
-    found = raw if isinstance(raw, dict) else {}
-    pid, of_boot, started = found.get("pid"), found.get("boot"), found.get("started")
+    fields = raw if isinstance(raw, dict) else {}
+    pid, of_boot, started = fields.get("pid"), fields.get("boot"), fields.get("started")
     if isinstance(pid, int) and isinstance(of_boot, str) and isinstance(started, int | float):
         return Identity(pid=pid, boot=of_boot, started=float(started))
     return None
 
 
 @functools.cache
-def boot() -> str:
+def read_boot_id() -> str:
     """Return the id of this machine's boot; "" where the system has none."""
     return _BOOT.read_text(encoding="ascii").strip() if _BOOT.exists() else ""
 

@@ -17,7 +17,7 @@ CLOCKS_APART = timedelta(hours=1)
 """Largest difference between the clocks of two hosts that is tolerated: a time no further ahead than this means now."""
 
 
-def settle_times(times: Sequence[datetime]) -> list[datetime]:
+def make_monotonic(times: Sequence[datetime]) -> list[datetime]:
     """Return times that never go back, one for each record.
 
     The largest set of records whose times agree with their order is believed; of several as large the one that spans
@@ -36,14 +36,14 @@ def settle_times(times: Sequence[datetime]) -> list[datetime]:
             levels.append([])
         ends[place] = at
         fits = [chain for chain in levels[place - 1] if chain.at <= at] if place else []
-        longest = max(fits, key=lambda chain: chain.first, default=None)
-        levels[place].append(_Chain(number=number, at=at, first=longest.first if longest else at, before=longest))
+        longest = max(fits, key=lambda chain: chain.start, default=None)
+        levels[place].append(_Chain(number=number, at=at, start=longest.start if longest else at, previous=longest))
     believed = set[int]()
-    chain = min(levels[-1], key=lambda chain: chain.at - chain.first) if levels else None
+    chain = min(levels[-1], key=lambda chain: chain.at - chain.start) if levels else None
     settled: list[datetime] = []
     while chain is not None:
         believed.add(chain.number)
-        settled, chain = [chain.at], chain.before
+        settled, chain = [chain.at], chain.previous
     for number, at in enumerate(times):
         settled.append(at if number in believed else settled[-1])
     return settled[1:]
@@ -55,8 +55,8 @@ class _Chain:
 
     number: int
     at: datetime
-    first: datetime  # time of the first of them
-    before: "_Chain | None"
+    start: datetime  # time of the first of them
+    previous: "_Chain | None"
 
 
 def find_latest_times(times: Sequence[datetime], now: datetime) -> list[datetime]:
@@ -115,7 +115,7 @@ def find_earliest_times(
     return earliest
 
 
-def settle_now(now: datetime, witness_times: Iterable[datetime]) -> datetime:
+def estimate_now(now: datetime, witness_times: Iterable[datetime]) -> datetime:
     """Return the time that it is by a clock that may be behind: a later one counts once every witness is beyond it.
 
     Args:
@@ -131,8 +131,8 @@ def settle_now(now: datetime, witness_times: Iterable[datetime]) -> datetime:
 class RecordAge:
     """The age of a record, as far as it is known."""
 
-    since: datetime  # it was made then or later
-    doubt: timedelta = timedelta(0)  # by how much it may be younger than since `since`
+    not_before: datetime  # it was made then or later
+    uncertainty: timedelta = timedelta(0)  # by how much it may be younger than since `since`
 
 
 def bound_age(
@@ -148,11 +148,11 @@ def bound_age(
     """
     earliest = max((at for at in input_times if at <= now), default=None)
     if recorded_at > now + CLOCKS_APART:
-        return RecordAge(since=earliest or _UNKNOWN, doubt=FOREVER)
+        return RecordAge(not_before=earliest or _UNKNOWN, uncertainty=FOREVER)
     recorded_at = min(recorded_at, now)
     if earliest is None or earliest <= recorded_at:
-        return RecordAge(since=recorded_at, doubt=lag)
-    return RecordAge(since=earliest, doubt=earliest - recorded_at)
+        return RecordAge(not_before=recorded_at, uncertainty=lag)
+    return RecordAge(not_before=earliest, uncertainty=earliest - recorded_at)
 
 
 def measure_lag(

@@ -191,9 +191,9 @@ class Settings(BaseSettings):
 
     def with_batch_tables(self, uri: str) -> Self:
         """Return settings under which the batch tables of a pipeline are those in a folder; no user can set it."""
-        made = self.model_copy()
-        made._batch_tables = uri  # noqa: SLF001 -- a copy of this very class
-        return made
+        settings = self.model_copy()
+        settings._batch_tables = uri  # noqa: SLF001 -- a copy of this very class
+        return settings
 
     @property
     def lake_uri(self) -> str:

@@ -2,7 +2,7 @@
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.driver_state import list_living_drivers
+from cutover.driver_state import list_running_drivers
 from cutover.errors import DefinitionError
 from cutover.infra.airflow import samples
 from cutover.settings import Settings, load_settings
@@ -22,7 +22,7 @@ def pipelines() -> tuple[Pipeline, ...]:
 
 def _list_recorded(settings: Settings, current: catalogue.Catalogue) -> dict[str, Pipeline]:
     """List recorded definitions whose files do not load, so that their streams can still be stopped in Airflow."""
-    if not current.problems and set(list_living_drivers(settings)) <= set(current.pipelines):
+    if not current.problems and set(list_running_drivers(settings)) <= set(current.pipelines):
         return {}
     from cutover.lake import recorded_definitions  # noqa: PLC0415 -- brings pyarrow, which no DAG file needs otherwise
 

@@ -115,7 +115,7 @@ def _wait_ready(process: "subprocess.Popen[bytes]", log: Path, is_ready: Callabl
     def poll() -> bool | None:
         return False if process.poll() is not None else is_ready() or None
 
-    if poll_until(poll, within=READY_SECONDS, every=family.POLL_SECONDS):
+    if poll_until(poll, timeout=READY_SECONDS, interval=family.POLL_SECONDS):
         return
     state = "no answer" if process.poll() is None else f"its end with exit code {process.returncode}"
     msg = f"Spark cluster, `{log.stem}`: expected it to be ready within {READY_SECONDS:.0f} s, got {state}."

@@ -20,7 +20,7 @@ from cutover.infra.install import jars, java
 from cutover.infra.processes import ports as ports_module
 from cutover.infra.start import ports_path
 from cutover.log.reachability import find_obstacle
-from cutover.log.topic_partitions import log_of, topics_of
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.settings import Settings
 
 Grade = Literal["ok", "note", "broken"]
@@ -201,7 +201,7 @@ def _broker(settings: Settings, installation: status.InstallationStatus) -> Diag
 def _timestamps(settings: Settings, installation: status.InstallationStatus) -> list[Diagnosis]:
     if not installation.kafka_answers or installation.kafka is None:
         return []
-    topics = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in topics_of(log_of(pipeline))}
+    topics = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in split_topics(name_log(pipeline))}
     return [
         Diagnosis(
             thing=f"topic {topic.name}",

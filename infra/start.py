@@ -161,7 +161,7 @@ def _wait_for_airflow(settings: Settings, ports: Ports, report_progress: ReportP
         failed = _list_failed(supervisor, instance.GROUP)
         return False if failed else None
 
-    if not poll_until(is_healthy, within=READY_SECONDS, every=POLL_SECONDS):
+    if not poll_until(is_healthy, timeout=READY_SECONDS, interval=POLL_SECONDS):
         raise SupervisorError(_describe_failure(settings, failed, pending))
     instance.ensure_pool(client)
 
@@ -183,7 +183,7 @@ def _list_failed(supervisor: Supervisor, group: str) -> list[ProgramState]:
 @contextmanager
 def _lock_starts(run_dir: Path) -> Iterator[None]:
     """Lock the start of this installation, because parallel starts would launch two supervisors."""
-    files.private_folder(run_dir)
+    files.make_private_folder(run_dir)
     with (run_dir / "up.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cutover.definition.loading import catalogue
-from cutover.driver_state import list_living_drivers
+from cutover.driver_state import list_running_drivers
 from cutover.errors import CutoverError, LogError
 from cutover.infra.airflow import instance
 from cutover.infra.broker import server
@@ -81,7 +81,7 @@ def check_definitions(settings: Settings) -> tuple[str, ...]:
     """List errors in definitions, and running drivers whose definition differs from its file."""
     problems = [str(problem) for problem in catalogue.scan(settings)[1]]
     notes: list[str] = []
-    for name in list_living_drivers(settings):
+    for name in list_running_drivers(settings):
         from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only if a driver is running
 
         with suppress(CutoverError):  # a file that does not load is among the problems

@@ -41,7 +41,7 @@ def wait_for(title: str, poll: Callable[[UpdateProgress], Result | None], *, tim
         CutoverError: There was no result in time.
     """
     with show_wait(title) as update_progress:
-        result = poll_until(lambda: poll(update_progress), within=timeout, every=POLL)
+        result = poll_until(lambda: poll(update_progress), timeout=timeout, interval=POLL)
     if result is not None:
         return result
     msg = f"{title}: expected an end within {timeout:.0f} s, got none.\nHint: {hint}"

@@ -45,7 +45,7 @@ def _render_metrics(settings: Settings, pipeline: Pipeline, _: Report) -> str:
 
 
 @read_once()
-@runs.tell_lineage("reconcile", lineage.find_touched)
+@runs.emit_lineage("reconcile", lineage.find_touched)
 @tasks.write_metrics("reconcile", _render_metrics)
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     settings: Settings,

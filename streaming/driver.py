@@ -21,7 +21,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.cut import Cut
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of, name_offsets
+from cutover.log.topic_partitions import name_log, name_offsets
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
@@ -119,7 +119,7 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
             return True
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
-            latest = context.client.latest(log_of(context.pipeline), context.pipeline.source.isolation)
+            latest = context.client.latest(name_log(context.pipeline), context.pipeline.source.isolation)
             stream.limit = latest if aim is None else start_offsets.check_aim(context.pipeline, beginning, aim, latest)
         if not stream.drained:
             reader.read(context, stream)

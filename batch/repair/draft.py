@@ -64,7 +64,7 @@ class RepairDraft:
             LakeError: It is no such record.
         """
         try:
-            return json_text.read(cls, text)
+            return json_text.parse(cls, text)
         except ValueError as error:
             msg = f"Draft of a repair `{place}`: expected the fields of this release as JSON, got another text: {error}"
             hint = "\nHint: make it anew with `--window`, or put it away with `--undo --id`."
@@ -145,7 +145,7 @@ def save(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
     try:
         system.create_dir(root, recursive=True)
         with system.open_output_stream(f"{root}/{RECORD}.new") as stream:
-            stream.write(json_text.write(draft).encode())
+            stream.write(json_text.encode(draft).encode())
         system.move(f"{root}/{RECORD}.new", f"{root}/{RECORD}")
     except OSError as error:
         raise _make_write_error(uri, error) from error

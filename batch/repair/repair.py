@@ -122,7 +122,7 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     return Drafted(draft=repair_draft, effect=draft_effect)
 
 
-@runs.tell_lineage("repair", lineage.find_touched_by_repair)
+@runs.emit_lineage("repair", lineage.find_touched_by_repair)
 def publish_draft(
     settings: Settings,
     pipeline: Pipeline,

@@ -29,12 +29,12 @@ from cutover.lake.control import pins, versions
 from cutover.lake.control.signature import user
 from cutover.lake.serving import serving_table
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
-from cutover.lineage.runs import tell_lineage
+from cutover.lineage.runs import emit_lineage
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
 
-@tell_lineage("repair", lineage.find_touched_by_undo)
+@emit_lineage("repair", lineage.find_touched_by_undo)
 def undo(
     settings: Settings,
     pipeline: Pipeline,

@@ -123,7 +123,7 @@ class BatchRun:
 
     def to_json(self) -> str:
         """Encode the run as one line of JSON, keys sorted, for its commit and its row in `runs`."""
-        return json_text.write(self)
+        return json_text.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -133,7 +133,7 @@ class BatchRun:
             LakeError: The text is not a run of this release.
         """
         try:
-            return json_text.read(cls, text)
+            return json_text.parse(cls, text)
         except ValueError as error:
             msg = f"Record of a batch run: expected the fields of this release as JSON, got another text ({error})."
             raise LakeError(msg, runbook="TableUnreadable") from error

@@ -18,7 +18,7 @@ from cutover.definition.loading.catalogue import Catalogue
 from cutover.definition.loading.encoding import decode_definition, encode_definition
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import IDENTIFIER
-from cutover.driver_state import list_living_drivers, may_live
+from cutover.driver_state import list_running_drivers, may_be_running
 from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.events import log
@@ -79,12 +79,12 @@ def list_shown(settings: Settings, current: Catalogue) -> dict[str, Pipeline]:
 
     These are definitions whose file has a problem or whose driver is running, not those that were removed on purpose.
     """
-    missing = set(list_living_drivers(settings)) - set(current.pipelines)
+    missing = set(list_running_drivers(settings)) - set(current.pipelines)
     if not missing and not current.problems:
         return {}  # the lake is read only where something is missing
     return {
         name: definition.pipeline
         for name, definition in list_recorded(settings).items()
         if name not in current.pipelines
-        and (definition.pipeline.file in current.problems_by_file or may_live(settings, name))
+        and (definition.pipeline.file in current.problems_by_file or may_be_running(settings, name))
     }

@@ -15,7 +15,7 @@ from openlineage.client.generated.dataset_version_dataset import DatasetVersionD
 
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.log.address import bootstrap_servers
-from cutover.log.topic_partitions import topics_of
+from cutover.log.topic_partitions import split_topics
 from cutover.settings import Settings
 
 PRODUCER = "urn:cutover"
@@ -36,7 +36,7 @@ class OffsetsInputDatasetFacet(InputDatasetFacet):
         return "urn:cutover:OffsetsInputDatasetFacet:1"
 
 
-def topics(
+def make_input_topics(
     settings: Settings, log: str, log_id: str, cluster_id: str, read: Mapping[int, Span]
 ) -> Iterator[InputDataset]:
     """Yield the topics of a log with what was read of each.
@@ -52,36 +52,36 @@ def topics(
         LogError: Nobody says where the brokers are.
     """
     brokers = bootstrap_servers(settings).split(",")[0]
-    for turn, (name, own) in enumerate(zip(topics_of(log), topics_of(log_id), strict=True)):
+    for topic_index, (name, topic_id) in enumerate(zip(split_topics(log), split_topics(log_id), strict=True)):
         ranges = [
             {"partition": p % RIGHT_PARTITION_BASE} | ({} if start is None else {"from": start}) | {"to": end}
             for p, (start, end) in sorted(read.items())
-            if p // RIGHT_PARTITION_BASE == turn
+            if p // RIGHT_PARTITION_BASE == topic_index
         ]
-        facet = OffsetsInputDatasetFacet(topicId=own, clusterId=cluster_id, ranges=ranges)
+        facet = OffsetsInputDatasetFacet(topicId=topic_id, clusterId=cluster_id, ranges=ranges)
         yield InputDataset(namespace=f"kafka://{brokers}", name=name, inputFacets={"cutover_offsets": facet})
 
 
-def table_read(uri: str, version: int | None) -> InputDataset:
+def make_input_table(uri: str, version: int | None) -> InputDataset:
     """Name the table and, where it is known, its Delta version."""
-    namespace, name = _name(uri)
-    return InputDataset(namespace=namespace, name=name, facets=_version(version))
+    namespace, name = _name_dataset(uri)
+    return InputDataset(namespace=namespace, name=name, facets=_make_version_facet(version))
 
 
-def table_written(uri: str, version: int | None) -> OutputDataset:
+def make_output_table(uri: str, version: int | None) -> OutputDataset:
     """Name the table and the Delta version that a run left, where it is known."""
-    namespace, name = _name(uri)
-    return OutputDataset(namespace=namespace, name=name, facets=_version(version))
+    namespace, name = _name_dataset(uri)
+    return OutputDataset(namespace=namespace, name=name, facets=_make_version_facet(version))
 
 
-def _name(uri: str) -> tuple[str, str]:
+def _name_dataset(uri: str) -> tuple[str, str]:
     if "://" not in uri:
         return "file", uri
     parts = urlsplit(uri)
     return ("file", parts.path) if parts.scheme == "file" else (f"{parts.scheme}://{parts.netloc}", parts.path[1:])
 
 
-def _version(version: int | None) -> dict[str, DatasetFacet] | None:
+def _make_version_facet(version: int | None) -> dict[str, DatasetFacet] | None:
     return None if version is None else {"version": DatasetVersionDatasetFacet(datasetVersion=str(version))}
 
 

@@ -33,12 +33,12 @@ from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
 from cutover.log.reachability import Obstacle, find_obstacle, make_obstacle_error, parse_addresses
-from cutover.log.topic_partitions import offset_of
+from cutover.log.topic_partitions import get_offset
 from cutover.log.transient_errors import (
     REFUSALS,
-    explain_silence,
-    is_cut,
-    is_silent,
+    is_disconnect,
+    is_no_response,
+    make_no_response_error,
     make_unknown_error,
     retry_transient,
 )
@@ -47,7 +47,7 @@ from cutover.settings import Settings
 Result = TypeVar("Result")
 Ranges = Mapping[int, tuple[int, int]]  # partition -> offsets [start, end)
 
-BROKERS_OWN = -1
+DEFAULT_REPLICATION = -1
 """As many replicas as the cluster gives a topic by default."""
 
 POSITION_WAIT_MS = 5
@@ -58,9 +58,9 @@ FETCH_BYTES = 1_048_576
 """librdkafka's own."""
 
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
-_AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
-_REACH_SECONDS, _REACH_EVERY = 2.5, 0.2  # how long a refused connection is tried again before the first question
-_GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
+_MAX_MESSAGES, _CONSUME_SECONDS = 20_000, 0.02  # records that one look takes, seconds that it waits for them
+_REACH_SECONDS, _REACH_INTERVAL = 2.5, 0.2  # how long a refused connection is tried again before the first question
+_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,8 @@ class LogClient:
         self.timeout = settings.kafka.timeout_seconds
         self._protocol, self._is_reached = settings.kafka.protocol, False
         # Connections that ended so far: what answers afterwards may be another broker, or its log another.
-        self.cuts = 0
-        self._options = options.librdkafka(settings.kafka, self.bootstrap)
+        self.disconnects = 0
+        self._options = options.make_librdkafka_options(settings.kafka, self.bootstrap)
         self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
         self._refused: KafkaError | None = None  # a connection that was refused: requests over it only time out
         try:
@@ -107,7 +107,7 @@ class LogClient:
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
-        cluster = self._ask(lambda: self._admin.describe_cluster(request_timeout=self.timeout).result())
+        cluster = self._request(lambda: self._admin.describe_cluster(request_timeout=self.timeout).result())
         return LogId(cluster_id=str(cluster.cluster_id), topic=topic, topic_id=self.topic_id(topic))
 
     def topic_id(self, topic: str) -> str:
@@ -116,17 +116,17 @@ class LogClient:
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
-        names = topic_partitions.topics_of(topic)
+        names = topic_partitions.split_topics(topic)
 
         def ask() -> str:
             topics = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
-            found = {name: _take_unless_unknown(topics[name].result) for name in names}
-            unknown = [name for name, described in found.items() if described is None]
+            descriptions = {name: _describe_or_none(topics[name].result) for name in names}
+            unknown = [name for name, described in descriptions.items() if described is None]
             if unknown:
                 raise make_unknown_error(unknown, ())
-            return topic_partitions.BETWEEN.join(str(found[name].topic_id) for name in names)
+            return topic_partitions.SEPARATOR.join(str(descriptions[name].topic_id) for name in names)
 
-        return self._ask(ask)
+        return self._request(ask)
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """Ask the broker now, ascending.
@@ -134,16 +134,16 @@ class LogClient:
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
-        found = self._metadata()
-        missing = [name for name in topic_partitions.topics_of(topic) if name not in found]
+        partitions = self._metadata()
+        missing = [name for name in topic_partitions.split_topics(topic) if name not in partitions]
         for name in missing:
-            self._reject_hidden(name)
+            self._check_visible(name)
         if missing:
-            raise make_unknown_error(missing, tuple(topic for topic in found if not topic.startswith("__")))
+            raise make_unknown_error(missing, tuple(topic for topic in partitions if not topic.startswith("__")))
         return tuple(
             topic_partitions.number_partition(i, p)
-            for i, name in enumerate(topic_partitions.topics_of(topic))
-            for p in found[name]
+            for i, name in enumerate(topic_partitions.split_topics(topic))
+            for p in partitions[name]
         )
 
     def earliest(self, topic: str) -> dict[int, int]:
@@ -174,16 +174,21 @@ class LogClient:
 
         Exact on unordered timestamps too. Before 1970 is as 1970: brokers take a negative one for a command.
         """
-        expected = [topic_partitions.place(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
+        expected = [
+            topic_partitions.make_topic_partition(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)
+        ]
         consumer = self.consumer()
         try:
-            found = self._ask(lambda: consumer.offsets_for_times(expected, timeout=self.timeout))
+            positions = self._request(lambda: consumer.offsets_for_times(expected, timeout=self.timeout))
         finally:
             consumer.close()
-        failed = next((tp.error for tp in found if tp.error is not None), None)
+        failed = next((tp.error for tp in positions if tp.error is not None), None)
         if failed is not None:
             raise self.make_unreachable_error(KafkaException(failed))
-        return {topic_partitions.of_place(topic, tp): None if tp.offset == OFFSET_END else tp.offset for tp in found}
+        return {
+            topic_partitions.number_topic_partition(topic, tp): None if tp.offset == OFFSET_END else tp.offset
+            for tp in positions
+        }
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic, and wait until the cluster tells of it.
@@ -191,8 +196,8 @@ class LogClient:
         Raises:
             LogError: It exists, or the cluster refuses it.
         """
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS_OWN, config=dict(config))
-        self._ask(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=DEFAULT_REPLICATION, config=dict(config))
+        self._request(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
         # The controller has made it; the broker that is asked next may not have heard of it yet.
         retry = Retrying(
             stop=stop_after_delay(self.timeout),
@@ -208,8 +213,8 @@ class LogClient:
         Raises:
             LogError: The cluster refuses it, or knows none of this name.
         """
-        self._ask(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
-        poll_until(lambda: topic not in self._metadata() or None, within=self.timeout, every=0.05)
+        self._request(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
+        poll_until(lambda: topic not in self._metadata() or None, timeout=self.timeout, interval=0.05)
 
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""
@@ -218,7 +223,7 @@ class LogClient:
         def ask() -> dict[str, ConfigEntry]:
             return dict(self._admin.describe_configs([resource], request_timeout=self.timeout)[resource].result())
 
-        return {name: str(entry.value) for name, entry in self._ask(ask).items()}
+        return {name: str(entry.value) for name, entry in self._request(ask).items()}
 
     def read(self, topic: str, positions: Mapping[int, Sequence[int]]) -> Iterator[RawRecord]:
         """Yield the records at single positions, by partition and offset; positions that hold none are left out.
@@ -230,7 +235,9 @@ class LogClient:
         try:
             for partition, offsets in sorted(positions.items()):
                 for offset in sorted(offsets):
-                    record = self._read_one(consumer, topic, topic_partitions.place(topic, partition, offset))
+                    record = self._read_one(
+                        consumer, topic, topic_partitions.make_topic_partition(topic, partition, offset)
+                    )
                     if record is not None:
                         yield record
         finally:
@@ -243,14 +250,14 @@ class LogClient:
             LogError: No broker answers, or the log no longer holds `start`.
         """
         consumer = self.consumer()
-        consumer.assign([topic_partitions.place(topic, partition, start)])
+        consumer.assign([topic_partitions.make_topic_partition(topic, partition, start)])
         try:
             while start < end:
                 message = self._poll(consumer, _AT_END)
-                if message is None or offset_of(message) >= end:
+                if message is None or get_offset(message) >= end:
                     return
                 yield _make_raw_record(topic, message)
-                start = offset_of(message) + 1
+                start = get_offset(message) + 1
         finally:
             consumer.close()
 
@@ -271,8 +278,8 @@ class LogClient:
             LogError: As `read_ranges`.
         """
         for message in self.messages(topic, ranges, isolation):
-            partition, at = topic_partitions.of_message(topic, message), message.timestamp()[1] * 1000
-            yield partition, offset_of(message), at
+            partition, at = topic_partitions.number_message_partition(topic, message), message.timestamp()[1] * 1000
+            yield partition, get_offset(message), at
 
     def messages(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
         """Yield what `read_ranges` yields as the client has it, headers too.
@@ -282,21 +289,25 @@ class LogClient:
         """
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
         consumer = self.consumer(isolation)
-        consumer.assign([topic_partitions.place(topic, p, ranges[p][0]) for p in unread])
+        consumer.assign([topic_partitions.make_topic_partition(topic, p, ranges[p][0]) for p in unread])
         silent_since = time.monotonic()
         try:
             while unread:
-                found = [message for message in consumer.consume(_AT_ONCE, _PATIENCE) if not is_cut(message.error())]
-                if found:
+                messages = [
+                    message
+                    for message in consumer.consume(_MAX_MESSAGES, _CONSUME_SECONDS)
+                    if not is_disconnect(message.error())
+                ]
+                if messages:
                     silent_since = time.monotonic()
                 elif time.monotonic() - silent_since > self.timeout:
                     raise self.make_unreachable_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
-                for message in found:
-                    partition = topic_partitions.of_message(topic, message)
+                for message in messages:
+                    partition = topic_partitions.number_message_partition(topic, message)
                     if self._is_inside(message, unread.get(partition, 0)):
                         yield message
                     elif unread.pop(partition, None) is not None:
-                        consumer.pause([topic_partitions.place(topic, partition)])
+                        consumer.pause([topic_partitions.make_topic_partition(topic, partition)])
         finally:
             consumer.close()
 
@@ -304,26 +315,26 @@ class LogClient:
         """Return whether a message is a record before the end of its range; the log's end is the range's end too."""
         error = message.error()
         if error is None:
-            return offset_of(message) < end
+            return get_offset(message) < end
         if error.code() in _AT_END:
             return False
         raise self.make_unreachable_error(KafkaException(error))
 
     def _read_one(self, consumer: Consumer, topic: str, position: TopicPartition) -> RawRecord | None:
         consumer.assign([position])
-        message = self._poll(consumer, _AT_END | _GONE)
-        return None if message is None or offset_of(message) != position.offset else _make_raw_record(topic, message)
+        message = self._poll(consumer, _AT_END | _OUT_OF_RANGE)
+        return None if message is None or get_offset(message) != position.offset else _make_raw_record(topic, message)
 
-    def _poll(self, consumer: Consumer, nothing: frozenset[int]) -> Message | None:
-        """Return the next record, None where the log says by one of the codes in `nothing` that there is none."""
-        until = time.monotonic() + self.timeout
+    def _poll(self, consumer: Consumer, end_codes: frozenset[int]) -> Message | None:
+        """Return the next record, None where the log says by one of the codes in `end_codes` that there is none."""
+        deadline = time.monotonic() + self.timeout
         message = consumer.poll(self.timeout)
-        while message is not None and is_cut(message.error()) and time.monotonic() < until:
-            message = consumer.poll(until - time.monotonic())
+        while message is not None and is_disconnect(message.error()) and time.monotonic() < deadline:
+            message = consumer.poll(deadline - time.monotonic())
         error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()  # noqa: SLF001 -- its only name
         if error is None:
             return message
-        if error.code() in nothing:
+        if error.code() in end_codes:
             return None
         raise self.make_unreachable_error(KafkaException(error))
 
@@ -359,47 +370,51 @@ class LogClient:
 
     def _list_offsets(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        expected = {topic_partitions.place(topic, p): spec for p in self.partitions(topic)}
+        expected = {topic_partitions.make_topic_partition(topic, p): spec for p in self.partitions(topic)}
 
         def ask() -> dict[int, ListOffsetsResultInfo]:
             futures = self._admin.list_offsets(expected, isolation_level=level, request_timeout=self.timeout)
-            found = {topic_partitions.of_place(topic, tp): future.result() for tp, future in futures.items()}
-            if any(info.offset == OFFSET_INVALID for info in found.values()):
+            offsets = {
+                topic_partitions.number_topic_partition(topic, tp): future.result() for tp, future in futures.items()
+            }
+            if any(info.offset == OFFSET_INVALID for info in offsets.values()):
                 # A line that was cut at the wrong moment: librdkafka calls it an answer, without an offset.
                 raise KafkaException(KafkaError(KafkaError._TRANSPORT))  # noqa: SLF001 -- its only name
-            return found
+            return offsets
 
-        return self._ask(ask)
+        return self._request(ask)
 
     def _retry(self, question: Callable[[], Result]) -> Result:
         if not self._is_reached:
-            self._reach()
+            self._check_reachable()
             self._is_reached = True
         return retry_transient(question, seconds=self.timeout)
 
-    def _reach(self) -> None:
+    def _check_reachable(self) -> None:
         """Look for an address that may answer, before the first question; what may pass is looked at again.
 
         Raises:
             LogError: There is none; says why.
         """
-        until = time.monotonic() + min(self.timeout, _REACH_SECONDS)
+        deadline = time.monotonic() + min(self.timeout, _REACH_SECONDS)
 
         def look() -> Obstacle | bool | None:
             obstacle = find_obstacle(self.bootstrap, self._protocol)
-            return True if obstacle is None else obstacle if obstacle.lasting or time.monotonic() > until else None
+            return (
+                True if obstacle is None else obstacle if obstacle.is_permanent or time.monotonic() > deadline else None
+            )
 
-        found = poll_until(look, within=self.timeout, every=_REACH_EVERY)
-        if isinstance(found, Obstacle):
-            raise make_obstacle_error(found)
+        result = poll_until(look, timeout=self.timeout, interval=_REACH_INTERVAL)
+        if isinstance(result, Obstacle):
+            raise make_obstacle_error(result)
 
-    def _ask(self, question: Callable[[], Result]) -> Result:
+    def _request(self, question: Callable[[], Result]) -> Result:
         try:
             return self._retry(question)
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
 
-    def _reject_hidden(self, topic: str) -> None:
+    def _check_visible(self, topic: str) -> None:
         """Ask for a topic by its name: one that may not be seen is not among all topics, and is refused."""
         try:
             self.topic_id(topic)
@@ -408,7 +423,7 @@ class LogClient:
                 raise
 
     def _note_error(self, error: KafkaError) -> None:
-        self.cuts += is_cut(error)
+        self.disconnects += is_disconnect(error)
         if error.code() in REFUSALS:
             self._refused = error
 
@@ -416,14 +431,16 @@ class LogClient:
         """Return what a failure means: no answer, which may pass, or a refusal, which stays until a person acts."""
         self._admin.poll(0)  # lets `_note_error` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
-        if self._refused is None and is_silent(cause):
+        if self._refused is None and is_no_response(cause):
             obstacle = find_obstacle(self.bootstrap, self._protocol)
             if obstacle is not None:
                 return make_obstacle_error(obstacle)
-        return explain_silence(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))
+        return make_no_response_error(
+            self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error)
+        )
 
 
-def _take_unless_unknown(describe: Callable[[], Any]) -> Any:
+def _describe_or_none(describe: Callable[[], Any]) -> Any:
     """Return a topic's description; None where the cluster knows no such topic."""
     try:
         return describe()
@@ -435,8 +452,8 @@ def _take_unless_unknown(describe: Callable[[], Any]) -> Any:
 
 def _make_raw_record(log: str, message: Message) -> RawRecord:
     return RawRecord(
-        partition=topic_partitions.of_message(log, message),
-        offset=offset_of(message),
+        partition=topic_partitions.number_message_partition(log, message),
+        offset=get_offset(message),
         log_time_micros=int(message.timestamp()[1]) * 1000,
         value=message.value(),
     )

@@ -17,9 +17,9 @@ Marks = Mapping[int, tuple[Mark, ...]]
 """Partition -> marks by offset."""
 
 
-def digest(key: bytes | None, value: bytes | None) -> str:
+def compute_digest(key: bytes | None, value: bytes | None) -> str:
     """First 16 hex digits of a SHA-256 over both, with their lengths; null and empty differ."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for part in (key, value):
-        found.update(b"-" if part is None else b"%d:%b" % (len(part), part))
-    return found.hexdigest()[:16]
+        sha256.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+    return sha256.hexdigest()[:16]

@@ -30,7 +30,7 @@ _JAVA_LOGIN = {
 }
 
 
-def check(kafka: KafkaSettings) -> None:
+def check_client_settings(kafka: KafkaSettings) -> None:
     """Reject client keys that could load code, reach elsewhere or move the reader.
 
     Raises:
@@ -39,7 +39,7 @@ def check(kafka: KafkaSettings) -> None:
     for key in sorted(set(kafka.client) - ALLOWED):
         msg = f"`kafka.client`: expected one of {', '.join(sorted(ALLOWED))}, got `{key}`."
         raise DefinitionError(msg)
-    if kafka.mechanism and (not kafka.user or secret(kafka) is None):
+    if kafka.mechanism and (not kafka.user or read_password(kafka) is None):
         msg = f"`kafka.mechanism` is {kafka.mechanism}: expected `kafka.user` and a password, got one of them or none."
         raise DefinitionError(msg + "\nHint: set CUTOVER_KAFKA__PASSWORD or `kafka.password_file`.")
     if kafka.protocol.startswith("SASL_") != (kafka.mechanism is not None):
@@ -47,7 +47,7 @@ def check(kafka: KafkaSettings) -> None:
         raise DefinitionError(msg + f"with them alone, got {kafka.mechanism or 'none'}.")
 
 
-def secret(kafka: KafkaSettings) -> str | None:
+def read_password(kafka: KafkaSettings) -> str | None:
     """Take the password from the environment, else from its file; None without either.
 
     Raises:
@@ -64,19 +64,19 @@ def secret(kafka: KafkaSettings) -> str | None:
         raise DefinitionError(msg) from None
 
 
-def librdkafka(kafka: KafkaSettings, bootstrap: str) -> dict[str, ClientOption]:
+def make_librdkafka_options(kafka: KafkaSettings, bootstrap: str) -> dict[str, ClientOption]:
     """Write the settings as confluent-kafka takes them; a password's file is read here.
 
     Raises:
-        DefinitionError: See `check`.
+        DefinitionError: See `check_client_settings`.
     """
-    check(kafka)
+    check_client_settings(kafka)
     options: dict[str, ClientOption] = {
         "bootstrap.servers": bootstrap,
         "security.protocol": kafka.protocol,
         **kafka.client,
     }
-    password = secret(kafka)
+    password = read_password(kafka)
     if kafka.mechanism and kafka.user and password is not None:
         options |= {"sasl.mechanism": kafka.mechanism, "sasl.username": kafka.user, "sasl.password": password}
     if kafka.ca_file is not None:
@@ -84,17 +84,17 @@ def librdkafka(kafka: KafkaSettings, bootstrap: str) -> dict[str, ClientOption]:
     return options
 
 
-def spark(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
+def make_spark_options(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
     """Return the options of Spark's Kafka source; the Java client's keys bear the prefix `kafka.`.
 
     Raises:
-        DefinitionError: See `check`.
+        DefinitionError: See `check_client_settings`.
     """
-    check(kafka)
+    check_client_settings(kafka)
     options = {"kafka.bootstrap.servers": bootstrap, "kafka.security.protocol": kafka.protocol}
     options["kafka.fetch.max.wait.ms"] = FETCH_WAIT_MS
     options |= {f"kafka.{key}": value for key, value in kafka.client.items()}
-    password = secret(kafka)
+    password = read_password(kafka)
     if kafka.mechanism and kafka.user and password is not None:
         options["kafka.sasl.mechanism"] = kafka.mechanism
         options["kafka.sasl.jaas.config"] = (

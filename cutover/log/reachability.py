@@ -14,7 +14,7 @@ from typing import Literal
 
 from cutover.errors import DefinitionError, LogError
 
-WITHIN_SECONDS = 1.5
+TIMEOUT_SECONDS = 1.5
 """How long a look at one address waits: for its name, for a connection, for an answer."""
 
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>[0-9]{1,5})")
@@ -28,7 +28,7 @@ _LARGEST_ANSWER = 65_536
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
-class _Speaks(Enum):
+class _Service(Enum):
     """What answers at an address."""
 
     KAFKA = "Kafka"
@@ -44,7 +44,7 @@ class Obstacle:
     """Why no address of a cluster can be asked."""
 
     message: str
-    lasting: bool  # waiting changes nothing: a person has to change a setting
+    is_permanent: bool  # waiting changes nothing: a person has to change a setting
 
 
 def parse_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
@@ -71,53 +71,55 @@ def find_obstacle(bootstrap: str, protocol: Protocol) -> Obstacle | None:
     Raises:
         DefinitionError: An address is not `host:port`.
     """
-    found = []
+    obstacles = []
     for host, port in parse_addresses(bootstrap):
-        obstacle = _look(host, port, protocol)
+        obstacle = _check_address(host, port, protocol)
         if obstacle is None:
             return None
-        found.append(obstacle)
-    message = "\n".join(item.message for item in found)
-    return Obstacle(message=message, lasting=all(item.lasting for item in found))
+        obstacles.append(obstacle)
+    message = "\n".join(item.message for item in obstacles)
+    return Obstacle(message=message, is_permanent=all(item.is_permanent for item in obstacles))
 
 
 def make_obstacle_error(obstacle: Obstacle) -> LogError:
     """Return why a cluster cannot be asked."""
-    hint = "the settings are `kafka.bootstrap_servers` and `kafka.protocol`" if obstacle.lasting else "is it started?"
+    hint = (
+        "the settings are `kafka.bootstrap_servers` and `kafka.protocol`" if obstacle.is_permanent else "is it started?"
+    )
     return LogError(f"{obstacle.message}\nHint: {hint}; `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
 
-def _look(host: str, port: int, protocol: Protocol) -> Obstacle | None:
-    where = f"Kafka at {host}:{port}"
+def _check_address(host: str, port: int, protocol: Protocol) -> Obstacle | None:
+    address = f"Kafka at {host}:{port}"
     if not _resolves(host, port):
         return Obstacle(
-            message=f"{where}: expected a host that resolves, no name server knows `{host}`.", lasting=False
+            message=f"{address}: expected a host that resolves, no name server knows `{host}`.", is_permanent=False
         )
     try:
-        speaks = _listen(host, port)
+        speaks = _identify_service(host, port)
     except ConnectionRefusedError:
-        msg = f"{where}: expected a broker, the connection was refused: nothing listens on this port."
-        return Obstacle(message=msg, lasting=False)
+        msg = f"{address}: expected a broker, the connection was refused: nothing listens on this port."
+        return Obstacle(message=msg, is_permanent=False)
     except OSError:  # no way to the host, or no answer in time: the client goes on trying
         return None
-    if speaks in {_Speaks.HTTP, _Speaks.OTHER}:
+    if speaks in {_Service.HTTP, _Service.OTHER}:
         return Obstacle(
-            message=f"{where}: expected a broker, a server that speaks {speaks.value} answers.", lasting=True
+            message=f"{address}: expected a broker, a server that speaks {speaks.value} answers.", is_permanent=True
         )
-    return _compare_protocol(where, speaks, protocol)
+    return _compare_protocol(address, speaks, protocol)
 
 
-def _compare_protocol(where: str, speaks: _Speaks, protocol: Protocol) -> Obstacle | None:
-    is_plain = speaks in {_Speaks.KAFKA, _Speaks.AUTHENTICATED_KAFKA}
-    if speaks is _Speaks.TLS and "SSL" not in protocol:
+def _compare_protocol(address: str, speaks: _Service, protocol: Protocol) -> Obstacle | None:
+    is_plain = speaks in {_Service.KAFKA, _Service.AUTHENTICATED_KAFKA}
+    if speaks is _Service.TLS and "SSL" not in protocol:
         wrong = "the port speaks TLS: `SSL` or `SASL_SSL`"
     elif is_plain and "SSL" in protocol:
         wrong = "the port speaks Kafka without TLS: `PLAINTEXT` or `SASL_PLAINTEXT`"
-    elif speaks is _Speaks.AUTHENTICATED_KAFKA and protocol == "PLAINTEXT":
+    elif speaks is _Service.AUTHENTICATED_KAFKA and protocol == "PLAINTEXT":
         wrong = "the port asks for a user: `SASL_PLAINTEXT`"
     else:
         return None
-    return Obstacle(message=f"{where}: expected `kafka.protocol` {protocol}, {wrong}.", lasting=True)
+    return Obstacle(message=f"{address}: expected `kafka.protocol` {protocol}, {wrong}.", is_permanent=True)
 
 
 def _resolves(host: str, port: int) -> bool:
@@ -132,33 +134,33 @@ def _resolves(host: str, port: int) -> bool:
 
     asking = threading.Thread(target=resolve, name="resolve", daemon=True)  # it may take half a minute
     asking.start()
-    asking.join(WITHIN_SECONDS)
+    asking.join(TIMEOUT_SECONDS)
     return not unknown.is_set()
 
 
-def _listen(host: str, port: int) -> _Speaks:
+def _identify_service(host: str, port: int) -> _Service:
     """Return what answers a question that every broker answers without authentication.
 
     Raises:
         OSError: There is no connection, or no answer in time.
     """
     try:
-        with socket.create_connection((host, port), timeout=WITHIN_SECONDS) as connection:
-            answer = _ask(connection, _API_VERSIONS, b"")
+        with socket.create_connection((host, port), timeout=TIMEOUT_SECONDS) as connection:
+            answer = _request(connection, _API_VERSIONS, b"")
             if _is_answer(answer):
-                return _Speaks.AUTHENTICATED_KAFKA if _requires_sasl(connection) else _Speaks.KAFKA
+                return _Service.AUTHENTICATED_KAFKA if _requires_sasl(connection) else _Service.KAFKA
     except TimeoutError:
-        return _Speaks.NOTHING
+        return _Service.NOTHING
     except ConnectionResetError:
         answer = b""
     if answer.startswith(b"HTTP/") or b"<html" in answer[:400].lower():
-        return _Speaks.HTTP
-    if answer.startswith(_TLS_ALERT) or (not answer and _shakes_hands(host, port)):
-        return _Speaks.TLS
-    return _Speaks.OTHER if answer else _Speaks.NOTHING
+        return _Service.HTTP
+    if answer.startswith(_TLS_ALERT) or (not answer and _accepts_tls(host, port)):
+        return _Service.TLS
+    return _Service.OTHER if answer else _Service.NOTHING
 
 
-def _ask(connection: socket.socket, key: int, body: bytes, version: int = 0) -> bytes:
+def _request(connection: socket.socket, key: int, body: bytes, version: int = 0) -> bytes:
     """Send a request without a client's name; return the first part of what comes back, nothing if it was closed."""
     request = struct.pack(">hhih", key, version, _CORRELATION, -1) + body
     connection.sendall(struct.pack(">i", len(request)) + request)
@@ -172,17 +174,17 @@ def _is_answer(answer: bytes) -> bool:
 def _requires_sasl(connection: socket.socket) -> bool:
     """Return whether a broker states that its listener authenticates with SASL; a lost connection proves nothing."""
     try:
-        answer = _ask(connection, _SASL_HANDSHAKE, struct.pack(">h", 0), version=1)  # a mechanism without a name
+        answer = _request(connection, _SASL_HANDSHAKE, struct.pack(">h", 0), version=1)  # a mechanism without a name
     except OSError:
         return False
     return _is_answer(answer) and answer[8:10] == struct.pack(">h", _UNSUPPORTED_SASL_MECHANISM)
 
 
-def _shakes_hands(host: str, port: int) -> bool:
+def _accepts_tls(host: str, port: int) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent: only whether TLS is spoken
     try:
-        with socket.create_connection((host, port), timeout=WITHIN_SECONDS) as connection:
+        with socket.create_connection((host, port), timeout=TIMEOUT_SECONDS) as connection:
             context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLCertVerificationError:
         return True

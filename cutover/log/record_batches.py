@@ -19,7 +19,7 @@ HEADER_BYTES = 61
 """Length of a header of message format 2, the largest one."""
 
 _LENGTH_ENDS, _MAGIC, _LAST_OFFSET_DELTA, _COUNT = 12, 16, 23, 57  # positions in a header
-_NAMED = 3  # ranges that a message lists
+_MAX_DESCRIBED = 3  # ranges that a message lists
 
 OffsetRange = tuple[int, int]
 """Offsets `[first, next)` of one partition."""
@@ -28,8 +28,8 @@ OffsetRange = tuple[int, int]
 class RecordBatch(NamedTuple):
     """Offsets `[first, next)`, and the number of records that the batch holds of them."""
 
-    first: int
-    next: int
+    first_offset: int
+    next_offset: int
     records: int
 
 
@@ -37,8 +37,8 @@ class MissingRecords(NamedTuple):
     """Offsets `[first, next)` of one partition, of which `missing` hold no record of any kind."""
 
     partition: int
-    first: int
-    next: int
+    first_offset: int
+    next_offset: int
     missing: int
 
 
@@ -55,13 +55,13 @@ def parse_headers(piece: bytes, position: int) -> tuple[list[RecordBatch], int]:
     """
     batches, at = [], 0
     while at + HEADER_BYTES <= len(piece):
-        first, length = struct.unpack_from(">qi", piece, at)
+        first_offset, length = struct.unpack_from(">qi", piece, at)
         if piece[at + _MAGIC] < 2:  # noqa: PLR2004 -- older formats: a message is its own batch, and has no transactions
-            batches.append(RecordBatch(first, first + 1, 1))
+            batches.append(RecordBatch(first_offset, first_offset + 1, 1))
         else:
             (delta,) = struct.unpack_from(">i", piece, at + _LAST_OFFSET_DELTA)
             (count,) = struct.unpack_from(">i", piece, at + _COUNT)
-            batches.append(RecordBatch(first, first + delta + 1, count))
+            batches.append(RecordBatch(first_offset, first_offset + delta + 1, count))
         at += _LENGTH_ENDS + length
     return batches, position + at
 
@@ -78,9 +78,9 @@ def find_missing_records(
     """
     missing_records: list[MissingRecords] = []
     for start, end, count in _list_gaps(batches, offset_range):
-        if missing_records and missing_records[-1].next == start:
+        if missing_records and missing_records[-1].next_offset == start:
             missing_records[-1] = MissingRecords(
-                partition, missing_records[-1].first, end, missing_records[-1].missing + count
+                partition, missing_records[-1].first_offset, end, missing_records[-1].missing + count
             )
         else:
             missing_records.append(MissingRecords(partition, start, end, count))
@@ -91,31 +91,33 @@ def _list_gaps(batches: Iterable[RecordBatch], offset_range: OffsetRange) -> Ite
     """Yield first offset, next offset and number of missing records of each gap."""
     at, end = offset_range
     for batch in batches:
-        if batch.first >= end:
+        if batch.first_offset >= end:
             break
-        if batch.first > at:
-            yield at, batch.first, batch.first - at
-        start, last = max(at, batch.first), min(batch.next, end)
-        lacking = batch.next - batch.first - batch.records
-        if lacking > 0 and start < last:
-            yield start, last, min(lacking, last - start)
-        at = max(at, batch.next)
+        if batch.first_offset > at:
+            yield at, batch.first_offset, batch.first_offset - at
+        start, end_in_range = max(at, batch.first_offset), min(batch.next_offset, end)
+        lacking = batch.next_offset - batch.first_offset - batch.records
+        if lacking > 0 and start < end_in_range:
+            yield start, end_in_range, min(lacking, end_in_range - start)
+        at = max(at, batch.next_offset)
     if at < end:
         yield at, end, end - at
 
 
 def exclude_recorded(
-    missing: Iterable[MissingRecords], recorded: Mapping[int, Sequence[OffsetRange]]
+    missing: Iterable[MissingRecords], known_losses: Mapping[int, Sequence[OffsetRange]]
 ) -> tuple[MissingRecords, ...]:
     """Return what is missing and lies in no recorded range, as whole ranges.
 
     Args:
         missing: What a log lacks.
-        recorded: Partition to ranges that are known to be lost.
+        known_losses: Partition to ranges that are known to be lost.
     """
 
     def is_recorded(gap: MissingRecords) -> bool:
-        return any(start <= gap.first and gap.next <= end for start, end in recorded.get(gap.partition, ()))
+        return any(
+            start <= gap.first_offset and gap.next_offset <= end for start, end in known_losses.get(gap.partition, ())
+        )
 
     return tuple(gap for gap in missing if not is_recorded(gap))
 
@@ -135,9 +137,9 @@ def exclude_ranges(
     """
     remaining = list[MissingRecords]()
     for gap in missing:
-        at = gap.first
-        for start, end in (*sorted(excluded.get(gap.partition, ())), (gap.next, gap.next)):
-            part = min(start, gap.next)
+        at = gap.first_offset
+        for start, end in (*sorted(excluded.get(gap.partition, ())), (gap.next_offset, gap.next_offset)):
+            part = min(start, gap.next_offset)
             if part > at:
                 remaining.append(MissingRecords(gap.partition, at, part, min(gap.missing, part - at)))
             at = max(at, end)
@@ -145,12 +147,12 @@ def exclude_ranges(
 
 
 def format_missing(log: str, missing: Sequence[MissingRecords]) -> str:
-    """Return which offsets of a log hold no record any more, in words; the first ranges are named."""
-    named = [
-        f"{format_partition(log, gap.partition)}: {gap.missing:,} of the offsets {gap.first} to {gap.next - 1} hold no "
-        "record any more"
-        for gap in missing[:_NAMED]
+    """Describe the offsets of a log whose records are missing; only the first ranges are listed."""
+    descriptions = [
+        f"{format_partition(log, gap.partition)}: {gap.missing:,} of the offsets {gap.first_offset} to "
+        f"{gap.next_offset - 1} hold no record any more"
+        for gap in missing[:_MAX_DESCRIBED]
     ]
-    more = len(missing) - len(named)
-    text = "; ".join([*named, *([f"and {more:,} more ranges"] if more else [])])
+    more = len(missing) - len(descriptions)
+    text = "; ".join([*descriptions, *([f"and {more:,} more ranges"] if more else [])])
     return text[0].upper() + text[1:]

@@ -16,24 +16,24 @@ from cutover.definition.model.topic import Topic
 from cutover.errors import LogError
 from cutover.log.cut import Cut, LogId
 
-BETWEEN = ","
+SEPARATOR = ","
 
 
-def log_of(pipeline: Pipeline) -> str:
+def name_log(pipeline: Pipeline) -> str:
     """Return the name of the log that a pipeline reads: its topic's, or both topics'."""
     join = pipeline.join
-    return f"{pipeline.source.name}{BETWEEN}{join.right.name}" if isinstance(join, Join) else pipeline.source.name
+    return f"{pipeline.source.name}{SEPARATOR}{join.right.name}" if isinstance(join, Join) else pipeline.source.name
 
 
-def source_of(pipeline: Pipeline, partition: int) -> Topic:
+def find_source(pipeline: Pipeline, partition: int) -> Topic:
     """Left or right topic, by the partition's number."""
     join = pipeline.join
     return join.right if isinstance(join, Join) and partition >= RIGHT_PARTITION_BASE else pipeline.source
 
 
-def topics_of(log: str) -> tuple[str, ...]:
+def split_topics(log: str) -> tuple[str, ...]:
     """Split the name of a log: one topic, or left and right."""
-    return tuple(log.split(BETWEEN))
+    return tuple(log.split(SEPARATOR))
 
 
 def number_partition(topic: int, partition: int) -> int:
@@ -41,23 +41,25 @@ def number_partition(topic: int, partition: int) -> int:
     return topic * RIGHT_PARTITION_BASE + partition
 
 
-def place(log: str, partition: int, offset: int = -1) -> TopicPartition:
+def make_topic_partition(log: str, partition: int, offset: int = -1) -> TopicPartition:
     """Return a position as Kafka's client names it."""
-    return TopicPartition(topics_of(log)[partition // RIGHT_PARTITION_BASE], partition % RIGHT_PARTITION_BASE, offset)
+    return TopicPartition(
+        split_topics(log)[partition // RIGHT_PARTITION_BASE], partition % RIGHT_PARTITION_BASE, offset
+    )
 
 
-def of_place(log: str, position: TopicPartition) -> int:
+def number_topic_partition(log: str, position: TopicPartition) -> int:
     """Turn a position's topic and partition into one number: the right topic's from 1,000,000 on."""
-    return number_partition(topics_of(log).index(position.topic), int(position.partition))
+    return number_partition(split_topics(log).index(position.topic), int(position.partition))
 
 
-def of_message(log: str, message: Message) -> int:
+def number_message_partition(log: str, message: Message) -> int:
     """Return the number of the partition of a message; an error may come without a topic."""
-    names, topic = topics_of(log), message.topic()
+    names, topic = split_topics(log), message.topic()
     return number_partition(names.index(topic) if topic in names else 0, int(message.partition() or 0))
 
 
-def offset_of(message: Message) -> int:
+def get_offset(message: Message) -> int:
     """Take it of a record.
 
     Raises:
@@ -70,20 +72,20 @@ def offset_of(message: Message) -> int:
     return offset
 
 
-def cuts(cut: Cut) -> tuple[Cut, ...]:
+def split_cut(cut: Cut) -> tuple[Cut, ...]:
     """Return a cut as one for each topic, with Kafka's own numbers of partitions."""
     log = cut.log
-    names, ids = topics_of(log.topic), topics_of(log.topic_id)
+    names, ids = split_topics(log.topic), split_topics(log.topic_id)
     return tuple(
         Cut(
-            log=LogId(cluster_id=log.cluster_id, topic=name, topic_id=own),
+            log=LogId(cluster_id=log.cluster_id, topic=name, topic_id=topic_id),
             offsets={
                 p % RIGHT_PARTITION_BASE: offset
                 for p, offset in cut.offsets.items()
                 if p // RIGHT_PARTITION_BASE == turn
             },
         )
-        for turn, (name, own) in enumerate(zip(names, ids, strict=True))
+        for turn, (name, topic_id) in enumerate(zip(names, ids, strict=True))
     )
 
 
@@ -104,4 +106,4 @@ def format_offsets(offsets: Mapping[int, int]) -> str:
 
 def format_partition(log: str, partition: int) -> str:
     """Return a partition as people know it: `topic clicks, partition 2`."""
-    return f"topic {topics_of(log)[partition // RIGHT_PARTITION_BASE]}, partition {partition % RIGHT_PARTITION_BASE}"
+    return f"topic {split_topics(log)[partition // RIGHT_PARTITION_BASE]}, partition {partition % RIGHT_PARTITION_BASE}"

@@ -35,18 +35,18 @@ _LEADERLESS = frozenset(
 )
 """While a partition changes its leader, or gets its first one. `retriable()` speaks of transactions alone."""
 
-_CUT = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001 -- their only names
+_DISCONNECTED = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001 -- their only names
 
-_SILENT = _CUT | {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001 -- as above
+_NO_RESPONSE = _DISCONNECTED | {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001 -- as above
 """Nobody answered. What the client was at when its time was up, and so its words, differ from try to try."""
 
 
-def passes_by_itself(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Return whether the same question may be answered a moment later."""
     if not isinstance(error, KafkaException):
         return False
-    found = error.args[0]
-    return bool(found.retriable() or found.code() in _LEADERLESS or is_cut(found))
+    kafka_error = error.args[0]
+    return bool(kafka_error.retriable() or kafka_error.code() in _LEADERLESS or is_disconnect(kafka_error))
 
 
 def retry_transient(question: Callable[[], Result], *, seconds: float) -> Result:
@@ -54,23 +54,23 @@ def retry_transient(question: Callable[[], Result], *, seconds: float) -> Result
     retrying = Retrying(
         stop=stop_after_delay(seconds),
         wait=wait_fixed(0.1),
-        retry=retry_if_exception(passes_by_itself),
+        retry=retry_if_exception(is_transient),
         reraise=True,
     )
     return retrying(question)
 
 
-def is_cut(error: KafkaError | None) -> bool:
+def is_disconnect(error: KafkaError | None) -> bool:
     """Return whether a connection ended: the client makes another one by itself."""
-    return error is not None and error.code() in _CUT
+    return error is not None and error.code() in _DISCONNECTED
 
 
-def is_silent(error: KafkaError | None) -> bool:
+def is_no_response(error: KafkaError | None) -> bool:
     """Return whether nobody answered."""
-    return error is not None and error.code() in _SILENT
+    return error is not None and error.code() in _NO_RESPONSE
 
 
-def explain_silence(
+def make_no_response_error(
     bootstrap: str, cause: KafkaError | None, *, refused: KafkaError | None, seconds: float, otherwise: str
 ) -> LogError:
     """Return what a failure means: no answer, which may pass, or a refusal, which stays until a person acts.
@@ -87,7 +87,7 @@ def explain_silence(
         msg = f"Kafka at {bootstrap}: expected leave to ask, it refused: {refusal.str()}."
         hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
         return LogError(msg + hint, runbook="KafkaRefused")
-    message = "none" if is_silent(cause) else f"`{otherwise if cause is None else cause.str()}`"
+    message = "none" if is_no_response(cause) else f"`{otherwise if cause is None else cause.str()}`"
     msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got {message}."
     return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
@@ -95,6 +95,6 @@ def explain_silence(
 def make_unknown_error(missing: Sequence[str], known_names: tuple[str, ...]) -> LogError:
     """Return that a cluster lacks topics, each by its own name, and which ones it has."""
     of = "Topic" if len(missing) == 1 else "Topics"
-    there = f"it has {', '.join(sorted(known_names))}" if known_names else "it knows none of this name"
-    msg = f"{of} {' and '.join(f'`{topic}`' for topic in missing)}: expected a topic of this cluster, {there}."
+    known = f"it has {', '.join(sorted(known_names))}" if known_names else "it knows none of this name"
+    msg = f"{of} {' and '.join(f'`{topic}`' for topic in missing)}: expected a topic of this cluster, {known}."
     return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")

@@ -96,7 +96,7 @@ WATCH: Mapping[str, MetricFamily] = {
 FAMILIES: Mapping[str, MetricFamily] = {**DRIVER, **TASKS, **WATCH}
 
 
-def collect(samples: Iterable[MetricSample]) -> Iterator["Metric"]:
+def group_samples(samples: Iterable[MetricSample]) -> Iterator["Metric"]:
     """Yield the families of some samples, as prometheus-client has them.
 
     Raises:
@@ -104,18 +104,18 @@ def collect(samples: Iterable[MetricSample]) -> Iterator["Metric"]:
     """
     from prometheus_client.core import Metric  # noqa: PLC0415 -- slow to import, and most commands tell nothing
 
-    found: dict[str, Metric] = {}
+    metrics: dict[str, Metric] = {}
     for sample in samples:
-        base, suffix = _base(sample.family)
+        base, suffix = _split_suffix(sample.family)
         family = FAMILIES[base]
-        if base not in found:
-            found[base] = Metric(base.removesuffix("_total"), family.text, family.kind)
+        if base not in metrics:
+            metrics[base] = Metric(base.removesuffix("_total"), family.text, family.kind)
         names = (*family.labels, "le") if suffix == "_bucket" else family.labels
-        found[base].add_sample(sample.family, dict(zip(names, sample.labels, strict=True)), sample.value)
-    yield from found.values()
+        metrics[base].add_sample(sample.family, dict(zip(names, sample.labels, strict=True)), sample.value)
+    yield from metrics.values()
 
 
-def _base(name: str) -> tuple[str, str]:
+def _split_suffix(name: str) -> tuple[str, str]:
     """Split the name of a histogram's sample from what it counts."""
     for suffix in ("_bucket", "_sum", "_count"):
         if name not in FAMILIES and name.endswith(suffix):
@@ -123,16 +123,16 @@ def _base(name: str) -> tuple[str, str]:
     return name, ""
 
 
-def render(samples: Iterable[MetricSample]) -> str:
+def render_samples(samples: Iterable[MetricSample]) -> str:
     """Return samples in Prometheus' text format; labels are escaped by prometheus-client."""
     from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 -- the same
 
     registry = CollectorRegistry()
-    registry.register(Collected(samples))
+    registry.register(SampleCollector(samples))
     return generate_latest(registry).decode()
 
 
-class Collected:
+class SampleCollector:
     """Samples in the shape that a registry asks for."""
 
     def __init__(self, samples: Iterable[MetricSample]) -> None:
@@ -140,4 +140,4 @@ class Collected:
 
     def collect(self) -> Iterator["Metric"]:
         """Yield the families."""
-        return collect(self._samples)
+        return group_samples(self._samples)

@@ -8,18 +8,18 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
 from cutover.metrics import text_files
-from cutover.metrics.families import MetricSample, render
+from cutover.metrics.families import MetricSample, render_samples
 from cutover.settings import Settings
 
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-Task = Callable[Concatenate[Settings, Pipeline, Given], Result]
+Task = Callable[Concatenate[Settings, Pipeline, Arguments], Result]
 Describe = Callable[[Settings, Pipeline, Result], str]
 
 
 def write_metrics(
     task: str, describe: Describe[Result], *, answers: tuple[type[Exception], ...] = ()
-) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
+) -> Callable[[Task[Arguments, Result]], Task[Arguments, Result]]:
     """Return a decorator that writes a task's two files: of every run, and of the newest one that had a result.
 
     Args:
@@ -28,32 +28,32 @@ def write_metrics(
         answers: Errors that refuse what was asked for: no run has failed, and nothing is written.
     """
 
-    def add(function: Task[Given, Result]) -> Task[Given, Result]:
+    def add(function: Task[Arguments, Result]) -> Task[Arguments, Result]:
         @wraps(function)
-        def run(settings: Settings, pipeline: Pipeline, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        def run(settings: Settings, pipeline: Pipeline, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             began = time.monotonic()
             try:
                 result = function(settings, pipeline, *args, **kwargs)
             except answers:
                 raise
             except BaseException:
-                _tell_run(settings, task, pipeline.name, began, failed=True)
+                _write_run(settings, task, pipeline.name, began, failed=True)
                 raise
-            _tell_run(settings, task, pipeline.name, began, failed=False)
-            _tell_result(settings, task, pipeline, lambda: describe(settings, pipeline, result))
+            _write_run(settings, task, pipeline.name, began, failed=False)
+            _write_result(settings, task, pipeline, lambda: describe(settings, pipeline, result))
             return result
 
-        return cast("Task[Given, Result]", run)  # `wraps` has a type of its own
+        return cast("Task[Arguments, Result]", run)  # `wraps` has a type of its own
 
     return add
 
 
-def texts(samples: Callable[[Pipeline, Result], Iterable[MetricSample]]) -> Describe[Result]:
+def describe_samples(samples: Callable[[Pipeline, Result], Iterable[MetricSample]]) -> Describe[Result]:
     """Return a `describe` of samples that need the definition and the result alone."""
-    return lambda _, pipeline, result: render(samples(pipeline, result))
+    return lambda _, pipeline, result: render_samples(samples(pipeline, result))
 
 
-def _tell_run(settings: Settings, task: str, name: str, began: float, *, failed: bool) -> None:
+def _write_run(settings: Settings, task: str, name: str, began: float, *, failed: bool) -> None:
     if not settings.metrics.files:
         return
     labels = (name, task)
@@ -62,10 +62,10 @@ def _tell_run(settings: Settings, task: str, name: str, began: float, *, failed:
         MetricSample("cutover_task_duration_seconds", labels, round(time.monotonic() - began, 3)),
         MetricSample("cutover_task_failed", labels, float(failed)),
     )
-    text_files.put(settings, f"{task}_run", name, render(samples))
+    text_files.write_text_file(settings, f"{task}_run", name, render_samples(samples))
 
 
-def _tell_result(settings: Settings, task: str, pipeline: Pipeline, describe: Callable[[], str]) -> None:
+def _write_result(settings: Settings, task: str, pipeline: Pipeline, describe: Callable[[], str]) -> None:
     if not settings.metrics.files:
         return
     try:
@@ -74,4 +74,4 @@ def _tell_result(settings: Settings, task: str, pipeline: Pipeline, describe: Ca
         log.warning("metrics_not_written", pipeline=pipeline.name, task=task, error=str(error))
         return
     if text:
-        text_files.put(settings, task, pipeline.name, text)
+        text_files.write_text_file(settings, task, pipeline.name, text)

@@ -13,13 +13,13 @@ READABLE = 0o644
 """node_exporter runs as another user; the files hold numbers and names of pipelines alone."""
 
 
-def path_of(settings: Settings, task: str, pipeline: str) -> Path:
+def make_metrics_path(settings: Settings, task: str, pipeline: str) -> Path:
     """Return where the file of a task and a pipeline lies; a name that is no plain word becomes its hash."""
     name = pipeline if _PLAIN.match(pipeline) else hashlib.sha256(pipeline.encode()).hexdigest()[:32]
     return settings.metrics_dir / f"cutover_{task}-{name}.prom"
 
 
-def put(settings: Settings, task: str, pipeline: str, text: str) -> bool:
+def write_text_file(settings: Settings, task: str, pipeline: str, text: str) -> bool:
     """Replace a file of metrics; a place that cannot be written is told once and ends nothing.
 
     Args:
@@ -32,7 +32,7 @@ def put(settings: Settings, task: str, pipeline: str, text: str) -> bool:
         Whether it was written.
     """
     try:
-        files.write(path_of(settings, task, pipeline), text, mode=READABLE)
+        files.write(make_metrics_path(settings, task, pipeline), text, mode=READABLE)
     except OSError as error:
         log.warning("metrics_not_written", pipeline=pipeline, task=task, error=error.strerror or str(error))
         return False

@@ -117,7 +117,7 @@ class Api:
                 on_state(state)
             return state if state in FINAL else None
 
-        if poll_until(find_final_state, within=timeout, every=POLL_SECONDS) is None:
+        if poll_until(find_final_state, timeout=timeout, interval=POLL_SECONDS) is None:
             msg = f"Run `{run_id}` of `{dag_id}`: expected an end within {timeout:.0f} s, got state {state}.\n"
             raise AirflowError(msg + f"Hint: {self.address}/dags/{dag_id}/runs/{run_id}")
         return state

@@ -61,7 +61,7 @@ def copy_dag_files(source: Path, folder: Path) -> None:
     source_texts = {
         file.name: file.read_text(encoding="utf-8") for file in source.glob("*.py") if file.name not in ignored
     }
-    files.private_folder(folder)
+    files.make_private_folder(folder)
     for copy in folder.glob("*.py"):
         if copy.name not in source_texts:
             copy.unlink()

@@ -182,7 +182,7 @@ def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
     Raises:
         CutoverError: The migration failed; the message has the end of its output.
     """
-    files.private_folder(folder(settings))
+    files.make_private_folder(folder(settings))
     completed = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
         env=dict(variables),

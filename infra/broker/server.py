@@ -77,7 +77,7 @@ def prepare(home: Path, ports: Ports) -> None:
     files.write(config, server_properties(home, ports))
     if (folder(home) / "data" / "meta.properties").exists():
         return
-    files.private_folder(folder(home) / "data")
+    files.make_private_folder(folder(home) / "data")
     arguments = ("format", "--standalone", "--ignore-formatted", "--cluster-id", new_cluster_id(), "-c", str(config))
     completed = subprocess.run(
         java(home, "kafka.tools.StorageTool", *arguments, heap="128m", flags=SHORT_LIVED),
@@ -122,7 +122,7 @@ def reachable(
 
 def answers(settings: Settings, bootstrap: str) -> bool:
     """Check that the cluster of an installation answers within its `kafka.timeout_seconds`."""
-    client = options.librdkafka(settings.kafka, bootstrap)
+    client = options.make_librdkafka_options(settings.kafka, bootstrap)
     return reachable(bootstrap, client=client, timeout=settings.kafka.timeout_seconds) is not None
 
 
@@ -142,7 +142,7 @@ def wait_ready(home: Path, ports: Ports, *, timeout: float, is_alive: Callable[[
     def is_ready() -> bool | None:
         return bool(reachable(address(ports))) or None if is_alive() else False
 
-    if poll_until(is_ready, within=timeout, every=0.1):
+    if poll_until(is_ready, timeout=timeout, interval=0.1):
         return
     log = log_file(home)
     msg = f"Broker at {address(ports)}: expected an answer within {timeout:.0f} s, got none. Its log, `{log}`:"

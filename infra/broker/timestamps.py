@@ -47,7 +47,7 @@ def read_timestamps(settings: Settings, bootstrap: str, *, names: Collection[str
     Raises:
         LogError: The cluster does not answer.
     """
-    admin = AdminClient(options.librdkafka(settings.kafka, bootstrap))
+    admin = AdminClient(options.make_librdkafka_options(settings.kafka, bootstrap))
     timeout_seconds = settings.kafka.timeout_seconds
     try:
         existing = sorted(set(names) & admin.list_topics(timeout=timeout_seconds).topics.keys())

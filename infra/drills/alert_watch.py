@@ -80,7 +80,7 @@ class AlertWatch:
         self._wait(is_clear, timeout, f"{name} to clear within {timeout:g} s")
 
     def _wait(self, poll: Callable[[], Result | None], timeout: float, expected: str) -> Result:
-        result = poll_until(poll, within=timeout, every=INTERVAL / 2)
+        result = poll_until(poll, timeout=timeout, interval=INTERVAL / 2)
         if result is None:
             alerts = ", ".join(f"{name} ({text})" for name, text in self._read().items()) or "none"
             error_lines = "".join(f"\n  {line}" for line in self._error_lines)

@@ -200,7 +200,7 @@ class Stack:
             ends = self.client.latest(self.topic)
             return None if latest is None or any(latest.end.get(p, 0) < end for p, end in ends.items()) else True
 
-        if poll_until(has_read_all, within=COMMAND_SECONDS, every=POLL_SECONDS) is None:
+        if poll_until(has_read_all, timeout=COMMAND_SECONDS, interval=POLL_SECONDS) is None:
             msg = f"Drill: expected the driver of {PIPELINE} to read all of {self.topic} in {COMMAND_SECONDS:.0f} s."
             raise CutoverError(msg)
 

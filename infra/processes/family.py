@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import psutil
 
 from cutover.clock import poll_until
-from cutover.process import Identity, boot, identify, is_alive
+from cutover.process import Identity, identify, is_alive, read_boot_id
 
 POLL_SECONDS = 0.1
 
@@ -19,7 +19,7 @@ def session_of(leader: Identity) -> list[Identity]:
     A process that sets its title overwrites its environment, and one whose parent dies loses its ancestry; but both
     remain in the session. Only `setsid` leaves it, as a detached stream driver does.
     """
-    if leader.boot != boot():
+    if leader.boot != read_boot_id():
         return []
     if identify(leader.pid) is not None and not is_alive(leader):  # the pid was reused, maybe by another session leader
         return []
@@ -71,7 +71,7 @@ def wait_for_end(
             report_progress(len(running))
         return None if running else True
 
-    poll_until(have_ended, within=timeout, every=POLL_SECONDS)
+    poll_until(have_ended, timeout=timeout, interval=POLL_SECONDS)
     return running
 
 

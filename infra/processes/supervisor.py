@@ -118,7 +118,7 @@ class Supervisor:
         Raises:
             SupervisorError: It ended immediately, or does not answer.
         """
-        files.private_folder(self.home / "logs")
+        files.make_private_folder(self.home / "logs")
         socket = _socket_folder() / "s"
         conf = self.home / "run" / "supervisord.conf"
         root = os.geteuid() == 0
@@ -202,7 +202,7 @@ class Supervisor:
                 return True
             return None
 
-        if poll_until(has_answered, within=ANSWER_SECONDS, every=0.05):
+        if poll_until(has_answered, timeout=ANSWER_SECONDS, interval=0.05):
             return
         output_end = output_path.read_text(encoding="utf-8", errors="replace")[-2000:]
         msg = f"Supervisor of `{self.home}`: expected an answer within {ANSWER_SECONDS:.0f} s, got none.\n{output_end}"

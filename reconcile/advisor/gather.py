@@ -21,7 +21,7 @@ from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import format_number, log_of
+from cutover.log.topic_partitions import format_number, name_log
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import list_epochs_between, list_reading_epochs, no_epochs
 from cutover.reconcile.advisor.lengths import find_unit
@@ -62,7 +62,7 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
     """
     version = _find_version(settings, pipeline)
     records = list_reading_epochs(settings, pipeline, version)
-    earliest = LogClient(settings).earliest(log_of(pipeline))
+    earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover advise {pipeline.name}")
     reading = LogReading(
         spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records

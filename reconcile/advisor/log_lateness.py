@@ -22,7 +22,7 @@ from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.read_speed import LOAD
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import name_log
 from cutover.reconcile.advisor import lateness_tables
 from cutover.reconcile.advisor.epochs_read import list_reading_epochs
 from cutover.reconcile.advisor.log_pairs import LogReading, load_pairs, trace_real_speed
@@ -44,7 +44,7 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
     records = list_reading_epochs(settings, pipeline, version)
     if version is None:  # then there was no epoch, and that was reported
         raise LakeError(pipeline.name)
-    earliest = LogClient(settings).earliest(log_of(pipeline))
+    earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover lateness {pipeline.name}")
     reading = LogReading(
         spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records

@@ -20,7 +20,7 @@ def record(settings: Settings, log_lateness: LogLateness, clock: Clock) -> None:
         result_fingerprint=log_lateness.result_fingerprint,
         lateness_fingerprint=log_lateness.lateness_fingerprint,
         at=clock.now(),
-        result=json_text.write(log_lateness),
+        result=json_text.encode(log_lateness),
     )
     Journal(settings, log_lateness.pipeline, LatenessRow).append(row)
 
@@ -34,7 +34,7 @@ def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
     lateness = lateness_fingerprint(pipeline)
     rows = list_result_rows(settings, pipeline, LatenessRow)
     results = [row.result for row in rows if row.lateness_fingerprint == lateness]
-    return json_text.read(LogLateness, results[-1]) if results else None
+    return json_text.parse(LogLateness, results[-1]) if results else None
 
 
 def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
@@ -43,7 +43,7 @@ def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
         pipeline=advice.pipeline,
         result_fingerprint=advice.result_fingerprint,
         at=clock.now(),
-        result=json_text.write(advice),
+        result=json_text.encode(advice),
     )
     Journal(settings, advice.pipeline, AdviceRow).append(row)
 
@@ -56,7 +56,7 @@ def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    mine = [json_text.read(Advice, row.result) for row in list_result_rows(settings, pipeline, AdviceRow)]
+    mine = [json_text.parse(Advice, row.result) for row in list_result_rows(settings, pipeline, AdviceRow)]
     if not mine:
         return None
     found = mine[-1]

@@ -25,7 +25,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import LogId
 from cutover.log.kafka import Ranges, RawRecord
-from cutover.log.topic_partitions import source_of
+from cutover.log.topic_partitions import find_source
 from cutover.records.reading import segments
 from cutover.records.reading.scan import Offsets
 from cutover.records.reading.segments import OffsetSpan
@@ -140,7 +140,7 @@ def read_records(
     spans = merge_intervals(stretches[n] for n in portion.stretches)
     starts = [span.start for span in spans]
     for offsets in portion.reads:
-        topics = {partition: source_of(pipeline, partition) for partition in offsets}
+        topics = {partition: find_source(pipeline, partition) for partition in offsets}
         for record in log.read_ranges(run.topic, offsets, run.isolation):
             event_micros = parse_event_time(record.value, topics[record.partition])
             span_index = -1 if event_micros is None else bisect_right(starts, event_micros) - 1

@@ -16,7 +16,7 @@ def record(settings: Settings, noise: Noise, clock: Clock) -> None:
         pipeline=noise.pipeline,
         result_fingerprint=noise.result_fingerprint,
         at=clock.now(),
-        result=json_text.write(noise),
+        result=json_text.encode(noise),
     )
     Journal(settings, noise.pipeline, NoiseRow).append(row)
 
@@ -28,7 +28,7 @@ def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
         LakeError: The history cannot be read.
     """
     rows = list_result_rows(settings, pipeline, NoiseRow)
-    return json_text.read(Noise, rows[-1].result) if rows else None
+    return json_text.parse(Noise, rows[-1].result) if rows else None
 
 
 def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:

@@ -23,7 +23,7 @@ from cutover.lake.integrity import lost_records
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import name_log
 from cutover.reconcile.audit import blame
 from cutover.reconcile.audit.blame import BlamedMeasure
 from cutover.reconcile.audit.replays import Replay, draw_batch_replay, draw_replay, whole
@@ -116,7 +116,7 @@ def _records(settings: Settings, pipeline: Pipeline) -> Sequence[EpochRecord]:
 
 
 def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
-    client, topic = LogClient(settings), log_of(pipeline)
+    client, topic = LogClient(settings), name_log(pipeline)
     earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
     span = {p: (earliest[p], end) for p, end in latest.items() if earliest[p] < end}
     if not span:

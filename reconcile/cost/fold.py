@@ -10,7 +10,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost
 from cutover.reconcile.cost import delays, nines
 from cutover.reconcile.result.cost import Agreement, DayCost, PathCosts, PathTotal
-from cutover.recorded_times import settle_times
+from cutover.recorded_times import make_monotonic
 
 DAYS_AT_MOST = 31
 FEW_RECORDS = 100_000
@@ -61,7 +61,7 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
 
 def _settle_ends(runs: Sequence[BatchRun]) -> list[BatchRun]:
     """Return the runs with ends that their order bears out: one clock that is years ahead makes no delay of years."""
-    settled = settle_times([datetime.fromisoformat(run.finished) for run in runs])
+    settled = make_monotonic([datetime.fromisoformat(run.finished) for run in runs])
     return [replace(run, finished=at.isoformat()) for run, at in zip(runs, settled, strict=True)]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 from pyarrow import fs
 
-from cutover.files import private_folder
+from cutover.files import make_private_folder
 from cutover.lake.tables import checksums
 from cutover.quoting import literal
 from cutover.reconcile.comparison.column_types import is_time, kind_of
@@ -146,7 +146,7 @@ def store_digests(
     if store.folder is None or not store.keeps:
         return
     with _quiet():
-        folder = private_folder(store.folder)
+        folder = make_private_folder(store.folder)
         stem = checksums.new_stem("digests", store.request, f"b{buckets}")
         under_way = folder / f".{stem}.{os.getpid()}.tmp"
         try:

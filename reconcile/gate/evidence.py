@@ -24,7 +24,7 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.journal_rows import GateEvent, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of, topics_of
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.evidence_rows import is_ahead
@@ -350,8 +350,8 @@ def _read_replayability(
 ) -> Replayability | None:
     try:
         client = LogClient(settings)
-        log = log_of(pipeline)
-        configs = [client.config(topic) for topic in topics_of(log)]
+        log = name_log(pipeline)
+        configs = [client.config(topic) for topic in split_topics(log)]
         earliest, latest = client.earliest(log), client.latest(log)
     except LogError:
         return None

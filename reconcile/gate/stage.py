@@ -32,7 +32,7 @@ _ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRejectedError)
 """Outcomes that are not failures of a task: an invalid reason, a concurrent move, an outdated approval."""
 
 
-@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples), answers=_ANSWERS)
+@tasks.write_metrics("gate", tasks.describe_samples(gate_metrics.samples), answers=_ANSWERS)
 def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and probe of a test
     settings: Settings,
     pipeline: Pipeline,
@@ -158,7 +158,7 @@ def _withdraw_now(settings: Settings, proposal: Proposal, why: str, clock: Clock
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=why)
 
 
-@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples), answers=(InvalidReasonError,))
+@tasks.write_metrics("gate", tasks.describe_samples(gate_metrics.samples), answers=(InvalidReasonError,))
 def roll_back(  # noqa: PLR0913 -- as `move`
     settings: Settings,
     pipeline: Pipeline,

@@ -26,7 +26,7 @@ from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.cut import Cut, LogId
-from cutover.log.topic_partitions import cuts
+from cutover.log.topic_partitions import split_cut
 from cutover.reconcile.preconditions import damage, settings_in_force, unread
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
@@ -252,7 +252,7 @@ def _find_unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: Batc
 def _logs(run: BatchRun) -> tuple[ComparedLog, ...]:
     """Return the topics that were read, each with its own part of the cut."""
     log = LogId(cluster_id=run.cluster_id, topic=run.topic, topic_id=run.topic_id)
-    found = cuts(Cut(log=log, offsets=run.cut))
+    found = split_cut(Cut(log=log, offsets=run.cut))
     return tuple(
         ComparedLog(
             topic=one.log.topic,

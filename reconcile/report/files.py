@@ -57,7 +57,7 @@ def write(settings: Settings, report: Report, *, table: Path | None = None, prob
     new = [path.with_suffix(ending) for ending in _ENDINGS if not path.with_suffix(ending).exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files.sweep(folder)
+        files.delete_temporary_files(folder)
         _replace(path.with_suffix(".json"), json.dumps(report.to_json(), indent=1, sort_keys=True) + "\n")
         if report.finding.differences:
             _replace(path.with_suffix(".csv"), sheet.differences(report))

@@ -69,7 +69,7 @@ def decode(kind: type[T], raw: object) -> T:
         LakeError: A field is missing or has the wrong shape.
     """
     try:
-        return json_text.read(kind, json.dumps(raw))
+        return json_text.parse(kind, json.dumps(raw))
     except ValueError as error:
         msg = f"Stored {kind.__name__}: expected the shape that this version writes, got another: {error}."
         raise LakeError(msg) from error

@@ -30,7 +30,7 @@ def open_copy(settings: Settings, pipeline: Pipeline) -> Iterator[Settings]:
         raise LakeError(msg + "\nHint: copy the pipeline's folder and `_control`, and set `lake` to the copy.")
     root = Path(settings.lake_uri)
     # Next to the lake: files can be linked only within one file system.
-    parent = files.private_folder(root.parent / "selftests")
+    parent = files.make_private_folder(root.parent / "selftests")
     with TemporaryDirectory(prefix=f"{pipeline.name}-", dir=parent) as home:
         for name in (pipeline.name, *_FOLDERS):  # its notes of turns before the tables that they are of
             link_tree(root / name, Path(home) / "lake" / name)

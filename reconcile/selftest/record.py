@@ -18,7 +18,7 @@ def record(settings: Settings, self_test: SelfTest, clock: Clock) -> None:
         result_fingerprint=self_test.result_fingerprint,
         at=clock.now(),
         passed=self_test.passed,
-        result=json_text.write(self_test),
+        result=json_text.encode(self_test),
     )
     Journal(settings, self_test.pipeline, SelfTestRow).append(row)
 
@@ -30,7 +30,7 @@ def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:
         LakeError: The history cannot be read.
     """
     results = [row.result for row in list_result_rows(settings, pipeline, SelfTestRow)]
-    return tuple(json_text.read(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES)
+    return tuple(json_text.parse(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> SelfTest | None:

@@ -31,7 +31,7 @@ from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.verdict import lifecycle, records
 from cutover.reconcile.verdict.acceptance import Place
 from cutover.reconcile.verdict.records import RecordedComparison
-from cutover.recorded_times import settle_times
+from cutover.recorded_times import make_monotonic
 from cutover.settings import Settings
 
 _GROWING: tuple[type[JournalRow], ...] = (ComparisonRow, VerificationRow, DifferenceEvent, ProvenClaims, PinEvent)
@@ -180,7 +180,7 @@ def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetim
         latest_epoch = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
     except LakeError:  # the comparison reports a table that cannot be read
         return now
-    run_times = settle_times([datetime.fromisoformat(run.finished) for run in runs])[-1:]
+    run_times = make_monotonic([datetime.fromisoformat(run.finished) for run in runs])[-1:]
     comparison_times = sorted(line.settled for line in lines)[-1:]
     epoch_times = (
         [datetime.fromisoformat(latest_epoch.processing_time)]
@@ -188,7 +188,7 @@ def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetim
         else []
     )
     return (
-        recorded_times.settle_now(now, [*run_times, *comparison_times, *epoch_times])
+        recorded_times.estimate_now(now, [*run_times, *comparison_times, *epoch_times])
         if run_times and comparison_times and epoch_times
         else now
     )

@@ -16,7 +16,7 @@ from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.finding import Verdict
-from cutover.recorded_times import settle_times
+from cutover.recorded_times import make_monotonic
 from cutover.settings import Settings
 
 AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED, Verdict.ACCEPTED})
@@ -92,7 +92,7 @@ def lines(rows: Iterable[ComparisonRow]) -> tuple[RecordedComparison, ...]:
     lines_by_run: dict[str, RecordedComparison] = {}
     latest_epochs: dict[tuple[str, int | None], int] = {}  # latest epoch of a cut so far
     ordered = list(rows)
-    for row, settled in zip(ordered, settle_times([row.at for row in ordered]), strict=True):
+    for row, settled in zip(ordered, make_monotonic([row.at for row in ordered]), strict=True):
         comparison = _parse_comparison(row, settled)
         latest_epoch = max((epoch for key, epoch in latest_epochs.items() if _is_same(key, comparison)), default=-1)
         if comparison.has_cut:

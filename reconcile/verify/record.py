@@ -35,7 +35,7 @@ class OpenViolation:
     epoch: int  # newest epoch that the run checked
 
 
-@tasks.write_metrics("verify", tasks.texts(verify_metrics.samples))
+@tasks.write_metrics("verify", tasks.describe_samples(verify_metrics.samples))
 def verify_and_record(
     settings: Settings,
     pipeline: Pipeline,

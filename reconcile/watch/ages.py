@@ -26,7 +26,7 @@ from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, Problem, seconds_since
-from cutover.recorded_times import RecordAge, bound_age, measure_lag, settle_now, settle_times
+from cutover.recorded_times import RecordAge, bound_age, estimate_now, make_monotonic, measure_lag
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
@@ -75,7 +75,7 @@ def find_batch_age(
     end_time = end_times[run.run_id]
     commit_times = [_list_epoch_times(epochs, version, r.stream_version, r.epoch) for r in runs]
     lag = measure_lag([*end_times.values()], commit_times, tolerated=_get_tolerated_lag(settings))
-    return bound_age(end_time, earlier, settle_now(now, [end_time, *list_newest_time(epochs)]), lag=lag)
+    return bound_age(end_time, earlier, estimate_now(now, [end_time, *list_newest_time(epochs)]), lag=lag)
 
 
 def find_verdict_age(
@@ -105,9 +105,9 @@ def find_verdict_age(
     ]
     lines = sorted(history.read_current_lines(settings, pipeline)[0], key=lambda line: line.first_sequence)
     commit_times = [_list_epoch_times(epochs, version, line.version, line.epoch) for line in lines]
-    recorded = settle_times([line.first_recorded for line in lines])
+    recorded = make_monotonic([line.first_recorded for line in lines])
     lag = measure_lag(recorded, commit_times, tolerated=_get_tolerated_lag(settings))
-    now = settle_now(now, [comparison.settled, *list_newest_time(epochs)])
+    now = estimate_now(now, [comparison.settled, *list_newest_time(epochs)])
     return bound_age(comparison.settled, earlier, now, lag=lag)
 
 
@@ -131,7 +131,7 @@ def make_age_problem(subject: str) -> Problem:
 
 def _settle_end_times(runs: Sequence[BatchRun]) -> dict[str, datetime]:
     """Return when each run ended, in their order."""
-    settled = settle_times([datetime.fromisoformat(run.finished) for run in runs])
+    settled = make_monotonic([datetime.fromisoformat(run.finished) for run in runs])
     return dict(zip((run.run_id for run in runs), settled, strict=True))
 
 
@@ -182,15 +182,15 @@ def find_audit_age(
     began = max(moved_at, _find_served_since(settings, pipeline, version.number))
     if not audits:
         age = bound_age(began, (), now)
-        return Freshness(latest=age.since, schedule=audit_record.EVERY, uncertainty=age.doubt)
-    settled = settle_times([datetime.fromisoformat(audit.at) for audit in all_audits])
+        return Freshness(latest=age.not_before, schedule=audit_record.EVERY, uncertainty=age.uncertainty)
+    settled = make_monotonic([datetime.fromisoformat(audit.at) for audit in all_audits])
     latest = settled[all_audits.index(audits[-1])]
-    now = settle_now(now, [latest, *list_newest_time(epochs)])
+    now = estimate_now(now, [latest, *list_newest_time(epochs)])
     age = bound_age(latest, _list_commit_times(epochs, audits[-1].epoch), now)
     return Freshness(
-        latest=max(age.since, began) if began <= now else age.since,
+        latest=max(age.not_before, began) if began <= now else age.not_before,
         schedule=audit_record.EVERY,
-        uncertainty=age.doubt,
+        uncertainty=age.uncertainty,
     )
 
 

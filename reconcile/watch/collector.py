@@ -19,7 +19,7 @@ from cutover.lake.epochs.next_epoch import expect_start
 from cutover.lake.integrity import epoch_history, high_water, lost_records, same_log, table_weights
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
-from cutover.log.topic_partitions import format_partition, log_of, topics_of
+from cutover.log.topic_partitions import format_partition, name_log, split_topics
 from cutover.output.cells import visible
 from cutover.reconcile.watch import ages, findings, log_observer, storage
 from cutover.reconcile.watch.facts import (
@@ -152,7 +152,7 @@ class FactCollector:
     def _request_log_facts(self, facts: WatchFacts) -> dict[str, Any]:
         """Request the facts of the log; if the epochs are unknown, only check that it answers."""
         if isinstance(facts.epochs, UnknownFact):
-            LogObserver(self.settings, self.pipeline, self.clock).log.earliest(log_of(self.pipeline))
+            LogObserver(self.settings, self.pipeline, self.clock).log.earliest(name_log(self.pipeline))
             return _make_unknown_log_facts(facts.epochs.reason)
         return self._sample_log(facts, facts.epochs) if facts.epochs else self._count_before_first_epoch()
 
@@ -162,7 +162,7 @@ class FactCollector:
         self._samples.append(sample)
         if sample.topic_id != newest.topic_id:
             return {}
-        topics = topics_of(newest.topic)
+        topics = split_topics(newest.topic)
         configs = [observer.log.config(topic) for topic in topics]
         is_limited_by_size = any(log_observer.is_limited_by_size(config) for config in configs)
         accepted = self._try_read(self._read_losses)
@@ -210,7 +210,7 @@ class FactCollector:
 
     def _count_before_first_epoch(self) -> dict[str, Any]:
         """Count the offsets that wait in the log for a first epoch."""
-        log, topic = LogObserver(self.settings, self.pipeline, self.clock).log, log_of(self.pipeline)
+        log, topic = LogObserver(self.settings, self.pipeline, self.clock).log, name_log(self.pipeline)
         starts, ends = log.earliest(topic), log.latest(topic, self.pipeline.source.isolation)
         return {"unread_before_first_epoch": sum(max(0, end - starts.get(p, 0)) for p, end in ends.items())}
 
@@ -265,8 +265,8 @@ class FactCollector:
         """Build a freshness from an age and the schedule; record a problem if the clocks do not show the age."""
         if age is None:
             return None
-        schedule = ages.compute_period(self.pipeline.schedule, age.since, schedules)
-        freshness = Freshness(latest=age.since, schedule=schedule, uncertainty=age.doubt)
+        schedule = ages.compute_period(self.pipeline.schedule, age.not_before, schedules)
+        freshness = Freshness(latest=age.not_before, schedule=schedule, uncertainty=age.uncertainty)
         if freshness.is_undecidable(at, schedules):
             self._problems.append(ages.make_age_problem(subject))
         return freshness

@@ -141,7 +141,7 @@ class WatchFacts:
 
     def format_partition(self, partition: int) -> str:
         """Return a partition by Kafka's names: a join reads two topics, whose partitions have numbers apart here."""
-        return topic_partitions.format_partition(topic_partitions.log_of(self.pipeline), partition)
+        return topic_partitions.format_partition(topic_partitions.name_log(self.pipeline), partition)
 
     @property
     def newest_epoch(self) -> EpochRecord | None:

@@ -14,7 +14,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import name_log
 from cutover.reconcile.watch.lag import LagSample
 from cutover.recorded_times import find_latest_times
 from cutover.settings import Settings
@@ -50,7 +50,7 @@ class LogObserver:
             newest: Newest epoch.
             driver: Latest state that the driver reported; None: its heartbeat cannot be read.
         """
-        topic = log_of(self._pipeline)
+        topic = name_log(self._pipeline)
         ends = self.log.latest(topic, self._pipeline.source.isolation)
         first_unread = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
         return LagSample(

@@ -80,8 +80,8 @@ def _find_malformed(
     if row is None:
         return
     _, partition, offset, reason = row
-    malformed = next(iter(log.read(topic_partitions.log_of(pipeline), {partition: [offset]})), None)
-    topic = topic_partitions.source_of(pipeline, partition)
+    malformed = next(iter(log.read(topic_partitions.name_log(pipeline), {partition: [offset]})), None)
+    topic = topic_partitions.find_source(pipeline, partition)
     description = None if malformed is None else describe_mismatch(malformed.value, topic)
     yield SchemaMismatch(
         description=description or f"a field does not fit ({reason})", partition=partition, offset=offset
@@ -92,7 +92,7 @@ def _find_unknown_field(pipeline: Pipeline, log: LogClient, epoch: EpochRecord) 
     ranges = {p: (epoch.start.get(p, 0), end) for p, end in epoch.end.items()}
     record = _find_first(log.read_ranges(epoch.topic, ranges), pipeline)
     if record is not None:
-        topic = topic_partitions.source_of(pipeline, record.partition)
+        topic = topic_partitions.find_source(pipeline, record.partition)
         description = describe_mismatch(record.value, topic) or "an unknown field"
         yield SchemaMismatch(description=description, partition=record.partition, offset=record.offset)
 
@@ -103,6 +103,6 @@ def _find_first(records: Iterable[RawRecord], pipeline: Pipeline) -> RawRecord |
     for _, record in zip(range(MAX_RECORDS), records, strict=False):
         if record.partition in first_by_partition:
             continue
-        if parse_record(record.value, topic_partitions.source_of(pipeline, record.partition)).unknown:
+        if parse_record(record.value, topic_partitions.find_source(pipeline, record.partition)).unknown:
             first_by_partition[record.partition] = record
     return first_by_partition[min(first_by_partition)] if first_by_partition else None

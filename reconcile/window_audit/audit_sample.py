@@ -35,7 +35,7 @@ MAX_EXAMPLES = 20
 """Rows that an audit lists."""
 
 
-@runs.tell_lineage("audit", lineage.find_touched_by_audit)
+@runs.emit_lineage("audit", lineage.find_touched_by_audit)
 def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: Clock) -> WindowAudit:
     """Audit a sample of the windows that became final since the last audit, and record the result if there are any.
 

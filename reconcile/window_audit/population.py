@@ -16,7 +16,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import table_weights
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of, topics_of
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
@@ -134,7 +134,7 @@ def _find_policy(pipeline: Pipeline) -> Audit:
 
 def _check_retention(settings: Settings, pipeline: Pipeline) -> None:
     shortest = find_shortest(
-        parse_retention(LogClient(settings).config(topic)) for topic in topics_of(log_of(pipeline))
+        parse_retention(LogClient(settings).config(topic)) for topic in split_topics(name_log(pipeline))
     )
     lateness, reach = pipeline.lateness, pipeline.window.reach or 0
     age = (

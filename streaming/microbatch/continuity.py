@@ -164,7 +164,7 @@ class Continuity:
 
     def mark(self, plan: EpochPlan) -> "Future[Marks]":
         """Read the marks of an epoch while its records are read."""
-        return self._beside.submit(self._reader.last, self._ranges(plan))
+        return self._beside.submit(self._reader.read_last, self._ranges(plan))
 
     def is_from_one_log(self, proof: LogProof, plan: EpochPlan, marks: Marks) -> bool:
         """Return whether a plan's records were all read from one log, and its marks too.
@@ -179,10 +179,10 @@ class Continuity:
             return True
         if any(now.leaders.get(p) != leader for p, leader in proof.leaders.items()):
             return False
-        return self._reader.last(self._ranges(plan)) == marks
+        return self._reader.read_last(self._ranges(plan)) == marks
 
     def _make_proof(self, ends: Mapping[int, LogEnd]) -> LogProof:
-        return LogProof({p: end.leader_epoch for p, end in ends.items()}, self._context.client.cuts)
+        return LogProof({p: end.leader_epoch for p, end in ends.items()}, self._context.client.disconnects)
 
     @staticmethod
     def _ranges(plan: EpochPlan) -> dict[int, tuple[int, int]]:

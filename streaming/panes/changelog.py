@@ -115,7 +115,7 @@ class Changelog:
         """Open a new producer: abort an earlier one's transaction; return the newest epoch that the topic has."""
         producer = Producer(
             {
-                **options.librdkafka(self._settings.kafka, self._client.bootstrap),
+                **options.make_librdkafka_options(self._settings.kafka, self._client.bootstrap),
                 "transactional.id": f"cutover-{self._stream}",
                 "log_level": 0,
             }

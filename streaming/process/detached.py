@@ -34,7 +34,9 @@ def ensure(settings: Settings, name: str) -> Heartbeat:
         return living
     catalogue.get(settings, name)
     process = _start(settings, name)
-    beat = poll_until(lambda: _read_own_heartbeat(settings, name, process), within=START_SECONDS, every=_POLL_SECONDS)
+    beat = poll_until(
+        lambda: _read_own_heartbeat(settings, name, process), timeout=START_SECONDS, interval=_POLL_SECONDS
+    )
     if beat is None or not beat.alive:
         beat = find_alive(settings, name) or beat  # another one's was faster, and ours gave way
     if beat is None or not beat.alive:
@@ -63,7 +65,7 @@ def stop(settings: Settings, name: str, timeout: float = STOP_SECONDS) -> Heartb
         return last_heartbeat
     (heartbeat.folder(settings, name) / "stop").touch()
     identity = last_heartbeat.identity
-    has_ended = poll_until(lambda: None if is_alive(identity) else True, within=timeout, every=_POLL_SECONDS)
+    has_ended = poll_until(lambda: None if is_alive(identity) else True, timeout=timeout, interval=_POLL_SECONDS)
     if not has_ended:
         msg = f"Stream of {name}: expected the driver (pid {last_heartbeat.pid}) to end within {timeout:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")

@@ -144,4 +144,4 @@ class DriverCollector:
 
     def collect(self) -> Iterable["Metric"]:
         """Yield the current metric families."""
-        return families.collect(self._metrics.samples(self._pipeline))
+        return families.group_samples(self._metrics.samples(self._pipeline))

@@ -13,7 +13,7 @@ from cutover.clock import Clock
 from cutover.driver_state import make_unreadable_error
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.process import Identity, current, is_alive
+from cutover.process import Identity, identify_current, is_alive
 from cutover.settings import Settings
 
 State = Literal["STARTING", "RUNNING", "BACKPRESSURED", "STOPPING", "FAILED", "STOPPED"]
@@ -178,5 +178,5 @@ def _move(moment: str | None, by: timedelta) -> Any:
 
 def first_beat(run_id: str, clock: Clock) -> Heartbeat:
     """Start with this process's identity; no epoch yet."""
-    own_fields = asdict(current())
+    own_fields = asdict(identify_current())
     return Heartbeat(**own_fields, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))

@@ -28,7 +28,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import MissingRecords, format_missing
-from cutover.log.topic_partitions import format_number, log_of, topics_of
+from cutover.log.topic_partitions import format_number, name_log, split_topics
 from cutover.settings import Settings
 from cutover.streaming.process.heartbeat import folder
 from cutover.streaming.process.lock import only_driver
@@ -167,7 +167,7 @@ def _find_missing(
 
     Records are counted first; Spark's JVM is started to read the headers only if there are fewer than offsets.
     """
-    topic, isolation = log_of(pipeline), pipeline.source.isolation
+    topic, isolation = name_log(pipeline), pipeline.source.isolation
     earliest, latest = client.earliest(topic), client.latest(topic, isolation)
     held_ranges = {p: (start, latest[p]) for p, start in earliest.items() if start < latest.get(p, 0)}
     if sum(1 for _ in client.positions(topic, held_ranges, isolation)) == complete_read.count_offsets((held_ranges,)):
@@ -182,10 +182,14 @@ def _find_incomplete(
     pipeline: Pipeline, client: LogClient, version: Version, missing: Sequence[MissingRecords], now: int
 ) -> tuple[IncompleteRange, ...]:
     """Return one range per partition that lacks records, with the bounds of their event times."""
-    topic, latest, gaps_by_partition = log_of(pipeline), client.latest(log_of(pipeline), pipeline.source.isolation), []
+    topic, latest, gaps_by_partition = (
+        name_log(pipeline),
+        client.latest(name_log(pipeline), pipeline.source.isolation),
+        [],
+    )
     for partition in sorted({gap.partition for gap in missing}):
         gaps = [gap for gap in missing if gap.partition == partition]
-        gap_start, gap_end = gaps[0].first, gaps[-1].next
+        gap_start, gap_end = gaps[0].first_offset, gaps[-1].next_offset
         next_record = next(client.read_range(topic, partition, gap_end, latest[partition]), None)
         epochs = _list_epochs_since(version, partition, gap_start)
         windows = _windows_since(pipeline, EpochLog(version.uri), epochs[0].epoch) if epochs else None
@@ -211,7 +215,7 @@ def _explain_missing(pipeline: Pipeline, missing: Sequence[MissingRecords]) -> L
     """Return the error that describes missing records; None if nothing is missing."""
     if not missing:
         return None
-    return lost_records.make_lost_error(pipeline.name, format_missing(log_of(pipeline), missing))
+    return lost_records.make_lost_error(pipeline.name, format_missing(name_log(pipeline), missing))
 
 
 def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
@@ -296,8 +300,8 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
     Raises:
         CutoverError: The stream's error, if it cannot be resolved by recording a loss.
     """
-    topic = log_of(pipeline)
-    if trouble.runbook not in _ACCEPTABLE or not set(topics_of(topic)) <= set(client.topics()):
+    topic = name_log(pipeline)
+    if trouble.runbook not in _ACCEPTABLE or not set(split_topics(topic)) <= set(client.topics()):
         raise trouble
     earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
     firsts = {p: next(client.read_range(topic, p, earliest[p], latest[p]), None) for p in earliest}
@@ -343,7 +347,7 @@ def _reject_one_changed_topic(pipeline: Pipeline) -> None:
     Raises:
         LogError: The pipeline reads two topics.
     """
-    topics = topics_of(log_of(pipeline))
+    topics = split_topics(name_log(pipeline))
     if len(topics) > 1:
         msg = f"Stream of {pipeline.name}: expected a log of one topic, got {' and '.join(topics)}, of which one was "
         msg += "recreated: the offsets of both cannot be accepted in one step.\nHint: give the new topic another name."
@@ -358,7 +362,7 @@ def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: Loss
         stream_version=onward[0],
         epoch=onward[1],
         kind=kind,
-        topic=log_of(case.pipeline),
+        topic=name_log(case.pipeline),
         topic_id=loss_extent.topic_id,
         partition=loss_extent.partition,
         first=loss_extent.first,

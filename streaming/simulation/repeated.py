@@ -20,7 +20,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import next_number
 from cutover.lake.epochs.repeats import EpochDone
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import format_partition, log_of
+from cutover.log.topic_partitions import format_partition, name_log
 from cutover.probe import silent
 from cutover.records.reading import scan
 from cutover.records.watermark import Observation, WatermarkState, advance
@@ -133,7 +133,7 @@ def repeat(
 
 
 def _reject_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
-    log = client.describe(log_of(pipeline))
+    log = client.describe(name_log(pipeline))
     if {record.topic_id for record in records} != {log.topic_id}:
         msg = f"Epochs of `{pipeline.name}`: expected all from topic id {log.topic_id}, got others too."
         raise LogError(msg + "\nHint: records of a deleted topic cannot be read again.")

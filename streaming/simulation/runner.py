@@ -93,7 +93,9 @@ def _send(settings: Settings, setting: Setting, topic: str) -> None:
             refused.append(error)
 
     bootstrap = str(settings.kafka.bootstrap_servers)
-    producer = Producer({**options.librdkafka(settings.kafka, bootstrap), "enable.idempotence": True, "log_level": 0})
+    producer = Producer(
+        {**options.make_librdkafka_options(settings.kafka, bootstrap), "enable.idempotence": True, "log_level": 0}
+    )
     for number, row in enumerate(arriving(setting)):
         at, value = max(0, -(-row.event_time // 1000)), scenario.record_of(setting, row)
         producer.produce(topic, value, partition=0, timestamp=at, on_delivery=note_delivery)

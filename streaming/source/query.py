@@ -37,7 +37,7 @@ class QuerySource:
     @property
     def joins(self) -> bool:
         """True for a join of two topics: both are read by one query."""
-        return len(topic_partitions.topics_of(topic_partitions.log_of(self.pipeline))) > 1
+        return len(topic_partitions.split_topics(topic_partitions.name_log(self.pipeline))) > 1
 
 
 def checkpoint_of(folder: Path, run_id: str) -> Path:
@@ -61,7 +61,7 @@ def start(
     spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 1_000))}ms")
     records = spark.readStream.format("kafka").options(**source_options(settings, reading)).load()
     right = (
-        f"(topic <=> '{topic_partitions.topics_of(topic_partitions.log_of(reading.pipeline))[-1]}')"
+        f"(topic <=> '{topic_partitions.split_topics(topic_partitions.name_log(reading.pipeline))[-1]}')"
         if reading.joins
         else "false"
     )
@@ -79,13 +79,13 @@ def start(
 
 def source_options(settings: Settings, reading: QuerySource) -> dict[str, str]:
     """Return the Kafka source's options: exact offsets, nothing skipped, the isolation of the definition."""
-    log = topic_partitions.log_of(reading.pipeline)
-    starting: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.topics_of(log)}
+    log = topic_partitions.name_log(reading.pipeline)
+    starting: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.split_topics(log)}
     for partition, offset in reading.offsets.items():
-        place = topic_partitions.place(log, partition)
+        place = topic_partitions.make_topic_partition(log, partition)
         starting[place.topic][str(place.partition)] = offset
     return {
-        **options.spark(settings.kafka, bootstrap_servers(settings)),
+        **options.make_spark_options(settings.kafka, bootstrap_servers(settings)),
         "subscribe": log,  # a list of topics, with commas between them
         "startingOffsets": json.dumps(starting),
         "maxOffsetsPerTrigger": str(reading.pipeline.max_rows_per_epoch),
@@ -103,7 +103,7 @@ def end_offsets(checkpoint: Path, batch: int, log: str) -> dict[int, int]:
     noted = json.loads(lines[-1])
     return {
         topic_partitions.number_partition(turn, int(partition)): int(offset)
-        for turn, topic in enumerate(topic_partitions.topics_of(log))
+        for turn, topic in enumerate(topic_partitions.split_topics(log))
         for partition, offset in noted.get(topic, {}).items()
     }
 

@@ -15,7 +15,7 @@ from cutover.lake.journal_rows import Loss
 from cutover.log import options
 from cutover.log.cut import Cut, LogId
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of, name_offsets
+from cutover.log.topic_partitions import name_log, name_offsets
 from cutover.settings import Settings
 
 
@@ -35,7 +35,7 @@ def reject_unsafe(settings: Settings, pipeline: Pipeline) -> None:
     Raises:
         DefinitionError: A setting is unsafe; the message names the key, the expected and the actual value.
     """
-    options.check(settings.kafka)
+    options.check_client_settings(settings.kafka)
     spark.configuration(settings)
     for name in ("overflow_rows", "fold_every", "reload_every"):
         if getattr(settings.stream, name) < 1:
@@ -64,7 +64,7 @@ def begin(
         LogError: The topic is unknown, was recreated, is compacted, no longer holds what comes next, or holds other
             records than those that were read.
     """
-    topic = log_of(pipeline)
+    topic = name_log(pipeline)
     expected = find_expected_log(record, accepted)
     log = _describe_topic(client, topic, expected)
     reject_other(pipeline, expected, log.topic_id)
@@ -112,7 +112,7 @@ def reject_other(pipeline: Pipeline, expected: str | None, actual: str) -> None:
     if expected in {None, actual}:
         return
     msg = (
-        f"Topic {log_of(pipeline)} has topic id {actual}, the epoch log was built from {expected}: it was "
+        f"Topic {name_log(pipeline)} has topic id {actual}, the epoch log was built from {expected}: it was "
         "deleted and made again.\nHint: a topic made again is another log. Give the new one another name, or go on "
         f"with it by `cutover accept-loss {pipeline.name}`."
     )
@@ -138,7 +138,7 @@ def start_offsets(
     start = dict.fromkeys(earliest, 0) | dict(next_wanted)
     missing = find_missing(start, earliest=earliest, latest=latest)
     if missing:
-        gaps = format_gaps(log_of(pipeline), missing)
+        gaps = format_gaps(name_log(pipeline), missing)
         msg = (
             f"{gaps}.\n"
             "Hint: retention or a deletion removed records that were never read; nothing was written since. "

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 from cutover_tasks.driver_end import DriverEnd, find_end
 
-from cutover.process import current
+from cutover.process import identify_current
 from cutover.streaming.process.heartbeat import Heartbeat, State
 
 GONE = {"pid": 2**22 + 1, "boot": "", "started": 1.0}
@@ -24,7 +24,7 @@ def judged(heartbeat: Heartbeat | None, *, epoch: int | None = 41, failures: int
 
 
 def test_living_driver_has_not_ended() -> None:
-    living = asdict(current())
+    living = asdict(identify_current())
 
     assert find_end(beat("RUNNING", **living), epoch=41, failures=0) is None
 

@@ -12,8 +12,8 @@ from cutover.recorded_times import (
     bound_age,
     find_earliest_times,
     find_latest_times,
+    make_monotonic,
     measure_lag,
-    settle_times,
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -42,16 +42,16 @@ def times(hours: Hours) -> list[datetime]:
     ],
 )
 def test_times_are_believed_as_far_as_most_of_them_agree_with_the_order(recorded: Hours, settled: Hours) -> None:
-    assert settle_times(times(recorded)) == times(settled)
+    assert make_monotonic(times(recorded)) == times(settled)
 
 
 @given(st.lists(st.integers(-YEARS, YEARS)))
 def test_settled_times_never_go_back_and_are_among_the_recorded_ones(hours: Hours) -> None:
-    settled = settle_times(times(hours))
+    settled = make_monotonic(times(hours))
 
     assert settled == sorted(settled)
     assert set(settled) <= set(times(hours))
-    assert settle_times(settled) == settled
+    assert make_monotonic(settled) == settled
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=5).map(sorted), st.data())
@@ -60,7 +60,7 @@ def test_one_clock_that_is_wrong_once_moves_no_time_but_its_own(hours: Hours, da
     off = data.draw(st.sampled_from([-YEARS, YEARS]))
     recorded = [hour + off * (number == wrong) for number, hour in enumerate(hours)]
 
-    settled = settle_times(times(recorded))
+    settled = make_monotonic(times(recorded))
 
     others = [number for number in range(len(hours)) if number != wrong]
     assert [settled[number] for number in others] == [times(hours)[number] for number in others]
@@ -98,11 +98,13 @@ def test_no_wrong_clock_makes_a_record_look_older_than_the_right_ones_before_it(
 @pytest.mark.parametrize(
     ("recorded", "after", "expected"),
     [
-        pytest.param(-2, [], RecordAge(since=NOON - 2 * HOUR), id="alone"),
-        pytest.param(-2, [-3], RecordAge(since=NOON - 2 * HOUR), id="after what came before it"),
-        pytest.param(-50, [-9, -2], RecordAge(since=NOON - 2 * HOUR, doubt=2 * DAY), id="a clock two days back"),
-        pytest.param(YEARS, [-9, 5], RecordAge(since=NOON - 9 * HOUR, doubt=FOREVER), id="years ahead"),
-        pytest.param(1, [-9, 5], RecordAge(since=NOON), id="an hour ahead means now"),
+        pytest.param(-2, [], RecordAge(not_before=NOON - 2 * HOUR), id="alone"),
+        pytest.param(-2, [-3], RecordAge(not_before=NOON - 2 * HOUR), id="after what came before it"),
+        pytest.param(
+            -50, [-9, -2], RecordAge(not_before=NOON - 2 * HOUR, uncertainty=2 * DAY), id="a clock two days back"
+        ),
+        pytest.param(YEARS, [-9, 5], RecordAge(not_before=NOON - 9 * HOUR, uncertainty=FOREVER), id="years ahead"),
+        pytest.param(1, [-9, 5], RecordAge(not_before=NOON), id="an hour ahead means now"),
     ],
 )
 def test_a_record_is_no_older_than_what_must_have_come_before_it(
@@ -126,7 +128,8 @@ def test_a_clock_that_was_behind_the_inputs_of_any_record_is_behind(
     measured = measure_lag(times(recorded), [times(hours) for hours in inputs], tolerated=HOUR / 30)
 
     assert measured == lag * HOUR
-    assert bound_age(NOON - HOUR, times([-2]), NOON, lag=measured) == RecordAge(since=NOON - HOUR, doubt=lag * HOUR)
+    record_age = bound_age(NOON - HOUR, times([-2]), NOON, lag=measured)
+    assert record_age == RecordAge(not_before=NOON - HOUR, uncertainty=lag * HOUR)
 
 
 def test_a_lag_that_is_tolerated_does_not_count() -> None:
@@ -136,8 +139,8 @@ def test_a_lag_that_is_tolerated_does_not_count() -> None:
 def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() -> None:
     record_age = bound_age(NOON + 2 * HOUR, [], NOON)
 
-    assert NOON - record_age.since > 50 * 365 * DAY
-    assert record_age.doubt == FOREVER
+    assert NOON - record_age.not_before > 50 * 365 * DAY
+    assert record_age.uncertainty == FOREVER
 
 
 @pytest.mark.parametrize(

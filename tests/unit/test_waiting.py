@@ -27,14 +27,14 @@ def test_wait_that_takes_too_long_says_what_to_do() -> None:
 
 
 def test_what_is_there_is_found_without_time() -> None:
-    assert poll_until(lambda: "there", within=0, every=60) == "there"
+    assert poll_until(lambda: "there", timeout=0, interval=60) == "there"
 
 
 def test_no_is_an_answer() -> None:
     answers = iter([None, False])
 
-    assert poll_until(lambda: next(answers), within=60, every=0) is False
+    assert poll_until(lambda: next(answers), timeout=60, interval=0) is False
 
 
 def test_nothing_is_found_when_the_time_is_over() -> None:
-    assert poll_until(lambda: None, within=0.01, every=0.01) is None
+    assert poll_until(lambda: None, timeout=0.01, interval=0.01) is None

@@ -38,7 +38,7 @@ class Attempt:
 
     def to_json(self) -> str:
         """Encode the attempt as one line of JSON, keys sorted."""
-        return json_text.write(self)
+        return json_text.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -47,7 +47,7 @@ class Attempt:
         Raises:
             ValueError: The text is not an attempt.
         """
-        return json_text.read(cls, text)
+        return json_text.parse(cls, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

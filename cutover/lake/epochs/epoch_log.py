@@ -80,7 +80,7 @@ class EpochRecord:
 
     def to_json(self) -> str:
         """Encode the record as one line of JSON, keys sorted: the column `_record` of an epoch's row."""
-        return json_text.write(self)
+        return json_text.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -90,7 +90,7 @@ class EpochRecord:
             LakeError: The text is not a record of this release.
         """
         try:
-            return json_text.read(cls, text)
+            return json_text.parse(cls, text)
         except ValueError as error:
             msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error})."
             raise LakeError(msg, runbook="EpochHistoryBroken") from error

@@ -7,7 +7,7 @@ from cutover.lake.control.losses import list_ends
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
 from cutover.lake.journal_rows import Loss
-from cutover.log.topic_partitions import place
+from cutover.log.topic_partitions import make_topic_partition
 
 
 def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id: str) -> dict[int, int] | None:
@@ -40,9 +40,11 @@ class OffsetGap:
         """Describe the expected offset and what the log holds."""
         if self.first is None or self.end is None:
             return f"expected offset {self.expected}, is not there"
-        place, missing = ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
+        make_topic_partition, missing = (
+            ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
+        )
         at = self.end if self.is_short else self.first
-        return f"expected offset {self.expected}, log {place} at {at}: {missing} offsets are gone"
+        return f"expected offset {self.expected}, log {make_topic_partition} at {at}: {missing} offsets are gone"
 
 
 def find_missing(
@@ -60,6 +62,6 @@ def format_gaps(log: str, holes: Sequence[OffsetGap]) -> str:
     """Describe the gaps of a log's partitions, by topic."""
     by_topic: dict[str, list[str]] = {}
     for hole in holes:
-        at = place(log, hole.partition)
+        at = make_topic_partition(log, hole.partition)
         by_topic.setdefault(str(at.topic), []).append(f"partition {at.partition}: {hole.text}")
     return ". ".join(f"Topic {topic}, {'; '.join(texts)}" for topic, texts in by_topic.items())

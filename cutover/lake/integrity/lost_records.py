@@ -83,7 +83,7 @@ def check_not_compacted(client: LogClient, log: str) -> None:
     Raises:
         LogError: `cleanup.policy` of a topic includes `compact`, or no broker answers.
     """
-    for topic in topic_partitions.topics_of(log):
+    for topic in topic_partitions.split_topics(log):
         policy = client.config(topic).get("cleanup.policy", "delete")
         if "compact" in policy:
             msg = (
@@ -299,7 +299,7 @@ def _reads_any(record: EpochRecord, missing: Iterable[MissingRecords]) -> bool:
     """Return whether an epoch read a range that overlaps a gap."""
     ranges = _ranges_of(record)
     spans = ((gap, ranges.get(gap.partition, (0, 0))) for gap in missing)
-    return any(start < gap.next and gap.first < end for gap, (start, end) in spans)
+    return any(start < gap.next_offset and gap.first_offset < end for gap, (start, end) in spans)
 
 
 def _select_complete(client: LogClient, run: Sequence[EpochRecord]) -> Iterator[EpochRecord]:
@@ -309,7 +309,10 @@ def _select_complete(client: LogClient, run: Sequence[EpochRecord]) -> Iterator[
     counts = {record.epoch: 0 for record in run}
     unread_marks = {record.epoch: _collect_own_marks(record) for record in run}
     for message in client.messages(run[0].topic, ranges, run[0].isolation):
-        partition, offset = topic_partitions.of_message(run[0].topic, message), topic_partitions.offset_of(message)
+        partition, offset = (
+            topic_partitions.number_message_partition(run[0].topic, message),
+            topic_partitions.get_offset(message),
+        )
         epoch = run[bisect_right(ends[partition], offset)].epoch
         counts[epoch] += 1
         mark = unread_marks[epoch].get((partition, offset))

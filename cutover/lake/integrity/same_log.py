@@ -108,11 +108,11 @@ class _Log:
             p: (of_partition[0].offset, min(of_partition[-1].offset + 1, self.ends.get(p, 0)))
             for p, of_partition in marks.items()
         }
-        current = self.reader.inside(ranges)
+        current = self.reader.read_all(ranges)
         # A range that begins before the log yields no marks: its remaining part is read.
         starts = {p: self.earliest(p) for p, of_partition in current.items() if not of_partition}
         remaining = {p: (start, ranges[p][1]) for p, start in starts.items() if ranges[p][0] < start < ranges[p][1]}
-        current |= self.reader.inside(remaining) if remaining else {}
+        current |= self.reader.read_all(remaining) if remaining else {}
         return {p: {mark.offset: mark for mark in of_partition} for p, of_partition in current.items()}
 
 
@@ -205,7 +205,7 @@ def _find_first_offset(log: _Log, partition: int, start: int, wrong: _EpochMark)
     leader, end = wrong.record.leaders.get(partition), log.ends.get(partition, 0)
     if leader is None or log.leader(partition) <= leader:
         return start
-    for _, message in log.reader.messages({partition: (start, min(wrong.mark.offset + 1, end))}):
+    for _, message in log.reader.read_messages({partition: (start, min(wrong.mark.offset + 1, end))}):
         if (message.leader_epoch() or 0) > leader:
             return int(message.offset() or 0)
     return end if start <= end <= wrong.mark.offset else start

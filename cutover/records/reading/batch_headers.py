@@ -50,11 +50,11 @@ class BatchHeaderReader:
         """
         while start < end:
             batches = self._fetch(partition, start)
-            ahead = [batch for batch in batches if batch.next > start]
+            ahead = [batch for batch in batches if batch.next_offset > start]
             if not ahead:
                 return
             yield from ahead
-            start = ahead[-1].next
+            start = ahead[-1].next_offset
 
     def close(self) -> None:
         """Close the connections."""
@@ -63,7 +63,7 @@ class BatchHeaderReader:
 
     def _connect(self, settings: Settings) -> Any:
         """Return a network client with the settings of Spark's consumers."""
-        spark_options = options.spark(settings.kafka, bootstrap_servers(settings))
+        spark_options = options.make_spark_options(settings.kafka, bootstrap_servers(settings))
         properties = self._jvm.java.util.HashMap()
         for key, value in spark_options.items():
             properties.put(key.removeprefix("kafka."), value)
@@ -117,7 +117,7 @@ class BatchHeaderReader:
 
     def _find_leader(self, partition: int) -> Any:
         """Return the node of the broker that is currently the leader of a partition."""
-        place = topic_partitions.place(self._log, partition)
+        place = topic_partitions.make_topic_partition(self._log, partition)
         topics = self._consumer.list_topics(place.topic, timeout=self._client.timeout)
         metadata = topics.topics[place.topic].partitions.get(place.partition)
         broker = None if metadata is None else topics.brokers.get(metadata.leader)
@@ -127,7 +127,11 @@ class BatchHeaderReader:
 
     def _send(self, node: Any, partition: int, offset: int) -> Any:
         """Send one fetch request and return the partition's part of the response."""
-        place, jvm, clients = topic_partitions.place(self._log, partition), self._jvm, self._kafka.clients
+        place, jvm, clients = (
+            topic_partitions.make_topic_partition(self._log, partition),
+            self._jvm,
+            self._kafka.clients,
+        )
         topic_partition = self._kafka.common.TopicPartition(place.topic, place.partition)
         requests = self._kafka.common.requests
         partition_data = getattr(requests, "FetchRequest$PartitionData")(

@@ -39,7 +39,7 @@ def read_records(
         pipeline: Topics and isolation level.
         reads: Offset ranges `[from, to)`; at least one read, each with at most one range per partition.
     """
-    topics = topic_partitions.topics_of(topic_partitions.log_of(pipeline))
+    topics = topic_partitions.split_topics(topic_partitions.name_log(pipeline))
     topic_reads = [
         (topic, _select_topic(offsets, topic_index), topic_index)
         for offsets in reads
@@ -70,7 +70,7 @@ def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: 
     starts, ends = ({str(p): span[bound] for p, span in sorted(offsets.items())} for bound in (0, 1))
     return (
         spark.read.format("kafka")
-        .options(**options.spark(settings.kafka, bootstrap_servers(settings)))
+        .options(**options.make_spark_options(settings.kafka, bootstrap_servers(settings)))
         .option(ISOLATION, pipeline.source.isolation)
         .option("assign", json.dumps({topic: sorted(offsets)}))
         .option("startingOffsets", json.dumps({topic: starts}))

@@ -75,7 +75,7 @@ def lock_sending(home: Path, topic: str, content: FileContent) -> Iterator[None]
         DefinitionError: Another process is sending it.
     """
     beginning = hashlib.blake2b(content.hashes[: 2 * HASH_BYTES], digest_size=HASH_BYTES).hexdigest()
-    path = files.private_folder(home / "produced") / f"{topic}.{beginning}.lock"
+    path = files.make_private_folder(home / "produced") / f"{topic}.{beginning}.lock"
     with path.open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -148,7 +148,7 @@ class ProducedNotes:
 
     @contextmanager
     def _lock(self) -> Iterator[None]:
-        files.private_folder(self._path.parent)
+        files.make_private_folder(self._path.parent)
         with self._path.with_suffix(".lock").open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -135,7 +135,7 @@ class _Transmission:
 
 def _producer_options(settings: Settings, client: LogClient, target: Target) -> dict[str, str | int | float | bool]:
     return {
-        **options.librdkafka(settings.kafka, client.bootstrap),
+        **options.make_librdkafka_options(settings.kafka, client.bootstrap),
         "enable.idempotence": True,
         "acks": "all",
         "linger.ms": 20,

@@ -75,7 +75,7 @@ def record(settings: Settings, pipeline: Pipeline, window_audit: WindowAudit) ->
         epoch=window_audit.epoch,
         state=window_audit.state,
         seed=window_audit.seed,
-        result=json_text.write(replace(window_audit, seen=following)),
+        result=json_text.encode(replace(window_audit, seen=following)),
     )
     return Journal(settings, window_audit.pipeline, WindowAuditRow).append(row)
 
@@ -87,7 +87,7 @@ def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ..
         LakeError: The history cannot be read.
     """
     rows = list_result_rows(settings, pipeline, WindowAuditRow)
-    return tuple(json_text.read(WindowAudit, row.result) for row in rows)
+    return tuple(json_text.parse(WindowAudit, row.result) for row in rows)
 
 
 def list_judged(window_audits: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:

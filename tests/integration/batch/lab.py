@@ -19,7 +19,7 @@ from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_schema, epoch_log_schema
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import name_log
 from cutover.settings import Settings
 
 HOUR = 3_600
@@ -76,7 +76,7 @@ class Lab:
         schema = epoch_log_schema(self.pipeline)
         table = delta.ensure(version.uri, schema, partition_by=["_kind"])
         client = LogClient(self.settings)
-        log = log_of(self.pipeline)
+        log = name_log(self.pipeline)
         identity = client.describe(log)
         number = len(self.epochs(version.uri))
         record = EpochRecord(

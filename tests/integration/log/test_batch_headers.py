@@ -69,7 +69,7 @@ def test_what_compaction_removed_is_missing_and_nothing_else(
     missing = complete_read.find_missing(spark, kafka_settings, client, topic, ({0: (0, 20), 1: (0, 20)},))
 
     assert sum(gap.missing for gap in missing) == len(gone)
-    assert all(any(g.partition == p and g.first <= o < g.next for g in missing) for p, o in gone)
+    assert all(any(g.partition == p and g.first_offset <= o < g.next_offset for g in missing) for p, o in gone)
 
 
 def test_log_that_begins_behind_the_range_is_named(kafka_settings: Settings, topic: str, spark: "SparkSession") -> None:

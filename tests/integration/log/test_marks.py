@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from cutover.lake.integrity import same_log
 from cutover.log.kafka import LogClient
-from cutover.log.mark import Mark, digest
+from cutover.log.mark import Mark, compute_digest
 from cutover.log.marks import MarkReader
 from cutover.settings import Settings
 from tests.integration.streaming import rig
@@ -60,7 +60,7 @@ def offsets(marks: Mapping[int, tuple[Mark, ...]]) -> dict[int, list[int]]:
 def test_null_and_empty_and_the_border_of_key_and_value_are_told_apart() -> None:
     pairs = [(None, None), (None, b""), (b"", None), (b"", b""), (b"ab", b"c"), (b"a", b"bc"), (b"-", None)]
 
-    assert len({digest(*pair) for pair in pairs}) == len(pairs)
+    assert len({compute_digest(*pair) for pair in pairs}) == len(pairs)
 
 
 def test_the_last_records_before_an_offset_are_marked_again_and_again(
@@ -68,13 +68,13 @@ def test_the_last_records_before_an_offset_are_marked_again_and_again(
 ) -> None:
     sent(client, topic_name, {0: [b"%d" % i for i in range(50)], 1: [None, b"", b"x"]})
 
-    assert offsets(reader.last({0: (0, 50), 1: (0, 3)})) == {0: [46, 47, 48, 49], 1: [0, 1, 2]}
-    assert offsets(reader.last({0: (0, 30), 1: (2, 3)})) == {0: [26, 27, 28, 29], 1: [2]}
-    assert offsets(reader.last({0: (29, 29), 1: (3, 3)})) == {}
-    assert reader.last({0: (0, 10)})[0][-1] == Mark(9, 1_000_009, digest(b"k", b"9"))
-    assert reader.last({1: (0, 3)})[1][:2] == (
-        Mark(0, 1_000_000, digest(b"k", None)),
-        Mark(1, 1_000_001, digest(b"k", b"")),
+    assert offsets(reader.read_last({0: (0, 50), 1: (0, 3)})) == {0: [46, 47, 48, 49], 1: [0, 1, 2]}
+    assert offsets(reader.read_last({0: (0, 30), 1: (2, 3)})) == {0: [26, 27, 28, 29], 1: [2]}
+    assert offsets(reader.read_last({0: (29, 29), 1: (3, 3)})) == {}
+    assert reader.read_last({0: (0, 10)})[0][-1] == Mark(9, 1_000_009, compute_digest(b"k", b"9"))
+    assert reader.read_last({1: (0, 3)})[1][:2] == (
+        Mark(0, 1_000_000, compute_digest(b"k", None)),
+        Mark(1, 1_000_001, compute_digest(b"k", b"")),
     )
 
 
@@ -86,15 +86,15 @@ def test_records_behind_an_aborted_transaction_are_found(
     end = 10 + 100 + 1  # the marker of the transaction
     until(lambda: client.latest(topic_name)[0] == end)
 
-    assert offsets(reader.last({0: (0, end)})) == {0: [6, 7, 8, 9]}
-    assert reader.last({0: (10, end)}) == {}
+    assert offsets(reader.read_last({0: (0, end)})) == {0: [6, 7, 8, 9]}
+    assert reader.read_last({0: (10, end)}) == {}
 
 
 def test_what_lies_beyond_the_log_yields_nothing(client: LogClient, reader: MarkReader, topic_name: str) -> None:
     sent(client, topic_name, {0: [b"a", b"b"]})
 
-    assert reader.inside({0: (7, 9), 1: (0, 5)}) == {0: (), 1: ()}
-    assert offsets(reader.inside({0: (0, 9)})) == {0: [0, 1]}
+    assert reader.read_all({0: (7, 9), 1: (0, 5)}) == {0: (), 1: ()}
+    assert offsets(reader.read_all({0: (0, 9)})) == {0: [0, 1]}
 
 
 def test_ranges_that_compaction_emptied_have_no_marks_however_often_they_are_read(
@@ -104,11 +104,11 @@ def test_ranges_that_compaction_emptied_have_no_marks_however_often_they_are_rea
     for part in range(8):
         events = [Event(id=i, minute=3 * part + i / 10, partition=i % 2) for i in range(20)]
         rig.send(kafka_settings, topic_name, events)
-    before = reader.last({0: (0, 44), 1: (0, 33)})
+    before = reader.read_last({0: (0, 44), 1: (0, 33)})
     compacted.compact(kafka_settings, topic_name, least=140)
     empty = {0: (40, 50), 1: (30, 35)}
 
-    assert [reader.last(empty) for _ in range(30)] == [{}] * 30
-    assert offsets(reader.last({0: (0, 80)})) == {0: [76, 77, 78, 79]}
+    assert [reader.read_last(empty) for _ in range(30)] == [{}] * 30
+    assert offsets(reader.read_last({0: (0, 80)})) == {0: [76, 77, 78, 79]}
     # Removed is not replaced: the log is not another one. What it has lost is counted.
     assert same_log.is_unchanged(client, LogRead(topic=topic_name, isolation="read_committed", marks=before))

@@ -36,7 +36,7 @@ def read(client: LogClient, topic: str, *, wrong_from: int | None = None) -> lis
     reader, found = MarkReader(client, topic, "read_committed"), list[EpochRecord]()
     for number in range(EPOCHS):
         start, end = number * STEP, (number + 1) * STEP
-        marks = reader.last({0: (start, end), 1: (start, end)})
+        marks = reader.read_last({0: (start, end), 1: (start, end)})
         found.append(epoch(topic, number, {**marks, 1: tuple(_other(mark, wrong_from) for mark in marks[1])}))
     reader.close()
     return found

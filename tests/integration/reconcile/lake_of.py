@@ -29,7 +29,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.kafka import RawRecord
-from cutover.process import current
+from cutover.process import identify_current
 from cutover.reconcile import run
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -138,7 +138,7 @@ def _here(lateness: Lateness) -> InForce:
 
 def leave_word(settings: Settings, pipeline: Pipeline, **changes: object) -> None:
     """Leave the last heartbeat of a driver that this process is: it stopped, and found nothing wrong with its log."""
-    here = current()
+    here = identify_current()
     word = {"pid": here.pid, "boot": here.boot, "started": here.started, "run_id": "r", "state": "STOPPED"}
     file = heartbeat.folder(settings, pipeline.name) / "heartbeat.json"
     files.write_json(file, word | {"at": START.isoformat()} | changes)

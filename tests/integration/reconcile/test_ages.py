@@ -34,9 +34,11 @@ def record_runs(settings: Settings, ages: Sequence[timedelta]) -> None:
 @pytest.mark.parametrize(
     ("ages", "expected"),
     [
-        pytest.param([3 * HOUR, 2 * HOUR, HOUR], RecordAge(since=NOW - HOUR), id="one clock"),
-        pytest.param([3 * HOUR, 2 * HOUR, 2 * DAY], RecordAge(since=NOW - 2 * HOUR), id="the newest two days back"),
-        pytest.param([3 * HOUR, -YEARS, HOUR], RecordAge(since=NOW - HOUR), id="one years ahead"),
+        pytest.param([3 * HOUR, 2 * HOUR, HOUR], RecordAge(not_before=NOW - HOUR), id="one clock"),
+        pytest.param(
+            [3 * HOUR, 2 * HOUR, 2 * DAY], RecordAge(not_before=NOW - 2 * HOUR), id="the newest two days back"
+        ),
+        pytest.param([3 * HOUR, -YEARS, HOUR], RecordAge(not_before=NOW - HOUR), id="one years ahead"),
     ],
 )
 def test_the_age_of_the_batch_path_is_that_of_its_newest_run_by_the_clocks_that_agree(
@@ -51,14 +53,14 @@ def test_of_a_run_of_the_future_only_the_version_before_it_is_known(settings: Se
     record_runs(settings, [-YEARS])
     (registered,) = versions.read_registrations(settings, PIPELINE.name)
 
-    assert find_batch_age(settings, PIPELINE, (), NOW) == RecordAge(since=registered.at, doubt=FOREVER)
+    assert find_batch_age(settings, PIPELINE, (), NOW) == RecordAge(not_before=registered.at, uncertainty=FOREVER)
 
 
 def test_a_run_is_no_older_than_the_epoch_whose_cut_it_read(settings: Settings) -> None:
     record_runs(settings, [9 * HOUR])
     committed = [replace(epoch, processing_time=(NOW - HOUR).isoformat()) for epoch in LAKE.epochs]
 
-    assert find_batch_age(settings, PIPELINE, committed, NOW) == RecordAge(since=NOW - HOUR, doubt=8 * HOUR)
+    assert find_batch_age(settings, PIPELINE, committed, NOW) == RecordAge(not_before=NOW - HOUR, uncertainty=8 * HOUR)
 
 
 def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by_that(settings: Settings) -> None:
@@ -69,14 +71,16 @@ def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by
     present = history.find_current(settings, PIPELINE)
     assert present is not None
     assert (present.times, present.last_recorded) == (3, NOW - 2 * DAY)
-    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(since=NOW - HOUR)
+    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(not_before=NOW - HOUR)
 
 
 def test_a_comparison_is_no_older_than_the_run_that_it_compared(settings: Settings) -> None:
     record_runs(settings, [3 * HOUR])
     reconcile(settings, PIPELINE, clock=StandingClock(NOW - 2 * DAY))
 
-    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(since=NOW - 3 * HOUR, doubt=2 * DAY - 3 * HOUR)
+    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(
+        not_before=NOW - 3 * HOUR, uncertainty=2 * DAY - 3 * HOUR
+    )
 
 
 @pytest.mark.parametrize(

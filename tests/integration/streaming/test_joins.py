@@ -21,7 +21,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
-from cutover.log.topic_partitions import log_of, topics_of
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.audit.run import determinism
 from cutover.reconcile.result.finding import Verdict
@@ -120,7 +120,7 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
     fed = fed.anew()
     fed.feed_and_die(end_of(BEFORE_LATE[:-2]), "epoch.aggregated")
     fed.anew().feed(end_of(BEFORE_LATE))
-    for topic, own in zip(topics_of(log_of(pipeline)), _by_topic(LOG), strict=True):
+    for topic, own in zip(split_topics(name_log(pipeline)), _by_topic(LOG), strict=True):
         writer.write(topic, own[1], preceding=own[0])
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)

@@ -41,7 +41,7 @@ class Log:
     def source(self, starting: Mapping[int, int]) -> dict[str, str]:
         """Return the options of the source, from exact offsets."""
         return {
-            **options.spark(self.settings.kafka, self.bootstrap),
+            **options.make_spark_options(self.settings.kafka, self.bootstrap),
             "subscribe": self.topic,
             "startingOffsets": json.dumps({self.topic: {str(p): offset for p, offset in starting.items()}}),
             "failOnDataLoss": "true",

@@ -23,7 +23,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
-from cutover.process import current
+from cutover.process import identify_current
 from cutover.reconcile.watch.ages import compute_period
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
@@ -100,7 +100,7 @@ def beat(settings: Settings, **changes: object) -> None:
     """Write the heartbeat of this very process."""
     folder = settings.run_dir / "clicks"
     folder.mkdir(parents=True, exist_ok=True)
-    own = {**asdict(current()), "run_id": "r", "state": "RUNNING", "at": SystemClock().now().isoformat()}
+    own = {**asdict(identify_current()), "run_id": "r", "state": "RUNNING", "at": SystemClock().now().isoformat()}
     (folder / "heartbeat.json").write_text(json.dumps(own | changes))
 
 

@@ -47,9 +47,9 @@ class HandClock:
 
 def _offsets_by_topic(log: str, end: Mapping[int, int]) -> dict[str, dict[str, int]]:
     """Return the offsets as Spark notes them: by topic."""
-    offsets: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.topics_of(log)}
+    offsets: dict[str, dict[str, int]] = {topic: {} for topic in topic_partitions.split_topics(log)}
     for partition, offset in end.items():
-        place = topic_partitions.place(log, partition)
+        place = topic_partitions.make_topic_partition(log, partition)
         offsets[place.topic][str(place.partition)] = offset
     return offsets
 

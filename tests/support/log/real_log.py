@@ -47,7 +47,7 @@ class Writer:
 
     def fill(self, pipeline: Pipeline, records: Sequence[RawRecord]) -> None:
         """Make the topics of a pipeline and write a whole log to them."""
-        for turn, topic in enumerate(topic_partitions.topics_of(topic_partitions.log_of(pipeline))):
+        for turn, topic in enumerate(topic_partitions.split_topics(topic_partitions.name_log(pipeline))):
             self.make(topic)
             topic_records = [
                 replace(r, partition=r.partition % RIGHT_PARTITION_BASE)

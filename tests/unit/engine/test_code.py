@@ -105,7 +105,7 @@ def test_text_for_people_changes_no_hash(change: tuple[str, str]) -> None:
     [
         (classify, "future_sql", lambda pipeline, event: "false"),  # noqa: ARG005 -- in its place
         (parser, "JSON_OPTIONS", {**parser.JSON_OPTIONS, "allowSingleQuotes": "true"}),
-        (parser, "readings", lambda topic: ()),  # noqa: ARG005 -- in its place
+        (parser, "make_field_sqls", lambda topic: ()),  # noqa: ARG005 -- in its place
         (limits, "MAX_DEPTH", 10),
         (fold, "finish_sql", lambda pipeline, rows: "SELECT 1"),  # noqa: ARG005 -- in its place
     ],

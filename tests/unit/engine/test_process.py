@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from cutover import process
-from cutover.process import current, identify, is_alive, parse_identity
+from cutover.process import identify, identify_current, is_alive, parse_identity
 from tests.support.suite.until import until
 
 
@@ -25,7 +25,7 @@ def child() -> Iterator["subprocess.Popen[bytes]"]:
 
 
 def test_process_stays_itself_while_the_wall_clock_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    identity, began = current(), psutil.Process().create_time()
+    identity, began = identify_current(), psutil.Process().create_time()
     boot_time = psutil.boot_time()
     monkeypatch.setattr("psutil._pslinux.boot_time", lambda: boot_time + 2)
 
@@ -34,7 +34,7 @@ def test_process_stays_itself_while_the_wall_clock_is_set(monkeypatch: pytest.Mo
 
 
 def test_process_of_another_boot_or_start_is_another_one() -> None:
-    me = current()
+    me = identify_current()
 
     assert not is_alive(replace(me, boot="another"))
     assert not is_alive(replace(me, started=me.started - 0.01))
@@ -69,7 +69,7 @@ def test_without_an_id_of_the_boot_the_start_is_a_time(monkeypatch: pytest.Monke
 
 
 def test_identity_round_trips_through_json() -> None:
-    assert parse_identity(asdict(current())) == current()
+    assert parse_identity(asdict(identify_current())) == identify_current()
 
 
 @pytest.mark.parametrize("raw", [None, [], {}, {"pid": "1", "boot": "b", "started": 1.0}, {"pid": 1, "started": 1.0}])

@@ -11,8 +11,7 @@ from requests import HTTPError, Response
 from structlog.testing import capture_logs
 
 from cutover.lineage import datasets, runs
-from cutover.lineage.listener import describe_trouble
-from cutover.lineage.runs import LineageRun, Touched, tell_run
+from cutover.lineage.runs import LineageRun, RunDatasets, describe_failure, track_run
 from cutover.settings import KafkaSettings, LineageSettings, Settings
 
 
@@ -39,7 +38,7 @@ class Listener:
 @pytest.fixture
 def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
     fake = Listener()
-    monkeypatch.setattr(runs, "connect", lambda _: fake)
+    monkeypatch.setattr(runs, "make_client", lambda _: fake)
     yield fake
     fake.free.set()
 
@@ -55,7 +54,7 @@ def fail() -> NoReturn:
 
 
 def test_a_run_begins_and_ends(reporting: Settings, listener: Listener) -> None:
-    with tell_run(LineageRun(reporting, "clicks", "batch"), lambda: Touched(facets={"epoch": 7})):
+    with track_run(LineageRun(reporting, "clicks", "batch"), lambda: RunDatasets(facets={"epoch": 7})):
         pass
 
     assert listener.states == ["START", "COMPLETE"]
@@ -65,14 +64,14 @@ def test_a_run_begins_and_ends(reporting: Settings, listener: Listener) -> None:
 
 @pytest.mark.parametrize(("error", "state"), [(ValueError(), "FAIL"), (KeyboardInterrupt(), "ABORT")])
 def test_a_failed_run_is_reported(reporting: Settings, listener: Listener, error: BaseException, state: str) -> None:
-    with pytest.raises(type(error)), tell_run(LineageRun(reporting, "clicks", "batch"), Touched):
+    with pytest.raises(type(error)), track_run(LineageRun(reporting, "clicks", "batch"), RunDatasets):
         raise error
 
     assert listener.states == ["START", state]
 
 
 def test_a_failed_run_is_reported_without_known_datasets(reporting: Settings, listener: Listener) -> None:
-    with pytest.raises(OSError, match="cannot be read"), tell_run(LineageRun(reporting, "clicks", "batch"), fail):
+    with pytest.raises(OSError, match="cannot be read"), track_run(LineageRun(reporting, "clicks", "batch"), fail):
         fail()
 
     assert listener.states == ["START", "FAIL"]
@@ -81,14 +80,14 @@ def test_a_failed_run_is_reported_without_known_datasets(reporting: Settings, li
 def test_a_hanging_listener_blocks_no_run(
     reporting: Settings, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "PATIENCE", 0.01)
+    monkeypatch.setattr(runs, "FLUSH_SECONDS", 0.01)
     listener.free.clear()
     run = LineageRun(reporting, "clicks", "stream")
 
     with capture_logs() as logged:
-        for _ in range(3 * runs.WAITING):
-            run.tell("RUNNING")
-        run.tell("COMPLETE")
+        for _ in range(3 * runs.MAX_PENDING):
+            run.emit("RUNNING")
+        run.emit("COMPLETE")
 
     assert [entry["event"] for entry in logged] == ["lineage_not_sent"]
 
@@ -103,7 +102,7 @@ def test_a_failure_is_logged_once_until_an_event_is_sent(reporting: Settings, li
             ("COMPLETE", OSError()),
         ):
             listener.trouble = trouble
-            run.tell(state)  # type: ignore[arg-type]  # each is a state
+            run.emit(state)  # type: ignore[arg-type]  # each is a state
             run._events.join()
 
     assert listener.states == ["RUNNING"]
@@ -114,9 +113,9 @@ def test_a_missing_client_does_not_stop_a_run(reporting: Settings, monkeypatch: 
     def connect(_: LineageSettings) -> NoReturn:
         raise ImportError
 
-    monkeypatch.setattr(runs, "connect", connect)
+    monkeypatch.setattr(runs, "make_client", connect)
 
-    with capture_logs() as logged, tell_run(LineageRun(reporting, "clicks", "batch"), Touched):
+    with capture_logs() as logged, track_run(LineageRun(reporting, "clicks", "batch"), RunDatasets):
         pass
 
     assert [entry["error"] for entry in logged] == ["ImportError"]
@@ -126,13 +125,13 @@ def test_error_text_is_never_logged_since_it_may_contain_a_password() -> None:
     answer = Response()
     answer.status_code = 401
 
-    trouble = describe_trouble(HTTPError("401 for url: http://bob:SECRET@host/api", response=answer))
+    trouble = describe_failure(HTTPError("401 for url: http://bob:SECRET@host/api", response=answer))
 
     assert trouble == "HTTPError, status 401"
 
 
 def test_no_listener_is_connected_unless_one_is_configured(tmp_path: Path, listener: Listener) -> None:
-    with tell_run(LineageRun(Settings(home=tmp_path), "clicks", "batch"), fail):
+    with track_run(LineageRun(Settings(home=tmp_path), "clicks", "batch"), fail):
         pass
 
     assert listener.taken == []
@@ -144,7 +143,7 @@ def test_a_topic_is_named_by_the_current_broker(tmp_path: Path, by: str) -> None
     settings.run_dir.mkdir(parents=True)
     (settings.run_dir / "broker.json").write_text(json.dumps({"bootstrap_servers": "a:1"}))
 
-    (dataset,) = datasets.topics(settings, "clicks", "T", "C", {0: (3, 9), 1: (None, 4)})
+    (dataset,) = datasets.make_input_topics(settings, "clicks", "T", "C", {0: (3, 9), 1: (None, 4)})
 
     facets = dataset.inputFacets
     assert (dataset.namespace, dataset.name) == ("kafka://a:1", "clicks")
@@ -158,7 +157,7 @@ def test_a_topic_is_named_by_the_current_broker(tmp_path: Path, by: str) -> None
 def test_a_join_names_both_topics_with_their_own_partitions(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, kafka=KafkaSettings(bootstrap_servers="a:1"))
 
-    inputs = list(datasets.topics(settings, "l,r", "L,R", "C", {0: (0, 1), 1_000_002: (0, 5)}))
+    inputs = list(datasets.make_input_topics(settings, "l,r", "L,R", "C", {0: (0, 1), 1_000_002: (0, 5)}))
 
     topics = [(dataset.name, dataset.inputFacets["cutover_offsets"]) for dataset in inputs if dataset.inputFacets]
     assert [(name, facet.topicId, facet.ranges) for name, facet in topics] == [  # type: ignore[attr-defined]
@@ -176,7 +175,7 @@ def test_a_join_names_both_topics_with_their_own_partitions(tmp_path: Path) -> N
     ],
 )
 def test_a_table_is_named_by_its_store(uri: str, expected: tuple[str, str]) -> None:
-    input_dataset = datasets.table_read(uri, 4)
+    input_dataset = datasets.make_input_table(uri, 4)
 
     assert (input_dataset.namespace, input_dataset.name) == expected
     assert input_dataset.facets is not None

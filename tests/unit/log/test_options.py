@@ -46,11 +46,11 @@ def test_a_value_that_the_client_rejects_is_reported(tmp_path: Path) -> None:
 )
 def test_incomplete_credentials_are_rejected_by_name(kafka: KafkaSettings) -> None:
     with pytest.raises(DefinitionError, match=r"`kafka\.(protocol|mechanism|password_file)`"):
-        options.check(kafka)
+        options.check_client_settings(kafka)
 
 
 def test_both_clients_log_in_alike() -> None:
-    ours, java = options.librdkafka(SECURE, NOBODY), options.spark(SECURE, NOBODY)
+    ours, java = options.make_librdkafka_options(SECURE, NOBODY), options.make_spark_options(SECURE, NOBODY)
 
     assert (ours["sasl.mechanism"], ours["sasl.username"], ours["sasl.password"]) == ("SCRAM-SHA-512", "u", 'p"4\\ss')
     assert java["kafka.security.protocol"] == ours["security.protocol"] == "SASL_SSL"
@@ -58,7 +58,7 @@ def test_both_clients_log_in_alike() -> None:
 
 
 def test_sparks_consumers_do_not_wait_long_at_the_end_of_the_log() -> None:
-    assert options.spark(KafkaSettings(), NOBODY)["kafka.fetch.max.wait.ms"] == options.FETCH_WAIT_MS
+    assert options.make_spark_options(KafkaSettings(), NOBODY)["kafka.fetch.max.wait.ms"] == options.FETCH_WAIT_MS
 
 
 def test_an_unknown_position_is_not_an_empty_one(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from cutover.log.transient_errors import explain_silence
+from cutover.log.transient_errors import make_no_response_error
 
 SILENCES = [
     KafkaError(KafkaError._TIMED_OUT, "Timed out waiting for controller"),
@@ -14,7 +14,9 @@ SILENCES = [
 
 
 def said(cause: KafkaError | None, *, refused: KafkaError | None = None) -> str:
-    return str(explain_silence("k:1", cause, refused=refused, seconds=2.0, otherwise="no leader")).splitlines()[0]
+    return str(make_no_response_error("k:1", cause, refused=refused, seconds=2.0, otherwise="no leader")).splitlines()[
+        0
+    ]
 
 
 @pytest.mark.parametrize("cause", SILENCES, ids=str)

@@ -103,7 +103,7 @@ def test_server_that_answers_is_named_and_the_obstacle_is_permanent(
     assert obstacle is not None
     assert obstacle.message.startswith(f"Kafka at {address}: ")
     assert obstacle.message.endswith(sentence)
-    assert obstacle.lasting
+    assert obstacle.is_permanent
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_port_without_a_server_and_name_without_a_host_pass_by_themselves() -> N
     assert unknown is not None
     assert "127.0.0.1:9: expected a broker, the connection was refused" in refused.message
     assert "no name server knows `nosuch.invalid`" in unknown.message
-    assert not refused.lasting
-    assert not unknown.lasting
+    assert not refused.is_permanent
+    assert not unknown.is_permanent
 
 
 def test_every_address_of_a_cluster_has_its_own_sentence() -> None:
@@ -152,7 +152,7 @@ def test_every_address_of_a_cluster_has_its_own_sentence() -> None:
     assert obstacle is not None
     refused, unknown, other = obstacle.message.splitlines()
     assert ("refused" in refused, "knows" in unknown, "HTTP" in other) == (True, True, True)
-    assert not obstacle.lasting
+    assert not obstacle.is_permanent
 
 
 @pytest.mark.parametrize(

@@ -118,10 +118,15 @@ def test_records_are_missing_exactly_if_a_batch_of_the_range_is_incomplete(
 
     missing_records = find_missing_records(0, batches, (start, end))
 
-    spoilt = [b for b in batches if b.first < end and b.next > start and b.records < b.next - b.first]
+    spoilt = [
+        b
+        for b in batches
+        if b.first_offset < end and b.next_offset > start and b.records < b.next_offset - b.first_offset
+    ]
     assert bool(missing_records) is bool(spoilt and start < end)
     assert all(
-        start <= gap.first < gap.next <= end and 0 < gap.missing <= gap.next - gap.first for gap in missing_records
+        start <= gap.first_offset < gap.next_offset <= end and 0 < gap.missing <= gap.next_offset - gap.first_offset
+        for gap in missing_records
     )
 
 

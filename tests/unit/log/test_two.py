@@ -11,7 +11,7 @@ from tests.support.rows.joined import ONE, TWO
 
 
 def test_a_log_is_named_by_its_topics() -> None:
-    assert [topic_partitions.log_of(pipeline) for pipeline in (TWO, ONE)] == ["shown,clicked", "shown"]
+    assert [topic_partitions.name_log(pipeline) for pipeline in (TWO, ONE)] == ["shown,clicked", "shown"]
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ def test_a_log_is_named_by_its_topics() -> None:
     [(0, "shown", 0), (7, "shown", 7), (RIGHT_PARTITION_BASE, "clicked", 0), (RIGHT_PARTITION_BASE + 7, "clicked", 7)],
 )
 def test_a_partition_is_converted_to_kafka_and_back(partition: int, topic: str, kafka_partition: int) -> None:
-    place = topic_partitions.place("shown,clicked", partition, 5)
+    place = topic_partitions.make_topic_partition("shown,clicked", partition, 5)
 
     assert (place.topic, place.partition, place.offset) == (topic, kafka_partition, 5)
-    assert topic_partitions.of_place("shown,clicked", place) == partition
-    assert topic_partitions.source_of(TWO, partition).name == topic
+    assert topic_partitions.number_topic_partition("shown,clicked", place) == partition
+    assert topic_partitions.find_source(TWO, partition).name == topic
     assert (
         topic_partitions.format_partition("shown,clicked", partition) == f"topic {topic}, partition {kafka_partition}"
     )
@@ -32,7 +32,9 @@ def test_a_partition_is_converted_to_kafka_and_back(partition: int, topic: str, 
 def test_a_cut_is_split_by_topic() -> None:
     log = LogId(cluster_id="c", topic="shown,clicked", topic_id="A,B")
 
-    cuts = topic_partitions.cuts(Cut(log=log, offsets={0: 3, RIGHT_PARTITION_BASE: 4, RIGHT_PARTITION_BASE + 1: 5}))
+    cuts = topic_partitions.split_cut(
+        Cut(log=log, offsets={0: 3, RIGHT_PARTITION_BASE: 4, RIGHT_PARTITION_BASE + 1: 5})
+    )
 
     assert [(cut.log.topic, cut.log.topic_id, dict(cut.offsets)) for cut in cuts] == [
         ("shown", "A", {0: 3}),

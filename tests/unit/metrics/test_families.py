@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from cutover.metrics.families import FAMILIES, MetricSample, render
+from cutover.metrics.families import FAMILIES, MetricSample, render_samples
 
 LABELS = {"pipeline", "partition", "class", "task", "alert", "severity", "check", "state", "stage", "move", "path"}
 UNITS = ("_seconds", "_bytes", "_total", "_records", "_offsets", "_ratio", "_ranges")
@@ -47,7 +47,7 @@ def test_no_name_breaks_out_of_its_label(name: str, alert: str, value: float) ->
         (name + alert).encode()
     except UnicodeEncodeError:
         return  # half a character is in no name
-    text = render([MetricSample("cutover_alert_firing", (name, alert, "page"), value)])
+    text = render_samples([MetricSample("cutover_alert_firing", (name, alert, "page"), value)])
     (family,) = text_string_to_metric_families(text)
 
     assert [(s.name, s.labels, s.value) for s in family.samples] == [
@@ -57,9 +57,9 @@ def test_no_name_breaks_out_of_its_label(name: str, alert: str, value: float) ->
 
 def test_sample_of_an_unknown_family_is_rejected() -> None:
     with pytest.raises(KeyError):
-        render([MetricSample("cutover_of_nobody", ("p",), 1)])
+        render_samples([MetricSample("cutover_of_nobody", ("p",), 1)])
 
 
 def test_surplus_label_is_rejected() -> None:
     with pytest.raises(ValueError, match="zip"):
-        render([MetricSample("cutover_stream_epoch", ("p", "q"), 1)])
+        render_samples([MetricSample("cutover_stream_epoch", ("p", "q"), 1)])

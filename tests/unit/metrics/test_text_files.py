@@ -23,32 +23,32 @@ def describe(pipeline: Pipeline, value: int) -> list[MetricSample]:
     return [MetricSample("cutover_batch_epoch", (pipeline.name,), value)]
 
 
-@tasks.write_metrics("batch", tasks.texts(describe))
+@tasks.write_metrics("batch", tasks.describe_samples(describe))
 def work(settings: Settings, pipeline: Pipeline, value: int) -> int:  # noqa: ARG001 -- the shape of a task
     return 10 // value
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_name_stays_in_the_folder(settings: Settings, name: str) -> None:
-    assert text_files.put(settings, "watch", name, "")
+    assert text_files.write_text_file(settings, "watch", name, "")
 
     (file,) = settings.metrics_dir.iterdir()
-    assert file.parent == text_files.path_of(settings, "watch", name).parent == settings.metrics_dir
+    assert file.parent == text_files.make_metrics_path(settings, "watch", name).parent == settings.metrics_dir
     assert file.name.startswith("cutover_watch-")
     assert file.suffix == ".prom"
 
 
 def test_two_hostile_names_have_two_files(settings: Settings) -> None:
-    assert len({text_files.path_of(settings, "watch", name) for name in HOSTILE}) == len(HOSTILE)
+    assert len({text_files.make_metrics_path(settings, "watch", name) for name in HOSTILE}) == len(HOSTILE)
 
 
 def test_task_publishes_its_run_and_its_result(settings: Settings) -> None:
     assert work(settings, PIPELINE, 2) == 5
 
-    run = read(text_files.path_of(settings, "batch_run", "clicks"))
+    run = read(text_files.make_metrics_path(settings, "batch_run", "clicks"))
     assert run["cutover_task_failed"] == 0
     assert run["cutover_task_last_run_timestamp_seconds"] > 1.7e9
-    assert read(text_files.path_of(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
+    assert read(text_files.make_metrics_path(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
 
 
 def test_failed_task_is_reported_and_keeps_the_last_result(settings: Settings) -> None:
@@ -56,14 +56,14 @@ def test_failed_task_is_reported_and_keeps_the_last_result(settings: Settings) -
     with pytest.raises(ZeroDivisionError):
         work(settings, PIPELINE, 0)
 
-    assert read(text_files.path_of(settings, "batch_run", "clicks"))["cutover_task_failed"] == 1
-    assert read(text_files.path_of(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
+    assert read(text_files.make_metrics_path(settings, "batch_run", "clicks"))["cutover_task_failed"] == 1
+    assert read(text_files.make_metrics_path(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
 
 
 def test_other_users_can_read_a_file(settings: Settings) -> None:
     work(settings, PIPELINE, 2)
 
-    assert text_files.path_of(settings, "batch", "clicks").stat().st_mode & 0o777 == 0o644
+    assert text_files.make_metrics_path(settings, "batch", "clicks").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("folder", ["/proc/nowhere", "/dev/null/x"])
@@ -78,13 +78,13 @@ def test_folder_that_cannot_be_written_is_a_warning(
 
 
 def test_a_rejected_run_keeps_the_metrics_of_the_previous_one(settings: Settings) -> None:
-    @tasks.write_metrics("batch", tasks.texts(describe), answers=(LookupError,))
+    @tasks.write_metrics("batch", tasks.describe_samples(describe), answers=(LookupError,))
     def asked(settings: Settings, pipeline: Pipeline, error: Exception | None) -> int:  # noqa: ARG001 -- a task's shape
         if error is not None:
             raise error
         return 7
 
-    place = text_files.path_of(settings, "batch_run", "clicks")
+    place = text_files.make_metrics_path(settings, "batch_run", "clicks")
     with pytest.raises(KeyError):
         asked(settings, PIPELINE, KeyError("x"))
     assert not place.exists()

@@ -17,7 +17,7 @@ DAMAGED = Problem(runbook="TableUnreadable", text="file gone")
 
 
 def read_alerts(settings: Settings) -> dict[str, tuple[str, float]]:
-    text = text_files.path_of(settings, "watch", "clicks").read_text(encoding="utf-8")
+    text = text_files.make_metrics_path(settings, "watch", "clicks").read_text(encoding="utf-8")
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
     (sampled_at,) = families["cutover_watch_last_sample_timestamp_seconds"]
     assert sampled_at.value == NOW.timestamp()

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.driver_state import DriverState
-from cutover.metrics.families import render
+from cutover.metrics.families import render_samples
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate
 from cutover.reconcile.watch.facts import Problem, UnknownFact, WatchFacts
 from cutover.reconcile.watch.status import list_metrics, make_status
@@ -80,7 +80,7 @@ def test_silent_broker_leaves_alerts_on_the_log_undecided() -> None:
 def test_undecided_alerts_have_no_metric_rather_than_a_zero() -> None:
     facts = replace(make_facts(problems=(UNREADABLE,)), epochs=GONE, driver=GONE)
 
-    text = render(list_metrics(make_status(facts)))
+    text = render_samples(list_metrics(make_status(facts)))
 
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
     values = {sample.labels["alert"]: sample.value for sample in families["cutover_alert_firing"]}

@@ -101,7 +101,7 @@ def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke
 
     counts = []
     for is_broken, is_stopping in ((False, False), (True, False), (False, False), (True, True)):
-        fed.stream.context.client.cuts += is_broken
+        fed.stream.context.client.disconnects += is_broken
         if is_stopping:
             fed.stream.context.stopping.set()
         fed.poll()

@@ -13,7 +13,7 @@ from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import RawRecord
-from cutover.log.topic_partitions import log_of, topics_of
+from cutover.log.topic_partitions import name_log, split_topics
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings
@@ -111,7 +111,7 @@ def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_co
     own: Settings, broker: Broker, topic_name: str, tmp_path: Path, start: Start, driven: str
 ) -> None:
     pipeline = rig.renamed(TWO, topic_name)
-    first, right = topics_of(log_of(pipeline))
+    first, right = split_topics(name_log(pipeline))
     kept = log_of_sent((*IN_TIME, *NEXT))
     Writer(own).fill(pipeline, kept)
     beside = start(own, pipeline) if driven == "running" else None

@@ -25,7 +25,7 @@ class HeldLog:
     def __init__(self, *_: object) -> None:
         pass
 
-    def last(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[Mark, ...]]:
+    def read_last(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[Mark, ...]]:
         return {p: (Mark(end - 1, start, "same"),) for p, (start, end) in ranges.items()}
 
 
@@ -38,7 +38,7 @@ def observed_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     context.client.config.return_value = {"cleanup.policy": "delete"}
     observed_log: Any = Continuity(context, Mock(newest=None), LOG)
     observed_log.health = Mock()
-    observed_log._context.client.cuts = 0
+    observed_log._context.client.disconnects = 0
     observed_log._context.client.latest.return_value = {0: 8}
     observed_log._context.client.newest_times.return_value = {0: 100, 1: 200}
     return observed_log

@@ -39,13 +39,13 @@ class HeldLog:
     def __init__(self, *_: object) -> None:
         self.digest = "same"
 
-    def last(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[Mark, ...]]:
+    def read_last(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[Mark, ...]]:
         return {p: (Mark(end - 1, start, self.digest),) for p, (start, end) in ranges.items()}
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> DriverContext:
-    clock, client = StandingClock(datetime(2026, 1, 1, tzinfo=UTC)), Mock(cuts=0)
+    clock, client = StandingClock(datetime(2026, 1, 1, tzinfo=UTC)), Mock(disconnects=0)
     client.topic_id.return_value = LOG.topic_id
     beat = HeartbeatWriter(tmp_path / "heartbeat.json", first_beat("r", clock), seconds=60, clock=clock)
     return DriverContext(
@@ -72,7 +72,7 @@ def is_one_log(
     marks = continuity.mark(PLAN).result()
     reader: Any = continuity._reader
     reader.digest = "other" if is_changed else "same"
-    context.client.cuts = cuts
+    context.client.disconnects = cuts
     continuity.prove(leaders(*now))
     return continuity.is_from_one_log(proof_before, PLAN, marks)
 
