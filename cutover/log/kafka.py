@@ -1,4 +1,4 @@
-"""One client of the log: identity, offsets, single records. Reads by position; knows no consumer group."""
+"""Client of the log: identity, offsets, settings and records, read by position without a consumer group."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,11 +29,19 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from cutover.clock import poll_until
 from cutover.errors import DefinitionError, LogError
-from cutover.log import options, topic_partitions
+from cutover.log import options
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
 from cutover.log.reachability import Obstacle, find_obstacle, make_obstacle_error, parse_addresses
-from cutover.log.topic_partitions import get_offset
+from cutover.log.topic_partitions import (
+    SEPARATOR,
+    get_offset,
+    make_topic_partition,
+    number_message_partition,
+    number_partition,
+    number_topic_partition,
+    split_topics,
+)
 from cutover.log.transient_errors import (
     REFUSALS,
     is_disconnect,
@@ -48,24 +56,24 @@ Result = TypeVar("Result")
 Ranges = Mapping[int, tuple[int, int]]  # partition -> offsets [start, end)
 
 DEFAULT_REPLICATION = -1
-"""As many replicas as the cluster gives a topic by default."""
+"""Value by which a topic gets the cluster's default number of replicas."""
 
 POSITION_WAIT_MS = 5
-"""How long the broker holds a request at the log's end. It answers them in turn: at librdkafka's 500 ms each of twenty
-positions of a short log took half a second."""
+"""`fetch.wait.max.ms`: how long the broker holds a request at the log's end. With librdkafka's default of 500 ms each
+of twenty positions of a short log took half a second, since the broker handles requests in order."""
 
 FETCH_BYTES = 1_048_576
-"""librdkafka's own."""
+"""`fetch.message.max.bytes`: librdkafka's default."""
 
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
-_MAX_MESSAGES, _CONSUME_SECONDS = 20_000, 0.02  # records that one look takes, seconds that it waits for them
-_REACH_SECONDS, _REACH_INTERVAL = 2.5, 0.2  # how long a refused connection is tried again before the first question
+_MAX_MESSAGES, _CONSUME_SECONDS = 20_000, 0.02  # messages per `consume` call, and its timeout
+_REACH_SECONDS, _REACH_INTERVAL = 2.5, 0.2  # how long a refused connection is retried before the first request
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecord:
-    """One record as the log holds it."""
+    """Record of the log, not parsed."""
 
     partition: int
     offset: int
@@ -74,109 +82,105 @@ class RawRecord:
 
 
 class LogClient:
-    """Asks the cluster about one log (`two`) at a time. Every call answers or fails within `kafka.timeout_seconds`."""
+    """Client of a cluster; every call returns or fails within `kafka.timeout_seconds`.
+
+    A `topic` is the name of a log: one topic, or the two topics of a join (`topic_partitions`).
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.bootstrap = bootstrap_servers(settings)
         parse_addresses(self.bootstrap)
         self.timeout = settings.kafka.timeout_seconds
         self._protocol, self._is_reached = settings.kafka.protocol, False
-        # Connections that ended so far: what answers afterwards may be another broker, or its log another.
-        self.disconnects = 0
+        self.disconnects = 0  # after a reconnect the broker, or its log, may be another one
         self._options = options.make_librdkafka_options(settings.kafka, self.bootstrap)
-        self._options["log_level"] = "0"  # what fails is raised; librdkafka's own lines would only repeat it
-        self._refused: KafkaError | None = None  # a connection that was refused: requests over it only time out
+        self._options["log_level"] = "0"  # failures are raised; librdkafka's log would repeat them
+        self._refused: KafkaError | None = None  # authentication or authorization error; later requests time out
         try:
-            heard: dict[str, Any] = {"error_cb": self._note_error}  # the client's own types leave callbacks out
-            self._admin = AdminClient(self._options | heard)
+            callbacks: dict[str, Any] = {"error_cb": self._note_error}  # the client's type hints omit callbacks
+            self._admin = AdminClient(self._options | callbacks)
         except KafkaException as error:
-            msg = f"Settings, `kafka`: expected values that the client takes, got: {error.args[0].str()}."
+            msg = f"Settings, `kafka`: expected values that the client accepts, got: {error.args[0].str()}."
             raise DefinitionError(msg) from None
 
     def topics(self) -> tuple[str, ...]:
-        """Return the names of all topics but the cluster's own.
+        """List the names of all topics except internal ones.
 
         Raises:
-            LogError: No broker answers.
+            LogError: No broker responds.
         """
         return tuple(sorted(name for name in self._metadata() if not name.startswith("__")))
 
     def describe(self, topic: str) -> LogId:
-        """Ask for cluster id and topic id: a topic that was made again is another log.
+        """Return the identity of the log: cluster id, name and topic id; a recreated topic is another log.
 
         Raises:
-            LogError: No broker answers, or it knows no such topic.
+            LogError: No broker responds, or the topic does not exist.
         """
         cluster = self._request(lambda: self._admin.describe_cluster(request_timeout=self.timeout).result())
         return LogId(cluster_id=str(cluster.cluster_id), topic=topic, topic_id=self.topic_id(topic))
 
     def topic_id(self, topic: str) -> str:
-        """Return the log's id alone, in one request.
+        """Return only the topic id, in one request.
 
         Raises:
-            LogError: No broker answers, or it knows no such topic.
+            LogError: No broker responds, or the topic does not exist.
         """
-        names = topic_partitions.split_topics(topic)
+        names = split_topics(topic)
 
-        def ask() -> str:
+        def describe_topics() -> str:
             topics = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
             descriptions = {name: _describe_or_none(topics[name].result) for name in names}
             unknown = [name for name, described in descriptions.items() if described is None]
             if unknown:
                 raise make_unknown_error(unknown, ())
-            return topic_partitions.SEPARATOR.join(str(descriptions[name].topic_id) for name in names)
+            return SEPARATOR.join(str(descriptions[name].topic_id) for name in names)
 
-        return self._request(ask)
+        return self._request(describe_topics)
 
     def partitions(self, topic: str) -> tuple[int, ...]:
-        """Ask the broker now, ascending.
+        """Request the current partition numbers, ascending.
 
         Raises:
-            LogError: No broker answers, or it knows no such topic.
+            LogError: No broker responds, or the topic does not exist.
         """
         partitions = self._metadata()
-        missing = [name for name in topic_partitions.split_topics(topic) if name not in partitions]
+        missing = [name for name in split_topics(topic) if name not in partitions]
         for name in missing:
             self._check_visible(name)
         if missing:
             raise make_unknown_error(missing, tuple(topic for topic in partitions if not topic.startswith("__")))
-        return tuple(
-            topic_partitions.number_partition(i, p)
-            for i, name in enumerate(topic_partitions.split_topics(topic))
-            for p in partitions[name]
-        )
+        return tuple(number_partition(i, p) for i, name in enumerate(split_topics(topic)) for p in partitions[name])
 
     def earliest(self, topic: str) -> dict[int, int]:
-        """Return the first offset that each partition still holds."""
+        """Return the earliest available offset of each partition."""
         return self._offsets(topic, OffsetSpec.earliest(), committed=True)
 
     def latest(self, topic: str, isolation: str = "read_committed") -> dict[int, int]:
-        """Return the next offset of each partition for a reader: the last stable one unless it reads uncommitted."""
+        """Return the end offset of each partition for a reader: the last stable offset, unless it reads uncommitted."""
         return self._offsets(topic, OffsetSpec.latest(), committed=isolation == "read_committed")
 
     def high_watermarks(self, topic: str) -> dict[int, int]:
-        """Return the next offset of each partition, open transactions included."""
+        """Return the high watermark of each partition, which includes open transactions."""
         return {p: end.offset for p, end in self.log_ends(topic).items()}
 
     def log_ends(self, topic: str) -> dict[int, LogEnd]:
-        """Return where each partition ends, open transactions included, and its leader's epoch."""
+        """Return the high watermark and the leader epoch of each partition."""
         offsets = self._list_offsets(topic, OffsetSpec.latest(), committed=False)
-        self._admin.poll(0)  # lets `_note_error` hear
+        self._admin.poll(0)  # runs `_note_error`
         return {p: LogEnd(offset=int(i.offset), leader_epoch=i.leader_epoch or 0) for p, i in offsets.items()}
 
     def newest_times(self, topic: str) -> dict[int, int]:
-        """Return the newest log timestamp of each partition that holds a record, in microseconds."""
+        """Return the latest log timestamp of each partition that has a record, in microseconds."""
         offsets = self._list_offsets(topic, OffsetSpec.max_timestamp(), committed=False)
         return {p: int(info.timestamp) * 1000 for p, info in offsets.items() if info.offset >= 0}
 
     def offsets_for_time(self, topic: str, micros: int) -> dict[int, int | None]:
-        """Return the first offset whose log timestamp is not before a time; None where there is none.
+        """Return the first offset of each partition whose log timestamp is at or after a time; None if there is none.
 
-        Exact on unordered timestamps too. Before 1970 is as 1970: brokers take a negative one for a command.
+        Exact for unordered timestamps, too. Times before 1970 become 1970, since negative timestamps are special.
         """
-        expected = [
-            topic_partitions.make_topic_partition(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)
-        ]
+        expected = [make_topic_partition(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
         consumer = self.consumer()
         try:
             positions = self._request(lambda: consumer.offsets_for_times(expected, timeout=self.timeout))
@@ -185,20 +189,17 @@ class LogClient:
         failed = next((tp.error for tp in positions if tp.error is not None), None)
         if failed is not None:
             raise self.make_unreachable_error(KafkaException(failed))
-        return {
-            topic_partitions.number_topic_partition(topic, tp): None if tp.offset == OFFSET_END else tp.offset
-            for tp in positions
-        }
+        return {number_topic_partition(topic, tp): None if tp.offset == OFFSET_END else tp.offset for tp in positions}
 
     def create_topic(self, topic: str, *, partitions: int, config: Mapping[str, str]) -> None:
-        """Create a topic, and wait until the cluster tells of it.
+        """Create a topic, and wait until it is visible.
 
         Raises:
-            LogError: It exists, or the cluster refuses it.
+            LogError: The topic exists, or the cluster rejects the request.
         """
         new = NewTopic(topic, num_partitions=partitions, replication_factor=DEFAULT_REPLICATION, config=dict(config))
         self._request(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
-        # The controller has made it; the broker that is asked next may not have heard of it yet.
+        # The controller has created it; the broker of the next request may not know it yet.
         retry = Retrying(
             stop=stop_after_delay(self.timeout),
             wait=wait_fixed(0.05),
@@ -208,49 +209,47 @@ class LogClient:
         retry(self.topic_id, topic)
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic; wait until the broker tells of it no more, for `timeout` at most: somebody may make it again.
+        """Delete a topic, and wait until it is no longer visible, for at most `timeout`, since it may be recreated.
 
         Raises:
-            LogError: The cluster refuses it, or knows none of this name.
+            LogError: The cluster rejects the request, or the topic does not exist.
         """
         self._request(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
         poll_until(lambda: topic not in self._metadata() or None, timeout=self.timeout, interval=0.05)
 
     def config(self, topic: str) -> dict[str, str]:
-        """Return the topic's settings, by Kafka's names."""
+        """Return the settings of a topic by their names in Kafka."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
 
-        def ask() -> dict[str, ConfigEntry]:
+        def describe_configs() -> dict[str, ConfigEntry]:
             return dict(self._admin.describe_configs([resource], request_timeout=self.timeout)[resource].result())
 
-        return {name: str(entry.value) for name, entry in self._request(ask).items()}
+        return {name: str(entry.value) for name, entry in self._request(describe_configs).items()}
 
     def read(self, topic: str, positions: Mapping[int, Sequence[int]]) -> Iterator[RawRecord]:
-        """Yield the records at single positions, by partition and offset; positions that hold none are left out.
+        """Yield the records at single positions, by partition and offset; positions without a record are skipped.
 
         Raises:
-            LogError: No broker answers: what a position holds is not known then.
+            LogError: No broker responds.
         """
         consumer = self.consumer()
         try:
             for partition, offsets in sorted(positions.items()):
                 for offset in sorted(offsets):
-                    record = self._read_one(
-                        consumer, topic, topic_partitions.make_topic_partition(topic, partition, offset)
-                    )
+                    record = self._read_one(consumer, topic, make_topic_partition(topic, partition, offset))
                     if record is not None:
                         yield record
         finally:
             consumer.close()
 
     def read_range(self, topic: str, partition: int, start: int, end: int) -> Iterator[RawRecord]:
-        """Yield the committed records of `[start, end)` of one partition; aborted and control records are left out.
+        """Yield the committed records of `[start, end)` of one partition, without aborted and control records.
 
         Raises:
-            LogError: No broker answers, or the log no longer holds `start`.
+            LogError: No broker responds, or `start` is no longer in the log.
         """
         consumer = self.consumer()
-        consumer.assign([topic_partitions.make_topic_partition(topic, partition, start)])
+        consumer.assign([make_topic_partition(topic, partition, start)])
         try:
             while start < end:
                 message = self._poll(consumer, _AT_END)
@@ -262,34 +261,34 @@ class LogClient:
             consumer.close()
 
     def read_ranges(self, topic: str, ranges: Ranges, isolation: str = "read_committed") -> Iterator[RawRecord]:
-        """Yield what a reader gets of ranges of several partitions; in order within each partition alone.
+        """Yield the records of ranges of several partitions, ordered within each partition only.
 
         Raises:
-            LogError: No broker answers, or the log no longer holds the start of a range.
+            LogError: No broker responds, or the start of a range is no longer in the log.
         """
         return (_make_raw_record(topic, message) for message in self.messages(topic, ranges, isolation))
 
     def positions(
         self, topic: str, ranges: Ranges, isolation: str = "read_committed"
     ) -> Iterator[tuple[int, int, int]]:
-        """Yield partition, offset and log timestamp (microseconds) of what `read_ranges` yields, no values made.
+        """Yield the partition, offset and log timestamp (microseconds) of the records that `read_ranges` yields.
 
         Raises:
             LogError: As `read_ranges`.
         """
         for message in self.messages(topic, ranges, isolation):
-            partition, at = topic_partitions.number_message_partition(topic, message), message.timestamp()[1] * 1000
+            partition, at = number_message_partition(topic, message), message.timestamp()[1] * 1000
             yield partition, get_offset(message), at
 
     def messages(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
-        """Yield what `read_ranges` yields as the client has it, headers too.
+        """Yield the records that `read_ranges` yields as messages of the client, which include headers.
 
         Raises:
             LogError: As `read_ranges`.
         """
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
         consumer = self.consumer(isolation)
-        consumer.assign([topic_partitions.make_topic_partition(topic, p, ranges[p][0]) for p in unread])
+        consumer.assign([make_topic_partition(topic, p, ranges[p][0]) for p in unread])
         silent_since = time.monotonic()
         try:
             while unread:
@@ -303,16 +302,16 @@ class LogClient:
                 elif time.monotonic() - silent_since > self.timeout:
                     raise self.make_unreachable_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)))  # noqa: SLF001 -- its only name
                 for message in messages:
-                    partition = topic_partitions.number_message_partition(topic, message)
+                    partition = number_message_partition(topic, message)
                     if self._is_inside(message, unread.get(partition, 0)):
                         yield message
                     elif unread.pop(partition, None) is not None:
-                        consumer.pause([topic_partitions.make_topic_partition(topic, partition)])
+                        consumer.pause([make_topic_partition(topic, partition)])
         finally:
             consumer.close()
 
     def _is_inside(self, message: Message, end: int) -> bool:
-        """Return whether a message is a record before the end of its range; the log's end is the range's end too."""
+        """Return whether a message is a record before the end of its range; the range also ends at the log's end."""
         error = message.error()
         if error is None:
             return get_offset(message) < end
@@ -326,7 +325,7 @@ class LogClient:
         return None if message is None or get_offset(message) != position.offset else _make_raw_record(topic, message)
 
     def _poll(self, consumer: Consumer, end_codes: frozenset[int]) -> Message | None:
-        """Return the next record, None where the log says by one of the codes in `end_codes` that there is none."""
+        """Return the next record, or None if the client reports one of `end_codes`."""
         deadline = time.monotonic() + self.timeout
         message = consumer.poll(self.timeout)
         while message is not None and is_disconnect(message.error()) and time.monotonic() < deadline:
@@ -346,17 +345,17 @@ class LogClient:
         return {name: tuple(sorted(topic.partitions)) for name, topic in result.topics.items()}
 
     def consumer(self, isolation: str = "read_committed", *, fetch_bytes: int = FETCH_BYTES) -> Consumer:
-        """Return a new reader by position: it tells where a partition ends, and that an offset is gone.
+        """Create a consumer for reads by position; it reports the end of a partition, and offsets out of range.
 
         Args:
-            isolation: What it sees of transactions.
-            fetch_bytes: Of a partition that the broker sends at a time; a batch of records comes whole.
+            isolation: `isolation.level` of the consumer.
+            fetch_bytes: Bytes per partition and response; record batches are always complete.
         """
         return Consumer(
             {
                 **self._options,
                 "fetch.message.max.bytes": str(fetch_bytes),
-                "group.id": "cutover-positions",  # never joined, nothing is ever committed: librdkafka wants a name
+                "group.id": "cutover-positions",  # required by librdkafka; the group is never joined
                 "enable.auto.commit": "false",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": "true",
@@ -370,52 +369,50 @@ class LogClient:
 
     def _list_offsets(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        expected = {topic_partitions.make_topic_partition(topic, p): spec for p in self.partitions(topic)}
+        expected = {make_topic_partition(topic, p): spec for p in self.partitions(topic)}
 
-        def ask() -> dict[int, ListOffsetsResultInfo]:
+        def list_offsets() -> dict[int, ListOffsetsResultInfo]:
             futures = self._admin.list_offsets(expected, isolation_level=level, request_timeout=self.timeout)
-            offsets = {
-                topic_partitions.number_topic_partition(topic, tp): future.result() for tp, future in futures.items()
-            }
+            offsets = {number_topic_partition(topic, tp): future.result() for tp, future in futures.items()}
             if any(info.offset == OFFSET_INVALID for info in offsets.values()):
-                # A line that was cut at the wrong moment: librdkafka calls it an answer, without an offset.
+                # librdkafka reports a disconnect during the request as a result without an offset.
                 raise KafkaException(KafkaError(KafkaError._TRANSPORT))  # noqa: SLF001 -- its only name
             return offsets
 
-        return self._request(ask)
+        return self._request(list_offsets)
 
-    def _retry(self, question: Callable[[], Result]) -> Result:
+    def _retry(self, request: Callable[[], Result]) -> Result:
         if not self._is_reached:
             self._check_reachable()
             self._is_reached = True
-        return retry_transient(question, seconds=self.timeout)
+        return retry_transient(request, seconds=self.timeout)
 
     def _check_reachable(self) -> None:
-        """Look for an address that may answer, before the first question; what may pass is looked at again.
+        """Check before the first request that an address may respond; transient obstacles are retried.
 
         Raises:
-            LogError: There is none; says why.
+            LogError: No address can respond; the message explains why.
         """
         deadline = time.monotonic() + min(self.timeout, _REACH_SECONDS)
 
-        def look() -> Obstacle | bool | None:
+        def check_addresses() -> Obstacle | bool | None:
             obstacle = find_obstacle(self.bootstrap, self._protocol)
-            return (
-                True if obstacle is None else obstacle if obstacle.is_permanent or time.monotonic() > deadline else None
-            )
+            if obstacle is None:
+                return True
+            return obstacle if obstacle.is_permanent or time.monotonic() > deadline else None
 
-        result = poll_until(look, timeout=self.timeout, interval=_REACH_INTERVAL)
+        result = poll_until(check_addresses, timeout=self.timeout, interval=_REACH_INTERVAL)
         if isinstance(result, Obstacle):
             raise make_obstacle_error(result)
 
-    def _request(self, question: Callable[[], Result]) -> Result:
+    def _request(self, request: Callable[[], Result]) -> Result:
         try:
-            return self._retry(question)
+            return self._retry(request)
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
 
     def _check_visible(self, topic: str) -> None:
-        """Ask for a topic by its name: one that may not be seen is not among all topics, and is refused."""
+        """Raise if the topic exists but the user may not see it: such topics are missing from the list of topics."""
         try:
             self.topic_id(topic)
         except LogError as error:
@@ -428,8 +425,8 @@ class LogClient:
             self._refused = error
 
     def make_unreachable_error(self, error: KafkaException) -> LogError:
-        """Return what a failure means: no answer, which may pass, or a refusal, which stays until a person acts."""
-        self._admin.poll(0)  # lets `_note_error` hear
+        """Return an error that distinguishes no response, which may be transient, from rejected credentials."""
+        self._admin.poll(0)  # runs `_note_error`
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
         if self._refused is None and is_no_response(cause):
             obstacle = find_obstacle(self.bootstrap, self._protocol)
@@ -441,7 +438,7 @@ class LogClient:
 
 
 def _describe_or_none(describe: Callable[[], Any]) -> Any:
-    """Return a topic's description; None where the cluster knows no such topic."""
+    """Return a topic's description; None if the topic does not exist."""
     try:
         return describe()
     except KafkaException as error:
@@ -452,7 +449,7 @@ def _describe_or_none(describe: Callable[[], Any]) -> Any:
 
 def _make_raw_record(log: str, message: Message) -> RawRecord:
     return RawRecord(
-        partition=topic_partitions.number_message_partition(log, message),
+        partition=number_message_partition(log, message),
         offset=get_offset(message),
         log_time_micros=int(message.timestamp()[1]) * 1000,
         value=message.value(),
