@@ -82,10 +82,7 @@ class RawRecord:
 
 
 class LogClient:
-    """Client of a cluster; every call returns or fails within `kafka.timeout_seconds`.
-
-    A `topic` is the name of a log: one topic, or the two topics of a join (`topic_partitions`).
-    """
+    """Client of a log: one topic, or both topics of a join. Calls return or fail within `kafka.timeout_seconds`."""
 
     def __init__(self, settings: Settings) -> None:
         self.bootstrap = bootstrap_servers(settings)
@@ -200,13 +197,8 @@ class LogClient:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=DEFAULT_REPLICATION, config=dict(config))
         self._request(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
         # The controller has created it; the broker of the next request may not know it yet.
-        retry = Retrying(
-            stop=stop_after_delay(self.timeout),
-            wait=wait_fixed(0.05),
-            retry=retry_if_exception_type(LogError),
-            reraise=True,
-        )
-        retry(self.topic_id, topic)
+        is_unknown, deadline = retry_if_exception_type(LogError), stop_after_delay(self.timeout)
+        Retrying(stop=deadline, wait=wait_fixed(0.05), retry=is_unknown, reraise=True)(self.topic_id, topic)
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic, and wait until it is no longer visible, for at most `timeout`, since it may be recreated.
