@@ -1,4 +1,4 @@
-"""What is computed: one typed, frozen definition, compiled to the streaming path, the batch path and the reference."""
+"""Pipeline definitions: typed, frozen values, compiled to the streaming path, the batch path and the reference."""
 
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.measures.ordered import Bag, First, Last

@@ -16,7 +16,7 @@ import duckdb
 from cutover.clock import SystemClock
 from cutover.definition.checks import change
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.expressions.terms import numeric
+from cutover.definition.expressions.terms import is_numeric
 from cutover.definition.model.pipeline import Change, Pipeline
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
@@ -232,7 +232,7 @@ def _declared_sql(new: Pipeline, note: Change | None) -> str:
 def _apart_sql(name: str, new: Pipeline, old: Pipeline) -> str:
     """Return the condition that a measure has another value; of two types that are no numbers it is that of texts."""
     kinds = {compile_pipeline(of).result_types[name] for of in (new, old)}
-    as_text = "" if len(kinds) == 1 or all(map(numeric, kinds)) else "::VARCHAR"
+    as_text = "" if len(kinds) == 1 or all(map(is_numeric, kinds)) else "::VARCHAR"
     return f"a.{identifier(name)}{as_text} IS DISTINCT FROM b.{identifier(name)}{as_text}"
 
 

@@ -1,1 +1,1 @@
-"""What is refused, and what is only warned of, with file, field and hint."""
+"""Validation of definitions: errors and warnings with file, field and hint."""

@@ -1,6 +1,6 @@
-"""Checks of a contract: its expectations are some that Great Expectations has, about columns that the result has.
+"""Checks of a contract: its expectations exist in Great Expectations and refer to columns of the result.
 
-What the package has is read from its text: to import it takes seconds.
+The package's source is parsed instead of imported, since the import takes seconds.
 """
 
 import ast
@@ -16,17 +16,17 @@ from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Expect, Pipeline, SameDefinition
 from cutover.definition.model.topic import check_name
 
-_BEYOND = {"ABC", "BaseModel"}  # where the bases of an expectation end
+_ROOT_CLASSES = {"ABC", "BaseModel"}  # base classes whose fields are not arguments
 _COLUMN, _COLUMNS = ("column", "column_A", "column_B"), "column_list"
 
 
 def check_contract(pipeline: Pipeline) -> None:
-    """Reject an expectation of another severity, type, argument or column than there are.
+    """Reject an expectation with an unknown severity, type, argument or column.
 
-    The values of its other arguments are checked when it runs.
+    The values of its arguments are validated when it runs.
 
     Raises:
-        DefinitionError: Says what is expected.
+        DefinitionError: The message names the expected values.
     """
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
@@ -37,20 +37,20 @@ def check_contract(pipeline: Pipeline) -> None:
             _reject_unknown(
                 "an expectation of Great Expectations", kind, known_names, "such as `expect_column_to_exist`"
             )
-        taken = list_arguments(kind) if known_names else None
-        if taken is not None:
-            _check_arguments(expectation, taken)
+        argument_names = list_arguments(kind) if known_names else None
+        if argument_names is not None:
+            _check_arguments(expectation, argument_names)
         _check_columns(expectation, pipeline)
 
 
-def _check_arguments(expectation: Expect, taken: Sequence[str]) -> None:
-    of = f"of `{expectation.type}`"
+def _check_arguments(expectation: Expect, argument_names: Sequence[str]) -> None:
+    owner = f"of `{expectation.type}`"
     for name in expectation.arguments:
-        if name not in taken:
-            _reject_unknown(f"an argument {of}", name, taken, f"it takes {', '.join(taken)}")
+        if name not in argument_names:
+            _reject_unknown(f"an argument {owner}", name, argument_names, f"it takes {', '.join(argument_names)}")
     for name in _COLUMN:
-        if name in taken and name not in expectation.arguments:
-            reject("contract", f"the argument `{name}` {of}", "none")
+        if name in argument_names and name not in expectation.arguments:
+            reject("contract", f"the argument `{name}` {owner}", "none")
 
 
 def _check_columns(expectation: Expect, pipeline: Pipeline) -> None:
@@ -64,7 +64,7 @@ def _check_columns(expectation: Expect, pipeline: Pipeline) -> None:
 
 
 def _list_columns(expectation: Expect) -> Iterator[str]:
-    """Yield the columns that the arguments name."""
+    """Yield the columns that the arguments refer to."""
     for argument in _COLUMN:
         if argument in expectation.arguments:
             yield _check_text(argument, expectation.arguments[argument])
@@ -81,17 +81,17 @@ def _check_text(argument: str, name: object) -> str:
     return name
 
 
-def _reject_unknown(expected: str, name: str, known_names: Sequence[str], otherwise: str = "") -> NoReturn:
+def _reject_unknown(expected: str, name: str, known_names: Sequence[str], default_hint: str = "") -> NoReturn:
     close = get_close_matches(name, known_names, n=1)
-    reject("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else otherwise)
+    reject("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else default_hint)
 
 
 @cache
 def list_expectation_types() -> tuple[str, ...]:
-    """Return the types that the installed package exports.
+    """List the expectation types that the installed package exports.
 
     Returns:
-        Such as `expect_column_max_to_be_between`, sorted; none where the package is not installed.
+        Types such as `expect_column_max_to_be_between`, sorted; empty if the package is not installed.
     """
     folder = _find_folder()
     if folder is None:
@@ -103,25 +103,25 @@ def list_expectation_types() -> tuple[str, ...]:
 
 @cache
 def list_arguments(expectation_type: str) -> tuple[str, ...] | None:
-    """Return the names of the arguments of one of the types, sorted; None where the text does not list them all.
+    """List the argument names of an expectation type, sorted; None if the source does not list all of them.
 
-    The severity is a field of Cutover.
+    The severity is excluded, since it is a field of `Expect`.
     """
     folder = _find_folder()
     if folder is None:
         return None
-    own = _list_classes(folder / "core" / f"{expectation_type}.py")
-    classes = {**_list_classes(folder / "expectation.py"), **own}
-    named = expectation_type.replace("_", "")
-    names, todo = set[str](), [name for name in own if name.lower() == named]
-    while todo:
-        name = todo.pop()
-        if name in _BEYOND:
+    module_classes = _list_classes(folder / "core" / f"{expectation_type}.py")
+    classes = {**_list_classes(folder / "expectation.py"), **module_classes}
+    class_name = expectation_type.replace("_", "")
+    names, pending = set[str](), [name for name in module_classes if name.lower() == class_name]
+    while pending:
+        name = pending.pop()
+        if name in _ROOT_CLASSES:
             continue
         if name not in classes:
             return None
         names |= set(_list_fields(classes[name]))
-        todo += [ast.unparse(base).rpartition(".")[2] for base in classes[name].bases]
+        pending += [ast.unparse(base).rpartition(".")[2] for base in classes[name].bases]
     return tuple(sorted(names - {"severity"})) or None
 
 
@@ -138,7 +138,7 @@ def _list_classes(module: Path) -> Mapping[str, ast.ClassDef]:
 
 
 def _list_fields(class_def: ast.ClassDef) -> Iterator[str]:
-    """Yield the fields of a pydantic model that its own body has."""
+    """Yield the fields that the body of a pydantic model declares."""
     for node in class_def.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue

@@ -1,4 +1,4 @@
-"""Checks of a whole definition: one clear message each, with file, field, expected, got and hint."""
+"""Validation of a whole definition; each message has file, field, expected and actual value, and a hint."""
 
 import re
 from collections.abc import Iterable
@@ -41,11 +41,11 @@ _KEYWORDS = """
     when where window with
 """
 KEYWORDS = frozenset(_KEYWORDS.split())
-"""Words that DuckDB or Spark takes for its own where a column is expected."""
+"""Words that DuckDB or Spark reserves where a column is expected."""
 
 TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 LARGEST_VALUE = 8_388_608
-_LEAST_DIVERGENCE = 1e-5  # some 370,000 blocks without a divergence would show it
+_MIN_DIVERGENCE = 1e-5  # about 370,000 blocks without a divergence are needed to show it
 _DAY = 86_400_000_000  # microseconds
 
 
@@ -53,29 +53,29 @@ def check(pipeline: Pipeline) -> None:
     """Reject a definition that cannot be run.
 
     Raises:
-        DefinitionError: The first thing that does not fit.
+        DefinitionError: The message names the first invalid field.
     """
     try:
         try:
-            _check_meaning(pipeline)
+            _check_fields(pipeline)
         except (TypeError, AttributeError, ValueError):
-            check_field_types(pipeline)  # a value that no check of its meaning can read: say of which field
+            check_field_types(pipeline)  # a value of a wrong type: name its field
             raise
         check_field_types(pipeline)
     except DefinitionError as error:
-        place = f"{pipeline.file.name}: " if pipeline.file else ""
+        prefix = f"{pipeline.file.name}: " if pipeline.file else ""
         message = str(error).removeprefix(f"Pipeline `{pipeline.name}`: ")
-        msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {message}"
+        msg = f"{prefix}pipeline `{str(pipeline.name)[:80]}`: {message}"
         raise DefinitionError(msg) from None
 
 
-def _check_meaning(pipeline: Pipeline) -> None:
+def _check_fields(pipeline: Pipeline) -> None:
     _check_names(pipeline)
     _check_source("source", pipeline.source)
     lookups.check(pipeline.lookups, list_column_types(pipeline.source), KEYWORDS)
     _check_columns("derive", pipeline)
     _check_right(pipeline)
-    _measure_kinds(pipeline)
+    _check_measure_kinds(pipeline)
     _check_window(pipeline)
     _check_ids(pipeline)
     _check_panes(pipeline)
@@ -104,21 +104,24 @@ def _check_names(pipeline: Pipeline) -> None:
     for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
         for name in names:
             check_name(name, of=field)
-            _not_a_keyword(field, name)
+            _check_not_reserved(field, name)
     for name in pipeline.key:
-        _not_a_keyword("key", name)
+        _check_not_reserved("key", name)
 
 
-def _not_a_keyword(field: str, name: str) -> None:
-    """Reject a name that SQL takes for its own: columns of the tables are written without quotes."""
+def _check_not_reserved(field: str, name: str) -> None:
+    """Reject a reserved word of SQL as a name, since columns are written without quotes."""
     if name.lower() in KEYWORDS:
         reject(
-            field, "a name that SQL does not use itself", f"`{name}`", f'derive={{"{name}_": "`{name}`"}} renames it'
+            field,
+            "a name that is not a reserved word of SQL",
+            f"`{name}`",
+            f'derive={{"{name}_": "`{name}`"}} renames it',
         )
 
 
 def _check_right(pipeline: Pipeline) -> None:
-    """Check the right topic of a join like the source."""
+    """Check the right topic of a join in the same way as the source."""
     if pipeline.join is not None and not isinstance(pipeline.join, Join | SelfJoin):
         reject("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
     if not isinstance(pipeline.join, Join):
@@ -127,16 +130,16 @@ def _check_right(pipeline: Pipeline) -> None:
         reject("join.right", "Topic(...)", repr(pipeline.join.right))
     for name in pipeline.join.derive:
         check_name(name, of="join.derive")
-        _not_a_keyword("join.derive", name)
+        _check_not_reserved("join.derive", name)
     _check_source("join.right", pipeline.join.right)
     _check_columns("join.derive", make_right_side(pipeline))
 
 
-def _check_source(place: str, topic: Topic) -> None:
+def _check_source(field_prefix: str, topic: Topic) -> None:
     column_types = list_column_types(topic)
     if not TOPIC_NAME.match(topic.name):
-        reject(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
-    for field, name in ((f"{place}.event_time", topic.event_time), (f"{place}.log_time", topic.log_time)):
+        reject(f"{field_prefix}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+    for field, name in ((f"{field_prefix}.event_time", topic.event_time), (f"{field_prefix}.log_time", topic.log_time)):
         if name is None:
             continue
         if name not in column_types:
@@ -144,9 +147,9 @@ def _check_source(place: str, topic: Topic) -> None:
         if column_types[name] != "timestamp":
             reject(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
     if topic.time_format not in {"iso", "seconds", "millis"}:
-        reject(f"{place}.time_format", "iso, seconds or millis", repr(topic.time_format))
+        reject(f"{field_prefix}.time_format", "iso, seconds or millis", repr(topic.time_format))
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
-        reject(f"{place}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+        reject(f"{field_prefix}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 
 
 def _check_columns(field: str, pipeline: Pipeline) -> None:
@@ -159,11 +162,11 @@ def _check_columns(field: str, pipeline: Pipeline) -> None:
 
 
 def _check_distinct(field: str, names: Iterable[str]) -> None:
-    seen: set[str] = set()
+    lower_names: set[str] = set()
     for name in names:
-        if name.lower() in seen:
-            reject(field, "different names (case does not tell them apart)", f"`{name}` twice")
-        seen.add(name.lower())
+        if name.lower() in lower_names:
+            reject(field, "different names (names are compared without case)", f"`{name}` twice")
+        lower_names.add(name.lower())
 
 
 def _check_expressions(pipeline: Pipeline) -> None:
@@ -171,7 +174,7 @@ def _check_expressions(pipeline: Pipeline) -> None:
     condition = compiled.where
     if condition is not None and condition.type != "boolean":
         reject("where", "a condition", f"{condition.type}: `{condition.text}`")
-    _ = compiled.expressions  # each is compiled, or refused
+    _ = compiled.expressions  # compiling rejects invalid expressions
 
 
 def _check_key(pipeline: Pipeline) -> None:
@@ -195,28 +198,28 @@ def _check_measures(pipeline: Pipeline) -> None:
     _check_distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
 
 
-def _measure_kinds(pipeline: Pipeline) -> None:
+def _check_measure_kinds(pipeline: Pipeline) -> None:
     if not pipeline.measures:
         reject("measures", "at least one, such as Count()", "none")
     for name, measure in pipeline.measures.items():
         if not isinstance(measure, Measure):
-            reject(f"measures.{name}", f"a measure, which merges: {MEASURE_NAMES}", repr(measure))
+            reject(f"measures.{name}", f"a measure that merges: {MEASURE_NAMES}", repr(measure))
 
 
 def _check_window(pipeline: Pipeline) -> None:
-    """Reject what is no window, and what no path can do with sessions."""
+    """Reject an invalid window, and SQL batch paths over sessions."""
     if not isinstance(pipeline.window, WindowFn):
         reject("window", f"one of {', '.join(kind.example for kind in KINDS)}", repr(pipeline.window))
     if isinstance(pipeline.window, Sessions) and isinstance(pipeline.batch, Sql):
-        hint = "a query of one's own gets the records of some hours, and a session may lie across their ends."
-        reject("batch", "SameDefinition() where the window is Sessions(...)", repr(pipeline.batch), hint)
+        hint = "a SQL query gets the records of some hours, and a session may extend beyond them."
+        reject("batch", "SameDefinition() with Sessions(...)", repr(pipeline.batch), hint)
 
 
 def _check_ids(pipeline: Pipeline) -> None:
     topic = pipeline.source
     if topic.record_id is None:
         if topic.id_horizon is not None:
-            reject("source.id_horizon", "a topic with a record_id", "none", "without ids nothing is remembered")
+            reject("source.id_horizon", "a topic with a record_id", "none", "without ids there is no state to bound")
         return
     fields_by_name = {field.name: field for field in list_fields(topic)}
     if topic.record_id not in fields_by_name:
@@ -228,11 +231,18 @@ def _check_ids(pipeline: Pipeline) -> None:
     if field.type == "double":
         reject("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
     if isinstance(pipeline.window, Sessions):
-        reject("source.record_id", "a window without a gap", repr(pipeline.window), "batch cannot tell twins there yet")
+        reject(
+            "source.record_id",
+            "a window other than Sessions(...)",
+            repr(pipeline.window),
+            "batch does not detect duplicates in sessions yet",
+        )
     if pipeline.lookups:
-        reject("source.record_id", "a pipeline without lookups", "one with", "twins are not told there yet")
+        reject(
+            "source.record_id", "a pipeline without lookups", "one with", "duplicates are not detected with lookups yet"
+        )
     if compute_id_horizon(pipeline) == 0:
-        reject("source.id_horizon", "more than nothing", repr(topic.id_horizon))
+        reject("source.id_horizon", "a duration longer than zero", repr(topic.id_horizon))
 
 
 def _check_panes(pipeline: Pipeline) -> None:
@@ -250,9 +260,9 @@ def _check_changelog(pipeline: Pipeline) -> None:
     if topic is None:
         return
     if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, make_right_side(pipeline).source.name}:
-        reject("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
+        reject("changelog", "the name of a Kafka topic, other than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
-        reject("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
+        reject("changelog", "a pipeline with a trigger", "none", "without one no panes are emitted")
 
 
 def _check_delivery(pipeline: Pipeline) -> None:
@@ -262,8 +272,8 @@ def _check_delivery(pipeline: Pipeline) -> None:
         return
     for field, value in (("trigger", pipeline.trigger), ("source.record_id", pipeline.source.record_id)):
         if value is not None:
-            hint = "what was seen or shown before would be taken from an attempt that does not count"
-            reject("delivery", f"exactly_once beside `{field}`", pipeline.delivery, hint)
+            hint = "state would include records of attempts that do not count"
+            reject("delivery", f"exactly_once with `{field}`", pipeline.delivery, hint)
 
 
 def _check_limits(pipeline: Pipeline) -> None:
@@ -283,8 +293,8 @@ def _check_limits(pipeline: Pipeline) -> None:
     ):
         if not low <= value <= high:
             reject(field, f"a number from {low} to {high}", repr(value))
-    if policy.max_divergence is not None and not _LEAST_DIVERGENCE <= policy.max_divergence <= 1:
-        reject("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
+    if policy.max_divergence is not None and not _MIN_DIVERGENCE <= policy.max_divergence <= 1:
+        reject("policy.max_divergence", f"None or a number from {_MIN_DIVERGENCE} to 1", repr(policy.max_divergence))
     if policy.audit is not None:
         _check_audit(policy.audit)
     _check_times(policy)
@@ -302,9 +312,13 @@ def _check_times(policy: Policy) -> None:
         "approved_within",
         "keep_unserved",
     ):
-        lasting = parse_duration(getattr(policy, name), of=f"policy.{name}")
-        if not lasting and (name == "fresh_within" or (name == "hazards_within" and policy.hazards)):
-            reject(f"policy.{name}", "more than nothing, which no evidence is as new as", repr(getattr(policy, name)))
+        micros = parse_duration(getattr(policy, name), of=f"policy.{name}")
+        if not micros and (name == "fresh_within" or (name == "hazards_within" and policy.hazards)):
+            reject(
+                f"policy.{name}",
+                "a duration longer than zero, since evidence always has an age",
+                repr(getattr(policy, name)),
+            )
     if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < _DAY:
         reject("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
 

@@ -1,4 +1,4 @@
-"""What each field of a definition is annotated with, held against what it was given: before anything reads a value."""
+"""Check of a definition's values against the type annotations of their fields, before any value is used."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -7,27 +7,27 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cutover.definition.checks.measures import reject
 
-_SHOWN = 80  # characters of what was given
+_MAX_SHOWN_LENGTH = 80  # characters of an invalid value in a message
 
 
-def check_field_types(argument: object, place: str = "") -> None:
-    """Check each field of a dataclass, and those of the dataclasses in it.
+def check_field_types(part: object, prefix: str = "") -> None:
+    """Check each field of a dataclass, and recursively those of the dataclasses in it.
 
     Args:
-        argument: A definition, or a part of one.
-        place: How messages name the part.
+        part: Definition, or a part of one.
+        prefix: Prefix of field names in messages.
 
     Raises:
-        DefinitionError: The first field that holds something else than its annotation says.
+        DefinitionError: The message names the first field whose value does not match its annotation.
     """
-    hints = get_type_hints(type(argument))
-    for field in fields(argument):  # type: ignore[arg-type]
-        value, name = getattr(argument, field.name), f"{place}{field.name}"
+    hints = get_type_hints(type(part))
+    for field in fields(part):  # type: ignore[arg-type]
+        value, name = getattr(part, field.name), f"{prefix}{field.name}"
         if not _fits(value, hints[field.name]):
-            reject(name, _describe(hints[field.name]), repr(value)[:_SHOWN])
-        for part, inner in _list_parts(name, value):
+            reject(name, _describe_hint(hints[field.name]), repr(value)[:_MAX_SHOWN_LENGTH])
+        for inner_name, inner in _list_parts(name, value):
             if is_dataclass(inner) and not isinstance(inner, type):
-                check_field_types(inner, f"{part}.")
+                check_field_types(inner, f"{inner_name}.")
 
 
 def _list_parts(name: str, value: object) -> list[tuple[str, object]]:
@@ -39,7 +39,7 @@ def _list_parts(name: str, value: object) -> list[tuple[str, object]]:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Return whether a value is what an annotation says."""
+    """Return whether a value matches a type annotation."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return isinstance(value, str) and value in arguments
@@ -50,11 +50,11 @@ def _fits(value: object, hint: Any) -> bool:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, inner = arguments
         return isinstance(value, Mapping) and all(_fits(k, key) and _fits(v, inner) for k, v in value.items())
-    return _is_one(value, origin or hint)
+    return _is_instance(value, origin or hint)
 
 
-def _is_one(value: object, kind: object) -> bool:
-    """Return whether a value is of a class: whole numbers are numbers, a truth value is neither."""
+def _is_instance(value: object, kind: object) -> bool:
+    """Return whether a value is an instance of a class; an int is also a float, a bool is neither."""
     if kind is Any or not isinstance(kind, type):
         return True
     if isinstance(value, bool):
@@ -62,21 +62,21 @@ def _is_one(value: object, kind: object) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _describe(hint: Any) -> str:
+def _describe_hint(hint: Any) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return _list_choices(arguments)
+        return _join_choices(arguments)
     if origin in (Union, UnionType):
-        return _list_choices(list(map(_describe, arguments)))
+        return _join_choices(list(map(_describe_hint, arguments)))
     if origin is tuple:
-        return f"a tuple of {_describe(arguments[0])}"
+        return f"a tuple of {_describe_hint(arguments[0])}"
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return f"a mapping of {_describe(arguments[0])} to {_describe(arguments[1])}"
+        return f"a mapping of {_describe_hint(arguments[0])} to {_describe_hint(arguments[1])}"
     if is_dataclass(hint):
-        return f"{hint.__name__}(...)"  # type: ignore[union-attr]  # it is a class
+        return f"{hint.__name__}(...)"  # type: ignore[union-attr]  # a class
     words = {str: "text", int: "a whole number", float: "a number", NoneType: "None", bool: "True or False"}
     return words.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-def _list_choices(choices: Sequence[str]) -> str:
+def _join_choices(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]

@@ -1,4 +1,4 @@
-"""Checks of a join: what would match nothing, match wrongly, or not be what a reader takes it for."""
+"""Checks of a join: conditions, column names, key and measures."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -12,17 +12,17 @@ from cutover.definition.model.pipeline import Pipeline, SameDefinition, make_rig
 from cutover.definition.model.topic import IDENTIFIER, RESERVED_PREFIX, parse_decimal_type
 
 MEASURES = (Count, Sum, Min, Max, Avg)
-"""Those that are computed from pairs of different values and their weights; exact, doubles nearly."""
+"""Measures that can be computed from distinct values and their weights; exact, except for doubles."""
 
 SUMMABLE_DIGITS = 19
-LONGEST = 63
+MAX_NAME_LENGTH = 63
 
 
 def check(pipeline: Pipeline) -> None:
-    """Reject a join that cannot be run; a pipeline without one passes.
+    """Reject an invalid join; a pipeline without one passes.
 
     Raises:
-        DefinitionError: The first thing that does not fit.
+        DefinitionError: The message names the first invalid field.
     """
     join = pipeline.join
     if join is None:
@@ -34,12 +34,12 @@ def check(pipeline: Pipeline) -> None:
     _check_on(pipeline, join.on if isinstance(join, Join) else {name: name for name in join.on})
     _check_measures(pipeline)
     if not isinstance(pipeline.batch, SameDefinition):
-        reject("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
+        reject("batch", "SameDefinition() with a join", repr(pipeline.batch), "rows of a join have two sides")
     topics = (pipeline.source, make_right_side(pipeline).source)
     if any(topic.record_id is not None for topic in topics):
-        reject("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")
+        reject("source.record_id", "none with a join", "one", "duplicates are not detected on two sides yet")
     if pipeline.lookups:
-        reject("lookups", "none beside a join", ", ".join(pipeline.lookups), "join a topic that has the columns")
+        reject("lookups", "none with a join", ", ".join(pipeline.lookups), "join a topic that has the columns")
 
 
 def _check_sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
@@ -49,14 +49,14 @@ def _check_sides(pipeline: Pipeline, join: Join | SelfJoin) -> None:
                 reject(name, "a condition", f"{condition.type}: `{condition.text}`")
         return
     if join.right.name == pipeline.source.name:
-        reject("join.right.name", "another topic than the source's", f"`{join.right.name}`", "SelfJoin joins one topic")
+        reject("join.right.name", "a topic other than the source's", f"`{join.right.name}`", "SelfJoin joins one topic")
     if join.right.isolation != pipeline.source.isolation:
         reject("join.right.isolation", f"that of the source, {pipeline.source.isolation}", join.right.isolation)
     right = compile_pipeline(pipeline).right
-    _ = right.expressions  # each is compiled, or refused
-    where = right.where
-    if where is not None and where.type != "boolean":
-        reject("join.where", "a condition", f"{where.type}: `{where.text}`")
+    _ = right.expressions  # compiling rejects invalid expressions
+    right_condition = right.where
+    if right_condition is not None and right_condition.type != "boolean":
+        reject("join.where", "a condition", f"{right_condition.type}: `{right_condition.text}`")
 
 
 def _check_prefix(pipeline: Pipeline) -> None:
@@ -64,29 +64,32 @@ def _check_prefix(pipeline: Pipeline) -> None:
     if not IDENTIFIER.match(prefix) or prefix.startswith(RESERVED_PREFIX):
         reject("join.prefix", "letters, digits and `_`, not starting with a digit or `__`", repr(prefix))
     compiled = compile_pipeline(pipeline)
-    left = {name.lower() for name in compiled.own_types}
+    left_names = {name.lower() for name in compiled.own_types}
     for name in compiled.right_types:
-        if name.lower() in left:
+        if name.lower() in left_names:
             hint = "choose another prefix, or rename the column by `derive`"
-            reject("join.prefix", "names on the right that the left has not", f"`{name}` on both sides", hint)
-        if len(name) > LONGEST:
-            reject("join.prefix", f"names of at most {LONGEST} characters", f"`{name}`")
+            reject(
+                "join.prefix", "names on the right that differ from those on the left", f"`{name}` on both sides", hint
+            )
+        if len(name) > MAX_NAME_LENGTH:
+            reject("join.prefix", f"names of at most {MAX_NAME_LENGTH} characters", f"`{name}`")
 
 
 def _check_on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
     if isinstance(getattr(pipeline.join, "on", None), str) or not on:
         reject("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
     compiled = compile_pipeline(pipeline)
-    left, right = compiled.own_types, compiled.right.own_types
-    for ours, right_column in on.items():
-        _check_column("join.on, left side", ours, left)
-        _check_column("join.on, right side", right_column, right)
-        if left[ours] != right[right_column]:
-            actual = f"`{ours}` of type {left[ours]} and `{right_column}` of type {right[right_column]}"
-            reject("join.on", "columns of one type", actual, "cast one of them by hand in `derive`")
+    left_types, right_types = compiled.own_types, compiled.right.own_types
+    for left_column, right_column in on.items():
+        _check_column("join.on, left side", left_column, left_types)
+        _check_column("join.on, right side", right_column, right_types)
+        if left_types[left_column] != right_types[right_column]:
+            left_text = f"`{left_column}` of type {left_types[left_column]}"
+            actual = f"{left_text} and `{right_column}` of type {right_types[right_column]}"
+            reject("join.on", "columns of one type", actual, "CAST one of them in `derive`")
     if not isinstance(pipeline.key, str) and sorted(pipeline.key) != sorted(on):
         expected = f"the columns of `join.on`: ({', '.join(repr(name) for name in on)})"
-        reject("key", expected, repr(pipeline.key), "a pair is of one key; derive a column to join on")
+        reject("key", expected, repr(pipeline.key), "both rows of a pair have the same key; derive a column to join on")
 
 
 def _check_column(field: str, name: str, known_names: Iterable[str]) -> None:
@@ -105,4 +108,4 @@ def _check_measures(pipeline: Pipeline) -> None:
         digits = parse_decimal_type(kind or "bigint")
         if isinstance(measure, Sum | Avg) and digits is not None and digits[0] > SUMMABLE_DIGITS:
             hint = "a sum over all pairs could overflow; CAST it"
-            reject(f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits beside a join", str(kind), hint)
+            reject(f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits with a join", str(kind), hint)

@@ -1,4 +1,4 @@
-"""Warnings about a definition that loads: what will work, and may still surprise."""
+"""Warnings about a valid definition whose results may be unexpected."""
 
 from dataclasses import replace
 
@@ -18,51 +18,61 @@ LOOPBACK = ("127.", "localhost", "[::1]")
 
 
 def warnings(pipeline: Pipeline) -> list[str]:
-    """Return what a reader should know of a pipeline.
+    """List the warnings about a pipeline.
 
     Raises:
-        DefinitionError: It cannot be run at all.
+        DefinitionError: The definition is invalid.
     """
     check(pipeline)
-    found = (_log_clock, _float_sums, _lateness, _ids, _contract, _failing_pairs, _never_fires, _audit)
-    return [text for look in found for text in look(pipeline)]
+    rules = (
+        _warn_of_log_clock,
+        _warn_of_float_sums,
+        _warn_of_lateness,
+        _warn_of_id_horizon,
+        _warn_of_contract,
+        _warn_of_failing_pairs,
+        _warn_of_trigger,
+        _warn_of_audit,
+    )
+    return [text for rule in rules for text in rule(pipeline)]
 
 
 def kafka_warnings(kafka: KafkaSettings) -> list[str]:
-    """Return what is unsafe about the client's settings."""
-    found = [
-        f"kafka.client: `{key}` can load code, reach elsewhere or show a secret: Kafka commands refuse it."
+    """List the unsafe settings of the Kafka client."""
+    warnings_of_client = [
+        f"kafka.client: `{key}` can load code, open other connections or show a secret: Kafka commands reject it."
         for key in sorted(kafka.client)
         if any(word in key.lower() for word in UNSAFE)
     ]
     servers = [server.strip() for server in (kafka.bootstrap_servers or "").split(",") if server.strip()]
     if any(not server.startswith(LOOPBACK) for server in servers) and kafka.protocol in {"PLAINTEXT", "SASL_PLAINTEXT"}:
-        found.append(f"kafka.protocol: {kafka.protocol} to another machine: records (and a password) travel readable.")
-    return found
+        text = f"kafka.protocol: {kafka.protocol} to another machine: records (and a password) are sent unencrypted."
+        warnings_of_client.append(text)
+    return warnings_of_client
 
 
-def _audit(pipeline: Pipeline) -> list[str]:
-    aligned = isinstance(pipeline.window, AlignedWindowFn) and pipeline.window.reach is not None
-    if aligned or pipeline.policy.audit is None:
+def _warn_of_audit(pipeline: Pipeline) -> list[str]:
+    can_sample = isinstance(pipeline.window, AlignedWindowFn) and pipeline.window.reach is not None
+    if can_sample or pipeline.policy.audit is None:
         return []
     text = (
-        "policy.audit: no sample of sessions, or of a window over all of time, can be drawn, so the gate stops before "
-        "KAPPA. `audit=None` goes without; whoever approves the move is told."
+        "policy.audit: sessions and the global window cannot be sampled, so the gate stops before "
+        "KAPPA. `audit=None` moves without a sample, which the approval states."
     )
     return [text]
 
 
-def _log_clock(pipeline: Pipeline) -> list[str]:
+def _warn_of_log_clock(pipeline: Pipeline) -> list[str]:
     if pipeline.source.log_time is not None:
         return []
     text = (
-        "source.log_time: none, so log timestamps are the producer's own (CreateTime), and a wrong clock goes unseen. "
-        "Let the topic use message.timestamp.type=LogAppendTime, or bound it by message.timestamp.after.max.ms."
+        "source.log_time: none, so log timestamps come from producers (CreateTime); a wrong clock is not detected. "
+        "Set message.timestamp.type=LogAppendTime on the topic, or limit it by message.timestamp.after.max.ms."
     )
     return [text]
 
 
-def _float_sums(pipeline: Pipeline) -> list[str]:
+def _warn_of_float_sums(pipeline: Pipeline) -> list[str]:
     if not isinstance(pipeline.batch, Sql):
         return []
     return [
@@ -73,42 +83,42 @@ def _float_sums(pipeline: Pipeline) -> list[str]:
     ]
 
 
-def _lateness(pipeline: Pipeline) -> list[str]:
+def _warn_of_lateness(pipeline: Pipeline) -> list[str]:
     if pipeline.lateness.out_of_orderness_micros or pipeline.lateness.allowed_micros:
         return []
-    return ["lateness: nothing may be out of order, so every record behind the newest closes its window for the rest."]
+    return ["lateness: records may not be out of order, so each record closes all windows that end before it."]
 
 
-def _ids(pipeline: Pipeline) -> list[str]:
+def _warn_of_id_horizon(pipeline: Pipeline) -> list[str]:
     if pipeline.source.record_id is None or pipeline.window.reach is None:
         return []
     id_horizon = compute_id_horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
     if compute_id_horizon(pipeline) >= id_horizon:
         return []
-    text = "source.id_horizon: shorter than a window stays open, so records are late whose window still takes others."
+    text = "source.id_horizon: shorter than a window stays open, so records can be late although their window is open."
     return [text]
 
 
-def _contract(pipeline: Pipeline) -> list[str]:
+def _warn_of_contract(pipeline: Pipeline) -> list[str]:
     if any(expectation.severity == "critical" for expectation in pipeline.contract):
         return []
-    return ["contract: no critical expectation, so no batch result is ever held back."]
+    return ["contract: no critical expectation, so no batch result is ever rejected."]
 
 
-def _failing_pairs(pipeline: Pipeline) -> list[str]:
+def _warn_of_failing_pairs(pipeline: Pipeline) -> list[str]:
     if pipeline.join is None:
         return []
     return [
         f"measures.{name}: an expression that fails on a pair (overflow, division by zero) is null there; no record is "
-        "malformed for it."
+        "malformed because of it."
         for name, expression in compile_pipeline(pipeline).measured.items()
         if expression is not None and expression.duckdb_failed != NEVER
     ]
 
 
-def _never_fires(pipeline: Pipeline) -> list[str]:
+def _warn_of_trigger(pipeline: Pipeline) -> list[str]:
     trigger = pipeline.trigger
     if trigger is None or pipeline.window.reach is not None or not waits_for_watermark(trigger):
         return []
-    text = f"trigger: {trigger} waits for the end of all time: no pane comes out before "
+    text = f"trigger: {trigger} waits for the end of all time: no pane is emitted before "
     return [f"{text}`cutover stream {pipeline.name} --final`."]

@@ -13,12 +13,12 @@ def check(lookups: Mapping[str, Lookup], schema: Mapping[str, str], keywords: Co
     """Reject lookups that cannot be joined.
 
     Args:
-        lookups: In the order in which they are joined.
+        lookups: Lookups in the order of their joins.
         schema: Name to type of the topic's columns.
-        keywords: Words that SQL takes for its own, in lower case.
+        keywords: Reserved words of SQL, in lower case.
 
     Raises:
-        DefinitionError: The first thing that does not fit.
+        DefinitionError: The message names the first invalid field.
     """
     column_types = dict(schema)
     for name, lookup in lookups.items():
@@ -28,7 +28,7 @@ def check(lookups: Mapping[str, Lookup], schema: Mapping[str, str], keywords: Co
             reject(field, "Lookup(table=..., on={...}, columns={...})", repr(lookup)[:80])
         _check_table(field, lookup)
         _check_on(field, lookup, column_types)
-        column_types |= _columns(field, lookup, column_types, keywords)
+        column_types |= _check_columns(field, lookup, column_types, keywords)
 
 
 def _check_table(field: str, lookup: Lookup) -> None:
@@ -45,7 +45,7 @@ def _check_on(field: str, lookup: Lookup, column_types: Mapping[str, str]) -> No
     for column, right_column in lookup.on.items():
         if column not in column_types:
             close = get_close_matches(str(column), list(column_types), n=1)
-            hint = f"did you mean `{close[0]}`?" if close else "derived columns are made later"
+            hint = f"did you mean `{close[0]}`?" if close else "derived columns are computed after lookups"
             reject(f"{field}.on", f"a column of {', '.join(column_types)}", f"`{column}`", hint)
         if column_types[column] == "double":
             reject(f"{field}.on", "a type with exact equality", f"`{column}` of type double")
@@ -54,23 +54,25 @@ def _check_on(field: str, lookup: Lookup, column_types: Mapping[str, str]) -> No
         reject(f"{field}.on", "each column of the dimension once", ", ".join(lookup.on.values()))
 
 
-def _columns(field: str, lookup: Lookup, column_types: Mapping[str, str], keywords: Collection[str]) -> dict[str, str]:
-    """Return name to type of the joined columns."""
+def _check_columns(
+    field: str, lookup: Lookup, column_types: Mapping[str, str], keywords: Collection[str]
+) -> dict[str, str]:
+    """Check the joined columns, and map each to its type."""
     if not lookup.columns:
         reject(f"{field}.columns", "at least one column of the dimension with its type", "none")
-    taken = {name.lower() for name in column_types}
+    lower_names = {name.lower() for name in column_types}
     for name in lookup.columns:
         check_name(name, of=f"{field}.columns")
-        if name.lower() in taken:
+        if name.lower() in lower_names:
             hint = "give it another name in the dimension"
             reject(f"{field}.columns", "a name that no column of the row has yet", f"`{name}`", hint)
         if name.lower() in keywords:
-            reject(f"{field}.columns", "a name that SQL does not use itself", f"`{name}`")
-        taken.add(name.lower())
-    return {name: _type(f"{field}.columns.{name}", kind) for name, kind in lookup.columns.items()}
+            reject(f"{field}.columns", "a name that is not a reserved word of SQL", f"`{name}`")
+        lower_names.add(name.lower())
+    return {name: _normalize_type(f"{field}.columns.{name}", kind) for name, kind in lookup.columns.items()}
 
 
-def _type(field: str, kind: str) -> str:
+def _normalize_type(field: str, kind: str) -> str:
     try:
         return normalize_type(kind)
     except DefinitionError as error:

@@ -1,4 +1,4 @@
-"""Checks of one measure: its input, and its parameters."""
+"""Checks of a measure: the type of its input, and its parameters."""
 
 from typing import NoReturn
 
@@ -12,8 +12,8 @@ from cutover.errors import DefinitionError
 SUMMABLE_DIGITS = 28
 """Digits of a decimal whose sum of 10^10 records still fits into decimal(38)."""
 
-LEAST_ERROR = 1e-4
-SLACK = 1e-6  # 0.1 * 10^6 need not be whole in doubles
+MIN_ERROR = 1e-4
+ROUNDING_TOLERANCE = 1e-6  # 0.1 * 10^6 need not be a whole number as a double
 
 
 def reject(field: str, expected: str, actual: str, hint: str = "") -> NoReturn:
@@ -30,12 +30,12 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
     """Reject a measure that cannot be computed.
 
     Args:
-        field: Where it stands.
+        field: Name of the field in messages.
         measure: The measure.
-        kind: Type of its expression; None of a count.
+        kind: Type of its expression; None for a count.
 
     Raises:
-        DefinitionError: The type of its input, or a parameter, does not fit.
+        DefinitionError: The type of its input, or a parameter, is invalid.
     """
     if isinstance(measure, Sum | Avg):
         _check_summable(field, str(measure.expression), kind or "bigint")
@@ -79,9 +79,9 @@ def _check_quantile(field: str, measure: Quantile, kind: str) -> None:
     if kind not in {"int", "bigint", "double"} and parse_decimal_type(kind) is None:
         reject(field, "a number", f"{kind}: `{measure.expression}`")
     _check_between(f"{field}: q", measure.q, 0, 1)
-    _check_between(f"{field}: error", measure.error, LEAST_ERROR, 0.5)
-    if abs(measure.q * MILLION - round(measure.q * MILLION)) > SLACK:
-        reject(f"{field}: q", "at most six digits behind the point", repr(measure.q))
+    _check_between(f"{field}: error", measure.error, MIN_ERROR, 0.5)
+    if abs(measure.q * MILLION - round(measure.q * MILLION)) > ROUNDING_TOLERANCE:
+        reject(f"{field}: q", "at most six digits after the point", repr(measure.q))
 
 
 def _check_whole(field: str, value: int, low: int, high: int) -> None:

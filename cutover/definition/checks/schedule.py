@@ -1,7 +1,7 @@
-"""Checks of a schedule: a scheduler can keep it, and it means what its words say.
+"""Checks of a schedule: cron expressions that every scheduler interprets in the same way.
 
-The library that Airflow reads cron by takes more: a step beyond its field (`*/90` minutes is hourly there), a reversed
-range (all but what it names), seconds, and values that each process draws by itself.
+Airflow's cron library accepts more: a step beyond its field (`*/90` minutes is hourly there), a reversed range (all
+other values), seconds, and random values that each process draws separately.
 """
 
 import re
@@ -20,40 +20,40 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Field:
-    """One of the five fields of a cron expression."""
+    """Field of a cron expression."""
 
     name: str
-    first: int
-    last: int
+    minimum: int
+    maximum: int
     names: Mapping[str, int] = field(default_factory=dict)
 
-    def read(self, text: str, *, ends_range: bool = False) -> int:
-        """Return a value by number or name; `sun` at the end of a range is the day behind `sat`."""
+    def parse(self, text: str, *, ends_range: bool = False) -> int:
+        """Parse a value by number or name; `sun` at the end of a range is the day after `sat`."""
         number = self.names.get(text)
         if number is None:
-            return int(text) if text.isdecimal() else self.first
+            return int(text) if text.isdecimal() else self.minimum
         return 7 if ends_range and text == "sun" else number
 
 
 _FIELDS = (
-    _Field(name="minute", first=0, last=59),
-    _Field(name="hour", first=0, last=23),
-    _Field(name="day of the month", first=1, last=31),
-    _Field(name="month", first=1, last=12, names={name: n for n, name in enumerate(_MONTHS, start=1)}),
+    _Field(name="minute", minimum=0, maximum=59),
+    _Field(name="hour", minimum=0, maximum=23),
+    _Field(name="day of the month", minimum=1, maximum=31),
+    _Field(name="month", minimum=1, maximum=12, names={name: n for n, name in enumerate(_MONTHS, start=1)}),
     _Field(
         name="day of the week",
-        first=0,
-        last=6,
+        minimum=0,
+        maximum=6,
         names={name: n for n, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))},
     ),
 )
 
 
 def check_schedule(schedule: str) -> None:
-    """Reject what is no cron expression, and what would not come as its words say.
+    """Reject an invalid cron expression, and one that schedulers would misinterpret.
 
     Raises:
-        DefinitionError: Says what is expected, and in which field.
+        DefinitionError: The message names the expected value and the field.
     """
     from croniter import CroniterBadDateError, croniter  # noqa: PLC0415 -- a tenth of a second that most can do without
 
@@ -65,7 +65,7 @@ def check_schedule(schedule: str) -> None:
     try:
         croniter(schedule, _SOME_DAY).get_next()
     except CroniterBadDateError:
-        reject("schedule", "cron that comes round, got one of a day that no calendar has", actual)
+        reject("schedule", "cron that fires, got one of a day that no calendar has", actual)
 
 
 def _check_fields(texts: list[str], actual: str) -> None:
@@ -78,32 +78,34 @@ def _check_fields(texts: list[str], actual: str) -> None:
             _check_part(kind, part, actual)
     days, months = (list(_list_values(kind, text)) for kind, text in zip(_FIELDS[2:4], texts[2:4], strict=True))
     if days and not any(day <= _DAYS[month - 1] for day in days for month in months or range(1, 13)):
-        reject("schedule", "cron that comes round, got one of a day that no calendar has", actual)
+        reject("schedule", "cron that fires, got one of a day that no calendar has", actual)
 
 
 def _check_part(kind: _Field, part: str, actual: str) -> None:
     if part[0] in "hr" and not part.startswith(tuple(kind.names)):
-        reject("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is drawn anew by each process", actual)
+        reject("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is random in each process", actual)
     match = _PART.fullmatch(part)
-    if match is None:  # such as `L`, `15w`, `mon#2`: which the library has checked
+    if match is None:  # such as `L`, `15w`, `mon#2`, which the library has checked
         return
-    start = kind.first if match["all"] else kind.read(match["first"])
-    last = start if match["last"] is None else kind.read(match["last"], ends_range=True)
-    if last < start:
+    start = kind.minimum if match["all"] else kind.parse(match["first"])
+    range_end = start if match["last"] is None else kind.parse(match["last"], ends_range=True)
+    if range_end < start:
         reject(
-            "schedule", f"{_EXPECTED}; the {kind.name} `{part}` ends before it begins: two ranges with a comma", actual
+            "schedule",
+            f"{_EXPECTED}; the {kind.name} `{part}` ends before it starts; write two ranges with a comma",
+            actual,
         )
-    end = last if match["last"] else kind.last
+    end = range_end if match["last"] else kind.maximum
     if match["step"] and int(match["step"]) > end - start:
         expected = f"a step of at most {end - start} from {start} to {end}"
         reject("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", actual)
 
 
 def _list_values(kind: _Field, text: str) -> Iterator[int]:
-    """Yield the values of a field; none where it holds for all, or says them in another way."""
+    """Yield the listed values of a field; none for `*`, or for a special form."""
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is not None and not match["all"]:
-            start = kind.read(match["first"])
-            end = kind.read(match["last"]) if match["last"] else kind.last if match["step"] else start
+            start = kind.parse(match["first"])
+            end = kind.parse(match["last"]) if match["last"] else kind.maximum if match["step"] else start
             yield from range(start, end + 1, int(match["step"] or 1))

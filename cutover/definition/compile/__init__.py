@@ -1,1 +1,1 @@
-"""What the runners take from a definition: SQL texts, types, fingerprints."""
+"""Compilation of definitions to SQL texts, types and fingerprints."""

@@ -1,6 +1,6 @@
-"""A compiled definition: what both paths and the reference take from it, in types and in the SQL of each engine.
+"""Compiled definition: types, and SQL of each engine, for both paths and the reference.
 
-Every text here is a value that never raises; `row_failed` says on which rows one of them failed (class `malformed`,
+No SQL text here raises when it is evaluated; `row_failed` is true on rows where one of them failed (class `malformed`,
 reason `expression`). Columns are in backticks in Spark's SQL; a plain column stays a plain column. Types are known
 without an engine, since the whitelist of expressions is typed.
 """
@@ -20,78 +20,78 @@ from cutover.definition.model.pipeline import Pipeline, make_right_side
 from cutover.definition.model.topic import list_column_types, normalize_type
 
 Types = Mapping[str, str]
-"""Column or measure to its Spark type."""
+"""Column or measure -> Spark type."""
 
 
 @lru_cache(maxsize=256)
 def compile_pipeline(pipeline: Pipeline) -> "CompiledPipeline":
-    """Return the compiled definition; equal definitions share one, so what was compiled once stays compiled."""
+    """Return the compiled definition; equal definitions share one instance with its cached parts."""
     return CompiledPipeline(pipeline)
 
 
 @dataclass(frozen=True)
 class CompiledPipeline:
-    """A definition with everything derived from it; each part is built when it is first used.
+    """Definition with everything derived from it; each part is built on first use.
 
     Raises:
-        DefinitionError: By every property: an expression that the part needs does not compile.
+        DefinitionError: An expression that the requested part needs does not compile.
     """
 
     definition: Pipeline
 
     @cached_property
     def row_types(self) -> Types:
-        """What `where` and `derive` see: the schema's columns, then those from dimensions."""
-        taken = (lookup.columns.items() for lookup in self.definition.lookups.values())
-        looked_up = {name: normalize_type(kind) for columns in taken for name, kind in columns}
+        """Columns that `where` and `derive` can use: the schema's, then those from dimensions."""
+        column_lists = (lookup.columns.items() for lookup in self.definition.lookups.values())
+        looked_up = {name: normalize_type(kind) for columns in column_lists for name, kind in columns}
         return {**list_column_types(self.definition.source), **looked_up}
 
     @cached_property
     def own_types(self) -> Types:
-        """Columns of a row of the source: its schema's, looked-up ones and the derived ones."""
+        """Columns of a source row: the schema's, looked-up ones and derived ones."""
         return {**self.row_types, **{name: item.type for name, item in self.derived.items()}}
 
     @cached_property
     def column_types(self) -> Types:
-        """Columns of a parsed row: its own; of a join of two topics those of the right follow, under its prefix."""
+        """Columns of a parsed row; of a join of two topics the right columns follow, with the join's prefix."""
         return {**self.own_types, **(self.right_types if isinstance(self.definition.join, Join) else {})}
 
     @cached_property
     def right(self) -> "CompiledPipeline":
-        """The right side of a join, without measures; of a self join both sides' rows."""
+        """Right side of a join, without measures; of a self join the rows of both sides."""
         return compile_pipeline(make_right_side(self.definition))
 
     @cached_property
     def right_types(self) -> Types:
-        """The right side's columns as pairs show them: under the join's prefix."""
+        """Columns of the right side by their names in pairs, with the join's prefix."""
         prefix = self.definition.join.prefix if self.definition.join is not None else ""
         return {f"{prefix}{name}": kind for name, kind in self.right.own_types.items()}
 
     @cached_property
     def measured_types(self) -> Types:
-        """Inputs of measures: columns of a row, or of a pair where there is a join."""
+        """Columns that measures can use: those of a row, or of a pair if there is a join."""
         return {**self.own_types, **(self.right_types if self.definition.join is not None else {})}
 
     @cached_property
     def key_types(self) -> Types:
-        """Each key column, in the key's order."""
+        """Key columns, in the key's order."""
         return {name: self.column_types[name] for name in self.definition.key}
 
     @cached_property
     def where(self) -> Expression | None:
-        """The condition over the schema's and the looked-up columns, None where there is none."""
+        """Condition over the schema's and the looked-up columns; None without one."""
         text = self.definition.where
         return None if text is None else compile_expression(text, self.row_types, of="where")
 
     @cached_property
     def derived(self) -> Mapping[str, Expression]:
-        """Derived columns, which see the schema's and the looked-up columns only."""
+        """Derived columns, which can use the schema's and the looked-up columns only."""
         texts = self.definition.derive.items()
         return {name: compile_expression(text, self.row_types, of=f"derive.{name}") for name, text in texts}
 
     @cached_property
     def side_conditions(self) -> Mapping[str, Expression]:
-        """Conditions of a self join's sides, `join.left` and `join.right`; none of anything else."""
+        """Conditions of a self join's sides, `join.left` and `join.right`; empty for other pipelines."""
         join = self.definition.join
         if not isinstance(join, SelfJoin):
             return {}
@@ -111,106 +111,110 @@ class CompiledPipeline:
 
     @cached_property
     def expressions(self) -> tuple[Expression, ...]:
-        """Every expression over rows: where, derived columns, and measures or the sides of a self join."""
-        end = self.measured if self.definition.join is None else self.side_conditions
-        found = (self.where, *self.derived.values(), *end.values())
-        return tuple(item for item in found if item is not None)
+        """All expressions over rows: `where`, derived columns, and measures or the sides of a self join."""
+        further = self.measured if self.definition.join is None else self.side_conditions
+        expressions = (self.where, *self.derived.values(), *further.values())
+        return tuple(item for item in expressions if item is not None)
 
     @cached_property
     def passes(self) -> str:
         """Spark SQL condition, never null, that a row passes `where` and is on a side of a self join."""
-        own = "true" if self.where is None else f"({self.where.spark} IS TRUE)"
+        condition = "true" if self.where is None else f"({self.where.spark} IS TRUE)"
         sides = " OR ".join(f"{item.spark} IS TRUE" for item in self.side_conditions.values())
-        return f"({own} AND ({sides}))" if sides else own
+        return f"({condition} AND ({sides}))" if sides else condition
 
     @cached_property
     def row_failed(self) -> str:
         """Spark SQL condition, never null, that an expression of the definition failed on a row.
 
-        Over the schema's and the derived columns; `false` where none can fail. A row that `where` would filter is
-        malformed too if an expression fails on it: malformed comes first.
+        Over the schema's and the derived columns; `false` if none can fail. A row that `where` would filter is
+        malformed, too, if an expression fails on it: malformed takes precedence.
         """
         return _join_by_or(item.spark_failed for item in self.expressions)
 
     @cached_property
     def row_failed_duckdb(self) -> str:
-        """The same condition in DuckDB's SQL."""
+        """Condition of `row_failed` in DuckDB's SQL."""
         return _join_by_or(item.duckdb_failed for item in self.expressions)
 
     @cached_property
     def states(self) -> tuple[StateColumn, ...]:
-        """All state columns in order; `create` is Spark SQL over the schema's and the derived columns."""
+        """State columns in order; `create` is Spark SQL over the schema's and the derived columns."""
         if self.definition.join is not None:
             return tuple(side.state for side in self.sides)
         return tuple(state for states in self._measure_states.values() for state in states)
 
     @cached_property
     def _measure_states(self) -> Mapping[str, tuple[StateColumn, ...]]:
-        found = self.measured.items()
-        return {name: _make_states(name, self.definition.measures[name], item) for name, item in found}
+        expressions = self.measured.items()
+        return {name: _make_states(name, self.definition.measures[name], item) for name, item in expressions}
 
     @cached_property
     def finishes(self) -> Mapping[str, str]:
-        """Each measure's result, in DuckDB's SQL over state columns; of a join over what pairs give."""
+        """Result of each measure in DuckDB's SQL over state columns; for a join, over the columns built from pairs."""
         if self.definition.join is not None:
             return {name: name for name in self.definition.measures}
-        made = {name: self._finish(name) for name in self.definition.measures}
-        return {name: name if finish is None else finish.sql for name, finish in made.items()}
+        finish_by_measure = {name: self._finish(name) for name in self.definition.measures}
+        return {name: name if finish is None else finish.sql for name, finish in finish_by_measure.items()}
 
     @cached_property
     def result_types(self) -> Types:
-        """Each measure's result."""
+        """Result type of each measure."""
         columns = {state.column: state.type for states in self._measure_states.values() for state in states}
-        made = {name: self._finish(name) for name in self.definition.measures}
-        return {name: columns[name] if finish is None else finish.type for name, finish in made.items()}
+        finish_by_measure = {name: self._finish(name) for name in self.definition.measures}
+        return {name: columns[name] if finish is None else finish.type for name, finish in finish_by_measure.items()}
 
     def _finish(self, name: str) -> Finish | None:
         return self.definition.measures[name].finish(name, self.measured_type(name))
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
-        """Left and right of the join, which the definition has."""
+        """Left and right side of the join; only for a definition that has one."""
         return (self._make_side("left"), self._make_side("right"))
 
     @cached_property
     def used_sides(self) -> Mapping[str, frozenset[Name]]:
-        """The sides whose columns each measure reads; a key column belongs to none."""
+        """Sides whose columns each measure reads; a key column belongs to neither."""
         columns = {side.name: {column.lower() for column in side.types} for side in self.sides}
-        used = self._looked_at.items()
-        return {name: frozenset(side for side in columns if looked & columns[side]) for name, looked in used}
+        read_columns = self._read_columns.items()
+        return {name: frozenset(side for side in columns if names & columns[side]) for name, names in read_columns}
 
     @cached_property
     def pair_types(self) -> Types:
-        """Columns that a pair has in hand: the key's and those of both bags."""
-        retained = {*self.definition.key, *(name for side in self.sides for name in side.types)}
-        return {name: kind for name, kind in self.measured_types.items() if name in retained}
+        """Columns of a pair: the key's and those of both bags."""
+        names = {*self.definition.key, *(name for side in self.sides for name in side.types)}
+        return {name: kind for name, kind in self.measured_types.items() if name in names}
 
     @cached_property
-    def _looked_at(self) -> Mapping[str, frozenset[str]]:
+    def _read_columns(self) -> Mapping[str, frozenset[str]]:
         measures = self.definition.measures.items()
         return {name: find_columns(str(measure.expression or "1")) for name, measure in measures}
 
     def _make_side(self, name: Name) -> Side:
         join, key = self.definition.join, self.definition.key
-        expected = frozenset[str]().union(*self._looked_at.values())
+        read_columns = frozenset[str]().union(*self._read_columns.values())
         types_of_side = self.own_types if name == "left" else self.right_types
-        types = {c: kind for c, kind in types_of_side.items() if c.lower() in expected and c not in key}
+        types = {
+            column: kind
+            for column, kind in types_of_side.items()
+            if column.lower() in read_columns and column not in key
+        }
         if isinstance(join, Join):
-            here, prefix = f"_partition {'<' if name == 'left' else '>='} {RIGHT_PARTITION_BASE}", ""
+            condition, prefix = f"_partition {'<' if name == 'left' else '>='} {RIGHT_PARTITION_BASE}", ""
         else:
-            here = f"{self.side_conditions[f'join.{name}'].spark} IS TRUE"
+            condition = f"{self.side_conditions[f'join.{name}'].spark} IS TRUE"
             prefix = join.prefix if join is not None and name == "right" else ""
         sources = {column: f"`{column.removeprefix(prefix)}`" for column in types}
-        return Side(name=name, types=types, sources=sources, here=here)
+        return Side(name=name, types=types, sources=sources, condition=condition)
 
 
 def _compile_measure(name: str, measure: Measure, types: Types) -> Expression | None:
     text = measure.expression
-    return None if text is None else compile_expression(text, types, of=f"measures.{name}", limit=_limit(measure))
+    return None if text is None else compile_expression(text, types, of=f"measures.{name}", limit=_get_limit(measure))
 
 
-def _limit(measure: Measure) -> float | None:
-    """Return what doubles must be smaller than in magnitude, to be added up exactly; None: finite is enough."""
+def _get_limit(measure: Measure) -> float | None:
+    """Return the limit of a double's magnitude so that sums are exact; None if any finite value is allowed."""
     if isinstance(measure, Variance):
         return doubles.SQUARE_LIMIT
     return doubles.SUM_LIMIT if isinstance(measure, Sum | Avg) else None
@@ -223,5 +227,5 @@ def _make_states(name: str, measure: Measure, expression: Expression | None) -> 
 
 
 def _join_by_or(conditions: Iterable[str]) -> str:
-    there = [text for text in conditions if text != NEVER]
-    return "(" + " OR ".join(there) + ")" if there else NEVER
+    possible = [text for text in conditions if text != NEVER]
+    return "(" + " OR ".join(possible) + ")" if possible else NEVER

@@ -1,4 +1,4 @@
-"""Fingerprints: which changes make another truth, another pace of the stream, another batch."""
+"""Fingerprints of the parts of a definition that determine the result, the lateness, the panes and the batch path."""
 
 import hashlib
 import json
@@ -14,32 +14,32 @@ from cutover.definition.model.topic import Topic, list_fields, normalize_type
 from cutover.errors import DefinitionError
 
 SEMANTICS_VERSION = 1
-"""Raised when parsing, classes, windows or measures come to mean something else."""
+"""Incremented if the meaning of parsing, classes, windows or measures changes."""
 
 TIME_ZONE = "UTC"
 
 
 def result_fingerprint(pipeline: Pipeline) -> str:
-    """Return 12 hex digits over all that changes the truth: of one fingerprint, the same tables."""
+    """Return 12 hex digits over everything that determines the result; equal fingerprints share tables."""
     return _digest(describe(pipeline))
 
 
 def describe(pipeline: Pipeline) -> dict[str, Any]:
-    """Return all that changes the truth, as plain data."""
+    """Return everything that determines the result, as plain data."""
     source = pipeline.source
-    # Only where there are any: definitions without keep the fingerprints that they have.
+    # Only if present, so that definitions without them keep their fingerprints.
     further: dict[str, Any] = (
-        {"lookups": [_lookup(*item) for item in pipeline.lookups.items()]} if pipeline.lookups else {}
+        {"lookups": [_describe_lookup(*item) for item in pipeline.lookups.items()]} if pipeline.lookups else {}
     )
-    further |= {} if pipeline.join is None else {"join": _join(pipeline.join)}
+    further |= {} if pipeline.join is None else {"join": _describe_join(pipeline.join)}
     return {
         **further,
-        **_topic(source),
+        **_describe_topic(source),
         "where": pipeline.where,
         "derive": sorted(pipeline.derive.items()),
         "key": list(pipeline.key),
         "window": pipeline.window.describe(),
-        "measures": sorted(_measure(name, measure) for name, measure in pipeline.measures.items()),
+        "measures": sorted(_describe_measure(name, measure) for name, measure in pipeline.measures.items()),
         "max_ahead": pipeline.lateness.max_ahead_micros,
         "time_zone": TIME_ZONE,
         "semantics": SEMANTICS_VERSION,
@@ -47,12 +47,12 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
     }
 
 
-def _lookup(name: str, lookup: Lookup) -> list[Any]:
-    taken = [[column, normalize_type(kind)] for column, kind in lookup.columns.items()]
-    return [name, lookup.table, sorted(lookup.on.items()), sorted(taken)]
+def _describe_lookup(name: str, lookup: Lookup) -> list[Any]:
+    columns = [[column, normalize_type(kind)] for column, kind in lookup.columns.items()]
+    return [name, lookup.table, sorted(lookup.on.items()), sorted(columns)]
 
 
-def _topic(topic: Topic) -> dict[str, Any]:
+def _describe_topic(topic: Topic) -> dict[str, Any]:
     return {
         "topic": topic.name,
         "schema": [[field.name, field.type, field.nullable] for field in list_fields(topic)],
@@ -63,30 +63,30 @@ def _topic(topic: Topic) -> dict[str, Any]:
     }
 
 
-def _join(join: Join | SelfJoin) -> dict[str, Any]:
+def _describe_join(join: Join | SelfJoin) -> dict[str, Any]:
     shared = {"how": join.how, "prefix": join.prefix}
     if isinstance(join, SelfJoin):
         return {**shared, "on": list(join.on), "left": join.left, "right": join.right}
-    right = {**_topic(join.right), "where": join.where, "derive": sorted(join.derive.items())}
+    right = {**_describe_topic(join.right), "where": join.where, "derive": sorted(join.derive.items())}
     return {**shared, "on": sorted(join.on.items()), **right}
 
 
-def _measure(name: str, measure: Measure) -> list[Any]:
+def _describe_measure(name: str, measure: Measure) -> list[Any]:
     further = [[field.name, getattr(measure, field.name)] for field in fields_of(measure) if field.name != "expression"]
     return [name, type(measure).__name__, measure.expression, *further]
 
 
 def lateness_fingerprint(pipeline: Pipeline) -> str:
-    """Return 12 hex digits over what decides which rows the stream judges late; the truth does not depend on it."""
-    return _digest(_lateness(pipeline))
+    """Return 12 hex digits over the settings that decide which rows are late; they do not affect the true result."""
+    return _digest(_describe_lateness(pipeline))
 
 
 def describe_version(pipeline: Pipeline) -> dict[str, Any]:
-    """Return all that makes another version of the stream: what changes the truth, and the lateness."""
-    return {**describe(pipeline), **{f"lateness.{name}": value for name, value in _lateness(pipeline).items()}}
+    """Return everything that determines a version of the stream: the result and the lateness."""
+    return {**describe(pipeline), **{f"lateness.{name}": value for name, value in _describe_lateness(pipeline).items()}}
 
 
-def _lateness(pipeline: Pipeline) -> dict[str, int]:
+def _describe_lateness(pipeline: Pipeline) -> dict[str, int]:
     lateness = pipeline.lateness
     return {
         "out_of_orderness": lateness.out_of_orderness_micros,
@@ -96,7 +96,7 @@ def _lateness(pipeline: Pipeline) -> dict[str, int]:
 
 
 def panes_fingerprint(pipeline: Pipeline) -> str | None:
-    """Return 12 hex digits over what decides which panes come out; None where none do. No result depends on it."""
+    """Return 12 hex digits over trigger and accumulation, which affect no result; None without panes."""
     if pipeline.trigger is None:
         return None
     return _digest({"trigger": repr(pipeline.trigger), "accumulation": pipeline.accumulation.value})
@@ -129,7 +129,7 @@ def batch_sql(pipeline: Pipeline) -> str:
         msg += f"got {pipeline.batch.file}."
         raise DefinitionError(msg)
     if not path.is_file():
-        msg = f"Pipeline `{pipeline.name}`: batch: expected a file, found none: {pipeline.batch.file}."
+        msg = f"Pipeline `{pipeline.name}`: batch: expected a file that exists, got {pipeline.batch.file}."
         msg += "\nHint: the path is relative to the definition's folder."
         raise DefinitionError(msg)
     return path.read_text(encoding="utf-8")

@@ -1,14 +1,14 @@
-"""CAST between the types of the schema, in the one form that both engines agree on.
+"""CAST between the types of the schema, restricted to the forms on which both engines agree.
 
-Stricter than Spark's own where Spark and DuckDB differ: text becomes a number only as sign, digits, point and exponent
+Stricter than Spark where Spark and DuckDB differ: text is a number only as sign, digits, point and exponent
 without blanks, a date only as `2013-01-31`, a timestamp only as `2013-01-31 23:59:59.123456` (`T` for the blank and a
-final `Z` are read). What has no equal form in both engines (a double, decimal or timestamp as text, text as boolean)
-is refused.
+final `Z` are read). Casts without an equal form in both engines (a double, decimal or timestamp to text, text to
+boolean) are rejected.
 """
 
 from collections.abc import Callable
 
-from cutover.definition.expressions.terms import NULL, RANK, Term, duckdb_type, either, own_failure, strict
+from cutover.definition.expressions.terms import NULL, RANK, Term, duckdb_type, either, make_failure, strict
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 
@@ -22,12 +22,12 @@ Cast = Callable[[Term, str], Term]
 
 
 def cast(term: Term, kind: str, *, lenient: bool) -> Term:
-    """Cast as Spark does, with the text that means the same in DuckDB.
+    """Cast a term as Spark does, with equivalent SQL for DuckDB.
 
     Args:
-        term: The value.
-        kind: A type of the schema.
-        lenient: `try_cast`: a value that does not fit is null and no failure.
+        term: Term to cast.
+        kind: Type of the schema.
+        lenient: `try_cast`: a value that cannot be cast is null instead of a failure.
 
     Raises:
         DefinitionError: The two engines have no equal cast between these types.
@@ -36,15 +36,15 @@ def cast(term: Term, kind: str, *, lenient: bool) -> Term:
         return term
     if term.type == NULL:
         return strict(kind, f"CAST(NULL AS {kind})", f"CAST(NULL AS {duckdb_type(kind)})")
-    rule = _rule(term.type, kind)
-    if rule is None:
+    cast_function = _find_cast(term.type, kind)
+    if cast_function is None:
         msg = f"expected a cast that Spark and DuckDB do alike, got {term.type} to {kind}"
         raise DefinitionError(msg)
-    acceptance_rule = rule(term, kind)
-    return Term(type=kind, value=acceptance_rule.value, failed=term.failed) if lenient else acceptance_rule
+    result = cast_function(term, kind)
+    return Term(type=kind, value=result.value, failed=term.failed) if lenient else result
 
 
-def _rule(source: str, kind: str) -> Cast | None:
+def _find_cast(source: str, kind: str) -> Cast | None:
     exact = {
         ("string", "double"): _text_to_double,
         ("string", "date"): _text_to_date,
@@ -74,9 +74,9 @@ def _rule(source: str, kind: str) -> Cast | None:
 
 
 def _keeps_scale(source: str, kind: str) -> bool:
-    """Return whether no digit behind the point is lost: the engines round differently."""
-    before, after = parse_decimal_type(source), parse_decimal_type(kind)
-    return before is not None and after is not None and after[1] >= before[1]
+    """Return whether no digit after the point is lost, since the engines round differently."""
+    source_decimal, target_decimal = parse_decimal_type(source), parse_decimal_type(kind)
+    return source_decimal is not None and target_decimal is not None and target_decimal[1] >= source_decimal[1]
 
 
 def _cast_safely(term: Term, kind: str) -> Term:
@@ -89,51 +89,50 @@ def _try_cast(term: Term, kind: str) -> Term:
 
 
 def _decimal_to_double(term: Term, kind: str) -> Term:
-    # Through text: DuckDB divides by a power of ten otherwise, which may be one unit in the last place off.
+    # Through text: otherwise DuckDB divides by a power of ten, which may be wrong by one unit in the last place.
     return strict(kind, "CAST({0} AS double)", "CAST(CAST({0} AS VARCHAR) AS DOUBLE)", term)
 
 
 def _double_to_integer(term: Term, kind: str) -> Term:
-    # Both towards zero. Spark cuts 2^63 itself to the largest bigint, DuckDB refuses it: so both refuse it.
+    # Both truncate towards zero. Spark clips 2^63 to the largest bigint, DuckDB rejects it; here both reject it.
     spark = f"try_cast(nullif({{0}}, CAST('9.223372036854775807E18' AS double)) AS {kind})"
     return strict(kind, spark, f"TRY_CAST(trunc({{0}}) AS {duckdb_type(kind)})", term, fallible=True)
 
 
 def _text_to_integer(term: Term, kind: str) -> Term:
-    return _by_pattern(term, kind, INTEGER_TEXT)
+    return _cast_matching(term, kind, INTEGER_TEXT)
 
 
 def _text_to_date(term: Term, kind: str) -> Term:
-    return _by_pattern(term, kind, DATE_TEXT)
+    return _cast_matching(term, kind, DATE_TEXT)
 
 
 def _text_to_timestamp(term: Term, kind: str) -> Term:
-    return _by_pattern(term, kind, TIME_TEXT)
+    return _cast_matching(term, kind, TIME_TEXT)
 
 
-def _by_pattern(term: Term, kind: str, pattern: str) -> Term:
+def _cast_matching(term: Term, kind: str, pattern: str) -> Term:
     spark = f"try_cast(regexp_extract({{0}}, '{pattern}', 0) AS {kind})"
     duckdb = f"TRY_CAST(regexp_extract({{0}}, '{pattern}', 0) AS {duckdb_type(kind)})".replace("\\\\", "\\")
     return strict(kind, spark, duckdb, term, fallible=True)
 
 
 def _text_to_double(term: Term, kind: str) -> Term:
-    return finite(_by_pattern(term, kind, NUMBER_TEXT))
+    return make_finite(_cast_matching(term, kind, NUMBER_TEXT))
 
 
-def finite(term: Term) -> Term:
-    """Return a double that is null, and fails, where it would be infinite or not a number. Minus zero is zero."""
-    return _where(term, f"<= CAST('{LARGEST}' AS double)")
+def make_finite(term: Term) -> Term:
+    """Make a double null and failed where it is infinite or not a number; minus zero becomes zero."""
+    return _require_magnitude(term, f"<= CAST('{LARGEST}' AS double)")
 
 
-def below(term: Term, limit: float) -> Term:
-    """Return a double that is null, and fails, where it is not smaller in magnitude than a limit."""
-    return _where(term, f"< CAST('{limit!r}' AS double)")
+def limit_magnitude(term: Term, limit: float) -> Term:
+    """Make a double null and failed where its magnitude is not below a limit."""
+    return _require_magnitude(term, f"< CAST('{limit!r}' AS double)")
 
 
-def _where(term: Term, holds: str) -> Term:
-    """Return a double that is null, and fails, where a comparison of its magnitude does not hold. -0.0 is 0.0."""
-    text = f"CASE WHEN abs({{0}}) {holds} THEN {{0}} + CAST('0.0' AS double) END"
+def _require_magnitude(term: Term, comparison: str) -> Term:
+    """Make a double null and failed where a comparison of its magnitude is false; -0.0 becomes 0.0."""
+    text = f"CASE WHEN abs({{0}}) {comparison} THEN {{0}} + CAST('0.0' AS double) END"
     value = strict("double", text, text, term).value
-    own = own_failure(value, (term,))
-    return Term(type="double", value=value, failed=either(term.failed, own))
+    return Term(type="double", value=value, failed=either(term.failed, make_failure(value, (term,))))

@@ -1,13 +1,13 @@
-"""Expressions: Spark SQL text from a whitelist, compiled to Spark and to DuckDB with equal results.
+"""Compiler of expressions: Spark SQL from a whitelist, compiled to Spark and DuckDB with equal results.
 
-Rules that a definition can rely on, in both engines:
+Rules in both engines:
 
-- A number with a point or an exponent is a double (Spark alone would take `1.5` as a decimal); beside a decimal it is
-  that decimal.
-- An expression is evaluated with ANSI rules in try form. Overflow of int, bigint or of a double's range, division by
-  zero or a cast that does not fit is a failure of that row (class `malformed`, reason `expression`), never of the
-  stream. A branch of CASE, IF, COALESCE, AND or OR that is not reached does not fail.
-- Types are not mixed silently: text is compared with text, and is cast by hand.
+- A number with a point or an exponent is a double (Spark alone would read `1.5` as a decimal); combined with a
+  decimal it is a decimal.
+- An expression is evaluated by ANSI rules in try form. Overflow of int, bigint or of a double's range, division by
+  zero or an invalid cast is a failure of that row (class `malformed`, reason `expression`), never of the
+  stream. A branch of CASE, IF, COALESCE, AND or OR that is not evaluated does not fail.
+- Types are not mixed implicitly: text is compared only with text, and other types need a CAST.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from difflib import get_close_matches
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from cutover.definition.expressions.casts import below, cast, finite
+from cutover.definition.expressions.casts import cast, limit_magnitude, make_finite
 from cutover.definition.expressions.terms import Both, Term
-from cutover.definition.expressions.walk import UnknownColumnError, walk
+from cutover.definition.expressions.walk import UnknownColumnError, compile_node
 from cutover.errors import DefinitionError
 
 MAX_TEXT = 10_000
@@ -29,12 +29,12 @@ NEVER = "false"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expression:
-    """One compiled expression."""
+    """Compiled expression."""
 
-    text: str  # as the definition has it
+    text: str  # as in the definition
     type: str  # a type of the schema
-    spark: str  # value; never raises, means nothing where it failed
-    spark_failed: str  # boolean, never null; `false` where it cannot fail
+    spark: str  # value; never raises, undefined where it failed
+    spark_failed: str  # boolean, never null; `false` if it cannot fail
     duckdb: str
     duckdb_failed: str
 
@@ -42,20 +42,20 @@ class Expression:
 def compile_expression(
     text: str, types: Mapping[str, str], *, of: str = "expression", limit: float | None = None
 ) -> Expression:
-    """Parse Spark SQL and write it for Spark and for DuckDB, so that both give one value or both fail.
+    """Compile Spark SQL for Spark and DuckDB, so that both return the same value or both fail.
 
     Args:
         text: Spark SQL, one expression.
         types: Columns that it may use, with their types (`schema.Field.type`).
-        of: Where it stands, for the message: `where`, `derive.delayed`, ...
-        limit: A double fails where it is not smaller in magnitude; None: where it is not finite.
+        of: Name of the field in messages: `where`, `derive.delayed`, ...
+        limit: Limit of a double's magnitude, from which on it fails; None: it fails if it is not finite.
 
     Raises:
-        DefinitionError: It does not parse, uses something that is not on the list, or an unknown column.
+        DefinitionError: The text does not parse, uses an unlisted construct, or an unknown column.
     """
     shown_text = text if len(text) <= 200 else text[:200] + "..."  # noqa: PLR2004 -- a readable message
     try:
-        term = _root(text, types, limit)
+        term = _compile_term(text, types, limit)
     except UnknownColumnError as error:
         raise DefinitionError(_format_unknown_column(of, error.name, list(types))) from None
     except DefinitionError as error:
@@ -75,7 +75,7 @@ def compile_expression(
     )
 
 
-def _root(text: str, types: Mapping[str, str], limit: float | None) -> Term:
+def _compile_term(text: str, types: Mapping[str, str], limit: float | None) -> Term:
     if len(text) > MAX_TEXT:
         msg = f"expected at most {MAX_TEXT} characters, got {len(text)}"
         raise DefinitionError(msg)
@@ -83,18 +83,18 @@ def _root(text: str, types: Mapping[str, str], limit: float | None) -> Term:
         trees = sqlglot.parse(text, read="spark")
     except SqlglotError as error:
         details = getattr(error, "errors", None) or [{}]
-        where = f" (line {details[0]['line']}, column {details[0]['col']})" if "line" in details[0] else ""
-        msg = f"does not parse as Spark SQL{where}: {details[0].get('description', error)}"
+        location = f" (line {details[0]['line']}, column {details[0]['col']})" if "line" in details[0] else ""
+        msg = f"does not parse as Spark SQL{location}: {details[0].get('description', error)}"
         raise DefinitionError(msg) from None
     if len(trees) != 1 or trees[0] is None:
         msg = f"expected one expression, got {len([tree for tree in trees if tree is not None])}"
         raise DefinitionError(msg)
-    term = walk(trees[0], types)
+    term = compile_node(trees[0], types)
     term = cast(term, "string", lenient=False) if term.type == "null" else term
     if term.type == "double":
-        term = below(term, limit) if limit is not None else term if term.plain else finite(term)
+        term = limit_magnitude(term, limit) if limit is not None else term if term.plain else make_finite(term)
     if sum(map(len, (*term.value, *(term.failed or ())))) > MAX_COMPILED:
-        msg = "expected a smaller expression: what both engines would run is too long"
+        msg = "expected a smaller expression: its compiled SQL is too long"
         raise DefinitionError(msg)
     return term
 

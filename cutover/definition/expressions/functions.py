@@ -1,13 +1,13 @@
-"""The functions of the whitelist: each with its argument types and its text in both engines.
+"""Functions of the whitelist, each with its argument types and its SQL in both engines.
 
-`tests/spec/test_expressions.py` runs every one of them in Spark and in DuckDB over a table of nasty values.
+`tests/spec/test_expressions.py` runs each of them in Spark and in DuckDB over a table of edge cases.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from cutover.definition.expressions.casts import cast
-from cutover.definition.expressions.terms import Both, Term, common_type, either, numeric, strict, widen
+from cutover.definition.expressions.terms import Both, Term, common_type, either, is_numeric, strict, widen
 from cutover.errors import DefinitionError
 
 Build = Callable[[tuple[Term, ...]], Term]
@@ -16,51 +16,51 @@ UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One function of the whitelist."""
+    """Function of the whitelist."""
 
-    usage: str  # how it is written, with argument types
+    usage: str  # syntax with argument types
     build: Build
 
 
-def expect(terms: tuple[Term, ...], *kinds: str) -> None:
-    """Check the types of arguments: a type of the schema, `number` or `any`; with `!` where a constant is required.
+def check_arguments(terms: tuple[Term, ...], *kinds: str) -> None:
+    """Check argument types: a type of the schema, `number` or `any`; `!` requires a constant.
 
     Raises:
-        DefinitionError: Another number of arguments, or another type.
+        DefinitionError: The number or a type of the arguments differs.
     """
     if len(terms) != len(kinds):
         msg = f"expected {len(kinds)} argument(s), got {len(terms)}"
         raise DefinitionError(msg)
     for term, kind in zip(terms, kinds, strict=True):
         expected = kind.rstrip("!")
-        fits = expected == "any" or term.type in {expected, "null"} or (expected == "number" and numeric(term.type))
+        fits = expected == "any" or term.type in {expected, "null"} or (expected == "number" and is_numeric(term.type))
         if not fits or (kind.endswith("!") and term.literal is None):
             msg = f"expected {'a constant ' if kind.endswith('!') else ''}{expected}, got {term.type}"
             raise DefinitionError(msg)
 
 
-def _plain(kind: str, spark: str, duckdb: str, *kinds: str) -> Build:
+def _make_plain(kind: str, spark: str, duckdb: str, *kinds: str) -> Build:
     def build(terms: tuple[Term, ...]) -> Term:
-        expect(terms, *kinds)
+        check_arguments(terms, *kinds)
         return strict(kind, spark, duckdb, *terms)
 
     return build
 
 
 def _part(name: str, duckdb: str | None = None) -> Build:
-    return _plain("int", f"{name}({{0}})", duckdb or f"CAST({name}({{0}}) AS INTEGER)", "timestamp")
+    return _make_plain("int", f"{name}({{0}})", duckdb or f"CAST({name}({{0}}) AS INTEGER)", "timestamp")
 
 
 def _date_part(name: str, duckdb: str | None = None) -> Build:
     def build(terms: tuple[Term, ...]) -> Term:
         kind = "date" if terms and terms[0].type == "date" else "timestamp"
-        return _plain("int", f"{name}({{0}})", duckdb or f"CAST({name}({{0}}) AS INTEGER)", kind)(terms)
+        return _make_plain("int", f"{name}({{0}})", duckdb or f"CAST({name}({{0}}) AS INTEGER)", kind)(terms)
 
     return build
 
 
 def _abs(terms: tuple[Term, ...]) -> Term:
-    expect(terms, "number")
+    check_arguments(terms, "number")
     kind = terms[0].type
     if kind not in {"int", "bigint"}:
         return strict(kind, "abs({0})", "abs({0})", *terms)
@@ -74,11 +74,11 @@ def _round(name: str) -> Build:
     def build(terms: tuple[Term, ...]) -> Term:
         if len(terms) == 1 and terms[0].type in {"int", "bigint"}:
             return widen(terms[0], "bigint")
-        expect(terms, "double")
-        # Spark cuts what does not fit to the largest bigint, DuckDB refuses: both refuse here.
-        within = "CASE WHEN abs({{0}}) < CAST('9.2E18' AS {double}) THEN {cast} END"
-        spark = within.format(double="double", cast=f"{name}({{0}})")
-        duckdb = within.format(double="DOUBLE", cast=f"CAST({name}({{0}}) AS BIGINT)")
+        check_arguments(terms, "double")
+        # Spark clips values beyond bigint, DuckDB rejects them; here both reject them.
+        template = "CASE WHEN abs({{0}}) < CAST('9.2E18' AS {double}) THEN {cast} END"
+        spark = template.format(double="double", cast=f"{name}({{0}})")
+        duckdb = template.format(double="DOUBLE", cast=f"CAST({name}({{0}}) AS BIGINT)")
         return strict("bigint", spark, duckdb, *terms, fallible=True)
 
     return build
@@ -89,26 +89,26 @@ def _extreme(name: str) -> Build:
         if len(terms) < 2:  # noqa: PLR2004 -- Spark's own rule
             msg = f"expected 2 arguments or more, got {len(terms)}"
             raise DefinitionError(msg)
-        met = alike(terms)
-        spark, duckdb = (f"{name}({', '.join(texts)})" for texts in zip(*(term.value for term in met), strict=True))
-        return Term(type=met[0].type, value=Both(spark, duckdb), failed=either(*(term.failed for term in met)))
+        widened = widen_to_common_type(terms)
+        spark, duckdb = (f"{name}({', '.join(texts)})" for texts in zip(*(term.value for term in widened), strict=True))
+        return Term(type=widened[0].type, value=Both(spark, duckdb), failed=either(*(term.failed for term in widened)))
 
     return build
 
 
-def alike(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """Widen terms to their common type, in the order given; `null` takes any type.
+def widen_to_common_type(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Widen terms to their common type, in order; `null` adopts any type.
 
     Raises:
-        DefinitionError: They have none in common.
+        DefinitionError: The terms have no common type.
     """
     kind = "null"
     for term in terms:
-        met = common_type(kind, term.type)
-        if met is None:
+        common = common_type(kind, term.type)
+        if common is None:
             msg = f"expected values of one type, got {kind} and {term.type}\nHint: CAST one of them"
             raise DefinitionError(msg)
-        kind = met
+        kind = common
     if kind == "null":
         msg = "expected a type, got NULL alone\nHint: CAST(NULL AS string)"
         raise DefinitionError(msg)
@@ -116,8 +116,8 @@ def alike(terms: tuple[Term, ...]) -> tuple[Term, ...]:
 
 
 def concat(terms: tuple[Term, ...]) -> Term:
-    """Return the strings one after the other; null when one is."""
-    expect(terms, *(["string"] * max(len(terms), 1)))
+    """Concatenate strings; null if one is null."""
+    check_arguments(terms, *(["string"] * max(len(terms), 1)))
     return strict(
         "string",
         "concat(" + ", ".join(f"{{{i}}}" for i in range(len(terms))) + ")",
@@ -127,7 +127,7 @@ def concat(terms: tuple[Term, ...]) -> Term:
 
 
 def _substring(terms: tuple[Term, ...]) -> Term:
-    expect(terms, "string", "int!", *(["int!"] if len(terms) > 2 else []))  # noqa: PLR2004 -- the length may be left out
+    check_arguments(terms, "string", "int!", *(["int!"] if len(terms) > 2 else []))  # noqa: PLR2004 -- the length may be left out
     start, *length = (int(term.literal or 0) for term in terms[1:])
     if start < 1 or any(count < 0 for count in length):
         msg = "expected a start from 1 and a length from 0, as constants"
@@ -137,7 +137,7 @@ def _substring(terms: tuple[Term, ...]) -> Term:
 
 
 def _left(terms: tuple[Term, ...]) -> Term:
-    expect(terms, "string", "int!")
+    check_arguments(terms, "string", "int!")
     if int(terms[1].literal or 0) < 0:
         msg = "expected a length from 0, as a constant"
         raise DefinitionError(msg)
@@ -145,20 +145,20 @@ def _left(terms: tuple[Term, ...]) -> Term:
 
 
 def _replace(terms: tuple[Term, ...]) -> Term:
-    expect(terms, "string", "string!", "string!")
+    check_arguments(terms, "string", "string!", "string!")
     if not terms[1].literal:
-        msg = "expected a text to look for that is not empty"
+        msg = "expected a search text that is not empty"
         raise DefinitionError(msg)
     return strict("string", "replace({0}, {1}, {2})", "replace({0}, {1}, {2})", *terms)
 
 
 def _translate(terms: tuple[Term, ...]) -> Term:
-    expect(terms, "string", "string!", "string!")
+    check_arguments(terms, "string", "string!", "string!")
     return strict("string", "translate({0}, {1}, {2})", "translate({0}, {1}, {2})", *terms)
 
 
 def _date_trunc(terms: tuple[Term, ...]) -> Term:
-    expect(terms, "string!", "timestamp")
+    check_arguments(terms, "string!", "timestamp")
     unit = str(terms[0].literal).upper()
     if unit not in UNITS:
         msg = f"expected a unit of {', '.join(UNITS)}, got {unit}"
@@ -167,7 +167,7 @@ def _date_trunc(terms: tuple[Term, ...]) -> Term:
 
 
 def _trim(side: str, duckdb: str) -> Build:
-    return _plain("string", f"trim({side} ' ' FROM {{0}})", f"{duckdb}({{0}}, ' ')", "string")
+    return _make_plain("string", f"trim({side} ' ' FROM {{0}})", f"{duckdb}({{0}}, ' ')", "string")
 
 
 FUNCTIONS = {
@@ -176,7 +176,7 @@ FUNCTIONS = {
     "floor": Function("floor(double)", _round("floor")),
     "greatest": Function("greatest(a, b, ...)", _extreme("greatest")),
     "least": Function("least(a, b, ...)", _extreme("least")),
-    "length": Function("length(string)", _plain("int", "length({0})", "CAST(length({0}) AS INTEGER)", "string")),
+    "length": Function("length(string)", _make_plain("int", "length({0})", "CAST(length({0}) AS INTEGER)", "string")),
     "trim": Function("trim(string)", _trim("BOTH", "trim")),
     "ltrim": Function("ltrim(string)", _trim("LEADING", "ltrim")),
     "rtrim": Function("rtrim(string)", _trim("TRAILING", "rtrim")),
@@ -187,15 +187,17 @@ FUNCTIONS = {
     "translate": Function("translate(string, 'abc', 'xyz')", _translate),
     "startswith": Function(
         "startswith(string, string)",
-        _plain("boolean", "startswith({0}, {1})", "starts_with({0}, {1})", "string", "string"),
+        _make_plain("boolean", "startswith({0}, {1})", "starts_with({0}, {1})", "string", "string"),
     ),
     "endswith": Function(
-        "endswith(string, string)", _plain("boolean", "endswith({0}, {1})", "ends_with({0}, {1})", "string", "string")
+        "endswith(string, string)",
+        _make_plain("boolean", "endswith({0}, {1})", "ends_with({0}, {1})", "string", "string"),
     ),
     "contains": Function(
-        "contains(string, string)", _plain("boolean", "contains({0}, {1})", "contains({0}, {1})", "string", "string")
+        "contains(string, string)",
+        _make_plain("boolean", "contains({0}, {1})", "contains({0}, {1})", "string", "string"),
     ),
-    "md5": Function("md5(string)", _plain("string", "md5({0})", "md5({0})", "string")),
+    "md5": Function("md5(string)", _make_plain("string", "md5({0})", "md5({0})", "string")),
     "year": Function("year(date or timestamp)", _date_part("year")),
     "quarter": Function("quarter(date or timestamp)", _date_part("quarter")),
     "month": Function("month(date or timestamp)", _date_part("month")),
@@ -209,10 +211,10 @@ FUNCTIONS = {
     "date_trunc": Function("date_trunc('HOUR', timestamp)", _date_trunc),
     "datediff": Function(
         "datediff(date, date)",
-        _plain("int", "datediff({0}, {1})", "CAST(date_diff('day', {1}, {0}) AS INTEGER)", "date", "date"),
+        _make_plain("int", "datediff({0}, {1})", "CAST(date_diff('day', {1}, {0}) AS INTEGER)", "date", "date"),
     ),
     "unix_micros": Function(
-        "unix_micros(timestamp)", _plain("bigint", "unix_micros({0})", "epoch_us({0})", "timestamp")
+        "unix_micros(timestamp)", _make_plain("bigint", "unix_micros({0})", "epoch_us({0})", "timestamp")
     ),
 }
-"""By the name that a definition writes."""
+"""Functions by their names in definitions."""

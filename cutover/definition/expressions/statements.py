@@ -1,4 +1,4 @@
-"""Statements of Spark SQL as syntax trees."""
+"""Parser of Spark SQL statements."""
 
 from itertools import pairwise
 
@@ -8,17 +8,17 @@ from sqlglot.tokenizer_core import TokenType
 
 
 def parse_statements(text: str) -> tuple[exp.Expr, ...]:
-    """Return the statements of a text.
+    """Parse the statements of a text.
 
-    Spark's `window(at, '1 hour')` is a function in every place; sqlglot takes it for the clause WINDOW behind a
-    GROUP BY.
+    Spark's `window(at, '1 hour')` is a function everywhere; after a GROUP BY, sqlglot would parse it as the clause
+    WINDOW.
 
     Raises:
-        SqlglotError: It is no SQL of Spark.
+        SqlglotError: The text is not valid Spark SQL.
     """
     dialect = Spark()
     tokens = dialect.tokenize(text)
-    for token, behind in pairwise(tokens):
-        if token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN:
+    for token, next_token in pairwise(tokens):
+        if token.token_type is TokenType.WINDOW and next_token.token_type is TokenType.L_PAREN:
             token.token_type = TokenType.VAR
     return tuple(item for item in dialect.parser().parse(tokens, text) if item is not None)

@@ -1,4 +1,4 @@
-"""A typed piece of an expression in both engines' SQL, with the condition under which it fails."""
+"""Typed terms: parts of an expression in the SQL of both engines, with the condition under which they fail."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ RANK = {"int": 0, "bigint": 1, "double": 3}
 
 
 class Both(NamedTuple):
-    """The same thing in the two dialects."""
+    """SQL text in both dialects."""
 
     spark: str
     duckdb: str
@@ -25,66 +25,71 @@ Write = Callable[..., str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One compiled node."""
+    """Compiled node of an expression."""
 
     type: str  # a type of the schema, or `null`
-    value: Both  # never raises; means nothing where it failed
-    failed: Both | None = None  # boolean, never null: the evaluation failed; None: it cannot
-    literal: str | float | bool | None = None  # the constant, where it is one
-    plain: bool = False  # a column or a constant, as it stands
+    value: Both  # never raises; undefined where it failed
+    failed: Both | None = None  # boolean, never null: the evaluation failed; None: it cannot fail
+    literal: str | float | bool | None = None  # value of a constant
+    plain: bool = False  # an unchanged column or constant
 
 
 def duckdb_type(kind: str) -> str:
-    """Return DuckDB's name of a type. Timestamps are UTC without a zone."""
+    """Return DuckDB's name of a type; timestamps are UTC without a zone."""
     names = {"int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE"}
     return {**names, "double": "DOUBLE", "timestamp": "TIMESTAMP"}.get(kind, kind.upper())
 
 
 def either(*conditions: Both | None) -> Both | None:
-    """Join conditions by OR, leaving out None; None if nothing is left."""
-    there = [condition for condition in conditions if condition is not None]
-    if len(there) <= 1:
-        return there[0] if there else None
-    return Both(*("(" + " OR ".join(texts) + ")" for texts in zip(*there, strict=True)))
+    """Join conditions by OR, without None; None if none remains."""
+    present = [condition for condition in conditions if condition is not None]
+    if len(present) <= 1:
+        return present[0] if present else None
+    return Both(*("(" + " OR ".join(texts) + ")" for texts in zip(*present, strict=True)))
 
 
-def both(left: Both, word: str, right: Both) -> Both:
+def both(left_sql: Both, word: str, right_sql: Both) -> Both:
     """Write a binary operator for Spark and for DuckDB, in parentheses."""
-    return Both(f"({left.spark} {word} {right.spark})", f"({left.duckdb} {word} {right.duckdb})")
+    return Both(f"({left_sql.spark} {word} {right_sql.spark})", f"({left_sql.duckdb} {word} {right_sql.duckdb})")
 
 
 def strict(kind: str, spark: str, duckdb: str, *terms: Term, fallible: bool = False) -> Term:
-    """Return a node that is null when one of its terms is.
+    """Make a term that is null if one of its operands is null.
 
     Args:
         kind: Type of the result.
         spark: Format string of the value, `{0}`, `{1}`, ... for the terms.
         duckdb: The same for DuckDB.
-        terms: Its parts; each is evaluated.
-        fallible: Whether a null from terms that are not null is a failure.
+        terms: Operands; each is evaluated.
+        fallible: A null result of operands that are not null is a failure.
     """
     value = Both(
         spark.format(*(term.value.spark for term in terms)), duckdb.format(*(term.value.duckdb for term in terms))
     )
-    own = own_failure(value, terms) if fallible else None
-    return Term(type=kind, value=value, failed=either(*(term.failed for term in terms), own))
+    failure = make_failure(value, terms) if fallible else None
+    return Term(type=kind, value=value, failed=either(*(term.failed for term in terms), failure))
 
 
-def own_failure(value: Both, terms: tuple[Term, ...]) -> Both:
-    """Hold on rows where every operand is given and the value is null: the failure is this operator's own."""
-    there = [term.value for term in terms if term.literal is None]
-    sides = zip(*there, strict=True) if there else ((), ())
+def make_failure(value: Both, terms: tuple[Term, ...]) -> Both:
+    """Make the condition that this operator failed: every operand is not null, and the value is null."""
+    operands = [term.value for term in terms if term.literal is None]
+    sides = zip(*operands, strict=True) if operands else ((), ())
     conditions = [" AND ".join(f"{text} IS NOT NULL" for text in side) for side in sides]
-    return Both(*(f"({g} AND {v} IS NULL)" if g else f"({v} IS NULL)" for g, v in zip(conditions, value, strict=True)))
+    return Both(
+        *(
+            f"({inputs_present} AND {text} IS NULL)" if inputs_present else f"({text} IS NULL)"
+            for inputs_present, text in zip(conditions, value, strict=True)
+        )
+    )
 
 
 def constant(kind: str, spark: str, duckdb: str, literal: str | float | bool | None) -> Term:
-    """Make a term of SQL that no column enters; `literal` is its value in Python."""
+    """Make a term of SQL without columns; `literal` is its value in Python."""
     return Term(type=kind, value=Both(spark, duckdb), literal=literal, plain=True)
 
 
 def integer(value: int, kind: str) -> Term:
-    """Return an int or bigint literal; both engines get the type said."""
+    """Make an int or bigint literal with an explicit type for both engines."""
     return constant(
         kind,
         f"CAST({value} AS {kind})" if kind == "bigint" else str(value),
@@ -94,44 +99,44 @@ def integer(value: int, kind: str) -> Term:
 
 
 def double(value: float) -> Term:
-    """Return a double literal, exactly: through text, which both engines read correctly rounded."""
+    """Make an exact double literal, through text that both engines round correctly."""
     return constant("double", f"CAST('{value!r}' AS double)", f"CAST('{value!r}' AS DOUBLE)", value)
 
 
 def text(value: str) -> Term:
-    """Escape for both engines: Spark takes backslashes, DuckDB doubles quotes."""
+    """Make a string literal, escaped for each engine: Spark uses backslashes, DuckDB doubled quotes."""
     return constant("string", spark_literal(value), literal(value), value)
 
 
 def column(name: str, kind: str) -> Term:
-    """Quote a column for both engines; it never fails."""
+    """Make a term of a column, quoted for both engines; it never fails."""
     return Term(type=kind, value=Both(spark_identifier(name), identifier(name)), plain=True)
 
 
-def numeric(kind: str) -> bool:
+def is_numeric(kind: str) -> bool:
     """Return whether a type is a number."""
     return kind in RANK or parse_decimal_type(kind) is not None
 
 
-def common_type(left: str, right: str) -> str | None:
-    """Return the type to which two values can be widened without loss of order, None if there is none.
+def common_type(left_type: str, right_type: str) -> str | None:
+    """Find the type to which two values can be widened without loss of order; None if there is none.
 
-    int, bigint and decimal meet in a decimal that holds both (where one fits into 38 digits). A double meets int and
-    bigint only: a decimal and a double have no common exact type and must be cast by hand.
+    The common type of int, bigint and decimal is a decimal that can represent both, if 38 digits suffice. A double has
+    one only with int and bigint: a decimal and a double have no exact common type and need a CAST.
     """
-    if right in {left, NULL}:
-        return left
-    if left == NULL:
-        return right
-    if left in RANK and right in RANK:
-        return left if RANK[left] >= RANK[right] else right
-    if {left, right} == {"date", "timestamp"}:
+    if right_type in {left_type, NULL}:
+        return left_type
+    if left_type == NULL:
+        return right_type
+    if left_type in RANK and right_type in RANK:
+        return left_type if RANK[left_type] >= RANK[right_type] else right_type
+    if {left_type, right_type} == {"date", "timestamp"}:
         return "timestamp"
-    return _common_decimal(left, right)
+    return _common_decimal(left_type, right_type)
 
 
-def _common_decimal(left: str, right: str) -> str | None:
-    parts = [as_decimal(kind) for kind in (left, right)]
+def _common_decimal(left_type: str, right_type: str) -> str | None:
+    parts = [as_decimal(kind) for kind in (left_type, right_type)]
     if parts[0] is None or parts[1] is None:
         return None
     (p1, s1), (p2, s2) = parts[0], parts[1]
@@ -141,12 +146,12 @@ def _common_decimal(left: str, right: str) -> str | None:
 
 
 def as_decimal(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale of the decimal that holds every value of an exact numeric type."""
+    """Return precision and scale of the decimal that can represent every value of an exact numeric type."""
     return {"int": (10, 0), "bigint": (19, 0)}.get(kind) or parse_decimal_type(kind)
 
 
 def widen(term: Term, kind: str) -> Term:
-    """Return the term in a wider type (see `common_type`); this never fails."""
+    """Widen a term to a type (see `common_type`); this never fails."""
     if term.type == kind:
         return term
     if kind == "double" and isinstance(term.literal, int) and not isinstance(term.literal, bool):

@@ -1,13 +1,19 @@
-"""From the syntax tree of an expression to a typed term in both dialects. What is not named here is refused."""
+"""Compilation of a syntax tree to a typed term in both dialects. Nodes without a rule are rejected."""
 
 from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
 from cutover.definition.expressions.casts import cast
-from cutover.definition.expressions.functions import FUNCTIONS, concat, expect
-from cutover.definition.expressions.operators import arithmetic, choice, meet, numbers, to_double
-from cutover.definition.expressions.refusals import format_whitelist, function_name, reason
+from cutover.definition.expressions.functions import FUNCTIONS, check_arguments, concat
+from cutover.definition.expressions.operators import (
+    convert_to_common_type,
+    make_arithmetic,
+    make_case,
+    to_double,
+    widen_numbers,
+)
+from cutover.definition.expressions.refusals import explain_rejection, format_whitelist, get_function_name
 from cutover.definition.expressions.terms import (
     BIGINT_RANGE,
     INT_RANGE,
@@ -70,22 +76,22 @@ FUNCTION_NODES: dict[type[exp.Expr], str] = {
 IGNORED = frozenset({"safe", "coalesce", "typed", "ignore_nulls", "big_int", "null_first", "negate", "array_ordering"})
 
 
-def walk(node: exp.Expr, types: Mapping[str, str]) -> Term:
+def compile_node(node: exp.Expr, types: Mapping[str, str]) -> Term:
     """Compile a tree from its leaves up.
 
     Args:
-        node: What sqlglot parsed.
-        types: Column name to type.
+        node: Node that sqlglot parsed.
+        types: Column name -> type.
 
     Raises:
-        DefinitionError: A node is not on the list, a column is unknown, or types do not fit.
+        DefinitionError: A node is not on the whitelist, a column is unknown, or types do not match.
     """
     for kinds, rule in _RULES:
         if isinstance(node, kinds):
             return rule(node, types)
     if type(node) in FUNCTION_NODES:
         return _function(node, types)
-    msg = f"{reason(node)}\nAllowed:\n{format_whitelist()}"
+    msg = f"{explain_rejection(node)}\nAllowed:\n{format_whitelist()}"
     raise DefinitionError(msg)
 
 
@@ -94,14 +100,14 @@ def _column(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("table") is not None:
         msg = f"expected a column, got `{node.sql(dialect='spark')}`\nHint: no nested fields, no table names"
         raise DefinitionError(msg)
-    found = next((type_ for type_ in types if type_.lower() == name.lower()), None)
-    if found is None:
+    column_name = next((known_name for known_name in types if known_name.lower() == name.lower()), None)
+    if column_name is None:
         raise UnknownColumnError(name)
-    return column(found, types[found])
+    return column(column_name, types[column_name])
 
 
 class UnknownColumnError(DefinitionError):
-    """A column that is not there; `name` is what was written."""
+    """Column that does not exist; `name` is its name in the expression."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"unknown column `{name}`")
@@ -114,24 +120,24 @@ def _literal(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 
     return _number(node.this)
 
 
-def _number(written: str) -> Term:
-    if not written.isdigit() and not written.removeprefix("-").isdigit():
-        return double(float(written))
-    value = int(written)
+def _number(digits: str) -> Term:
+    if not digits.isdigit() and not digits.removeprefix("-").isdigit():
+        return double(float(digits))
+    value = int(digits)
     for kind, (low, high) in (("int", INT_RANGE), ("bigint", BIGINT_RANGE)):
         if low <= value <= high:
             return integer(value, kind)
-    msg = f"expected a number that fits into bigint, got {written}"
+    msg = f"expected a number that fits into bigint, got {digits}"
     raise DefinitionError(msg)
 
 
 def _negative(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if isinstance(node.this, exp.Literal) and not node.this.is_string:
         return _number(f"-{node.this.this}")
-    term = walk(node.this, types)
+    term = compile_node(node.this, types)
     if term.type == "double":
         return strict("double", "(- {0})", "(- {0})", term)
-    return arithmetic("try_subtract", "-", integer(0, "int"), term)
+    return make_arithmetic("try_subtract", "-", integer(0, "int"), term)
 
 
 def _boolean(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
@@ -144,26 +150,26 @@ def _null(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- 
 
 
 def _paren(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    return walk(node.this, types)
+    return compile_node(node.this, types)
 
 
 def _arithmetic(node: exp.Expr, types: Mapping[str, str]) -> Term:
     spark, duckdb = ARITHMETIC[type(node)]
-    return arithmetic(spark, duckdb, walk(node.this, types), walk(node.expression, types))
+    return make_arithmetic(spark, duckdb, compile_node(node.this, types), compile_node(node.expression, types))
 
 
 def _divide(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    terms = tuple(to_double(walk(side, types)) for side in (node.this, node.expression))
+    terms = tuple(to_double(compile_node(side, types)) for side in (node.this, node.expression))
     return strict("double", "try_divide({0}, {1})", "({0} / nullif({1}, 0))", *terms, fallible=True)
 
 
 def _modulo(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    terms = numbers(walk(node.this, types), walk(node.expression, types))
+    terms = widen_numbers(compile_node(node.this, types), compile_node(node.expression, types))
     kind = terms[0].type
     if kind not in {"int", "bigint"}:
-        msg = f"expected whole numbers beside %, got {kind}"
+        msg = f"expected whole numbers as operands of %, got {kind}"
         raise DefinitionError(msg)
-    # The smallest integer % -1 overflows in DuckDB and is 0 in Spark: a wider type takes the overflow away.
+    # The smallest integer % -1 overflows in DuckDB and is 0 in Spark; a wider type avoids the overflow.
     duckdb = f"CAST(CAST({{0}} AS HUGEINT) % nullif({{1}}, 0) AS {'INTEGER' if kind == 'int' else 'BIGINT'})"
     return strict(kind, "try_mod({0}, {1})", duckdb, *terms, fallible=True)
 
@@ -171,22 +177,22 @@ def _modulo(node: exp.Expr, types: Mapping[str, str]) -> Term:
 def _comparison(node: exp.Expr, types: Mapping[str, str]) -> Term:
     for side in (node.this, node.expression):
         if isinstance(side, (exp.Predicate, exp.Not, exp.Is)):
-            msg = f"expected parentheses around `{side.sql(dialect='spark')}` beside a comparison"
+            msg = f"expected parentheses around `{side.sql(dialect='spark')}` as an operand of a comparison"
             raise DefinitionError(msg)
-    terms = meet(walk(node.this, types), walk(node.expression, types))
+    terms = convert_to_common_type(compile_node(node.this, types), compile_node(node.expression, types))
     sign = COMPARISONS[type(node)]
     return strict("boolean", f"({{0}} {sign} {{1}})", f"({{0}} {sign} {{1}})", *terms)
 
 
 def _same(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    terms = meet(walk(node.this, types), walk(node.expression, types))
+    terms = convert_to_common_type(compile_node(node.this, types), compile_node(node.expression, types))
     if isinstance(node, exp.NullSafeNEQ):
         return strict("boolean", "(NOT ({0} <=> {1}))", "({0} IS DISTINCT FROM {1})", *terms)
     return strict("boolean", "({0} <=> {1})", "({0} IS NOT DISTINCT FROM {1})", *terms)
 
 
 def _condition(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    term = walk(node, types)
+    term = compile_node(node, types)
     if term.type not in {"boolean", NULL}:
         msg = f"expected a condition, got {term.type}: `{node.sql(dialect='spark')}`"
         raise DefinitionError(msg)
@@ -194,12 +200,16 @@ def _condition(node: exp.Expr, types: Mapping[str, str]) -> Term:
 
 
 def _connective(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    """AND, OR: the right side is evaluated unless the left one decides."""
+    """Compile AND or OR: the right side is evaluated unless the left side decides."""
     word, decided = ("AND", "FALSE") if isinstance(node, exp.And) else ("OR", "TRUE")
-    left, right = _condition(node.this, types), _condition(node.expression, types)
-    undecided = Both(*(f"({text} IS NOT {decided})" for text in left.value))
-    reached = right.failed if right.failed is None else both(undecided, "AND", right.failed)
-    return Term(type="boolean", value=both(left.value, word, right.value), failed=either(left.failed, reached))
+    left_term, right_term = _condition(node.this, types), _condition(node.expression, types)
+    is_undecided = Both(*(f"({text} IS NOT {decided})" for text in left_term.value))
+    right_failed = None if right_term.failed is None else both(is_undecided, "AND", right_term.failed)
+    return Term(
+        type="boolean",
+        value=both(left_term.value, word, right_term.value),
+        failed=either(left_term.failed, right_failed),
+    )
 
 
 def _not(node: exp.Expr, types: Mapping[str, str]) -> Term:
@@ -208,7 +218,7 @@ def _not(node: exp.Expr, types: Mapping[str, str]) -> Term:
 
 def _is(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if isinstance(node.expression, exp.Null):
-        return strict("boolean", "({0} IS NULL)", "({0} IS NULL)", walk(node.this, types))
+        return strict("boolean", "({0} IS NULL)", "({0} IS NULL)", compile_node(node.this, types))
     if not isinstance(node.expression, exp.Boolean):
         msg = f"expected NULL, TRUE or FALSE after IS, got `{node.expression.sql(dialect='spark')}`"
         raise DefinitionError(msg)
@@ -218,25 +228,27 @@ def _is(node: exp.Expr, types: Mapping[str, str]) -> Term:
 
 def _in(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("query") is not None or not node.expressions:
-        msg = f"{reason(exp.Subquery())}\nAllowed:\n{format_whitelist()}"
+        msg = f"{explain_rejection(exp.Subquery())}\nAllowed:\n{format_whitelist()}"
         raise DefinitionError(msg)
-    terms = meet(walk(node.this, types), *(walk(item, types) for item in node.expressions))
+    terms = convert_to_common_type(
+        compile_node(node.this, types), *(compile_node(item, types) for item in node.expressions)
+    )
     items = ", ".join(f"{{{i}}}" for i in range(1, len(terms)))
     return strict("boolean", f"({{0}} IN ({items}))", f"({{0}} IN ({items}))", *terms)
 
 
 def _between(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    terms = meet(*(walk(node.args[part], types) for part in ("this", "low", "high")))
+    terms = convert_to_common_type(*(compile_node(node.args[part], types) for part in ("this", "low", "high")))
     return strict("boolean", "({0} BETWEEN {1} AND {2})", "({0} BETWEEN {1} AND {2})", *terms)
 
 
 def _like(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    pattern = walk(node.expression, types)
+    pattern = compile_node(node.expression, types)
     if not isinstance(pattern.literal, str) or "\\" in pattern.literal:
         msg = "expected a constant pattern without backslash after LIKE"
         raise DefinitionError(msg)
-    term = walk(node.this, types)
-    expect((term,), "string")
+    term = compile_node(node.this, types)
+    check_arguments((term,), "string")
     word = "NOT LIKE" if node.args.get("negate") else "LIKE"
     return strict("boolean", f"({{0}} {word} {{1}})", f"({{0}} {word} {{1}})", term, pattern)
 
@@ -249,25 +261,25 @@ def _case(node: exp.Expr, types: Mapping[str, str]) -> Term:
         else _comparison(exp.EQ(this=subject, expression=branch.this), types)
         for branch in node.args["ifs"]
     ]
-    results = [walk(branch.args["true"], types) for branch in node.args["ifs"]]
-    return choice(conditions, [*results, _otherwise(node.args.get("default"), types)])
+    results = [compile_node(branch.args["true"], types) for branch in node.args["ifs"]]
+    return make_case(conditions, [*results, _compile_else(node.args.get("default"), types)])
 
 
-def _otherwise(node: exp.Expr | None, types: Mapping[str, str]) -> Term:
-    return walk(node or exp.Null(), types)
+def _compile_else(node: exp.Expr | None, types: Mapping[str, str]) -> Term:
+    return compile_node(node or exp.Null(), types)
 
 
 def _if(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("false") is None:
         msg = "expected IF(condition, value, other value)"
         raise DefinitionError(msg)
-    results = [walk(node.args[side], types) for side in ("true", "false")]
-    return choice([_condition(node.this, types)], results)
+    results = [compile_node(node.args[side], types) for side in ("true", "false")]
+    return make_case([_condition(node.this, types)], results)
 
 
 def _coalesce(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    """Return the first that is not null; a later one is evaluated only if all before are null."""
-    terms = meet(*(walk(item, types) for item in (node.this, *node.expressions)))
+    """Compile COALESCE; an operand is evaluated only if all previous ones are null."""
+    terms = convert_to_common_type(*(compile_node(item, types) for item in (node.this, *node.expressions)))
     failed = terms[-1].failed
     for term in reversed(terms[:-1]):
         empty = Both(*(f"({text} IS NULL)" for text in term.value))
@@ -277,35 +289,35 @@ def _coalesce(node: exp.Expr, types: Mapping[str, str]) -> Term:
 
 
 def _nullif(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    terms = meet(walk(node.this, types), walk(node.expression, types))
+    terms = convert_to_common_type(compile_node(node.this, types), compile_node(node.expression, types))
     return strict(terms[0].type, "nullif({0}, {1})", "nullif({0}, {1})", *terms)
 
 
 def _cast(node: exp.Expr, types: Mapping[str, str]) -> Term:
     lenient = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
     kind = node.args["to"].sql(dialect="spark").lower()
-    return cast(walk(node.this, types), normalize_type(kind), lenient=lenient)
+    return cast(compile_node(node.this, types), normalize_type(kind), lenient=lenient)
 
 
 def _to_date(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    """Return the argument that sqlglot wraps for a date function: a date or timestamp stays what it is."""
-    return walk(node.this, types)
+    """Compile the argument that sqlglot wraps for a date function; a date or timestamp is unchanged."""
+    return compile_node(node.this, types)
 
 
 def _concat_sign(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    return concat((walk(node.this, types), walk(node.expression, types)))
+    return concat((compile_node(node.this, types), compile_node(node.expression, types)))
 
 
 def _trim(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("expression") is not None:
-        msg = "expected trim(string), which takes blanks away, got characters to take away"
+        msg = "expected trim(string), which removes blanks, got characters to remove"
         raise DefinitionError(msg)
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or ""), "trim")
-    return FUNCTIONS[name].build((walk(node.this, types),))
+    return FUNCTIONS[name].build((compile_node(node.this, types),))
 
 
 def _date_trunc(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    return FUNCTIONS["date_trunc"].build((text(node.args["unit"].name), walk(node.this, types)))
+    return FUNCTIONS["date_trunc"].build((text(node.args["unit"].name), compile_node(node.this, types)))
 
 
 def _function(node: exp.Expr, types: Mapping[str, str]) -> Term:
@@ -316,15 +328,15 @@ def _function(node: exp.Expr, types: Mapping[str, str]) -> Term:
             continue
         arguments.extend(value if isinstance(value, list) else [value])
     try:
-        return FUNCTIONS[name].build(tuple(walk(argument, types) for argument in arguments))
+        return FUNCTIONS[name].build(tuple(compile_node(argument, types) for argument in arguments))
     except UnknownColumnError:
         raise
     except DefinitionError as error:
-        called = function_name(node)
+        name_in_text = get_function_name(node)
         msg = (
             str(error)
             if str(error).startswith(("in `", "function", "`"))
-            else f"in `{called}`: {error} (usage: {FUNCTIONS[name].usage})"
+            else f"in `{name_in_text}`: {error} (usage: {FUNCTIONS[name].usage})"
         )
         raise DefinitionError(msg) from None
 

@@ -1,1 +1,1 @@
-"""The folder of definitions, loaded."""
+"""Loading of definitions and acceptance rules from files."""

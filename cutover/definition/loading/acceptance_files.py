@@ -1,4 +1,4 @@
-"""Files with rules of acceptance, next to the definitions: `accepted/<pipeline>/<name>.toml`, one rule each."""
+"""Acceptance rules in files next to the definitions: `accepted/<pipeline>/<name>.toml`, one rule each."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from cutover import files
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.expressions.terms import numeric
+from cutover.definition.expressions.terms import is_numeric
 from cutover.definition.loading.key_text import parse_key
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
@@ -25,19 +25,19 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptanceRules:
-    """The rules of a pipeline by name, in the order of their names, and what is wrong with the files that are none."""
+    """Acceptance rules of a pipeline by name, sorted, and the problems of files that are invalid."""
 
     rules: Mapping[str, AcceptanceRule] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)  # name -> one line
 
 
 def folder(settings: Settings, pipeline: Pipeline) -> Path:
-    """Return where a pipeline's rules lie."""
+    """Return where the rule files of a pipeline are stored."""
     return settings.pipelines / FOLDER / pipeline.name
 
 
 def load(settings: Settings, pipeline: Pipeline) -> AcceptanceRules:
-    """Read the rules of a pipeline; a file that cannot be read is a problem and accepts nothing."""
+    """Read the rules of a pipeline; an invalid file is reported as a problem and accepts nothing."""
     rules, problems = {}, {}
     for path in sorted(folder(settings, pipeline).glob("*")):
         if path.suffix.lower() != ".toml":
@@ -51,10 +51,10 @@ def load(settings: Settings, pipeline: Pipeline) -> AcceptanceRules:
 
 
 def parse(text: str, pipeline: Pipeline) -> AcceptanceRule:
-    """Return the rule of a TOML text.
+    """Parse a rule from a TOML text.
 
     Raises:
-        DefinitionError: It is no TOML, a field does not fit, or a measure is not one of the pipeline's.
+        DefinitionError: The text is not TOML, a field is invalid, or a measure is not one of the pipeline's.
     """
     try:
         rule = AcceptanceRule.model_validate(tomllib.loads(text))
@@ -65,19 +65,20 @@ def parse(text: str, pipeline: Pipeline) -> AcceptanceRule:
         msg = "expected TOML, got lists or tables within others that are too deep"
         raise DefinitionError(msg) from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise DefinitionError((f"`{place}`: " if place else "") + first["msg"].removeprefix("Value error, ")) from None
-    reject_unfit(rule, pipeline)
+        detail = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        field_name = ".".join(map(str, detail["loc"]))
+        prefix = f"`{field_name}`: " if field_name else ""
+        raise DefinitionError(prefix + detail["msg"].removeprefix("Value error, ")) from None
+    check_against_pipeline(rule, pipeline)
     return rule
 
 
-def reject_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
-    """Reject a rule whose keys or measures are not those of a pipeline.
+def check_against_pipeline(rule: AcceptanceRule, pipeline: Pipeline) -> None:
+    """Reject a rule whose keys or measures do not match a pipeline.
 
     Raises:
-        DefinitionError: A key has more or fewer values than columns, a measure is not one of the pipeline's, or a
-            volume is that of a measure whose result is no number.
+        DefinitionError: A key has another number of values than columns, a measure is not one of the pipeline's, or a
+            volume belongs to a measure whose result is not a number.
     """
     for key in rule.keys:
         parse_key(key, pipeline.key)
@@ -87,7 +88,7 @@ def reject_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
             raise DefinitionError(msg)
     kinds = compile_pipeline(pipeline).result_types
     for name in rule.max_volume:
-        if not numeric(kinds[name]):
+        if not is_numeric(kinds[name]):
             msg = f"`max_volume.{name}`: expected a measure whose result is a number, got {kinds[name]}"
             raise DefinitionError(msg)
 
@@ -96,12 +97,12 @@ def write(settings: Settings, pipeline: Pipeline, name: str, rule: AcceptanceRul
     """Write a rule's file.
 
     Raises:
-        DefinitionError: The name is none for a file, or taken.
+        DefinitionError: The name is invalid, or exists already.
     """
     _check_rule_name(name)
     path = folder(settings, pipeline) / f"{name}.toml"
     if path.exists():
-        msg = f"Rule `{name}` of `{pipeline.name}`: expected a name that is free, {path} is there."
+        msg = f"Rule `{name}` of `{pipeline.name}`: expected a new name, got one that exists: {path}."
         raise DefinitionError(msg)
     files.write(path, format_rule(rule), mode=0o644)
     return path
@@ -109,12 +110,12 @@ def write(settings: Settings, pipeline: Pipeline, name: str, rule: AcceptanceRul
 
 def _check_rule_name(name: str) -> None:
     if _NAME.match(name) is None:
-        msg = f"Name of a rule: expected small letters, digits and hyphens, at most 80, got `{name[:80]}`."
+        msg = f"Name of a rule: expected lower-case letters, digits and hyphens, at most 80, got `{name[:80]}`."
         raise DefinitionError(msg)
 
 
 def format_rule(rule: AcceptanceRule) -> str:
-    """Return a rule as TOML, fields that do not narrow it left out."""
+    """Format a rule as TOML, without fields that have their default."""
     lines = []
     for name, value in rule:
         if value not in (None, [], {}, False):
@@ -123,7 +124,7 @@ def format_rule(rule: AcceptanceRule) -> str:
 
 
 def _format_value(value: object) -> str:
-    """Return a value in TOML, which has texts, numbers and lists as JSON has them, but for the sign DEL."""
+    """Format a value as TOML, which has strings, numbers and lists as in JSON, except for the character DEL."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Definitions as plain data and back: what an installation records of them, readable without the file they came from.
+"""Encoding of definitions as plain data, in which an installation records them, and decoding without their files.
 
-Each value of a class carries the class's name, since classes with the same fields (`Sum`, `Max`) look alike. Only the
-classes of which definitions consist are ever constructed.
+Each encoded object has the name of its class, since some classes have the same fields (`Sum`, `Max`). Only classes
+that definitions consist of are ever constructed.
 """
 
 from collections.abc import Mapping
@@ -19,24 +19,24 @@ from cutover.errors import DefinitionError
 _CLASS, _ITEMS, _LIST = "class", "items", "list"
 _EXPORTED = (getattr(definition, name) for name in definition.__all__)
 _KINDS = {kind.__name__: kind for kind in (*_EXPORTED, SlidingWindows) if isinstance(kind, type)}
-"""Classes by name; `Fixed` and `Sliding` are functions that make `SlidingWindows`."""
+"""Classes by name; `Fixed` and `Sliding` are functions that return `SlidingWindows`."""
 
 
 def encode_definition(pipeline: Pipeline) -> dict[str, Any]:
-    """Return a definition as values that JSON can hold.
+    """Encode a definition as values that JSON can represent.
 
     Raises:
-        DefinitionError: An argument of an expectation is of a type that JSON does not have.
+        DefinitionError: An argument of an expectation has a type that JSON cannot represent.
     """
     encoded: dict[str, Any] = _encode(pipeline)
     return encoded
 
 
 def decode_definition(raw: object) -> Pipeline:
-    """Return the definition that `encode_definition` was given.
+    """Decode a definition that `encode_definition` encoded.
 
     Raises:
-        DefinitionError: It is none, or another release wrote it, whose classes have other fields.
+        DefinitionError: The value is not a definition, or a release with other fields wrote it.
     """
     try:
         decoded = _decode(raw)

@@ -84,7 +84,7 @@ class Policy:
     detected_within: str = "1 day"  # from a wrong result to its alert; log retention must cover it
     approved_within: str = "2 days"  # from the alert to a person's decision; log retention must cover it, too
     keep_unserved: str = "30 days"  # how long tables are retained that no one is served from and no one writes
-    audit: Audit | None = field(default_factory=Audit)  # sample of windows in KAPPA; None: no sample is taken
+    audit: Audit | None = field(default_factory=Audit)  # sample of windows in KAPPA; None: no sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lateness:
-    """When the streaming path considers a window complete, as durations such as `30 minutes`.
+    """Lateness of records in the streaming path, as durations such as `30 minutes`.
 
     Source: Akidau et al., The Dataflow Model, VLDB 2015, section 2.3 (watermarks); Flink documentation (idleness).
     """

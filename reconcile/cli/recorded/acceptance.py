@@ -74,7 +74,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
         measures=measure or [],
         all=every,
     )
-    acceptance_files.reject_unfit(rule, definition)
+    acceptance_files.check_against_pipeline(rule, definition)
     cells = _find_matching(settings, definition, rule)
     if max_rows is None:
         rule = rule.model_copy(update={"max_rows": _check_count(definition, len(cells))})

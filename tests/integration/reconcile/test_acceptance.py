@@ -266,7 +266,7 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
         (("--key", "a,1", "--max-rows", "0"), "`--max-rows`: Input should be greater than or equal to 1"),
         (("--key", "a,1", "--max-volume", "revenue"), "`--max-volume`: expected a measure and a number"),
         (("--key", "a,1", "--max-volume", "none=1"), "measure `none`: expected one of"),
-        (("--key", "a,1", "--name", "../x"), "Name of a rule: expected small letters"),
+        (("--key", "a,1", "--name", "../x"), "Name of a rule: expected lower-case letters"),
         (("--key", "a,1", "--max-volume", "revenue=inf"), "`--max-volume`: Input should be a finite number"),
         (("--key", "a"), "key `a`: expected a value of each of"),
         (("--key", "a,1", "--expires", "2020-01-01"), "`--expires`: expected a time from now on"),

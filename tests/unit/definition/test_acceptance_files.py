@@ -65,4 +65,4 @@ def test_a_file_with_an_invalid_rule_name_is_a_problem_and_accepts_nothing(tmp_p
 
     assert loaded.rules == {}
     assert len(loaded.problems) == 1
-    assert "Name of a rule: expected small letters" in next(iter(loaded.problems.values()))
+    assert "Name of a rule: expected lower-case letters" in next(iter(loaded.problems.values()))

@@ -9,9 +9,9 @@ from cutover.errors import DefinitionError
 TYPES = {"i": "int", "s": "string", "at": "timestamp", "b": "boolean", "x": "double", "d": "decimal(10,2)"}
 
 REFUSED = {
-    "now()": "`now` depends on the moment it runs",
-    "current_timestamp": "depends on the moment it runs",
-    "current_date()": "depends on the moment it runs",
+    "now()": "`now` depends on the time of the run",
+    "current_timestamp": "depends on the time of the run",
+    "current_date()": "depends on the time of the run",
     "unix_timestamp()": "is not on the list",
     "rand()": "is random",
     "uuid()": "is random",
@@ -25,7 +25,7 @@ REFUSED = {
     "(SELECT 1)": "subquery",
     "i IN (SELECT 1)": "subquery",
     "EXISTS (SELECT 1)": "subquery",
-    "my_function(i)": "function of your own",
+    "my_function(i)": "user-defined function",
     "upper(s)": "differs between Spark and DuckDB",
     "s RLIKE 'a'": "is not on the list",
     "i AS j": "an alias",

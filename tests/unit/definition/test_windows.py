@@ -230,7 +230,7 @@ def test_impossible_window_is_rejected(make: Callable[[], WindowFn], message: st
 
 
 def test_batch_sql_with_sessions_is_rejected() -> None:
-    with pytest.raises(DefinitionError, match=r"batch: expected SameDefinition\(\) where the window is Sessions"):
+    with pytest.raises(DefinitionError, match=r"batch: expected SameDefinition\(\) with Sessions"):
         check(replace(PIPELINE, window=Sessions("1 minute"), batch=Sql("own.sql")))
 
 

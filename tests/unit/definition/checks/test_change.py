@@ -36,7 +36,7 @@ OWN: Mapping[str, tuple[dict[str, Any], str]] = {
     "other classes": ({"classes": ("late",)}, "change.classes: expected a tuple of any of malformed, filtered"),
     "a text for a tuple": ({"added": "most"}, "change.added: expected a tuple of measures"),
     "a reason that is no text": ({"why": 3}, "change.why: expected a reason"),
-    "within of nothing": ({"changed": (), "within": "shop = 'a'"}, "`changed` measures or `rows` beside it"),
+    "within of nothing": ({"changed": (), "within": "shop = 'a'"}, "`changed` measures or `rows` with it"),
     "within that is no condition": ({"within": "shop"}, "change.within: expected a condition, got string"),
     "within of a measure": ({"within": "paid > 3"}, "change.within"),
 }
@@ -59,11 +59,11 @@ def test_a_note_changes_no_version() -> None:
 OTHER: Mapping[str, tuple[Pipeline, Pipeline, str]] = {
     "no note": (replace(NEW, change=None), OLD, "got none"),
     "another's note": (NEW, replace(OLD, name="third"), "got one of `old`"),
-    "another topic": (replace(NEW, source=replace(TOPIC, name="u")), OLD, "source: expected what `old` reads"),
+    "another topic": (replace(NEW, source=replace(TOPIC, name="u")), OLD, "source: expected the topics of `old`"),
     "another topic on the right": (
         replace(NEW, join=Join(right=replace(TOPIC, name="u"), on={"shop": "shop"})),
         replace(OLD, join=SelfJoin(on=("shop",), left="true", right="true")),
-        "source: expected what `old` reads",
+        "source: expected the topics of `old`",
     ),
     "another window": (replace(NEW, window=Daily(zone="Europe/Oslo")), OLD, "window: expected that of `old`"),
     "another key": (replace(NEW, key=("seq",)), OLD, "key: expected that of `old`"),
@@ -75,7 +75,7 @@ OTHER: Mapping[str, tuple[Pipeline, Pipeline, str]] = {
     "another lateness": (
         replace(NEW, lateness=Lateness(allowed="1 day")),
         OLD,
-        "change.lateness: expected True, where windows close",
+        "change.lateness: expected True, since windows close",
     ),
     "one changelog": (replace(NEW, changelog="c"), replace(OLD, changelog="c"), "changelog: expected another topic"),
     "each in place of the other": (NEW, replace(OLD, change=Change(of="new", why="x")), "names `new`"),

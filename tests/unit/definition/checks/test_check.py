@@ -60,11 +60,11 @@ def expects(expectation_type: str, **arguments: Any) -> dict[str, Any]:
 BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "evidence that no run is fresh enough for": (
         {"policy": Policy(fresh_within="0 days")},
-        "policy.fresh_within: expected more than nothing",
+        "policy.fresh_within: expected a duration longer than zero",
     ),
     "hazards of no time at all": (
         {"policy": Policy(hazards=("restart",), hazards_within="0 days")},
-        "policy.hazards_within: expected more than nothing",
+        "policy.hazards_within: expected a duration longer than zero",
     ),
     "name with a path": ({"name": "../x"}, "expected letters, digits and `_`"),
     "name with a line break": ({"name": "p\n"}, "expected letters, digits and `_`"),
@@ -77,15 +77,15 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "key of doubles": ({"key": ("price",)}, "exact equality"),
     "key that SQL uses": ({"key": ("from",)}, "renames it"),
     "no measures": ({"measures": {}}, "at least one"),
-    "measure that does not merge": ({"measures": {"n": "median(amount)"}}, "which merge"),
+    "measure that does not merge": ({"measures": {"n": "median(amount)"}}, "that merge"),
     "record id that is no column": ({"source": replace(TOPIC, record_id="amont")}, "did you mean `amount`?"),
     "record id that may be null": ({"source": replace(TOPIC, record_id="amount")}, "write `amount bigint NOT NULL`"),
     "record id of doubles": (
         {"source": replace(TOPIC, schema="at timestamp, carrier string, x double NOT NULL", record_id="x")},
         "exact equality",
     ),
-    "horizon without ids": ({"source": replace(TOPIC, id_horizon="1 hour")}, "without ids nothing is remembered"),
-    "horizon of nothing": ({"source": replace(WITH_ID, id_horizon="0 hours")}, "more than nothing"),
+    "horizon without ids": ({"source": replace(TOPIC, id_horizon="1 hour")}, "without ids there is no state to bound"),
+    "horizon of nothing": ({"source": replace(WITH_ID, id_horizon="0 hours")}, "a duration longer than zero"),
     "ids over all time": ({"source": WITH_ID, "window": Global()}, "a window of all time never closes"),
     "measure of an unknown column": ({"measures": {"n": Sum("amont")}}, "did you mean `amount`?"),
     "sum of text": ({"measures": {"n": Sum("carrier")}}, "a number to add up"),
@@ -116,8 +116,8 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "where that does not parse": ({"where": "amount >"}, "does not parse as Spark SQL"),
     "where with an unknown column": ({"where": "amout > 1"}, "did you mean `amount`?"),
     "where over a derived column": ({"derive": {"d": "amount"}, "where": "d > 1"}, "unknown column `d`"),
-    "random": ({"derive": {"r": "rand()"}}, "cannot replay"),
-    "the clock": ({"where": "at < now()"}, "cannot replay"),
+    "random": ({"derive": {"r": "rand()"}}, "cannot be replayed"),
+    "the clock": ({"where": "at < now()"}, "cannot be replayed"),
     "an aggregate": ({"derive": {"s": "sum(amount)"}}, "aggregates"),
     "event time that is no column": ({"source": replace(TOPIC, event_time="att")}, "did you mean `at`?"),
     "event time that is no time": ({"source": replace(TOPIC, event_time="amount")}, "a timestamp column"),
@@ -146,7 +146,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "lookup that takes nothing": (ads(columns={}), "lookups.ads.columns: expected at least one column of the dim"),
     "lookup of an unknown type": (ads(columns={"c": "text"}), "lookups.ads.columns.c: Type: expected one of boolean"),
     "lookup with a column's name": (ads(columns={"Carrier": "string"}), "that no column of the row has yet"),
-    "lookup with SQL's name": (ads(columns={"group": "string"}), "a name that SQL does not use itself, got `group`"),
+    "lookup with SQL's name": (ads(columns={"group": "string"}), "not a reserved word of SQL, got `group`"),
     "lookup with SQL in it": (ads(columns={'x" --': "string"}), "lookups.ads.columns: expected letters, digits"),
     "derived column of a lookup's": (ads() | {"derive": {"c": "amount"}}, "of the schema or of a dimension, got `c`"),
     "pipeline in the dimensions' place": ({"name": "dimensions"}, "other than those of the lake's own folders"),
@@ -191,7 +191,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
     "trigger": ({"trigger": "at watermark"}, "a trigger such as Repeat(AtWatermark())"),
-    "changelog into the source": ({"trigger": EachEpoch(), "changelog": "t"}, "another than the source's"),
+    "changelog into the source": ({"trigger": EachEpoch(), "changelog": "t"}, "other than the source's"),
     "changelog without panes": ({"changelog": "u"}, "a pipeline with a trigger"),
     "accumulation": ({"accumulation": "discarding"}, "one of Accumulation.DISCARDING"),
 }
@@ -268,7 +268,7 @@ def test_pipeline_knows_its_file(tmp_path: Path) -> None:
 def test_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.py", text("a"))
 
-    with pytest.raises(DefinitionError, match=r"a\.py has it too"):
+    with pytest.raises(DefinitionError, match=r"a\.py defines it, too"):
         catalogue.get(write(tmp_path, "b.py", text("a")), "a")
 
 
@@ -284,7 +284,7 @@ def test_file_without_a_pipeline_is_refused(tmp_path: Path) -> None:
 
 def test_missing_sql_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        DefinitionError, match=r"^a\.py: pipeline `a`: batch: expected a file, found none: legacy/a\.sql"
+        DefinitionError, match=r"^a\.py: pipeline `a`: batch: expected a file that exists, got legacy/a\.sql"
     ):
         catalogue.get(write(tmp_path, "a.py", text("a", batch='Sql("legacy/a.sql")')), "a")
 

@@ -44,12 +44,12 @@ BAD: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "measure": ({"measures": {"rows": Bag("v")}}, "one of Count, Sum, Min, Max, Avg over the pairs of a join, got Bag"),
     "last": ({"measures": {"last": Last("c_n")}}, "over the pairs of a join, got Last"),
     "right name": ({"measures": {"n": Sum("n")}}, "unknown column `n`"),
-    "digits": ({"measures": {"n": Sum("CAST(v AS decimal(20,0))")}}, "a decimal of at most 19 digits beside a join"),
-    "sql": ({"batch": Sql("x.sql")}, "batch: expected SameDefinition() beside a join"),
-    "ids": ({"source": replace(TWO.source, record_id="at")}, "source.record_id: expected none beside a join"),
+    "digits": ({"measures": {"n": Sum("CAST(v AS decimal(20,0))")}}, "a decimal of at most 19 digits with a join"),
+    "sql": ({"batch": Sql("x.sql")}, "batch: expected SameDefinition() with a join"),
+    "ids": ({"source": replace(TWO.source, record_id="at")}, "source.record_id: expected none with a join"),
     "lookups": (
         {"lookups": {"d": Lookup(table="d", on={"ad": "ad"}, columns={"budget": "int"})}},
-        "lookups: expected none beside a join",
+        "lookups: expected none with a join",
     ),
     "side": (
         {"source": ONE.source, "join": replace(SELF, left="v + 1")},
