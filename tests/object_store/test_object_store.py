@@ -31,7 +31,7 @@ def test_both_paths_agree_up_to_the_late_rows(store_settings: Settings, topic_na
     recompute.run(settings, pipeline)
     found = reconcile(settings, pipeline)
 
-    assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.counted(settings, pipeline)
+    assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
     assert rig.gaps(rig.records(settings, pipeline)) == []
     assert (found.finding.verdict, found.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
 

@@ -54,7 +54,7 @@ def test_panes_of_a_driver_that_is_killed_again_and_again_come_once(
         else:
             assert (start, key) not in standing
             standing[start, key] = (records, ids)
-    expected = rig.counted(settings, make(), classes=["accepted"])
+    expected = rig.count_by_cell(settings, make(), classes=["accepted"])
     assert standing == {cell: (records, ids) for cell, (records, ids, _) in expected.items()}
     assert set(Counter(pane[:4] for pane in panes).values()) == {1}
     assert len(panes) > 2 * len(standing)

@@ -309,7 +309,7 @@ class Rig:
 
     def count_by_cell(self, classes: Sequence[str] = ("accepted", "late")) -> dict[small.Cell, small.Value]:
         """Return records, sum of ids and of squared ids by (window, key), straight from the table's rows."""
-        return small.counted(self.settings, self.pipeline, classes=classes)
+        return small.count_by_cell(self.settings, self.pipeline, classes=classes)
 
     def unread(self) -> int:
         """Return the offsets between the newest epoch and the log's ends."""

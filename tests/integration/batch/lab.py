@@ -104,9 +104,9 @@ class Lab:
     def table(self, run: BatchRun | None, *columns: str) -> list[tuple[Any, ...]]:
         """Return the batch table at the version that a run names: hour after BASE, then columns, in order."""
         assert run is not None
-        found = rows_of(batch_uri(self.settings, self.pipeline), run.batch_version)
-        starts = ((row["window_start"].timestamp() - BASE) // HOUR for row in found)
-        rows = [(start, *(row[name] for name in columns)) for start, row in zip(starts, found, strict=True)]
+        stored_rows = rows_of(batch_uri(self.settings, self.pipeline), run.batch_version)
+        starts = ((row["window_start"].timestamp() - BASE) // HOUR for row in stored_rows)
+        rows = [(start, *(row[name] for name in columns)) for start, row in zip(starts, stored_rows, strict=True)]
         return sorted(rows, key=lambda row: [str(value) for value in row])
 
     def plant(self, *, hour: int, like: BatchRun) -> None:

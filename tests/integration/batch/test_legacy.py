@@ -41,12 +41,12 @@ def test_the_teams_sql_sees_what_the_definition_filters(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (1, 20, "XX", 7), (0, 3_700, "AA", 1), (1, 7_300, "AA", 9))
     team.commit_epoch(watermark=2 * HOUR)
 
-    done = run(team.settings, team.pipeline)
+    batch_run = run(team.settings, team.pipeline)
 
-    assert done is not None
-    assert hours(done.computed) == [(0, 2)]
+    assert batch_run is not None
+    assert hours(batch_run.computed) == [(0, 2)]
     expected = [(0, "AA", 1, Decimal(5), 5, 5.0), (0, "XX", 1, Decimal(7), 7, 7.0), (1, "AA", 1, Decimal(1), 1, 1.0)]
-    assert team.table(done, "carrier", "flights", "delay", "worst", "mean") == expected
+    assert team.table(batch_run, "carrier", "flights", "delay", "worst", "mean") == expected
 
 
 def test_windows_of_spark_may_be_grouped_by(team: Lab) -> None:
@@ -54,10 +54,10 @@ def test_windows_of_spark_may_be_grouped_by(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (0, 3_700, "AA", 1))
     team.commit_epoch(watermark=2 * HOUR)
 
-    done = run(team.settings, team.pipeline)
+    batch_run = run(team.settings, team.pipeline)
 
-    assert done is not None
-    assert team.table(done, "carrier", "flights") == [(0, "AA", 1), (1, "AA", 1)]
+    assert batch_run is not None
+    assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 1), (1, "AA", 1)]
 
 
 def test_a_window_is_computed_from_all_its_records_when_it_is_touched_again(team: Lab) -> None:
@@ -67,11 +67,11 @@ def test_a_window_is_computed_from_all_its_records_when_it_is_touched_again(team
     team.send((1, 30, "XX", 100))
     team.commit_epoch(watermark=2 * HOUR)
 
-    done = run(team.settings, team.pipeline)
+    batch_run = run(team.settings, team.pipeline)
 
-    assert done is not None
-    assert hours(done.computed) == [(0, 1)]
-    assert team.table(done, "carrier", "flights") == [(0, "AA", 2), (0, "XX", 1), (1, "AA", 1)]
+    assert batch_run is not None
+    assert hours(batch_run.computed) == [(0, 1)]
+    assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 2), (0, "XX", 1), (1, "AA", 1)]
 
 
 def test_another_sql_makes_every_window_dirty_and_clears_what_it_leaves_out(team: Lab) -> None:
@@ -80,12 +80,12 @@ def test_another_sql_makes_every_window_dirty_and_clears_what_it_leaves_out(team
     run(team.settings, team.pipeline)
     write(team, QUERY.format(where="WHERE _class = 'accepted'"))
 
-    done = run(team.settings, team.pipeline)
+    batch_run = run(team.settings, team.pipeline)
 
-    assert done is not None
-    assert hours(done.computed) == [(0, 2)]
-    assert team.table(done, "carrier", "flights") == [(0, "AA", 1)]
-    assert {row["_run"] for row in team.rows("batch_ledger", done.ledger_version)} == {done.run_id}
+    assert batch_run is not None
+    assert hours(batch_run.computed) == [(0, 2)]
+    assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 1)]
+    assert {row["_run"] for row in team.rows("batch_ledger", batch_run.ledger_version)} == {batch_run.run_id}
 
 
 def test_from_the_definition_to_the_teams_sql_the_table_changes_its_columns(team: Lab) -> None:
@@ -93,9 +93,9 @@ def test_from_the_definition_to_the_teams_sql_the_table_changes_its_columns(team
     team.commit_epoch(watermark=HOUR)
     run(team.settings, replace(team.pipeline, batch=SameDefinition()))
 
-    done = run(team.settings, team.pipeline)
+    batch_run = run(team.settings, team.pipeline)
 
-    assert team.table(done, "carrier", "flights") == [(0, "AA", 1), (0, "XX", 1)]
+    assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 1), (0, "XX", 1)]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,6 @@ def test_sql_that_returns_nothing_for_windows_with_rows_is_rejected_until_the_de
 
     assert len(read_effective_runs(team.settings, team.pipeline)) == 1
     team.pipeline = replace(team.pipeline, batch=Sql("legacy.sql", may_be_empty=True))
-    done = run(team.settings, team.pipeline, start=FIRST, end=FIRST + timedelta(hours=1))
-    assert done is not None
-    assert team.table(done, "carrier") == []
+    batch_run = run(team.settings, team.pipeline, start=FIRST, end=FIRST + timedelta(hours=1))
+    assert batch_run is not None
+    assert team.table(batch_run, "carrier") == []

@@ -31,18 +31,18 @@ def test_stopped_at_a_point_the_next_run_gives_the_same_table(lab: Lab, stop: st
     with pytest.raises(StoppedError):
         run(lab.settings, lab.pipeline, probe=fail)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
-    assert lab.table(done, "flights", "delay") == [(0, 2, 12)]
-    assert [row["_n"] for row in lab.rows("batch_ledger", done.ledger_version)] == [1]
+    assert batch_run is not None
+    assert lab.table(batch_run, "flights", "delay") == [(0, 2, 12)]
+    assert [row["_n"] for row in lab.rows("batch_ledger", batch_run.ledger_version)] == [1]
 
 
 def test_a_critical_expectation_that_fails_publishes_nothing(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=3_600)
-    bound = {"column": "delay", "max_value": 4}
-    strict = replace(lab.pipeline, contract=(Expect(type="expect_column_values_to_be_between", arguments=bound),))
+    limits = {"column": "delay", "max_value": 4}
+    strict = replace(lab.pipeline, contract=(Expect(type="expect_column_values_to_be_between", arguments=limits),))
 
     with pytest.raises(ContractError, match=r"expect_column_values_to_be_between(.|\n)*1 unexpected of 1") as failure:
         run(lab.settings, strict)
@@ -62,12 +62,15 @@ def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
         Expect(type="expect_column_values_to_not_be_null", arguments={"column": "flights"}),
     )
 
-    done = run(lab.settings, replace(lab.pipeline, contract=contract))
+    batch_run = run(lab.settings, replace(lab.pipeline, contract=contract))
 
-    assert done is not None
-    assert [(result.severity, result.success) for result in done.contract] == [("warning", False), ("critical", True)]
-    assert done.contract[0].observed == "5"
-    assert lab.table(done, "flights") == [(0, 1), (0, 1)]
+    assert batch_run is not None
+    assert [(result.severity, result.success) for result in batch_run.contract] == [
+        ("warning", False),
+        ("critical", True),
+    ]
+    assert batch_run.contract[0].observed == "5"
+    assert lab.table(batch_run, "flights") == [(0, 1), (0, 1)]
 
 
 def test_arguments_that_an_expectation_does_not_take_are_refused(lab: Lab) -> None:
@@ -82,10 +85,17 @@ def test_arguments_that_an_expectation_does_not_take_are_refused(lab: Lab) -> No
 def test_definitions_may_name_every_type_and_argument_that_great_expectations_has() -> None:
     import great_expectations.expectations as gxe  # noqa: PLC0415 -- the import costs seconds
 
-    made = {name.lower(): one for name, one in vars(gxe).items() if name.startswith("Expect") and name != "Expectation"}
-    taken = {name: tuple(sorted({*one.__fields__} - {"severity", "library_metadata"})) for name, one in made.items()}
+    expectation_types = {
+        name.lower(): expectation
+        for name, expectation in vars(gxe).items()
+        if name.startswith("Expect") and name != "Expectation"
+    }
+    arguments_by_name = {
+        name: tuple(sorted({*expectation.__fields__} - {"severity", "library_metadata"}))
+        for name, expectation in expectation_types.items()
+    }
 
-    assert {name.replace("_", ""): list_arguments(name) for name in list_expectation_types()} == taken
+    assert {name.replace("_", ""): list_arguments(name) for name in list_expectation_types()} == arguments_by_name
 
 
 def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None:
@@ -112,12 +122,12 @@ def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None
 def test_a_wanted_range_is_computed_again_and_a_row_too_many_is_cleared(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (0, 3 * HOUR, "AA", 1))
     lab.commit_epoch(watermark=4 * HOUR)
-    first = run(lab.settings, lab.pipeline)
-    assert first is not None
-    lab.plant(hour=0, like=first)
-    lab.plant(hour=1, like=first)
+    first_batch_run = run(lab.settings, lab.pipeline)
+    assert first_batch_run is not None
+    lab.plant(hour=0, like=first_batch_run)
+    lab.plant(hour=1, like=first_batch_run)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 4))
 
-    done = run(lab.settings, lab.pipeline, start=start, end=end)
+    batch_run = run(lab.settings, lab.pipeline, start=start, end=end)
 
-    assert lab.table(done, "carrier", "flights") == lab.table(first, "carrier", "flights")
+    assert lab.table(batch_run, "carrier", "flights") == lab.table(first_batch_run, "carrier", "flights")

@@ -28,16 +28,16 @@ def test_closed_windows_are_computed_and_open_ones_are_not(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (1, 20, "AA", 7), (0, 30, "UA", None), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
     lab.commit_epoch(watermark=7_200)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
     expected = [
         (0, "AA", 2, Decimal(5 + 7), 7, (5 + 7) / 2),
         (0, "UA", 1, None, None, None),
         (1, "AA", 1, Decimal(1), 1, 1.0),
     ]
-    assert lab.table(done, "carrier", "flights", "delay", "worst", "mean") == expected
-    assert done is not None
-    assert hours(done.computed) == [(0, 2)]
+    assert lab.table(batch_run, "carrier", "flights", "delay", "worst", "mean") == expected
+    assert batch_run is not None
+    assert hours(batch_run.computed) == [(0, 2)]
 
 
 def test_rows_that_do_not_count_are_in_the_batch_ledger(lab: Lab) -> None:
@@ -46,11 +46,11 @@ def test_rows_that_do_not_count_are_in_the_batch_ledger(lab: Lab) -> None:
     lab.send_raw(1, b"{broken")
     lab.commit_epoch(watermark=3_600)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
-    assert done.counts == {"accepted": 1, "filtered": 1, "future": 1, "malformed": 1}
-    ledger = lab.rows("batch_ledger", done.ledger_version)
+    assert batch_run is not None
+    assert batch_run.counts == {"accepted": 1, "filtered": 1, "future": 1, "malformed": 1}
+    ledger = lab.rows("batch_ledger", batch_run.ledger_version)
     at = {row["_class"]: [(p["partition"], p["offset"]) for p in row["_positions"] or ()] for row in ledger}
     assert at == {"filtered": [], "future": [(1, 0)], "malformed": [(1, 1)]}
 
@@ -58,14 +58,14 @@ def test_rows_that_do_not_count_are_in_the_batch_ledger(lab: Lab) -> None:
 def test_a_second_run_computes_nothing_and_leaves_the_table_as_it_is(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1))
     lab.commit_epoch(watermark=7_200)
-    first = run(lab.settings, lab.pipeline)
+    first_batch_run = run(lab.settings, lab.pipeline)
 
     second = run(lab.settings, lab.pipeline)
 
     assert second is not None
-    assert first is not None
-    assert (second.computed, second.stale, second.batch_version) == ((), (), first.batch_version)
-    assert lab.table(second, "flights") == lab.table(first, "flights")
+    assert first_batch_run is not None
+    assert (second.computed, second.stale, second.batch_version) == ((), (), first_batch_run.batch_version)
+    assert lab.table(second, "flights") == lab.table(first_batch_run, "flights")
 
 
 def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again(
@@ -76,21 +76,21 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
     run(lab.settings, lab.pipeline)
     lab.send((0, 3_600, "AA", 100))
     lab.commit_epoch(watermark=4 * 3_600)
-    seen: list[tuple[Offsets, ...]] = []
+    scans: list[tuple[Offsets, ...]] = []
     reader = read_records
 
     def note(spark: Any, settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]) -> Any:
-        seen.append(reads)
+        scans.append(reads)
         return reader(spark, settings, pipeline, reads)
 
     monkeypatch.setattr(context, "read", note)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
-    assert hours(done.computed) == [(1, 2)]
-    assert seen == [({0: (200, 201)},), ({0: (50, 100), 1: (50, 100)},)]
-    assert lab.table(done, "flights", "delay") == [(0, 100, 100), (1, 101, 200), (2, 100, 100), (3, 100, 100)]
+    assert batch_run is not None
+    assert hours(batch_run.computed) == [(1, 2)]
+    assert scans == [({0: (200, 201)},), ({0: (50, 100), 1: (50, 100)},)]
+    assert lab.table(batch_run, "flights", "delay") == [(0, 100, 100), (1, 101, 200), (2, 100, 100), (3, 100, 100)]
 
 
 def test_a_window_open_at_one_cut_is_computed_whole_at_the_next(lab: Lab) -> None:
@@ -100,9 +100,9 @@ def test_a_window_open_at_one_cut_is_computed_whole_at_the_next(lab: Lab) -> Non
     lab.send((0, 3_800, "AA", 2), (1, 7_300, "AA", 3))
     lab.commit_epoch(watermark=7_200)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert lab.table(done, "flights", "delay") == [(0, 1, 5), (1, 2, 1 + 2)]
+    assert lab.table(batch_run, "flights", "delay") == [(0, 1, 5), (1, 2, 1 + 2)]
 
 
 def test_dirty_windows_outside_the_wanted_range_are_stale(lab: Lab) -> None:
@@ -111,13 +111,13 @@ def test_dirty_windows_outside_the_wanted_range_are_stale(lab: Lab) -> None:
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (1, 2))
 
     part = run(lab.settings, lab.pipeline, start=start, end=end)
-    rest = run(lab.settings, lab.pipeline)
+    remaining_batch_run = run(lab.settings, lab.pipeline)
 
     assert part is not None
-    assert rest is not None
+    assert remaining_batch_run is not None
     assert (hours(part.computed), hours(part.stale)) == ([(1, 2)], [(0, 1), (2, 3)])
-    assert hours(rest.computed) == [(0, 1), (2, 3)]
-    assert lab.table(rest, "delay") == [(0, 5), (1, 1), (2, 2)]
+    assert hours(remaining_batch_run.computed) == [(0, 1), (2, 3)]
+    assert lab.table(remaining_batch_run, "delay") == [(0, 5), (1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_a_range_computes_every_closed_window_that_it_touches(
     lab.commit_epoch(watermark=base - BASE + 24 * HOUR)
     start, end = (datetime.fromtimestamp(base + (hour + more) * HOUR, UTC) for more in (0, 1))
 
-    done = run(lab.settings, lab.pipeline, start=start, end=end)
+    batch_run = run(lab.settings, lab.pipeline, start=start, end=end)
 
-    assert done is not None
-    found = [((a / 1e6 - base) / HOUR, (b / 1e6 - base) / HOUR) for a, b in done.computed]
-    assert (found, done.does_nothing) == ([computed], False)
+    assert batch_run is not None
+    computed_hours = [((a / 1e6 - base) / HOUR, (b / 1e6 - base) / HOUR) for a, b in batch_run.computed]
+    assert (computed_hours, batch_run.does_nothing) == ([computed], False)
 
 
 def test_a_range_of_which_no_window_is_closed_says_that_it_computes_nothing(lab: Lab) -> None:
@@ -149,11 +149,11 @@ def test_a_range_of_which_no_window_is_closed_says_that_it_computes_nothing(lab:
     lab.commit_epoch(watermark=3_600)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (4, 5))
 
-    done = run(lab.settings, lab.pipeline, start=start, end=end)
+    batch_run = run(lab.settings, lab.pipeline, start=start, end=end)
 
-    assert done is not None
-    assert (done.computed, done.does_nothing) == ((), True)
-    assert "Nothing was computed" in nothing_computed(done)
+    assert batch_run is not None
+    assert (batch_run.computed, batch_run.does_nothing) == ((), True)
+    assert "Nothing was computed" in nothing_computed(batch_run)
 
 
 def test_an_older_cut_leaves_the_table_and_names_the_windows_that_are_ahead(lab: Lab) -> None:
@@ -163,12 +163,12 @@ def test_an_older_cut_leaves_the_table_and_names_the_windows_that_are_ahead(lab:
     lab.commit_epoch(watermark=7_200)
     newer = run(lab.settings, lab.pipeline)
 
-    done = run(lab.settings, lab.pipeline, epoch=old.epoch)
+    batch_run = run(lab.settings, lab.pipeline, epoch=old.epoch)
 
-    assert done is not None
+    assert batch_run is not None
     assert newer is not None
-    assert (done.cut, done.computed, done.batch_version) == (old.end, (), newer.batch_version)
-    assert hours(done.stale) == [(1, 2)]
+    assert (batch_run.cut, batch_run.computed, batch_run.batch_version) == (old.end, (), newer.batch_version)
+    assert hours(batch_run.stale) == [(1, 2)]
 
 
 def test_a_cut_ahead_of_the_newest_epoch_is_refused(lab: Lab) -> None:
@@ -191,17 +191,17 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
     lab.commit_epoch(watermark=3_600)
     version = versions.current(lab.settings, lab.pipeline)
     assert version is not None
-    held: list[tuple[int, ...]] = []
+    pinned_epochs: list[tuple[int, ...]] = []
 
-    def look(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
-        held.append(pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()))
+    def note_pinned(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+        pinned_epochs.append(pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()))
 
-    done = run(lab.settings, lab.pipeline, probe=look)
+    batch_run = run(lab.settings, lab.pipeline, probe=note_pinned)
 
-    assert done is not None
-    assert held == [(0,)] * 4
+    assert batch_run is not None
+    assert pinned_epochs == [(0,)] * 4
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == (0,)
-    pins.release(lab.settings, version, 0, holder=pins.batch_holder(done.run_id), now=CLOCK.now())
+    pins.release(lab.settings, version, 0, holder=pins.batch_holder(batch_run.run_id), now=CLOCK.now())
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()
 
 

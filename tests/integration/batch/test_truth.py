@@ -41,18 +41,18 @@ def test_runs_at_several_cuts_end_at_the_truth_of_the_whole_log(lab: Lab, window
     for step in range(3):
         send_some(lab, draw, step * HOUR)
         lab.commit_epoch(watermark=99 * HOUR if step == 2 else step * HOUR)
-        done = run(lab.settings, lab.pipeline)
+        batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
+    assert batch_run is not None
     client = LogClient(lab.settings)
-    log = [record for p, end in done.cut.items() for record in client.read_range(lab.topic, p, 0, end)]
+    log = [record for p, end in batch_run.cut.items() for record in client.read_range(lab.topic, p, 0, end)]
     truth = reference.run(lab.pipeline, log)
     expected = [
         ((start / 1e6 - BASE) // HOUR, *key, row.n, *row.measures.values())
         for (start, _, key), row in truth.rows.items()
     ]
-    found = lab.table(done, "carrier", "_n", *lab.pipeline.measures)
-    assert sorted(found, key=str) == sorted(expected, key=str)
+    batch_rows = lab.table(batch_run, "carrier", "_n", *lab.pipeline.measures)
+    assert sorted(batch_rows, key=str) == sorted(expected, key=str)
 
 
 def test_the_ledger_of_several_scans_is_that_of_the_whole_log(lab: Lab) -> None:
@@ -60,13 +60,17 @@ def test_the_ledger_of_several_scans_is_that_of_the_whole_log(lab: Lab) -> None:
     for _ in range(2):
         send_some(lab, draw, HOUR)
         lab.commit_epoch(watermark=HOUR)
-        done = run(lab.settings, lab.pipeline)
+        batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
+    assert batch_run is not None
     client = LogClient(lab.settings)
-    log = [record for p, end in done.cut.items() for record in client.read_range(lab.topic, p, 0, end)]
+    log = [record for p, end in batch_run.cut.items() for record in client.read_range(lab.topic, p, 0, end)]
     truth = reference.run(lab.pipeline, log)
-    rows = lab.rows("batch_ledger", done.ledger_version)
-    found = [(row["_class"], p["partition"], p["offset"], p["reason"]) for row in rows for p in row["_positions"] or ()]
-    assert sorted(found, key=str) == sorted(((r.cls, r.partition, r.offset, r.reason) for r in truth.ledger), key=str)
+    rows = lab.rows("batch_ledger", batch_run.ledger_version)
+    ledger_rows = [
+        (row["_class"], p["partition"], p["offset"], p["reason"]) for row in rows for p in row["_positions"] or ()
+    ]
+    assert sorted(ledger_rows, key=str) == sorted(
+        ((r.cls, r.partition, r.offset, r.reason) for r in truth.ledger), key=str
+    )
     assert sum(row["_n"] for row in rows if row["_class"] == "filtered") == truth.counts[Class.FILTERED]

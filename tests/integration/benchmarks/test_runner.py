@@ -23,9 +23,9 @@ def test_runner_measures_checks_and_writes_the_page(kafka_bootstrap: str, tmp_pa
         timeout=280,
     )
     assert ended.returncode == 0, ended.stderr[-3_000:]
-    found = Figure.read(tmp_path / "benchmarks" / "batch.json")
+    figure = Figure.read(tmp_path / "benchmarks" / "batch.json")
 
-    assert not found.full
-    assert all(numbers[0] > 0 for numbers in found.samples.values())
-    assert "all 3,000 events" in found.equal[0]
+    assert not figure.full
+    assert all(numbers[0] > 0 for numbers in figure.samples.values())
+    assert "all 3,000 events" in figure.equal[0]
     assert "make bench ONLY=batch" in (tmp_path / "benchmarks.md").read_text(encoding="utf-8")

@@ -18,8 +18,8 @@ QUICK = tuple(drill for drill in ALL if drill.quick)
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, DrillOutcome | CutoverError]:
     """Run them one after another on one stack."""
     place: Path = tmp_path_factory.mktemp("drills")
-    found = run_drills(Settings(), QUICK, home=place, report_progress=lambda _: None)
-    return {drill.name: outcome for drill, outcome in found}
+    outcomes_of_drills = run_drills(Settings(), QUICK, home=place, report_progress=lambda _: None)
+    return {drill.name: outcome for drill, outcome in outcomes_of_drills}
 
 
 @pytest.mark.timeout(900)

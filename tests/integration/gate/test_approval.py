@@ -1,4 +1,4 @@
-"""A person's yes is bound to what was shown: if that is no more, the move is refused and nothing is written."""
+"""Approvals are bound to the evidence shown: if it has changed, the move is rejected and nothing is written."""
 
 import json
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from cutover.reconcile.gate import approval, evidence, present, stage
 from cutover.reconcile.gate.approval import Approval, Proposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
 from cutover.settings import Settings
-from tests.integration.gate.test_stage import clicks, pipelines, place, put  # noqa: F401 -- fixtures
+from tests.integration.gate.test_stage import clicks, pipelines, place, record_move  # noqa: F401 -- fixtures
 from tests.support.history.self_tests import make_passed
 
 CLOCK = SystemClock()
 
 
 class Evidence:
-    """What the gate reads, in place of a lake with weeks of history; tests change it in between."""
+    """Evidence that the gate reads, in place of a lake with weeks of history; tests change it in between."""
 
     def __init__(self) -> None:
         self.runs = tuple(run(epoch) for epoch in (1, 2))
@@ -47,12 +47,12 @@ def run(epoch: int, **changes: object) -> EvidenceRun:
 
 
 @pytest.fixture
-def shown(monkeypatch: pytest.MonkeyPatch) -> Evidence:
-    found = Evidence()
-    monkeypatch.setattr(evidence, "read", found.read)
+def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
+    gate_evidence = Evidence()
+    monkeypatch.setattr(evidence, "read", gate_evidence.read)
     now = PresentState(run=run(3), reason="they agree")
     monkeypatch.setattr(present, "examine_present", lambda *_: now)
-    return found
+    return gate_evidence
 
 
 def proposed(settings: Settings, pipeline: Pipeline) -> Proposal:
@@ -61,12 +61,12 @@ def proposed(settings: Settings, pipeline: Pipeline) -> Proposal:
     return proposal
 
 
-def move(settings: Settings, pipeline: Pipeline, proposal: Proposal, who: str = "airflow:ada") -> Stage | None:
-    yes = Approval(proposal=proposal, who=who)
+def move(settings: Settings, pipeline: Pipeline, proposal: Proposal, person: str = "airflow:ada") -> Stage | None:
+    yes = Approval(proposal=proposal, who=person)
     return stage.move(settings, pipeline, "advance", "it is time", CLOCK, approved=yes).target
 
 
-@pytest.mark.usefixtures("shown")
+@pytest.mark.usefixtures("recorded_evidence")
 def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     proposal = proposed(place, clicks)
 
@@ -77,7 +77,7 @@ def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clic
     assert approval.has_moved(place, proposal)
 
 
-@pytest.mark.usefixtures("shown")
+@pytest.mark.usefixtures("recorded_evidence")
 def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     proposal = proposed(place, clicks)
     move(place, clicks, proposal)
@@ -87,27 +87,27 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
     assert len(read_events(place, "clicks")) == 1
 
 
-@pytest.mark.usefixtures("shown")
+@pytest.mark.usefixtures("recorded_evidence")
 def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     with pytest.raises(LakeError, match="expected the person who gave it, got no name"):
-        move(place, clicks, proposed(place, clicks), who=" ")
+        move(place, clicks, proposed(place, clicks), person=" ")
     assert read_events(place, "clicks") == []
 
 
 def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811
-    shown: Evidence,
+    recorded_evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert shown.runs
+    assert recorded_evidence.runs
     proposal = proposed(place, clicks)
 
-    def look(*_: object) -> PresentState:
+    def compare_and_withdraw(*_: object) -> PresentState:
         stage.withdraw(place, proposal, "it was marked failed", CLOCK)
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(present, "examine_present", look)
+    monkeypatch.setattr(present, "examine_present", compare_and_withdraw)
 
     with pytest.raises(SequenceConflictError):
         move(place, clicks, proposal)
@@ -116,12 +116,12 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     assert (current_stage(place, clicks), approval.has_moved(place, proposal)) == (Stage.LAMBDA, False)
 
     monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
-    assert move(place, clicks, proposed(place, clicks)) is Stage.SHADOW  # what spoke for it speaks for it still
+    assert move(place, clicks, proposed(place, clicks)) is Stage.SHADOW  # the evidence for it still holds
     stage.withdraw(place, proposal, "too late", CLOCK)
     assert len(read_events(place, "clicks")) == 2
 
 
-@pytest.mark.usefixtures("shown")
+@pytest.mark.usefixtures("recorded_evidence")
 def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811
@@ -129,10 +129,10 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
 ) -> None:
     proposal, append = proposed(place, clicks), Journal.append
 
-    def append_behind_the_move(*given: Any, **named: Any) -> int:
+    def append_behind_the_move(*arguments: Any, **keywords: Any) -> int:
         monkeypatch.setattr(Journal, "append", append)
         assert move(place, clicks, proposal) is Stage.SHADOW
-        return append(*given, **named)
+        return append(*arguments, **keywords)
 
     monkeypatch.setattr(Journal, "append", append_behind_the_move)
 
@@ -144,16 +144,16 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
 def test_what_changes_during_the_look_is_not_approved(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811
-    shown: Evidence,
+    recorded_evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     proposal = proposed(place, clicks)
 
-    def look(*_: object) -> PresentState:
-        shown.version = 1
+    def change_and_compare(*_: object) -> PresentState:
+        recorded_evidence.version = 1
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(present, "examine_present", look)
+    monkeypatch.setattr(present, "examine_present", change_and_compare)
 
     with pytest.raises(LakeError, match="version of the stream: 0 was approved, it is 1"):
         move(place, clicks, proposal)
@@ -163,20 +163,20 @@ def test_what_changes_during_the_look_is_not_approved(
 def test_old_runs_that_expire_take_nothing_from_an_approval(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811
-    shown: Evidence,
+    recorded_evidence: Evidence,
 ) -> None:
-    shown.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=7 - epoch)) for epoch in range(8))
+    recorded_evidence.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=7 - epoch)) for epoch in range(8))
     proposal = proposed(place, clicks)
     assert proposal.runs == tuple(f"r{epoch}" for epoch in range(8))[-clicks.policy.runs :]
 
-    shown.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=9 - epoch)) for epoch in range(8))
+    recorded_evidence.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=9 - epoch)) for epoch in range(8))
 
     assert move(place, clicks, proposal) is Stage.SHADOW
 
 
-def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
-    put(settings, pipeline, "SHADOW")
-    put(settings, pipeline, "LAMBDA")
+def another_move(settings: Settings, pipeline: Pipeline, _evidence: Evidence) -> Pipeline:
+    record_move(settings, pipeline, "SHADOW")
+    record_move(settings, pipeline, "LAMBDA")
     return pipeline
 
 
@@ -195,12 +195,12 @@ def bad_run(_settings: Settings, pipeline: Pipeline, evidence: Evidence) -> Pipe
     return pipeline
 
 
-def another_definition(_settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
+def another_definition(_settings: Settings, pipeline: Pipeline, _evidence: Evidence) -> Pipeline:
     return replace(pipeline, measures={"others": Count()})
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (another_move, "moves and withdrawals: 0 was approved, it is 2"),
         (another_version, "version of the stream: 0 was approved, it is 1"),
@@ -212,23 +212,27 @@ def another_definition(_settings: Settings, pipeline: Pipeline, _shown: Evidence
 def test_approval_of_what_is_no_more_is_refused_and_writes_nothing(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811
-    shown: Evidence,
+    recorded_evidence: Evidence,
     change: Callable[[Settings, Pipeline, Evidence], Pipeline],
-    said: str,
+    message: str,
 ) -> None:
     proposal = proposed(place, clicks)
-    now = change(place, clicks, shown)
+    now = change(place, clicks, recorded_evidence)
     events = read_events(place, "clicks")
 
-    with pytest.raises(LakeError, match=said):
+    with pytest.raises(LakeError, match=message):
         move(place, now, proposal)
     assert read_events(place, "clicks") == events
 
 
-@pytest.mark.usefixtures("shown")
-def test_newer_good_run_leaves_an_approval_in_force(place: Settings, clicks: Pipeline, shown: Evidence) -> None:  # noqa: F811
+@pytest.mark.usefixtures("recorded_evidence")
+def test_newer_good_run_leaves_an_approval_in_force(
+    place: Settings,  # noqa: F811
+    clicks: Pipeline,  # noqa: F811
+    recorded_evidence: Evidence,
+) -> None:
     proposal = proposed(place, clicks)
-    shown.runs = (*shown.runs, run(3))
+    recorded_evidence.runs = (*recorded_evidence.runs, run(3))
 
     assert move(place, clicks, proposal) is Stage.SHADOW
 
@@ -242,11 +246,11 @@ def test_nothing_is_proposed_while_something_is_missing(place: Settings, clicks:
 def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811
-    shown: Evidence,
+    recorded_evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     proposal = proposed(place, clicks)
-    assert shown.runs
+    assert recorded_evidence.runs
     bad = PresentState(run=run(3, is_within_policy=False, outcome="DIVERGED"), reason="they differ")
     monkeypatch.setattr(present, "examine_present", lambda *_: bad)
 
@@ -256,11 +260,11 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     assert read_events(place, "clicks") == []
 
 
-@pytest.mark.usefixtures("shown")
+@pytest.mark.usefixtures("recorded_evidence")
 def test_what_audits_are_asked_for_is_part_of_what_is_approved_before_kappa(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     other = replace(clicks, policy=replace(clicks.policy, audit=None))
     assert proposed(place, clicks).digest == proposed(place, other).digest
-    put(place, clicks, "SHADOW")
+    record_move(place, clicks, "SHADOW")
 
     with pytest.raises(LakeError, match=r"`policy\.audit`: a fault in 1 % .* was approved, it is no samples"):
         move(place, other, proposed(place, clicks))

@@ -1,4 +1,4 @@
-"""What the gate is told one step before KAPPA: whether a daily sample of these windows could find what is asked for."""
+"""The gate's audit condition one step before KAPPA: a daily sample must be able to detect what the policy requires."""
 
 import json
 from dataclasses import replace
@@ -45,12 +45,12 @@ AUDITED = audited(PIPELINE.name)
 @pytest.fixture
 def sales(kafka_settings: Settings, topic_name: str) -> Pipeline:
     """Three days of hourly windows with six rows each, of a topic that keeps everything."""
-    return written(kafka_settings, topic_name, kept="-1")
+    return make_pipeline_with_log(kafka_settings, topic_name, retention_ms="-1")
 
 
-def written(settings: Settings, topic: str, *, kept: str) -> Pipeline:
-    """Make a topic that keeps records for so many milliseconds, and the tables."""
-    LogClient(settings).create_topic(topic, partitions=1, config={"retention.ms": kept})
+def make_pipeline_with_log(settings: Settings, topic: str, *, retention_ms: str) -> Pipeline:
+    """Create a topic that keeps records for `retention_ms` milliseconds, and the tables."""
+    LogClient(settings).create_topic(topic, partitions=1, config={"retention.ms": retention_ms})
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, name=topic))
     write(settings, lake_of(SALES, pipeline), pipeline)
     delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
@@ -86,7 +86,7 @@ def test_windows_that_cannot_be_sampled_are_refused_unless_the_policy_goes_witho
 
 
 def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic_name: str) -> None:
-    refusal = find_refusal(kafka_settings, written(kafka_settings, topic_name, kept="3600000"))
+    refusal = find_refusal(kafka_settings, make_pipeline_with_log(kafka_settings, topic_name, retention_ms="3600000"))
 
     assert refusal is not None
     assert f"it keeps them for 1{THIN}h" in refusal
@@ -105,17 +105,20 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
 def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
     kafka_settings: Settings, sales: Pipeline, tmp_path: Path
 ) -> None:
-    until = find_population(kafka_settings, sales, ()).until
-    audit_record.record(kafka_settings, sales, replace(AUDITED, until=until))
+    end_of_population = find_population(kafka_settings, sales, ()).until
+    audit_record.record(kafka_settings, sales, replace(AUDITED, until=end_of_population))
 
     heard = kafka_settings.model_copy(update={"lineage": LineageSettings(file=tmp_path / "told.jsonl")})
-    found = audit_windows(heard, sales, seed=1, clock=SystemClock())
+    window_audit = audit_windows(heard, sales, seed=1, clock=SystemClock())
 
-    (_, told) = map(json.loads, (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines())
-    assert told["job"]["name"] == f"{sales.name}.audit"
-    assert told["run"]["facets"]["cutover_result"]["state"] == str(AuditState.NOTHING_NEW)
-    assert (found.state, found.exit_code, found.windows) == (AuditState.NOTHING_NEW, 0, ())
-    assert (list(describe_audit(found)), "became final" in describe_next_step(found, moved=False)) == ([], True)
+    (_, ended_event) = map(json.loads, (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines())
+    assert ended_event["job"]["name"] == f"{sales.name}.audit"
+    assert ended_event["run"]["facets"]["cutover_result"]["state"] == str(AuditState.NOTHING_NEW)
+    assert (window_audit.state, window_audit.exit_code, window_audit.windows) == (AuditState.NOTHING_NEW, 0, ())
+    assert (list(describe_audit(window_audit)), "became final" in describe_next_step(window_audit, moved=False)) == (
+        [],
+        True,
+    )
     assert len(audit_record.list_audits(kafka_settings, sales)) == 1
 
 
@@ -126,9 +129,11 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     wrong = replace(AUDITED, state=AuditState.REGRESSION, until=population.until, wrong=(max(population.rows),))
     audit_record.record(kafka_settings, sales, wrong)
     agrees = change_report(flights(), differences=(), policy=PolicyResult())
-    seen = iter((0, 1))
+    compared_counts = iter((0, 1))
     monkeypatch.setattr(
-        audit_sample, "_compare", lambda *_: change_report(agrees, windows=Windows(compared=next(seen))).finding
+        audit_sample,
+        "_compare",
+        lambda *_: change_report(agrees, windows=Windows(compared=next(compared_counts))).finding,
     )
 
     unseen = audit_windows(kafka_settings, sales, seed=1, clock=SystemClock())

@@ -71,7 +71,7 @@ def clicks(place: Settings) -> Pipeline:
     return catalogue.get(place, "clicks")
 
 
-def put(settings: Settings, pipeline: Pipeline, name: str) -> None:
+def record_move(settings: Settings, pipeline: Pipeline, name: str) -> None:
     """Append a move, as if it had been allowed."""
     record_stage(settings, pipeline, name)
 
@@ -87,39 +87,39 @@ def test_advance_without_evidence_is_refused_and_writes_nothing(place: Settings,
 
 
 def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, clicks: Pipeline) -> None:
-    put(place, clicks, "SHADOW")
+    record_move(place, clicks, "SHADOW")
     stage.move(place, clicks, "rollback", " late burst ", CLOCK)
 
     row = read_events(place, "clicks")[-1]
-    kept = json.loads(row.evidence)
+    stored_evidence = json.loads(row.evidence)
     assert (row.stage, row.event, row.why, row.sequence) == ("LAMBDA", "rolled_back", "late burst", 1)
-    assert (row.who, evidence.digest(kept)) == (user(), kept["hash"])
+    assert (row.who, evidence.digest(stored_evidence)) == (user(), stored_evidence["hash"])
 
 
 def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:
     versions.open_or_create(place, clicks, CLOCK)
     record_line(place, clicks, 3)
 
-    found = evidence.read(place, clicks, CLOCK.now())
-    assert ([run.epoch for run in found.runs], found.replay) == ([3], None)
+    gate_evidence = evidence.read(place, clicks, CLOCK.now())
+    assert ([run.epoch for run in gate_evidence.runs], gate_evidence.replay) == ([3], None)
 
 
 def test_move_is_dated_by_the_clock(place: Settings, clicks: Pipeline) -> None:
-    put(place, clicks, "KAPPA")
-    before = CLOCK.now()
+    record_move(place, clicks, "KAPPA")
+    time_before = CLOCK.now()
     stage.move(place, clicks, "rollback", "drill", CLOCK)
 
-    assert timedelta(0) <= read_events(place, "clicks")[-1].at - before < timedelta(minutes=5)
+    assert timedelta(0) <= read_events(place, "clicks")[-1].at - time_before < timedelta(minutes=5)
 
 
 def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, clicks: Pipeline) -> None:
-    put(place, clicks, "KAPPA")
+    record_move(place, clicks, "KAPPA")
 
     class Slow(SystemClock):
-        """While this one is looked at, somebody else makes a move."""
+        """Clock during whose reading another process makes a move."""
 
         def now(self) -> datetime:
-            put(place, clicks, "LAMBDA")
+            record_move(place, clicks, "LAMBDA")
             return super().now()
 
     with pytest.raises(LakeError, match="appended row 1 first"):
@@ -127,10 +127,10 @@ def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, 
     assert current_stage(place, clicks) is Stage.LAMBDA
 
 
-@pytest.mark.parametrize("why", ["", "   ", "x" * 501])
-def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, why: str) -> None:
+@pytest.mark.parametrize("reason", ["", "   ", "x" * 501])
+def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, reason: str) -> None:
     with pytest.raises(DefinitionError, match="expected a reason"):
-        stage.move(place, clicks, "rollback", why, CLOCK)
+        stage.move(place, clicks, "rollback", reason, CLOCK)
     assert not text_files.make_metrics_path(
         place, "gate_run", "clicks"
     ).exists()  # no alert TaskFailed for a typing error
@@ -147,12 +147,12 @@ def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsy
 
 
 def test_command_shows_evidence_as_json(place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
-    put(place, clicks, "SHADOW")
+    record_move(place, clicks, "SHADOW")
     code = main(["gate", "clicks", "show", "--json"])
 
-    found = json.loads(capsys.readouterr().out)
-    assert (code, found["stage"], found["next"], found["allowed"]) == (0, "SHADOW", "KAPPA", False)
-    assert [row["stage"] for row in found["history"]] == ["SHADOW"]
+    answer = json.loads(capsys.readouterr().out)
+    assert (code, answer["stage"], answer["next"], answer["allowed"]) == (0, "SHADOW", "KAPPA", False)
+    assert [row["stage"] for row in answer["history"]] == ["SHADOW"]
 
 
 def test_command_shows_each_condition_with_its_number_its_threshold_and_what_it_lacks(
@@ -160,44 +160,44 @@ def test_command_shows_each_condition_with_its_number_its_threshold_and_what_it_
 ) -> None:
     assert place.pipelines.is_dir()
     assert main(["gate", "clicks", "show", "--json"]) == 0
-    first = json.loads(capsys.readouterr().out)["conditions"][0]
+    condition = json.loads(capsys.readouterr().out)["conditions"][0]
     assert main(["gate", "clicks", "show"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
 
-    named = ("name", "is_met", "number", "threshold", "sense", "unit")
-    assert [first[name] for name in named] == ["runs", False, 0, 1, "at least", "runs"]
-    assert first["to_pass"].startswith("1 more in a row: `cutover batch clicks`")
-    assert "To pass:\n  runs: 1 more in a row" in said
+    fields = ("name", "is_met", "number", "threshold", "sense", "unit")
+    assert [condition[name] for name in fields] == ["runs", False, 0, 1, "at least", "runs"]
+    assert condition["to_pass"].startswith("1 more in a row: `cutover batch clicks`")
+    assert "To pass:\n  runs: 1 more in a row" in output
 
 
 def test_command_shows_a_hostile_reason_without_control_characters(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(place, clicks, "SHADOW")
+    record_move(place, clicks, "SHADOW")
     assert main(["gate", "clicks", "rollback", "--why", "a\x1b[31m[red]b"]) == 0
     assert main(["gate", "clicks", "show"]) == 0
 
-    said = capsys.readouterr().out
-    assert "\x1b[31m[red]" not in said
-    assert "\\x1b" in said
+    output = capsys.readouterr().out
+    assert "\x1b[31m[red]" not in output
+    assert "\\x1b" in output
 
 
 def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(place, clicks, "SHADOW")
+    record_move(place, clicks, "SHADOW")
     stage.move(place, clicks, "rollback", "drill", CLOCK, who="eve[/bold][red]\x1b[31m\nx")
 
     assert main(["gate", "clicks", "show"]) == 0
-    said = capsys.readouterr().out
-    assert "eve[/bold][red]" in said
-    assert "\x1b[31m" not in said
+    output = capsys.readouterr().out
+    assert "eve[/bold][red]" in output
+    assert "\x1b[31m" not in output
 
 
 def test_command_names_readers_that_did_not_follow(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(place, clicks, "SHADOW")
+    record_move(place, clicks, "SHADOW")
     monkeypatch.setattr(serving_table, "update_tables", lambda *_: ("sales",))
 
     assert main(["gate", "clicks", "rollback", "--why", "drill"]) == 0
@@ -207,12 +207,12 @@ def test_command_names_readers_that_did_not_follow(
 def test_command_rolls_back_and_then_stays(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(place, clicks, "SHADOW")
+    record_move(place, clicks, "SHADOW")
     codes = [main(["gate", "clicks", "rollback", "--why", "drill"]) for _ in range(2)]
 
     assert codes == [0, 0]
-    first, _, second = capsys.readouterr().out.strip().splitlines()
-    assert first == "clicks: SHADOW -> LAMBDA"
+    first_line, _, second = capsys.readouterr().out.strip().splitlines()
+    assert first_line == "clicks: SHADOW -> LAMBDA"
     assert second.startswith("clicks: stays in LAMBDA. What was approved")
 
 
@@ -220,7 +220,7 @@ def test_command_rolls_back_and_then_stays(
 def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
     place: Settings, clicks: Pipeline, at: str, to: str
 ) -> None:
-    put(place, clicks, at)
+    record_move(place, clicks, at)
 
     assert main(["gate", "clicks", "rollback", "--why", "drill", "--to", to]) == 1
     assert [row.stage for row in read_events(place, "clicks")] == [at]
@@ -230,9 +230,9 @@ def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
 def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
     place: Settings, clicks: Pipeline, at: str
 ) -> None:
-    put(place, clicks, at)
+    record_move(place, clicks, at)
     turn = len(read_events(place, "clicks"))
-    (place.home / "lake" / "_control" / "versions" / "_delta_log" / f"{0:020}.json").unlink()  # a way back needs none
+    (place.home / "lake" / "_control" / "versions" / "_delta_log" / f"{0:020}.json").unlink()  # a rollback needs none
 
     stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage(at))
 
@@ -248,7 +248,7 @@ def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
 def test_a_way_back_that_others_always_overtake_is_a_failed_task(
     place: Settings, clicks: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(place, clicks, "KAPPA")
+    record_move(place, clicks, "KAPPA")
 
     def overtaken(*_: Any, **__: Any) -> int:
         msg = "others"
@@ -267,12 +267,12 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
 def test_a_way_back_follows_a_move_that_was_made_meanwhile(
     place: Settings, clicks: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append, others = Journal.append, ["SHADOW"]
+    append, other_moves = Journal.append, ["SHADOW"]
 
-    def overtaken(*words: Any, **named: Any) -> int:
-        if others:
-            put(place, clicks, others.pop())
-        return append(*words, **named)
+    def overtaken(*words: Any, **keywords: Any) -> int:
+        if other_moves:
+            record_move(place, clicks, other_moves.pop())
+        return append(*words, **keywords)
 
     monkeypatch.setattr(Journal, "append", overtaken)
     decision = stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage.LAMBDA)
@@ -282,14 +282,14 @@ def test_a_way_back_follows_a_move_that_was_made_meanwhile(
 
 
 @pytest.mark.parametrize(
-    ("asked", "target"), [((), "LAMBDA"), (("--to", "SHADOW"), "SHADOW"), (("--to", "LAMBDA"), "LAMBDA")]
+    ("arguments", "target"), [((), "LAMBDA"), (("--to", "SHADOW"), "SHADOW"), (("--to", "LAMBDA"), "LAMBDA")]
 )
 def test_command_lets_batch_serve_again_from_the_last_stage(
-    place: Settings, clicks: Pipeline, asked: tuple[str, ...], target: str, capsys: pytest.CaptureFixture[str]
+    place: Settings, clicks: Pipeline, arguments: tuple[str, ...], target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put(place, clicks, "KAPPA")
+    record_move(place, clicks, "KAPPA")
 
-    assert main(["gate", "clicks", "rollback", "--why", "late burst", *asked]) == 0
+    assert main(["gate", "clicks", "rollback", "--why", "late burst", *arguments]) == 0
     assert current_stage(place, clicks) == target
     assert "`cutover batch clicks` catches it up" in capsys.readouterr().out
 
@@ -297,8 +297,8 @@ def test_command_lets_batch_serve_again_from_the_last_stage(
 @contextmanager
 def held_read_only(folder: Path) -> Iterator[None]:
     """Take the right to write from a folder and all in it."""
-    inside = [folder, *folder.rglob("*")]
-    modes = {path: path.stat().st_mode for path in inside}
+    paths = [folder, *folder.rglob("*")]
+    modes = {path: path.stat().st_mode for path in paths}
     try:
         for path, mode in modes.items():
             path.chmod(mode & ~0o222)
@@ -308,7 +308,7 @@ def held_read_only(folder: Path) -> Iterator[None]:
             path.chmod(mode)
 
 
-def ask(*words: str) -> subprocess.CompletedProcess[str]:
+def run_command(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command whose rights are those of the files' modes, also where the tests run as root."""
     return subprocess.run([*BOUND, COMMAND, *words], capture_output=True, text=True, check=False)
 
@@ -322,11 +322,14 @@ def is_bound() -> bool:
 
 @pytest.mark.skipif(not is_bound(), reason="root writes to everything here")
 def test_a_lake_that_cannot_be_written_keeps_its_stage_and_tells_it(place: Settings, clicks: Pipeline) -> None:
-    put(place, clicks, "KAPPA")
+    record_move(place, clicks, "KAPPA")
     with held_read_only(place.home / "lake"):
-        shown, refused = ask("gate", "clicks", "show", "--json"), ask("gate", "clicks", "rollback", "--why", "drill")
+        show_result, refused = (
+            run_command("gate", "clicks", "show", "--json"),
+            run_command("gate", "clicks", "rollback", "--why", "drill"),
+        )
 
-    assert (shown.returncode, json.loads(shown.stdout)["stage"]) == (0, "KAPPA")
+    assert (show_result.returncode, json.loads(show_result.stdout)["stage"]) == (0, "KAPPA")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "expected a place that can be written, got: [Errno 13] Permission denied" in refused.stderr
     assert "Hint: nothing was committed" in refused.stderr

@@ -58,6 +58,6 @@ def test_a_driver_is_listed_with_its_heartbeat(settings: Settings, driver: Ident
     record(settings, driver)
     files.write_json(settings.run_dir / "flights" / "heartbeat.json", {"epoch": 41})
 
-    found = drivers.list_drivers(settings.run_dir)
+    listed_drivers = drivers.list_drivers(settings.run_dir)
 
-    assert [(d.pipeline, d.alive, d.heartbeat) for d in found] == [("flights", True, {"epoch": 41})]
+    assert [(d.pipeline, d.alive, d.heartbeat) for d in listed_drivers] == [("flights", True, {"epoch": 41})]

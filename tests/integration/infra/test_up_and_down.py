@@ -30,10 +30,10 @@ def broker_state(settings: Settings) -> ProgramState:
 def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
     settings: Settings, running: start.Running
 ) -> None:
-    first = broker_state(settings)
-    os.kill(first.pid, signal.SIGKILL)
+    killed_broker = broker_state(settings)
+    os.kill(killed_broker.pid, signal.SIGKILL)
 
-    second = until(lambda: (s := broker_state(settings)).pid not in {0, first.pid} and s, within=60)
+    second = until(lambda: (s := broker_state(settings)).pid not in {0, killed_broker.pid} and s, within=60)
     assert until(lambda: server.reachable(running.bootstrap), within=90) == 1
 
     leader = Supervisor(settings.home).identity()
@@ -49,9 +49,9 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
 def test_a_second_start_changes_nothing(settings: Settings, running: start.Running) -> None:
     pid = broker_state(settings).pid
 
-    again = start.up(settings, broker_only=True, report_progress=quiet)
+    running_again = start.up(settings, broker_only=True, report_progress=quiet)
 
-    assert again.bootstrap == running.bootstrap
+    assert running_again.bootstrap == running.bootstrap
     assert broker_state(settings).pid == pid
 
 
@@ -65,7 +65,7 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
     os.kill(leader.pid, signal.SIGKILL)
     assert family.wait_for_end([leader], timeout=10) == []
 
-    again = start.up(settings, broker_only=True, report_progress=quiet)
+    running_again = start.up(settings, broker_only=True, report_progress=quiet)
 
-    assert again.bootstrap == running.bootstrap
+    assert running_again.bootstrap == running.bootstrap
     assert not is_alive(orphan)

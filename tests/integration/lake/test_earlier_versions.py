@@ -1,4 +1,4 @@
-"""Sessions of an earlier version of the stream beside those of the version that goes on with another log."""
+"""Sessions of an earlier version of the stream merged with those of the version that continues on another log."""
 
 from dataclasses import replace
 
@@ -20,9 +20,9 @@ def test_session_is_kept_unless_one_of_its_key_touches_it() -> None:
     }.items():
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS t({columns})")  # noqa: S608 -- ours
 
-    found = connection.execute(_merge_sql(SESSIONS, "streaming", "lost_0")).fetchall()
+    merged_rows = connection.execute(_merge_sql(SESSIONS, "streaming", "lost_0")).fetchall()
 
-    assert sorted(found, key=str) == [
+    assert sorted(merged_rows, key=str) == [
         (0, 10, "a", None, 1, 1),
         (30, 40, "a", None, 5, 5),
         (60, 70, "b", 1, 1, 1),

@@ -1,4 +1,4 @@
-"""The copy of a serving table in PostgreSQL, on a real server: the same rows, one transaction, and no way back."""
+"""Copy of a serving table in PostgreSQL, on a real server: the same rows, one transaction, never an older state."""
 
 import threading
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def copied(settings: Settings, address: str) -> Settings:
-    """Give settings that ask for a copy, on a server without one."""
+    """Return settings that configure a copy, on a server without one."""
     with psycopg.connect(address) as connection:
         connection.execute("DROP SCHEMA IF EXISTS cutover CASCADE")
     delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
     return settings.model_copy(update={"serving": ServingSettings(postgres=SecretStr(address))})
 
 
-def put(settings: Settings, name: str) -> None:
+def record_move(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
     record_stage(settings, PIPELINE, name)
 
@@ -66,10 +66,10 @@ def in_copy(address: str) -> list[tuple[object, ...]]:
 def test_copy_holds_the_rows_of_the_table_of_every_stage(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
     for stage in ("LAMBDA", "SHADOW", "KAPPA"):
-        put(copied, stage)
-        done = serving_table.publish(copied, PIPELINE)
+        record_move(copied, stage)
+        publication = serving_table.publish(copied, PIPELINE)
 
-        assert done.copy == TABLE
+        assert publication.copy == TABLE
         assert in_copy(address) == in_lake(copied)
     assert len(in_copy(address)) == len(SALES)
 
@@ -98,15 +98,15 @@ def test_only_months_that_changed_are_written(copied: Settings, address: str) ->
     serving_table.publish(copied, PIPELINE)
     uri = copied.serving.postgres
     assert uri is not None
-    before = fetch_rows(address, VERSIONS)
+    versions_before = fetch_rows(address, VERSIONS)
 
     copy = postgres_copy.publish_copy(copied, uri.get_secret_value(), PIPELINE.name)
-    assert (copy.months, fetch_rows(address, VERSIONS)) == ((), before)
+    assert (copy.months, fetch_rows(address, VERSIONS)) == ((), versions_before)
 
     delta.open_table(serving_uri(copied, PIPELINE.name)).delete("_month = '2026-02'")
     less = postgres_copy.publish_copy(copied, uri.get_secret_value(), PIPELINE.name)
     assert less.months == ("2026-02",)
-    assert fetch_rows(address, VERSIONS) == before[:1]
+    assert fetch_rows(address, VERSIONS) == versions_before[:1]
 
 
 def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied: Settings, address: str) -> None:
@@ -157,25 +157,25 @@ def test_a_column_that_the_server_has_itself_is_refused(copied: Settings) -> Non
 def test_readers_see_one_publication_at_a_time(copied: Settings, address: str) -> None:
     write(copied, lake_of([Sale(hour=hour) for hour in (0, 1, 2, 50, 90)]))
     serving_table.publish(copied, PIPELINE)
-    seen, ended = set[tuple[str, int]](), threading.Event()
+    observed, ended = set[tuple[str, int]](), threading.Event()
 
     def read() -> None:
         with psycopg.connect(address, autocommit=True) as connection:
             while not ended.is_set():
-                found = connection.execute(WHO_SERVES).fetchall()
-                seen.add(("+".join(sorted(by for by, _ in found)), sum(count for _, count in found)))
+                rows = connection.execute(WHO_SERVES).fetchall()
+                observed.add(("+".join(sorted(by for by, _ in rows)), sum(count for _, count in rows)))
 
     reader = threading.Thread(target=read)
     reader.start()
     try:
         for number in range(12):
-            put(copied, ("SHADOW", "LAMBDA")[number % 2])
+            record_move(copied, ("SHADOW", "LAMBDA")[number % 2])
             serving_table.publish(copied, PIPELINE)
     finally:
         ended.set()
         reader.join()
 
-    assert seen == {("batch", 5), ("streaming", 5)}
+    assert observed == {("batch", 5), ("streaming", 5)}
 
 
 def test_another_definition_changes_the_columns_where_they_stand(copied: Settings, address: str) -> None:
@@ -222,22 +222,22 @@ def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str)
 
 
 @pytest.mark.parametrize(
-    ("postgres", "said"),
+    ("postgres", "message"),
     [
         ("postgresql://cutover:hush@127.0.0.1:1/postgres", "expected a server that accepts it"),
         ("host=127.0.0.1 hush", "expected `postgresql://user@host/database`"),
         ("postgresql://cutover:a@hush@127.0.0.1:1/postgres", "`@`, `:` and `/` are written `%40`"),
     ],
 )
-def test_a_server_that_is_not_there_is_said_without_its_password(copied: Settings, postgres: str, said: str) -> None:
+def test_a_server_that_is_not_there_is_said_without_its_password(copied: Settings, postgres: str, message: str) -> None:
     write(copied, lake_of(SALES))
     away = copied.model_copy(update={"serving": ServingSettings(postgres=SecretStr(postgres))})
 
     with pytest.raises(LakeError) as refused:
         serving_table.publish(away, PIPELINE)
-    serving_table.update_tables(away, PIPELINE)  # a batch run, or a move of the gate, goes on
+    serving_table.update_tables(away, PIPELINE)  # a batch run, or a move of the gate, continues
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "hush" not in f"{refused.value}{away!r}"
 
 

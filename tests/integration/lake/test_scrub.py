@@ -26,30 +26,30 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     (tmp_path / "pipelines" / "sales.py").write_text(DEFINITION, encoding="utf-8")
     monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
-    settings, made = Settings(home=tmp_path / "home"), lake_of(SALES)
-    write(settings, made)
+    settings, lake_content = Settings(home=tmp_path / "home"), lake_of(SALES)
+    write(settings, lake_content)
     record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     return settings
 
 
-def listed(settings: Settings) -> Iterator[Path]:
+def list_data_files(settings: Settings) -> Iterator[Path]:
     """Yield the data files that the lake's tables list."""
     for folder in sorted(Path(settings.lake_uri).rglob("_delta_log")):
         yield from (folder.parent / path for path in delta.paths(DeltaTable(str(folder.parent))))
 
 
 def one_of(settings: Settings, kind: str) -> Path:
-    return next(file for file in listed(settings) if kind in str(file))
+    return next(file for file in list_data_files(settings) if kind in str(file))
 
 
 def flip(file: Path) -> None:
-    whole = file.read_bytes()
-    place = len(whole) // 3
-    file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+    content = file.read_bytes()
+    place = len(content) // 3
+    file.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
 
 
 def test_sound_files_are_all_looked_at(lake: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    files = list(listed(lake))
+    files = list(list_data_files(lake))
 
     exit_code = app.main(["verify", "sales", "--files", "--json"])
 
@@ -86,16 +86,16 @@ def test_a_file_that_was_removed_is_named(lake: Settings, capsys: pytest.Capture
 
 
 def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
-    count = len(list(listed(lake)))
+    count = len(list(list_data_files(lake)))
 
-    found = [scrub.scrub(lake, PIPELINE, most=1) for _ in range(count + 1)]
+    scrub_results = [scrub.scrub(lake, PIPELINE, most=1) for _ in range(count + 1)]
 
-    assert [one.files for one in found] == [1] * (count + 1)
-    assert [one.is_whole for one in found] == [*[False] * (count - 1), True, False]
+    assert [result.files for result in scrub_results] == [1] * (count + 1)
+    assert [result.is_whole for result in scrub_results] == [*[False] * (count - 1), True, False]
 
 
 def test_a_run_over_everything_begins_with_the_first_file(lake: Settings) -> None:
-    count = len(list(listed(lake)))
+    count = len(list(list_data_files(lake)))
     scrub.scrub(lake, PIPELINE, most=1)
 
     assert scrub.scrub(lake, PIPELINE, most=None).files == count
@@ -103,7 +103,7 @@ def test_a_run_over_everything_begins_with_the_first_file(lake: Settings) -> Non
 
 def test_damage_that_one_piece_found_is_found_again_by_the_next_round(lake: Settings) -> None:
     flip(one_of(lake, "/batch/"))
-    count = len(list(listed(lake)))
+    count = len(list(list_data_files(lake)))
 
     rounds = [sum(len(scrub.scrub(lake, PIPELINE, most=1).damaged) for _ in range(count)) for _ in range(2)]
 
@@ -114,6 +114,6 @@ def test_a_file_of_somebody_else_is_counted_as_unnamed(lake: Settings) -> None:
     uri = batch_uri(lake, PIPELINE)
     write_deltalake(uri, DeltaTable(uri).to_pyarrow_table(), mode="append")
 
-    found = scrub.scrub(lake, PIPELINE)
+    scrub_result = scrub.scrub(lake, PIPELINE)
 
-    assert (found.unnamed, found.damaged) == (1, ())
+    assert (scrub_result.unnamed, scrub_result.damaged) == (1, ())

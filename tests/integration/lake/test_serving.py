@@ -1,4 +1,4 @@
-"""What people read in each stage: every window from one side, none from neither."""
+"""Served windows in each stage: every window comes from exactly one side."""
 
 import shutil
 from collections.abc import Sequence
@@ -67,9 +67,9 @@ def test_lambda_serves_every_window_once(
     settings: Settings, computed: list[tuple[int, int]], expected: list[str]
 ) -> None:
     lake = lake_of(SALES)
-    hours = {hour for first, end in computed for hour in range(first, end)}
+    hours = {hour for start, end in computed for hour in range(start, end)}
     batch = tuple(row for row in lake.batch if round(row["window_start"].timestamp() * 1e6) in set(map(micros, hours)))
-    run = replace(lake.run, computed=tuple((micros(first), micros(end)) for first, end in computed))
+    run = replace(lake.run, computed=tuple((micros(start), micros(end)) for start, end in computed))
     write(settings, replace(lake, batch=batch, run=run))
 
     assert served(settings) == expected
@@ -106,15 +106,15 @@ def states(settings: Settings) -> list[str]:
         return [row[0] for row in connection.execute("SELECT _state FROM serving ORDER BY window_start").fetchall()]
 
 
-def lose(settings: Settings, first: int, end: int) -> None:
-    """Record a loss that touches the hours from `first` to before `end`."""
+def lose(settings: Settings, start: int, end: int) -> None:
+    """Record a loss that touches the hours from `start` to before `end`."""
     loss = replace(
         LOSS,
         pipeline=PIPELINE.name,
         result_fingerprint=result_fingerprint(PIPELINE),
         epoch=2,
         topic="sales",
-        windows_from=micros(first),
+        windows_from=micros(start),
         windows_to=micros(end),
         at=datetime.now(UTC),
     )
@@ -122,7 +122,7 @@ def lose(settings: Settings, first: int, end: int) -> None:
 
 
 def lose_log(settings: Settings, **changes: Any) -> Version:
-    """Record that the log was recreated, which touches the hours before 3, and open the version that goes on."""
+    """Record that the log was recreated, which touches the hours before 3, and open the version that continues."""
     loss = replace(
         LOSS,
         pipeline=PIPELINE.name,
@@ -152,7 +152,7 @@ def of_stream_alone(hours: Sequence[int]) -> Lake:
     return replace(lake, batch=(), run=replace(lake.run, computed=()))
 
 
-def shown(settings: Settings) -> list[tuple[int, int, str]]:
+def list_served_windows(settings: Settings) -> list[tuple[int, int, str]]:
     """Return hour, records and state of each window that is served."""
     query = "SELECT epoch_us(window_start), sales, _state FROM serving ORDER BY 1"
     with views.connect(settings, PIPELINE) as connection:
@@ -166,22 +166,27 @@ def test_no_window_of_a_log_that_was_made_again_disappears_or_shrinks(settings: 
     record_stage(settings, PIPELINE, stage)
     version = lose_log(settings)
 
-    before = shown(settings)
+    shown_before = list_served_windows(settings)
     write(settings, of_stream_alone((0, 1, 1, 3)))
 
-    lost = "incomplete(lost)"
+    lost_state = "incomplete(lost)"
     assert version.number == 1
-    assert before == [(0, 2, lost), (1, 1, lost), (2, 1, lost)]
-    assert shown(settings) == [(0, 2, lost), (1, 2, lost), (2, 1, lost), (3, 1, "final")]
-    kept = [one.number for one in list_unserved(settings, PIPELINE, datetime.now(UTC))]
-    assert kept == []  # stream-0 still serves
+    assert shown_before == [(0, 2, lost_state), (1, 1, lost_state), (2, 1, lost_state)]
+    assert list_served_windows(settings) == [
+        (0, 2, lost_state),
+        (1, 2, lost_state),
+        (2, 1, lost_state),
+        (3, 1, "final"),
+    ]
+    numbers = [table.number for table in list_unserved(settings, PIPELINE, datetime.now(UTC))]
+    assert numbers == []  # stream-0 still serves
 
 
 def test_table_that_was_broken_serves_nothing_for_the_version_that_reads_the_log_again(settings: Settings) -> None:
     write(settings, of_stream_alone((0, 1)))
     lose_log(settings, onward_topic_id="topic-1")
 
-    assert shown(settings) == []
+    assert list_served_windows(settings) == []
 
 
 def test_earlier_version_that_cannot_be_read_hides_no_window_of_the_one_in_force(settings: Settings) -> None:
@@ -190,7 +195,7 @@ def test_earlier_version_that_cannot_be_read_hides_no_window_of_the_one_in_force
     write(settings, of_stream_alone((1, 4)))
     shutil.rmtree(f"{uri}/_kind=partial")
 
-    assert shown(settings) == [(1, 1, "incomplete(lost)"), (4, 1, "final")]
+    assert list_served_windows(settings) == [(1, 1, "incomplete(lost)"), (4, 1, "final")]
 
 
 @pytest.mark.parametrize("stage", ["LAMBDA", "KAPPA"])
@@ -228,8 +233,8 @@ def test_measure_called_state_is_not_taken_for_what_a_window_is(settings: Settin
     write(settings, lake_of(SALES, pipeline), pipeline)
 
     with views.connect(settings, pipeline) as connection:
-        found = connection.execute("SELECT DISTINCT state, _state, _served_by FROM serving").fetchall()
-    assert found == [(None, "final", "batch")]  # the lake of this test holds no such measure
+        rows = connection.execute("SELECT DISTINCT state, _state, _served_by FROM serving").fetchall()
+    assert rows == [(None, "final", "batch")]  # the lake of this test holds no such measure
 
 
 @pytest.mark.parametrize(("stage", "expected"), [("LAMBDA", "incomplete(expired)"), ("SHADOW", "final")])
@@ -249,12 +254,12 @@ def test_window_that_batch_can_never_compute_has_the_value_of_the_stream(
 def test_windows_that_a_run_over_the_whole_log_no_longer_holds_are_served_by_the_stream(settings: Settings) -> None:
     lake = lake_of(SALES)
     write(settings, lake)
-    again = replace(lake.run, run_id="again", anew=True, computed=((micros(4), micros(6)),), finished="9998")
-    replace_batch(settings, replace(lake, batch=batch_from(lake, 4), run=again))
+    second_run = replace(lake.run, run_id="again", anew=True, computed=((micros(4), micros(6)),), finished="9998")
+    replace_batch(settings, replace(lake, batch=batch_from(lake, 4), run=second_run))
     assert served(settings) == ["streaming"] * 4 + ["batch"] * 2
 
-    kept = replace(again, run_id="kept", kept=((micros(0), micros(4)),), finished="9999")
-    replace_batch(settings, replace(lake, run=kept))
+    keeping_run = replace(second_run, run_id="kept", kept=((micros(0), micros(4)),), finished="9999")
+    replace_batch(settings, replace(lake, run=keeping_run))
     assert served(settings) == ["batch"] * 6
 
 
@@ -264,10 +269,10 @@ def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Se
     computed = ((micros(0), micros(3)),)
     write(settings, replace(lake, run=replace(lake.run, incomplete=(incomplete,), computed=computed)))
 
-    found = dict(zip(served(settings), states(settings), strict=True))
+    state_by_server = dict(zip(served(settings), states(settings), strict=True))
 
     assert [state.startswith("incomplete") for state in states(settings)] == [False, True, False, False, False, False]
-    assert found["streaming"] in {"final", "open"}
+    assert state_by_server["streaming"] in {"final", "open"}
 
 
 def test_before_the_first_epoch_it_says_what_makes_one(settings: Settings) -> None:

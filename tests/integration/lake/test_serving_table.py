@@ -48,7 +48,7 @@ def ledger(settings: Settings) -> None:
     delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
 
 
-def put(settings: Settings, name: str) -> None:
+def record_move(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
     record_stage(settings, PIPELINE, name)
 
@@ -74,12 +74,17 @@ def views_columns(pipeline: Pipeline) -> list[str]:
 @pytest.mark.parametrize("name", ["LAMBDA", "SHADOW", "KAPPA"])
 def test_table_holds_the_rows_of_the_view(settings: Settings, name: str) -> None:
     write(settings, lake_of(SALES))
-    put(settings, name)
+    record_move(settings, name)
 
-    done = serving_table.publish(settings, PIPELINE)
+    publication = serving_table.publish(settings, PIPELINE)
 
     assert by_delta(settings) == by_view(settings)
-    assert (done.stage, done.version, done.rows, done.epoch) == (Stage(name), 0, len(by_view(settings)), 1)
+    assert (publication.stage, publication.version, publication.rows, publication.epoch) == (
+        Stage(name),
+        0,
+        len(by_view(settings)),
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,9 +103,9 @@ def test_every_window_can_be_published(settings: Settings, window: AlignedWindow
 def test_nothing_new_commits_nothing(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    first, second = serving_table.publish(settings, PIPELINE), serving_table.publish(settings, PIPELINE)
+    first_publication, second = serving_table.publish(settings, PIPELINE), serving_table.publish(settings, PIPELINE)
 
-    assert (first.months, second.months) == (("2026-01",), ())
+    assert (first_publication.months, second.months) == (("2026-01",), ())
     assert (second.version, DeltaTable(serving_uri(settings, PIPELINE.name)).version()) == (0, 0)
 
 
@@ -111,9 +116,9 @@ def test_only_months_that_changed_are_written(settings: Settings) -> None:
     run = replace(lake.run, run_id="again", anew=True, computed=((micros(0), micros(1)),))
     replace_batch(settings, replace(lake, run=run))
 
-    again = serving_table.publish(settings, PIPELINE)
+    second_publication = serving_table.publish(settings, PIPELINE)
 
-    assert again.months == ("2026-02", "2026-03")
+    assert second_publication.months == ("2026-02", "2026-03")
     assert by_delta(settings) == by_view(settings)
 
 
@@ -152,30 +157,30 @@ def test_another_definition_takes_the_same_name(settings: Settings) -> None:
     assert by_delta(settings) == by_view(settings)
     write(settings, lake_of(SALES, other), other)
 
-    done = serving_table.publish(settings, other)
+    publication = serving_table.publish(settings, other)
 
-    assert (by_delta(settings, other), done.version) == (by_view(settings, other), 1)
+    assert (by_delta(settings, other), publication.version) == (by_view(settings, other), 1)
 
 
 def test_who_read_before_another_published_tries_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
-    put(settings, "SHADOW")
-    real, told = commits.replace, list[str]()
+    record_move(settings, "SHADOW")
+    real, overtaken_once = commits.replace, list[str]()
 
-    def overtaken(*args: object, **named: object) -> None:
-        if not told:
-            told.append("once")
-            put(settings, "LAMBDA")
+    def overtaken(*args: object, **keywords: object) -> None:
+        if not overtaken_once:
+            overtaken_once.append("once")
+            record_move(settings, "LAMBDA")
             message = "version 1 was made"
             raise CommitFailedError(message)
-        real(*args, **named)  # type: ignore[arg-type]
+        real(*args, **keywords)  # type: ignore[arg-type]
 
     monkeypatch.setattr(commits, "replace", overtaken)
 
-    done = serving_table.publish(settings, PIPELINE)
+    publication = serving_table.publish(settings, PIPELINE)
 
-    assert (done.stage, told) == (Stage.LAMBDA, ["once"])
+    assert (publication.stage, overtaken_once) == (Stage.LAMBDA, ["once"])
     assert by_delta(settings) == by_view(settings)
 
 
@@ -184,14 +189,14 @@ def reading(settings: Settings, files: Sequence[Path]) -> Iterator[None]:
     """Let processes read in a loop, one for each file, which takes what it saw; yields once each has read."""
     with ExitStack() as ending:
         for file in files:
-            out = ending.enter_context(file.open("w", encoding="utf-8"))
+            output_file = ending.enter_context(file.open("w", encoding="utf-8"))
             command = [
                 sys.executable,
                 "-m",
                 "tests.support.drivers.serving_reader",
                 serving_uri(settings, PIPELINE.name),
             ]
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out)
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output_file)
             ending.callback(process.wait, 60)
             assert process.stdin is not None
             ending.callback(process.stdin.close)
@@ -202,7 +207,7 @@ def reading(settings: Settings, files: Sequence[Path]) -> Iterator[None]:
 def seen_by(file: Path) -> list[tuple[int, str, int]]:
     """Return what a reader saw: version, who serves, rows."""
     looks = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
-    return [(version, "+".join(who), rows) for version, who, rows in looks]
+    return [(version, "+".join(servers), rows) for version, servers, rows in looks]
 
 
 def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
@@ -213,7 +218,7 @@ def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
     files, by_spark = [tmp_path / "one", tmp_path / "other"], set()
     with reading(settings, files):
         for number in range(100):
-            put(settings, ("SHADOW", "LAMBDA")[number % 2])
+            record_move(settings, ("SHADOW", "LAMBDA")[number % 2])
             serving_table.update_tables(settings, PIPELINE)
             if number % 10 in {0, 1}:
                 table = spark.read.format("delta").load(serving_uri(settings, PIPELINE.name))
@@ -224,12 +229,15 @@ def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
     for switches in map(seen_by, files):
         assert len({version for version, _, _ in switches}) > 10, "the reader saw too few switches to prove anything"
         assert [version for version, _, _ in switches] == sorted(version for version, _, _ in switches)
-        assert {(version % 2, who, rows) for version, who, rows in switches} == {(0, "batch", 5), (1, "streaming", 5)}
+        assert {(version % 2, server, rows) for version, server, rows in switches} == {
+            (0, "batch", 5),
+            (1, "streaming", 5),
+        }
 
 
 def test_a_way_back_takes_readers_along(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    put(settings, "SHADOW")
+    record_move(settings, "SHADOW")
     serving_table.publish(settings, PIPELINE)
 
     stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
@@ -242,9 +250,9 @@ def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(settings, lake_of(SALES))
-    put(settings, "SHADOW")
+    record_move(settings, "SHADOW")
     serving_table.publish(settings, PIPELINE)
-    before = by_delta(settings)
+    rows_before = by_delta(settings)
 
     def full(*_: object, **__: object) -> None:
         raise LakeError("Table: expected space, got none.")  # noqa: EM101 -- a test's
@@ -252,42 +260,42 @@ def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
     monkeypatch.setattr(serving_table, "publish", full)
     decision = stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
 
-    assert (decision.target, by_delta(settings)) == (Stage.LAMBDA, before)
+    assert (decision.target, by_delta(settings)) == (Stage.LAMBDA, rows_before)
 
 
 def test_a_version_that_a_command_looks_at_is_not_what_is_published(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    done = serving_table.publish(settings.model_copy(update={"stream_version": 7}), PIPELINE)
+    publication = serving_table.publish(settings.model_copy(update={"stream_version": 7}), PIPELINE)
 
-    assert (done.version, by_delta(settings)) == (0, by_view(settings))
+    assert (publication.version, by_delta(settings)) == (0, by_view(settings))
 
 
 def test_a_stream_that_has_read_less_takes_no_place_unless_a_person_says_so(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
-    before = by_delta(settings)
+    rows_before = by_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     write(settings, lake_of(SALES[:3], slower), slower)
 
     with pytest.raises(LakeError, match=r"stream-1 has read less of the log[\s\S]*--anyway"):
         serving_table.publish(settings, slower)
-    assert by_delta(settings) == before
+    assert by_delta(settings) == rows_before
 
     serving_table.publish(settings, slower, anyway=True)
     assert by_delta(settings) == by_view(settings, slower)
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
 def test_a_stream_without_an_epoch_takes_no_place(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, known: bool
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
 ) -> None:
-    """Whether the table says which stream it shows, or another release or an OPTIMIZE has left it without a word."""
+    """The table names the stream that it shows, or another release or an OPTIMIZE has removed that note."""
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
-    if not known:
+    if not is_known:
         monkeypatch.setattr(serving_table, "_LOOK_BACK", 0)
-    before = by_delta(settings)
+    rows_before = by_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     version = versions.open_or_create(settings, slower, SystemClock())
     delta.ensure(version.uri, epoch_log_schema(slower), partition_by=["_kind"])
@@ -295,7 +303,7 @@ def test_a_stream_without_an_epoch_takes_no_place(
     with pytest.raises(LakeError, match="has read less of the log"):
         serving_table.publish(settings, slower)
 
-    assert by_delta(settings) == before
+    assert by_delta(settings) == rows_before
 
 
 def test_nobody_asked_for_a_table(settings: Settings) -> None:
@@ -309,12 +317,12 @@ def test_nobody_asked_for_a_table(settings: Settings) -> None:
 def test_vacuum_knows_the_table(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
-    put(settings, "SHADOW")
+    record_move(settings, "SHADOW")
     serving_table.publish(settings, PIPELINE)
 
-    gone = vacuum(settings, PIPELINE, hours=0, now=datetime.now(UTC), dry_run=False)
+    deleted = vacuum(settings, PIPELINE, hours=0, now=datetime.now(UTC), dry_run=False)
 
-    assert gone["serving"] == 1
+    assert deleted["serving"] == 1
     assert by_delta(settings) == by_view(settings)
 
 
@@ -332,12 +340,12 @@ def test_command_says_how_to_read(
     assert main(["serve-view", "sales"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert main(["serve-view", "sales", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
 
     uri = serving_uri(settings, PIPELINE.name)
     assert "in LAMBDA up to epoch 1, version 0 of the table; months written: 1." in lines[0]
     assert f"delta.`{uri}`" in lines[1]
-    assert (found["uri"], found["months"]) == (uri, [])
+    assert (answer["uri"], answer["months"]) == (uri, [])
 
 
 def test_rows_are_not_replaced_by_none_until_a_person_says_so(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Tables that nobody is served from: listed with why they stay, deleted once the policy's time has passed."""
+"""Tables that serve no reader: listed with the reason to keep them, deleted once the policy's time has passed."""
 
 import shutil
 from dataclasses import replace
@@ -37,13 +37,13 @@ FIND_SHOWN_TIME = unserved.find_shown_time
 
 
 @pytest.fixture(autouse=True)
-def _shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let something be recorded at every time that is asked for."""
+def _always_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report a record at every requested time."""
     monkeypatch.setattr(unserved, "find_shown_time", lambda _settings, _names, _epochs, now: now)
 
 
 def texts(unserved: list[Unserved]) -> list[tuple[str, str | None]]:
-    return [(one.text, one.retained_because) for one in unserved]
+    return [(table.text, table.retained_because) for table in unserved]
 
 
 AHEAD, RIGHT = LATER.now(), datetime.now(UTC) + timedelta(hours=1)
@@ -51,7 +51,7 @@ AHEAD, RIGHT = LATER.now(), datetime.now(UTC) + timedelta(hours=1)
 
 
 @pytest.mark.parametrize(
-    ("committed", "released", "goes"),
+    ("committed", "released", "is_deleted"),
     [
         pytest.param(RIGHT, RIGHT, False, id="only this host is ahead"),
         pytest.param(RIGHT, AHEAD, False, id="this host and that of the batch path are"),
@@ -60,7 +60,7 @@ AHEAD, RIGHT = LATER.now(), datetime.now(UTC) + timedelta(hours=1)
     ],
 )
 def test_nothing_goes_before_epochs_and_another_record_show_the_time(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, committed: datetime, released: datetime, *, goes: bool
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, committed: datetime, released: datetime, *, is_deleted: bool
 ) -> None:
     monkeypatch.setattr(unserved, "find_shown_time", FIND_SHOWN_TIME)
     write(settings, lake_of(SALES))
@@ -72,10 +72,12 @@ def test_nothing_goes_before_epochs_and_another_record_show_the_time(
     assert version is not None
     pins.release(settings, version, 1, holder="batch/x", now=released)
 
-    ((text, held),) = texts(list_unserved(settings, slower, LATER.now() + timedelta(days=1)))
+    ((text, reason),) = texts(list_unserved(settings, slower, LATER.now() + timedelta(days=1)))
 
-    assert (text, held is None) == (f"stream-0 of {OWN}", goes)
-    assert goes or str(held).startswith("kept until an epoch is committed and something else is recorded after ")
+    assert (text, reason is None) == (f"stream-0 of {OWN}", is_deleted)
+    assert is_deleted or str(reason).startswith(
+        "kept until an epoch is committed and something else is recorded after "
+    )
 
 
 def test_a_record_of_the_future_shows_nothing_once_another_follows_it(
@@ -103,11 +105,11 @@ def test_what_is_served_is_never_listed(settings: Settings) -> None:
 def test_a_definition_that_changed_leaves_tables_that_go_after_a_month(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     write(settings, lake_of(SALES, CHANGED), CHANGED)
-    kept = [(f"batch tables of {OWN}", "kept for 30 days"), (f"stream-0 of {OWN}", "kept for 30 days")]
+    expected_texts = [(f"batch tables of {OWN}", "kept for 30 days"), (f"stream-0 of {OWN}", "kept for 30 days")]
 
-    assert texts(list_unserved(settings, CHANGED, NOW)) == kept
+    assert texts(list_unserved(settings, CHANGED, NOW)) == expected_texts
     assert delete_unserved(settings, CHANGED, SystemClock(), why="old") == []
-    assert len(delete_unserved(settings, CHANGED, LATER, why="a year old")) == len(kept)
+    assert len(delete_unserved(settings, CHANGED, LATER, why="a year old")) == len(expected_texts)
 
     assert list_unserved(settings, CHANGED, LATER.now()) == []
     assert [path.name for path in Path(version_uri(settings, PIPELINE)).iterdir() if path.is_dir()] == []
@@ -128,9 +130,9 @@ def test_a_version_that_another_replaced_goes_and_a_held_one_stays(settings: Set
 
     assert texts(list_unserved(settings, slower, LATER.now())) == [(f"stream-0 of {OWN}", "held by savepoint/release")]
     pins.release(settings, old, 1, holder="savepoint/release", now=NOW)
-    (gone,) = delete_unserved(settings, slower, LATER, why="old")
+    (deleted_table,) = delete_unserved(settings, slower, LATER, why="old")
 
-    assert (gone.number, versions.list_versions(settings, slower)[0].number) == (0, 1)
+    assert (deleted_table.number, versions.list_versions(settings, slower)[0].number) == (0, 1)
     assert versions.next_number(settings, slower) == len(["deleted", "serves"])
 
 
@@ -144,16 +146,16 @@ SALES_2 = replace(PIPELINE, name="sales_2")
 def replaced(settings: Settings, tmp_path: Path) -> Settings:
     """Another pipeline serves the name, and has an epoch."""
     (tmp_path / "sales_2.py").write_text(FOLLOWER, encoding="utf-8")
-    known = settings.model_copy(update={"pipelines": tmp_path})
-    write(known, lake_of(SALES))
+    settings_with_definitions = settings.model_copy(update={"pipelines": tmp_path})
+    write(settings_with_definitions, lake_of(SALES))
     follower = replace(PIPELINE, name="sales_2")
-    write(known, lake_of(SALES, follower), follower)
-    swaps.swap(known, "sales", "sales_2", why="x", evidence="", clock=LATER, expected_sequence=0)
-    return known
+    write(settings_with_definitions, lake_of(SALES, follower), follower)
+    swaps.swap(settings_with_definitions, "sales", "sales_2", why="x", evidence="", clock=LATER, expected_sequence=0)
+    return settings_with_definitions
 
 
 def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(replaced: Settings) -> None:
-    assert {held for _, held in texts(list_unserved(replaced, PIPELINE, LATER.now()))} == {"kept for 30 days"}
+    assert {reason for _, reason in texts(list_unserved(replaced, PIPELINE, LATER.now()))} == {"kept for 30 days"}
 
     assert len(delete_unserved(replaced, PIPELINE, MUCH_LATER, why="replaced")) == len(["batch", "stream-0"])
 
@@ -178,8 +180,8 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
 ) -> None:
     real = versions.record_deletion
 
-    def swapped_back(*args: Any, **named: Any) -> None:
-        real(*args, **named)
+    def swapped_back(*args: Any, **keywords: Any) -> None:
+        real(*args, **keywords)
         swaps.swap(replaced, "sales", "sales", why="back", evidence="", clock=MUCH_LATER, expected_sequence=1)
 
     monkeypatch.setattr(versions, "record_deletion", swapped_back)
@@ -199,13 +201,13 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=PIPELINE.lateness)
     sequence = versions.next_sequence(settings, slower)
-    beside = versions.register(settings, slower, SystemClock(), expected_sequence=sequence, beside=True)
+    version_beside = versions.register(settings, slower, SystemClock(), expected_sequence=sequence, beside=True)
     write(settings.model_copy(update={"stream_version": 1}), lake_of(SALES, slower), slower)
     versions.serve(settings, slower, 1, why="new", clock=SystemClock())
     real = versions.record_deletion
 
-    def pinned(*args: Any, **named: Any) -> None:
-        real(*args, **named)
+    def pinned(*args: Any, **keywords: Any) -> None:
+        real(*args, **keywords)
         (old,) = [version for version in versions._read_versions(settings, slower) if version.number == 0]
         pins.pin(settings, old, 1, holder="batch/now", expires_at=LATER.now() + timedelta(days=1), now=NOW)
 
@@ -214,7 +216,7 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
     assert delete_unserved(settings, slower, LATER, why="old") == []
 
     current = versions.current(settings, slower)
-    assert (beside.number, None if current is None else current.number) == (1, 1)
+    assert (version_beside.number, None if current is None else current.number) == (1, 1)
     assert [version.number for version in versions.list_versions(settings, slower)] == [0, 1]
 
 
@@ -232,7 +234,7 @@ def test_what_a_deleted_version_had_replaced_does_not_come_back(settings: Settin
 def test_nothing_goes_while_nothing_stands_in_its_place(settings: Settings) -> None:
     write(settings, lake_of(SALES))  # the definition was edited since, and has not begun
 
-    assert {held for _, held in texts(list_unserved(settings, CHANGED, LATER.now()))} == {
+    assert {reason for _, reason in texts(list_unserved(settings, CHANGED, LATER.now()))} == {
         "nothing with an epoch serves in its place"
     }
     assert delete_unserved(settings, CHANGED, LATER, why="old") == []
@@ -256,8 +258,8 @@ def test_what_a_fork_begins_with_stays_until_the_fork_is_filled(settings: Settin
         settings, PIPELINE, SystemClock(), expected_sequence=sequence, fork=versions.Fork(version=0, epoch=1)
     )
 
-    held = [(f"stream-0 of {OWN}", "needed by stream-1, which begins with it")]
-    assert texts(list_unserved(settings, PIPELINE, LATER.now())) == held
+    expected_texts = [(f"stream-0 of {OWN}", "needed by stream-1, which begins with it")]
+    assert texts(list_unserved(settings, PIPELINE, LATER.now())) == expected_texts
 
 
 def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,9 +269,9 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
     real = unserved.list_unserved
 
     def served_meanwhile(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
-        found = real(settings, pipeline, now)
+        unserved_tables = real(settings, pipeline, now)
         versions.register(settings, pipeline, LATER, expected_sequence=versions.next_sequence(settings, pipeline))
-        return found
+        return unserved_tables
 
     monkeypatch.setattr(unserved, "list_unserved", served_meanwhile)
     with pytest.raises(SequenceConflictError):
@@ -278,20 +280,20 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
     assert Path(versions.open_or_create(settings, PIPELINE, LATER).uri).exists()
 
 
-@pytest.mark.parametrize("reached", [0, 1, 2])
+@pytest.mark.parametrize("steps_done", [0, 1, 2])
 def test_a_deletion_that_was_killed_is_finished(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, reached: int
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, steps_done: int
 ) -> None:
     """Killed before it removed anything, when it had taken the log of a table, or half of that log."""
     write(settings, lake_of(SALES))
     write(settings, lake_of(SALES, CHANGED), CHANGED)
 
     def killed(folder: str) -> None:
-        (first, *_) = sorted((Path(folder) / "_delta_log").glob("*.json"))
-        if reached == 1:
-            shutil.rmtree(first.parent)
-        elif reached:
-            first.unlink()
+        (first_commit, *_) = sorted((Path(folder) / "_delta_log").glob("*.json"))
+        if steps_done == 1:
+            shutil.rmtree(first_commit.parent)
+        elif steps_done:
+            first_commit.unlink()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -310,10 +312,10 @@ def test_a_table_that_cannot_be_read_stays_and_hinders_no_other(settings: Settin
     (log,) = (Path(version_uri(settings, PIPELINE)) / "batch_index" / "_delta_log").glob("*0.json")
     log.write_text("{", encoding="utf-8")
 
-    found = dict(texts(list_unserved(settings, CHANGED, LATER.now())))
+    reasons_by_table = dict(texts(list_unserved(settings, CHANGED, LATER.now())))
 
-    assert str(found[f"batch tables of {OWN}"]).startswith("cannot be read: ")
-    assert found[f"stream-0 of {OWN}"] is None
+    assert str(reasons_by_table[f"batch tables of {OWN}"]).startswith("cannot be read: ")
+    assert reasons_by_table[f"stream-0 of {OWN}"] is None
 
 
 def test_command_lists_and_asks_for_a_reason(

@@ -1,4 +1,4 @@
-"""What is told of runs as OpenLineage events: which offsets went in, which versions came out, and how runs end."""
+"""OpenLineage events of runs: the offsets read, the versions written, and the end of each run."""
 
 import json
 from pathlib import Path
@@ -51,15 +51,15 @@ def read(file: Path) -> list[Told]:
 
 
 def ranges(event: Told, topic: str) -> list[dict[str, int]]:
-    (found,) = [one for one in event["inputs"] if one["name"] == topic]
-    assert found["namespace"].startswith("kafka://127.0.0.1:")
-    offsets: list[dict[str, int]] = found["inputFacets"]["cutover_offsets"]["ranges"]
+    (topic_input,) = [dataset for dataset in event["inputs"] if dataset["name"] == topic]
+    assert topic_input["namespace"].startswith("kafka://127.0.0.1:")
+    offsets: list[dict[str, int]] = topic_input["inputFacets"]["cutover_offsets"]["ranges"]
     return offsets
 
 
 def table_version(tables: list[Told], uri: str) -> int:
-    (found,) = [table for table in tables if (table["namespace"], table["name"]) == ("file", uri)]
-    return int(found["facets"]["version"]["datasetVersion"])
+    (dataset,) = [table for table in tables if (table["namespace"], table["name"]) == ("file", uri)]
+    return int(dataset["facets"]["version"]["datasetVersion"])
 
 
 def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline], tmp_path: Path) -> None:
@@ -69,18 +69,20 @@ def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline]
     report = run_all(listened(settings, file=file), pipeline)
 
     events = read(file)
-    whole = [{"partition": p, "from": 0, "to": end} for p, end in sorted(LogClient(settings).latest(topic).items())]
+    whole_log = [{"partition": p, "from": 0, "to": end} for p, end in sorted(LogClient(settings).latest(topic).items())]
     for job in ("clicks.stream", "clicks.batch", "clicks.reconcile"):
         states = of_job(events, job)
         assert [state["eventType"] for state in states] == ["START", "COMPLETE"]
         assert len({state["run"]["runId"] for state in states}) == 1
     stream, batch, compared = (of_job(events, f"clicks.{task}")[-1] for task in ("stream", "batch", "reconcile"))
-    assert ranges(stream, topic) == whole
-    assert ranges(batch, topic) == whole
-    assert ranges(compared, topic) == [{"partition": one["partition"], "to": one["to"]} for one in whole]
-    assert [one["name"] for one in stream["outputs"]] == [stream_uri(settings, pipeline, 0)]
-    written = table_version(batch["outputs"], batch_uri(settings, pipeline))
-    assert table_version(compared["inputs"], batch_uri(settings, pipeline)) == written
+    assert ranges(stream, topic) == whole_log
+    assert ranges(batch, topic) == whole_log
+    assert ranges(compared, topic) == [
+        {"partition": offset_range["partition"], "to": offset_range["to"]} for offset_range in whole_log
+    ]
+    assert [dataset["name"] for dataset in stream["outputs"]] == [stream_uri(settings, pipeline, 0)]
+    batch_version = table_version(batch["outputs"], batch_uri(settings, pipeline))
+    assert table_version(compared["inputs"], batch_uri(settings, pipeline)) == batch_version
     assert compared["run"]["facets"]["cutover_result"]["verdict"] == str(report.finding.verdict)
 
 
@@ -94,8 +96,12 @@ def test_a_second_driver_and_a_second_batch_run_tell_of_what_is_new_alone(
 
     run_all(listened(settings, file=file), pipeline)
 
-    ends = {one["job"]["name"]: one for one in read(file)}
-    (new,) = [one for one in ranges(ends["clicks.batch"], pipeline.source.name) if one["partition"] == 0]
+    ends = {event["job"]["name"]: event for event in read(file)}
+    (new,) = [
+        offset_range
+        for offset_range in ranges(ends["clicks.batch"], pipeline.source.name)
+        if offset_range["partition"] == 0
+    ]
     assert new["to"] - new["from"] == 1
     assert new in ranges(ends["clicks.stream"], pipeline.source.name)
 
@@ -106,7 +112,7 @@ def test_a_driver_that_runs_tells_now_and_then(clicks: tuple[Settings, Pipeline]
 
     driver.run(listened(settings, file=file, every_seconds=0.05), pipeline, until="drain")
 
-    states = [one["eventType"] for one in read(file)]
+    states = [event["eventType"] for event in read(file)]
     assert (states[0], states[-1]) == ("START", "COMPLETE")
     assert set(states[1:-1]) == {"RUNNING"}
 
@@ -117,7 +123,7 @@ def test_a_run_that_fails_says_so(kafka_settings: Settings, topic_name: str, tmp
     with pytest.raises(CutoverError):
         recompute.run(listened(kafka_settings, file=file), pipeline)
 
-    assert [one["eventType"] for one in read(file)] == ["START", "FAIL"]
+    assert [event["eventType"] for event in read(file)] == ["START", "FAIL"]
 
 
 def test_a_server_is_sent_the_same(clicks: tuple[Settings, Pipeline]) -> None:
@@ -138,9 +144,9 @@ def test_a_listener_that_is_not_there_ends_nothing(
 
     with listening(500) as (url, _):
         whom = {"no server": {"url": "http://127.0.0.1:9"}, "it refuses": {"url": url}}
-        named = whom.get(trouble, {"file": tmp_path / "file" / "events.jsonl"})
-        driver.run(listened(settings, **named), pipeline, until="drain")
+        listener = whom.get(trouble, {"file": tmp_path / "file" / "events.jsonl"})
+        driver.run(listened(settings, **listener), pipeline, until="drain")
 
-    said = capfd.readouterr()
-    assert rig.counted(settings, pipeline) == rig.expected(EVENTS)
-    assert (said.out + said.err).count("lineage_not_sent") == 1
+    output = capfd.readouterr()
+    assert rig.count_by_cell(settings, pipeline) == rig.expected(EVENTS)
+    assert (output.out + output.err).count("lineage_not_sent") == 1

@@ -45,11 +45,11 @@ def test_control_records_and_aborted_records_account_for_their_offsets(
     send_transactions(kafka_settings, topic, 9)
     client = LogClient(kafka_settings)
     ends = client.latest(topic)
-    held = {p: (0, end) for p, end in ends.items()}
+    whole_ranges = {p: (0, end) for p, end in ends.items()}
 
     assert ends == {0: 9 * 8, 1: 9 * 8}
     assert len(compacted.read_positions(kafka_settings, topic)) == 2 * 6 * 7
-    assert complete_read.find_missing(spark, kafka_settings, client, topic, (held,)) == ()
+    assert complete_read.find_missing(spark, kafka_settings, client, topic, (whole_ranges,)) == ()
     inner = ({0: (3, 30), 1: (7, 8)}, {0: (31, 72)})
     assert complete_read.find_missing(spark, kafka_settings, client, topic, inner) == ()
 
@@ -61,15 +61,15 @@ def test_what_compaction_removed_is_missing_and_nothing_else(
     for part in range(4):
         some = [Event(id=10 * part + i, minute=10 * part + i, partition=i % 2) for i in range(10)]
         rig.send(kafka_settings, topic, some)
-    gone = compacted.compact(kafka_settings, topic, least=10)
+    deleted = compacted.compact(kafka_settings, topic, least=10)
     compacted.disable_compaction(kafka_settings, topic)
     client = LogClient(kafka_settings)
-    gone |= {(p, o) for p in (0, 1) for o in range(20)} - compacted.read_positions(kafka_settings, topic)
+    deleted |= {(p, o) for p in (0, 1) for o in range(20)} - compacted.read_positions(kafka_settings, topic)
 
     missing = complete_read.find_missing(spark, kafka_settings, client, topic, ({0: (0, 20), 1: (0, 20)},))
 
-    assert sum(gap.missing for gap in missing) == len(gone)
-    assert all(any(g.partition == p and g.first_offset <= o < g.next_offset for g in missing) for p, o in gone)
+    assert sum(gap.missing for gap in missing) == len(deleted)
+    assert all(any(g.partition == p and g.first_offset <= o < g.next_offset for g in missing) for p, o in deleted)
 
 
 def test_log_that_begins_behind_the_range_is_named(kafka_settings: Settings, topic: str, spark: "SparkSession") -> None:

@@ -1,4 +1,4 @@
-"""What a client learns of a real log: ends, single records and times, with transactions in it."""
+"""A client's reads of a real log: ends, single records and times, with transactions in it."""
 
 from collections.abc import Iterator
 
@@ -70,9 +70,9 @@ def test_ranges_begin_and_end_where_they_should(client: LogClient, topic_name: s
         producer.produce(topic_name, b"x", partition=second % 2, timestamp=(1 + second) * 1000)
     producer.flush()
 
-    found = sorted(client.positions(topic_name, {0: (1, 3), 1: (4, 99)}))
+    positions = sorted(client.positions(topic_name, {0: (1, 3), 1: (4, 99)}))
 
-    assert found == [(0, 1, 3 * SECOND), (0, 2, 5 * SECOND), (1, 4, 10 * SECOND)]
+    assert positions == [(0, 1, 3 * SECOND), (0, 2, 5 * SECOND), (1, 4, 10 * SECOND)]
 
 
 def test_positions_up_to_the_end_of_a_log_are_read(client: LogClient, topic_name: str) -> None:
@@ -103,7 +103,7 @@ def test_a_topic_that_has_no_leader_yet_is_asked_again(kafka_settings: Settings,
     maker = LogClient(kafka_settings)
     for number in range(10):
         maker.create_topic(f"{topic_name}-{number}", partitions=3, config={})
-        # A client of its own knows no leader yet and asks at once.
+        # A new client knows no leader yet and requests it at once.
         assert LogClient(kafka_settings).earliest(f"{topic_name}-{number}") == {0: 0, 1: 0, 2: 0}
 
 

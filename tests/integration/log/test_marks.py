@@ -18,7 +18,7 @@ from tests.support.suite.until import until
 
 
 class LogRead(NamedTuple):
-    """What a reader read of a log."""
+    """Part of a log that a reader has read."""
 
     topic: str
     isolation: str
@@ -41,7 +41,7 @@ def reader(client: LogClient, topic_name: str) -> Iterator[MarkReader]:
     mark_reader.close()
 
 
-def sent(client: LogClient, topic: str, values: Mapping[int, list[bytes | None]], **options: str) -> Producer:
+def produce(client: LogClient, topic: str, values: Mapping[int, list[bytes | None]], **options: str) -> Producer:
     producer = Producer({"bootstrap.servers": client.bootstrap, **options})
     if options:
         producer.init_transactions()
@@ -54,7 +54,7 @@ def sent(client: LogClient, topic: str, values: Mapping[int, list[bytes | None]]
 
 
 def offsets(marks: Mapping[int, tuple[Mark, ...]]) -> dict[int, list[int]]:
-    return {p: [mark.offset for mark in found] for p, found in marks.items()}
+    return {p: [mark.offset for mark in partition_marks] for p, partition_marks in marks.items()}
 
 
 def test_null_and_empty_and_the_border_of_key_and_value_are_told_apart() -> None:
@@ -66,7 +66,7 @@ def test_null_and_empty_and_the_border_of_key_and_value_are_told_apart() -> None
 def test_the_last_records_before_an_offset_are_marked_again_and_again(
     client: LogClient, reader: MarkReader, topic_name: str
 ) -> None:
-    sent(client, topic_name, {0: [b"%d" % i for i in range(50)], 1: [None, b"", b"x"]})
+    produce(client, topic_name, {0: [b"%d" % i for i in range(50)], 1: [None, b"", b"x"]})
 
     assert offsets(reader.read_last({0: (0, 50), 1: (0, 3)})) == {0: [46, 47, 48, 49], 1: [0, 1, 2]}
     assert offsets(reader.read_last({0: (0, 30), 1: (2, 3)})) == {0: [26, 27, 28, 29], 1: [2]}
@@ -81,8 +81,8 @@ def test_the_last_records_before_an_offset_are_marked_again_and_again(
 def test_records_behind_an_aborted_transaction_are_found(
     client: LogClient, reader: MarkReader, topic_name: str
 ) -> None:
-    sent(client, topic_name, {0: [b"%d" % i for i in range(10)]})
-    sent(client, topic_name, {0: [b"gone"] * 100}, **{"transactional.id": topic_name}).abort_transaction()
+    produce(client, topic_name, {0: [b"%d" % i for i in range(10)]})
+    produce(client, topic_name, {0: [b"gone"] * 100}, **{"transactional.id": topic_name}).abort_transaction()
     end = 10 + 100 + 1  # the marker of the transaction
     until(lambda: client.latest(topic_name)[0] == end)
 
@@ -91,7 +91,7 @@ def test_records_behind_an_aborted_transaction_are_found(
 
 
 def test_what_lies_beyond_the_log_yields_nothing(client: LogClient, reader: MarkReader, topic_name: str) -> None:
-    sent(client, topic_name, {0: [b"a", b"b"]})
+    produce(client, topic_name, {0: [b"a", b"b"]})
 
     assert reader.read_all({0: (7, 9), 1: (0, 5)}) == {0: (), 1: ()}
     assert offsets(reader.read_all({0: (0, 9)})) == {0: [0, 1]}
@@ -104,11 +104,11 @@ def test_ranges_that_compaction_emptied_have_no_marks_however_often_they_are_rea
     for part in range(8):
         events = [Event(id=i, minute=3 * part + i / 10, partition=i % 2) for i in range(20)]
         rig.send(kafka_settings, topic_name, events)
-    before = reader.read_last({0: (0, 44), 1: (0, 33)})
+    marks_before = reader.read_last({0: (0, 44), 1: (0, 33)})
     compacted.compact(kafka_settings, topic_name, least=140)
     empty = {0: (40, 50), 1: (30, 35)}
 
     assert [reader.read_last(empty) for _ in range(30)] == [{}] * 30
     assert offsets(reader.read_last({0: (0, 80)})) == {0: [76, 77, 78, 79]}
     # Removed is not replaced: the log is not another one. What it has lost is counted.
-    assert same_log.is_unchanged(client, LogRead(topic=topic_name, isolation="read_committed", marks=before))
+    assert same_log.is_unchanged(client, LogRead(topic=topic_name, isolation="read_committed", marks=marks_before))

@@ -33,7 +33,7 @@ allow.everyone.if.no.acl.found=true
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the address of a broker that has rights, which nobody has narrowed yet."""
+    """Return the address of a broker with access control that is not restricted yet."""
     home: Path = tmp_path_factory.mktemp("strict")
     broker = Broker(home)
     config = brokers.folder(home) / "server.properties"

@@ -1,4 +1,4 @@
-"""A log beside the marks of epochs: what agrees, where it begins to differ, what retention has left."""
+"""A log compared with the marks of epochs: agreement, the first difference, and a log cut by retention."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,13 +33,13 @@ def client(kafka_settings: Settings, topic_name: str) -> LogClient:
 
 def read(client: LogClient, topic: str, *, wrong_from: int | None = None) -> list[EpochRecord]:
     """Return the records of epochs of five offsets; those of partition 1 say something else from an offset on."""
-    reader, found = MarkReader(client, topic, "read_committed"), list[EpochRecord]()
+    reader, epoch_records = MarkReader(client, topic, "read_committed"), list[EpochRecord]()
     for number in range(EPOCHS):
         start, end = number * STEP, (number + 1) * STEP
         marks = reader.read_last({0: (start, end), 1: (start, end)})
-        found.append(epoch(topic, number, {**marks, 1: tuple(_other(mark, wrong_from) for mark in marks[1])}))
+        epoch_records.append(epoch(topic, number, {**marks, 1: tuple(_other(mark, wrong_from) for mark in marks[1])}))
     reader.close()
-    return found
+    return epoch_records
 
 
 def _other(mark: Mark, wrong_from: int | None) -> Mark:

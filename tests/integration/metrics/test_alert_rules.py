@@ -30,15 +30,15 @@ def series(alert: str, *, pipeline: str = "clicks", values: str = "0 1 1 0") -> 
     return {"series": f"cutover_alert_firing{{{labels}}}", "values": values}
 
 
-def told(name: str, at: str, *fire: dict[str, Any]) -> dict[str, Any]:
+def expect_alerts(name: str, at: str, *fire: dict[str, Any]) -> dict[str, Any]:
     return {"eval_time": at, "alertname": name, "exp_alerts": list(fire)}
 
 
-def fires(name: str, pipeline: str = "clicks", beside: Iterable[str] = ()) -> dict[str, Any]:
+def fires(name: str, pipeline: str = "clicks", firing: Iterable[str] = ()) -> dict[str, Any]:
     """Return what Prometheus is expected to say of an alert that fires."""
     rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"][0]["rules"]
     (rule,) = (rule for rule in rules if rule["alert"] == name)
-    words = "".join(f"{one} " for one in sorted(beside or [name]))
+    words = "".join(f"{alert} " for alert in sorted(firing or [name]))
     return {
         "exp_labels": {"pipeline": pipeline, "alert": name, **rule["labels"]},
         "exp_annotations": {
@@ -51,8 +51,10 @@ def fires(name: str, pipeline: str = "clicks", beside: Iterable[str] = ()) -> di
 def silence(name: str, at: str, labels: dict[str, str] | None, **annotations: str) -> dict[str, Any]:
     """Return that a rule of silence fires with some labels, or does not (None)."""
     page = {"runbook": "docs/runbooks/AlertsSilent.md", **annotations}
-    found = [] if labels is None else [{"exp_labels": {**labels, "owner": "platform"}, "exp_annotations": page}]
-    return told(name, at, *found)
+    expected_alerts = (
+        [] if labels is None else [{"exp_labels": {**labels, "owner": "platform"}, "exp_annotations": page}]
+    )
+    return expect_alerts(name, at, *expected_alerts)
 
 
 def check(tmp_path: Path, tests: list[dict[str, Any]]) -> None:
@@ -60,9 +62,9 @@ def check(tmp_path: Path, tests: list[dict[str, Any]]) -> None:
     file = tmp_path / "tests.yml"
     file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
     command = [find_program("promtool"), "test", "rules", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 def test_promtool_takes_the_rules() -> None:
@@ -83,9 +85,9 @@ def test_every_alert_fires_while_it_is_told_and_clears(tmp_path: Path) -> None:
             "interval": "1m",
             "input_series": [series(spec.name)],
             "alert_rule_test": [
-                told(spec.name, "0m"),
-                told(spec.name, "1m", fires(spec.name)),
-                told(spec.name, "3m"),
+                expect_alerts(spec.name, "0m"),
+                expect_alerts(spec.name, "1m", fires(spec.name)),
+                expect_alerts(spec.name, "3m"),
             ],
         }
         for spec in ALERTS
@@ -95,28 +97,34 @@ def test_every_alert_fires_while_it_is_told_and_clears(tmp_path: Path) -> None:
 
 
 def test_alert_names_what_fires_beside_it_in_its_own_pipeline(tmp_path: Path) -> None:
-    given = [series("StreamNotRunning"), series("KafkaUnreachable"), series("NoInput", pipeline="other")]
-    expected = fires("StreamNotRunning", beside=["KafkaUnreachable", "StreamNotRunning"])
+    input_series = [series("StreamNotRunning"), series("KafkaUnreachable"), series("NoInput", pipeline="other")]
+    expected = fires("StreamNotRunning", firing=["KafkaUnreachable", "StreamNotRunning"])
 
     check(
         tmp_path,
         [
             {
                 "interval": "1m",
-                "input_series": given,
-                "alert_rule_test": [told("StreamNotRunning", "1m", expected)],
+                "input_series": input_series,
+                "alert_rule_test": [expect_alerts("StreamNotRunning", "1m", expected)],
             }
         ],
     )
 
 
 def test_hostile_name_of_a_pipeline_stays_a_label(tmp_path: Path) -> None:
-    given = [series("StreamNotRunning", pipeline=CAUSE), series("NoInput")]
+    input_series = [series("StreamNotRunning", pipeline=CAUSE), series("NoInput")]
     expected = fires("StreamNotRunning", pipeline=CAUSE)
 
     check(
         tmp_path,
-        [{"interval": "1m", "input_series": given, "alert_rule_test": [told("StreamNotRunning", "1m", expected)]}],
+        [
+            {
+                "interval": "1m",
+                "input_series": input_series,
+                "alert_rule_test": [expect_alerts("StreamNotRunning", "1m", expected)],
+            }
+        ],
     )
 
 
@@ -131,7 +139,7 @@ def test_page_of_no_alert_fires_as_another_one(tmp_path: Path) -> None:
             {
                 "interval": "1m",
                 "input_series": [series("KafkaRefused")],
-                "alert_rule_test": [told("OtherAlert", "0m"), told("OtherAlert", "1m", expected)],
+                "alert_rule_test": [expect_alerts("OtherAlert", "0m"), expect_alerts("OtherAlert", "1m", expected)],
             }
         ],
     )
@@ -141,7 +149,7 @@ def test_silence_is_an_alert(tmp_path: Path) -> None:
     old = {"pipeline": "clicks", "severity": "page"}
     say_old = "clicks: not watched for 6m 0s; none of its alerts can fire"
     driver = {"job": "cutover-driver", "driver": "clicks", "instance": "i", "severity": "ticket"}
-    gone = "the driver clicks at i does not answer"
+    silent_driver = "the driver clicks at i does not answer"
     broken = "node_exporter on i cannot read a file of metrics; alerts may be missing"
     none = "no pipeline is watched: no file of `cutover watch P --metrics` is scraped"
     tests = [
@@ -162,7 +170,7 @@ def test_silence_is_an_alert(tmp_path: Path) -> None:
             ],
             "alert_rule_test": [
                 silence("DriverNotScraped", "2m", None),
-                silence("DriverNotScraped", "3m", driver, summary=gone),
+                silence("DriverNotScraped", "3m", driver, summary=silent_driver),
                 silence("MetricsFileBroken", "5m", {"instance": "i", "severity": "page"}, summary=broken),
                 silence("WatchMissing", "4m", None),
                 silence("WatchMissing", "5m", {"severity": "page"}, summary=none),
@@ -175,15 +183,15 @@ def test_silence_is_an_alert(tmp_path: Path) -> None:
 
 
 def test_of_two_pipelines_the_one_whose_looks_are_gone_is_named(tmp_path: Path) -> None:
-    given = [
+    input_series = [
         {"series": LOOK, "values": "0+60x20"},
         {"series": LOOK.replace("clicks", "sales"), "values": "0+60x3 _x17"},
     ]
-    gone = {"pipeline": "sales", "severity": "page"}
-    said = "sales: not watched for 6m 0s; none of its alerts can fire"
-    tests = [silence("WatchSilent", "8m", None), silence("WatchSilent", "9m", gone, summary=said)]
+    silent_pipeline = {"pipeline": "sales", "severity": "page"}
+    summary = "sales: not watched for 6m 0s; none of its alerts can fire"
+    tests = [silence("WatchSilent", "8m", None), silence("WatchSilent", "9m", silent_pipeline, summary=summary)]
 
-    check(tmp_path, [{"interval": "1m", "input_series": given, "alert_rule_test": tests}])
+    check(tmp_path, [{"interval": "1m", "input_series": input_series, "alert_rule_test": tests}])
 
 
 def test_failed_task_is_an_alert(tmp_path: Path) -> None:
@@ -192,18 +200,18 @@ def test_failed_task_is_an_alert(tmp_path: Path) -> None:
         "summary": "clicks: the newest gate run ended with an error",
         "runbook": "docs/runbooks/TaskFailed.md",
     }
-    given = {"series": 'cutover_task_failed{pipeline="clicks",task="gate"}', "values": "0 1 0"}
+    failed_task = {"series": 'cutover_task_failed{pipeline="clicks",task="gate"}', "values": "0 1 0"}
 
     check(
         tmp_path,
         [
             {
                 "interval": "1m",
-                "input_series": [given],
+                "input_series": [failed_task],
                 "alert_rule_test": [
-                    told("TaskFailed", "0m"),
-                    told("TaskFailed", "1m", {"exp_labels": labels, "exp_annotations": notes}),
-                    told("TaskFailed", "2m"),
+                    expect_alerts("TaskFailed", "0m"),
+                    expect_alerts("TaskFailed", "1m", {"exp_labels": labels, "exp_annotations": notes}),
+                    expect_alerts("TaskFailed", "2m"),
                 ],
             }
         ],
@@ -215,15 +223,17 @@ def post(address: str, names: Iterable[str], pipeline: str) -> None:
     now = datetime.now(UTC)
     times = {"startsAt": now.isoformat(), "endsAt": (now + timedelta(hours=1)).isoformat()}
     severities = {spec.name: spec.severity for spec in ALERTS}
-    sent = [
+    alerts = [
         {"labels": {"alertname": name, "pipeline": pipeline, "severity": severities[name]}, **times} for name in names
     ]
-    assert fetch(f"{address}/api/v2/alerts", sent) is not None
+    assert fetch(f"{address}/api/v2/alerts", alerts) is not None
 
 
 def states(address: str) -> dict[str, str]:
-    found: list[dict[str, Any]] = fetch(f"{address}/api/v2/alerts") or []
-    return {f"{one['labels']['pipeline']}/{one['labels']['alertname']}": one["status"]["state"] for one in found}
+    alerts: list[dict[str, Any]] = fetch(f"{address}/api/v2/alerts") or []
+    return {
+        f"{alert['labels']['pipeline']}/{alert['labels']['alertname']}": alert["status"]["state"] for alert in alerts
+    }
 
 
 def quick_routing(hook: str) -> str:
@@ -239,30 +249,30 @@ INCIDENT = ("KafkaUnreachable", "StreamNotRunning", "NoInput", "BatchNotFresh")
 
 
 @pytest.fixture
-def sent(tmp_path: Path) -> tuple[dict[str, str], dict[str, list[list[str]]]]:
+def routed(tmp_path: Path) -> tuple[dict[str, str], dict[str, list[list[str]]]]:
     """Return the state of every alert of three pipelines, and what came of them, by web hook."""
     with listening() as (url, hook), alertmanager(tmp_path, quick_routing(url)) as address:
         post(address, INCIDENT, "one")
         post(address, ("LogDataLost", "InvariantBroken", "StreamNotRunning"), "two")
         post(address, ("KafkaUnreachable", "NoInput", "DiskHeadroomLow"), "three")
-        wanted = {("/pages", 2), ("/tickets", 1)}
-        until(lambda: wanted <= {(path, len(hook.alerts(path))) for path in ("/pages", "/tickets")}, within=60)
-        seen = states(address)
-        post(address, ("DivergenceUnexplained",), "four")  # a later one: all that was held is through before it
+        expected_counts = {("/pages", 2), ("/tickets", 1)}
+        until(lambda: expected_counts <= {(path, len(hook.alerts(path))) for path in ("/pages", "/tickets")}, within=60)
+        alert_states = states(address)
+        post(address, ("DivergenceUnexplained",), "four")  # a later one: all earlier notifications are sent before it
         until(lambda: ["DivergenceUnexplained"] in hook.alerts("/pages"), within=60)
-        return seen, {path: hook.alerts(path) for path in ("/pages", "/tickets")}
+        return alert_states, {path: hook.alerts(path) for path in ("/pages", "/tickets")}
 
 
-def test_one_incident_is_one_page(sent: tuple[dict[str, str], dict[str, list[list[str]]]]) -> None:
-    seen, came = sent
+def test_one_incident_is_one_page(routed: tuple[dict[str, str], dict[str, list[list[str]]]]) -> None:
+    alert_states, notifications = routed
 
-    assert sorted(came["/pages"]) == [
+    assert sorted(notifications["/pages"]) == [
         ["DivergenceUnexplained"],
         ["InvariantBroken", "LogDataLost"],
         ["StreamNotRunning"],
     ]
-    assert came["/tickets"] == [["DiskHeadroomLow", "KafkaUnreachable"]]
-    assert {name for name, state in seen.items() if state == "suppressed"} == {
+    assert notifications["/tickets"] == [["DiskHeadroomLow", "KafkaUnreachable"]]
+    assert {name for name, state in alert_states.items() if state == "suppressed"} == {
         "one/KafkaUnreachable",
         "one/NoInput",
         "one/BatchNotFresh",

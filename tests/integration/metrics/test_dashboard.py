@@ -97,9 +97,9 @@ def address(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
     rules = ROOT / "infra" / "alerts" / "cutover.rules.yml"
     with files_served(settings.metrics_dir) as files:
         config = CONFIG.replace("RULES", str(rules)).replace("FOLDER", str(settings.metrics_dir))
-        with prometheus(home / "prometheus", config.replace("FILES", files)) as found:
-            until(lambda: len(result(found, "count_over_time(up[1m]) >= 3 and up == 1")) == 2, within=60)
-            yield found
+        with prometheus(home / "prometheus", config.replace("FILES", files)) as prometheus_address:
+            until(lambda: len(result(prometheus_address, "count_over_time(up[1m]) >= 3 and up == 1")) == 2, within=60)
+            yield prometheus_address
     driver.stop()
     assert driver.failure is None
     assert read_driver_state(settings, pipeline.name).state == "STOPPED"
@@ -108,23 +108,23 @@ def address(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
 def _is_read(settings: Settings, pipeline: Pipeline) -> bool:
     """Return whether all 200 records are committed."""
     with contextlib.suppress(LakeError, AssertionError):
-        found = rig.records(settings, pipeline)
-        return bool(found) and sum(found[-1].end.values()) >= 200
+        records = rig.records(settings, pipeline)
+        return bool(records) and sum(records[-1].end.values()) >= 200
     return False
 
 
 def result(address: str, query: str) -> list[dict[str, Any]]:
     answer = fetch(f"{address}/api/v1/query?query={quote(query)}") or {"data": {"result": []}}
-    found: list[dict[str, Any]] = answer["data"]["result"]
-    return found
+    series: list[dict[str, Any]] = answer["data"]["result"]
+    return series
 
 
 @pytest.mark.parametrize(("title", "query"), QUERIES, ids=[title for title, _ in QUERIES])
 def test_panel_has_an_answer(address: str, title: str, query: str) -> None:
-    found = result(address, query)
+    series = result(address, query)
 
-    assert found, title
-    assert {one["metric"].get("pipeline") for one in found} == {"clicks"}
+    assert series, title
+    assert {sample["metric"].get("pipeline") for sample in series} == {"clicks"}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_panel_has_an_answer(address: str, title: str, query: str) -> None:
     ],
 )
 def test_numbers_are_those_of_the_run(address: str, query: str, value: float) -> None:
-    assert [float(one["value"][1]) for one in result(address, query)] == [value]
+    assert [float(sample["value"][1]) for sample in result(address, query)] == [value]
 
 
 def test_rules_run_and_are_sound_on_these_metrics(address: str) -> None:

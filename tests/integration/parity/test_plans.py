@@ -1,4 +1,4 @@
-"""What is found in the plans of a real Spark: of a DataFrame at hand, of what explain prints, and of JSON."""
+"""Constructs detected in the plans of a real Spark: of a DataFrame, of the output of explain, and of JSON."""
 
 import json
 import random
@@ -45,20 +45,20 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
     return Tables(session, tmp_path_factory.mktemp("json"))
 
 
-def ask_chance(value: str) -> str:
+def random_text(value: str) -> str:
     return f"{value}{random.random()}"  # noqa: S311 -- that it is chance is the point
 
 
-def ask_uuid(value: str) -> str:
+def uuid_text(value: str) -> str:
     return f"{value}{uuid.uuid4()}"
 
 
-def look_up(value: str) -> int | None:
+def find_value(value: str) -> int | None:
     return {"now": 1}.get(value)
 
 
-def said(parity_findings: tuple[ParityFinding, ...]) -> list[tuple[str, str]]:
-    return sorted((str(one.construct), one.subject) for one in parity_findings)
+def sorted_constructs(parity_findings: tuple[ParityFinding, ...]) -> list[tuple[str, str]]:
+    return sorted((str(parity_finding.construct), parity_finding.subject) for parity_finding in parity_findings)
 
 
 WATERMARK = ("watermark", "withWatermark")
@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
     "join with a table": (lambda t: t.stream.join(t.rows, F.expr("value = id")), []),
     "many columns": (lambda t: t.rows.selectExpr(*(f"id AS c{number}" for number in range(60))), []),
 }
-"""What is found in a DataFrame, and in the text of its analysed plan."""
+"""Constructs detected in a DataFrame, and in the text of its analysed plan."""
 
 LIVE: dict[str, Case] = {
     "sum of a double": (lambda t: t.rows.groupBy("k").agg(F.sum("x")), [("float-sum", "sum of a double")]),
@@ -158,12 +158,12 @@ LIVE: dict[str, Case] = {
     "any row of an id": (lambda t: t.rows.dropDuplicates(["k"]), [("order", "dropDuplicates of some columns")]),
     "all columns": (lambda t: t.rows.distinct(), []),
     "said to be random": (
-        lambda t: t.rows.select(F.udf(look_up, "int").asNondeterministic()("k")),
+        lambda t: t.rows.select(F.udf(find_value, "int").asNondeterministic()("k")),
         [("udf", "look_up calls a function declared non-deterministic")],
     ),
-    "pure": (lambda t: t.rows.select(F.udf(look_up, "int")("k")), []),
-    "chance": (lambda t: t.rows.select(F.udf(ask_chance, "string")("k")), [("udf", "ask_chance calls random")]),
-    "uuid": (lambda t: t.rows.select(F.udf(ask_uuid, "string")("k")), [("udf", "ask_uuid calls uuid4")]),
+    "pure": (lambda t: t.rows.select(F.udf(find_value, "int")("k")), []),
+    "chance": (lambda t: t.rows.select(F.udf(random_text, "string")("k")), [("udf", "ask_chance calls random")]),
+    "uuid": (lambda t: t.rows.select(F.udf(uuid_text, "string")("k")), [("udf", "ask_uuid calls uuid4")]),
     "texts like calls": (lambda t: t.spark.sql("SELECT 'rand()' AS a, 'now()' AS b FROM t"), []),
 }
 """What only Spark itself knows."""
@@ -173,21 +173,23 @@ LIVE: dict[str, Case] = {
 def test_a_dataframe_is_read_in_spark(tables: Tables, name: str) -> None:
     make, expects = (CASES | LIVE)[name]
 
-    assert said(plan.check(make(tables))) == sorted(expects)
+    assert sorted_constructs(plan.check(make(tables))) == sorted(expects)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_text_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
 
-    assert said(plan.check_text(explain(make(tables), "extended"), "x")) == sorted(expects)
+    assert sorted_constructs(plan.check_text(explain(make(tables), "extended"), "x")) == sorted(expects)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "subquery" not in name and "by time" not in name])
 def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
 
-    assert said(plan.check_text(make(tables)._jdf.queryExecution().analyzed().toJSON(), "x")) == sorted(expects)
+    assert sorted_constructs(plan.check_text(make(tables)._jdf.queryExecution().analyzed().toJSON(), "x")) == sorted(
+        expects
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "clock" not in name])
@@ -195,17 +197,19 @@ def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, 
     make, expects = CASES[name]
     text = plan.check_text(explain(make(tables), "formatted"), "x")
 
-    assert {str(one.construct) for one in text} == {construct for construct, _ in expects}
+    assert {str(finding.construct) for finding in text} == {construct for construct, _ in expects}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_the_jobs_are_judged_by_their_plans_as_by_their_texts(tables: Tables, job: Path) -> None:
-    wanted = (expected(job) - OUTSIDE_A_PLAN) | BY_TYPES.get(job.name, set())
+    expected_constructs = (expected(job) - OUTSIDE_A_PLAN) | BY_TYPES.get(job.name, set())
     frames = plan_job(tables.spark, job)
 
     assert frames
-    assert find_constructs("DataFrame", job, frames) == wanted
-    assert find_constructs("toJSON", job, frames) <= wanted | {"time-zone"}  # which does not say who set one
+    assert find_constructs("DataFrame", job, frames) == expected_constructs
+    assert find_constructs("toJSON", job, frames) <= expected_constructs | {
+        "time-zone"
+    }  # which does not say who set one
 
 
 def test_what_is_no_plan_is_refused_with_the_reason(tables: Tables) -> None:
@@ -235,11 +239,11 @@ def test_the_command_names_the_line_of_the_plan(
     as_json.write_text(frame._jdf.queryExecution().logical().toJSON(), encoding="utf-8")
 
     assert app.main(["parity", "--plan", str(text), "--plan", str(as_json)]) == 1
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     lines = text.read_text(encoding="utf-8").splitlines()
-    number = int(told.partition("plan.txt:")[2].partition(":")[0])
+    number = int(output.partition("plan.txt:")[2].partition(":")[0])
     assert lines[number - 1].startswith("Project [rand(")
-    assert told.splitlines()[-1].startswith("2 constructs in 2 files on which a stream and a batch differ.")
+    assert output.splitlines()[-1].startswith("2 constructs in 2 files on which a stream and a batch differ.")
     assert app.main(["parity", "--plan", str(text), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)[0]["construct"] == "random"
     assert app.main(["parity"]) == 2
@@ -247,9 +251,12 @@ def test_the_command_names_the_line_of_the_plan(
 
 def test_a_deep_plan_is_read(tables: Tables) -> None:
     text = explain(tables.rows.select("id"), "extended")
-    head, _, rest = text.partition("== Optimized Logical Plan ==")
+    head, _, after_head = text.partition("== Optimized Logical Plan ==")
     title, _, tree = head.partition("== Analyzed Logical Plan ==\n")
     root = tree.splitlines()[1]
     deep = "\n".join(["id: int", root, *("   " * depth + "+- " + root for depth in range(3_000))])
 
-    assert plan.check_text(f"{title}== Analyzed Logical Plan ==\n{deep}\n== Optimized Logical Plan =={rest}", "x") == ()
+    assert (
+        plan.check_text(f"{title}== Analyzed Logical Plan ==\n{deep}\n== Optimized Logical Plan =={after_head}", "x")
+        == ()
+    )

@@ -95,58 +95,58 @@ def micros(hour: int) -> int:
 
 def lake_of(sales: Sequence[Sale], pipeline: Pipeline = PIPELINE) -> Lake:
     """Return both sides of these records: late ones count in batch alone, future ones nowhere."""
-    last = max((sale.epoch for sale in sales), default=0)
+    last_epoch = max((sale.epoch for sale in sales), default=0)
     ordered = sorted(sales, key=lambda sale: sale.epoch)
-    epochs = tuple(_epoch(pipeline, ordered, number) for number in range(last + 1))
+    epochs = tuple(_epoch(pipeline, ordered, number) for number in range(last_epoch + 1))
     partials = [
         _partial(group, [(offset, sale) for offset, sale in enumerate(ordered) if _group(sale) == group])
         for group in {_group(sale): None for sale in ordered}
     ]
-    batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline, epoch=last)
-    recorded = _run(pipeline, epochs[-1])
+    batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline, epoch=last_epoch)
+    batch_run = _run(pipeline, epochs[-1])
     return Lake(
         partials=_ended(partials, pipeline),
         epochs=epochs,
         batch=_ended(batch, pipeline),
-        run=recorded,
-        transaction=last,
+        run=batch_run,
+        transaction=last_epoch,
         log=tuple(_record(offset, sale) for offset, sale in enumerate(ordered)),
         ranges=_ended([_range(offset, sale) for offset, sale in enumerate(ordered)], pipeline),
     )
 
 
-def held(lake: Lake) -> HeldLog:
-    """Return the log that the lake was made from."""
+def log_of_lake(lake: Lake) -> HeldLog:
+    """Return the log that the lake was built from."""
     return HeldLog(records=lake.log)
 
 
-def reconcile(settings: Settings, pipeline: Pipeline, **asked: Any) -> Report:
-    """Compare both sides of a lake that was written last, beside its log."""
-    return run.reconcile(settings, pipeline, log=_HELD.get(settings.home), **asked)
+def reconcile(settings: Settings, pipeline: Pipeline, **options: Any) -> Report:
+    """Compare both sides of the lake that was written last, together with its log."""
+    return run.reconcile(settings, pipeline, log=_HELD.get(settings.home), **options)
 
 
 def in_force(pipeline: Pipeline = PIPELINE) -> InForce:
-    """Return what both sides say that they ran with: this process, and a session that asks for nothing."""
+    """Return the settings that both sides record: those of this process, and of a session without options."""
     further = {"spark": confs.PINNED, "jvm": {"locale": "en_US", "time zone": "UTC"}}
-    return InForce({**_here(pipeline.lateness).families, **further})
+    return InForce({**_process_settings(pipeline.lateness).families, **further})
 
 
 @cache
-def _here(lateness: Lateness) -> InForce:
+def _process_settings(lateness: Lateness) -> InForce:
     return readback.of_process(replace(PIPELINE, lateness=lateness))
 
 
 def leave_word(settings: Settings, pipeline: Pipeline, **changes: object) -> None:
     """Leave the last heartbeat of a driver that this process is: it stopped, and found nothing wrong with its log."""
-    here = identify_current()
-    word = {"pid": here.pid, "boot": here.boot, "started": here.started, "run_id": "r", "state": "STOPPED"}
+    process = identify_current()
+    word = {"pid": process.pid, "boot": process.boot, "started": process.started, "run_id": "r", "state": "STOPPED"}
     file = heartbeat.folder(settings, pipeline.name) / "heartbeat.json"
     files.write_json(file, word | {"at": START.isoformat()} | changes)
 
 
 def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     """Write the tables and return the epoch log's folder."""
-    _HELD[settings.home] = held(lake)
+    _HELD[settings.home] = log_of_lake(lake)
     leave_word(settings, pipeline)  # tests of tables have no broker
     version = versions.open_or_create(settings, pipeline, SystemClock())
     schema = epoch_log_schema(pipeline)
@@ -154,8 +154,8 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     stem = checksums.new_stem("epoch", len(lake.epochs))
     kinds = {"epoch", *(row["_kind"] for row in lake.partials)}
     weight = checksums.text_of(sum(checksums.weight_of(f"_kind={kind}", stem) for kind in kinds))
-    last = max(epoch.epoch for epoch in lake.epochs)
-    epochs = [replace(epoch, files=weight) if epoch.epoch == last else epoch for epoch in lake.epochs]
+    last_epoch = max(epoch.epoch for epoch in lake.epochs)
+    epochs = [replace(epoch, files=weight) if epoch.epoch == last_epoch else epoch for epoch in lake.epochs]
     records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in epochs]
     note = {"userMetadata": epochs[-1].to_json()}
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)], custom_metadata=note)
@@ -175,7 +175,7 @@ def write_run(settings: Settings, run: BatchRun, pipeline: Pipeline = PIPELINE) 
 
 
 def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> None:
-    """Put the lake's batch in place of the one that is there, as a further run."""
+    """Replace the stored batch by the lake's, as a further run."""
     uri = batch_uri(settings, pipeline)
     rows = pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline))
     write_run(settings, replace(lake.run, batch_version=replace_rows(uri, rows)), pipeline)
@@ -184,8 +184,8 @@ def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE)
 def edited(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:
     """Return the lake with one row of the batch edited, or taken out."""
     row = edit(dict(lake.batch[place]))
-    rest = [*lake.batch[:place], *([] if row is None else [row]), *lake.batch[place + 1 :]]
-    return replace(lake, batch=tuple(rest))
+    batch_rows = [*lake.batch[:place], *([] if row is None else [row]), *lake.batch[place + 1 :]]
+    return replace(lake, batch=tuple(batch_rows))
 
 
 def _ended(rows: Iterable[Raw], pipeline: Pipeline) -> tuple[Raw, ...]:
@@ -221,14 +221,14 @@ def _partial(group: tuple[Any, ...], members: list[tuple[int, Sale]]) -> Raw:
     row = _result(hour, shop, desk, [sale.amount for _, sale in members])
     at = START + timedelta(hours=hour, minutes=1)
     positions = [{"partition": 0, "offset": offset, "event_time": at, "reason": None} for offset, _ in members]
-    listed = None if kind == "accepted" else positions
+    listed_positions = None if kind == "accepted" else positions
     is_accepted = kind == "accepted"
     return {
         **row,
         "_kind": "partial" if is_accepted else "ledger",
         "_epoch": epoch,
         "_class": kind,
-        "_positions": listed,
+        "_positions": listed_positions,
         "_unknown": 0,
     }
 
@@ -261,10 +261,10 @@ def _batch(sales: list[Sale], pipeline: Pipeline, *, epoch: int) -> tuple[Raw, .
 
 
 def _epoch(pipeline: Pipeline, ordered: list[Sale], number: int) -> EpochRecord:
-    mine = [sale for sale in ordered if sale.epoch == number]
+    epoch_sales = [sale for sale in ordered if sale.epoch == number]
     start = sum(sale.epoch < number for sale in ordered)
-    counts = {kind: sum(s.kind == kind for s in mine) for kind in ("accepted", "late", "future")}
-    here = in_force(pipeline)
+    counts = {kind: sum(s.kind == kind for s in epoch_sales) for kind in ("accepted", "late", "future")}
+    settings_in_force = in_force(pipeline)
     return EpochRecord(
         epoch=number,
         run_id="driver",
@@ -272,17 +272,17 @@ def _epoch(pipeline: Pipeline, ordered: list[Sale], number: int) -> EpochRecord:
         topic_id="topic-1",
         cluster_id="cluster-1",
         start={0: start},
-        end={0: start + len(mine)},
+        end={0: start + len(epoch_sales)},
         max_event={0: micros(CLOSED_UNTIL)},
         watermark_before=micros(CLOSED_UNTIL) if number else None,
         watermark_after=micros(CLOSED_UNTIL),
         counts=counts,
-        records=len(mine),
+        records=len(epoch_sales),
         seconds=0.1,
         result_fingerprint=result_fingerprint(pipeline),
         lateness_fingerprint=lateness_fingerprint(pipeline),
-        in_force=here.digest,
-        in_force_items=None if number else here.families,
+        in_force=settings_in_force.digest,
+        in_force_items=None if number else settings_in_force.families,
     )
 
 

@@ -70,7 +70,7 @@ def accept(*words: str) -> int:
     return app.main(["accept", "sales", "--reason", "A backfill", "--owner", "data", "--expires", NEXT_YEAR, *words])
 
 
-def put_rule(settings: Settings, name: str, **fields: Any) -> None:
+def write_rule(settings: Settings, name: str, **fields: Any) -> None:
     folder = settings.pipelines / "accepted" / "sales"
     folder.mkdir(parents=True, exist_ok=True)
     rule = {"reason": "r", "owner": "o", "expires": "2100-01-01T00:00:00Z", "max_rows": 10, "all": True} | fields
@@ -84,8 +84,8 @@ def states(settings: Settings, pipeline: Pipeline) -> list[DifferenceState]:
 
 def rules_condition(settings: Settings, pipeline: Pipeline, now: datetime | None = None) -> Condition:
     at = now or SystemClock().now()
-    found = evidence.read(settings, pipeline, at)
-    decision = decide(Stage.LAMBDA, found, "advance", pipeline.policy, at)
+    gate_evidence = evidence.read(settings, pipeline, at)
+    decision = decide(Stage.LAMBDA, gate_evidence, "advance", pipeline.policy, at)
     return next(condition for condition in decision.conditions if condition.name == "accepted")
 
 
@@ -97,15 +97,15 @@ def reasons(result: Report) -> str:
 def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales: Pipeline) -> None:
     assert accept("--window", "2026-01-01T00:00:00Z", "--window-to", "2026-01-02") == 0
 
-    found = reconcile(home, sales)
+    report = reconcile(home, sales)
 
     assert (
-        found.finding.verdict,
-        found.finding.exit_code,
-        found.finding.policy.unexplained,
-        found.finding.policy.accepted,
+        report.finding.verdict,
+        report.finding.exit_code,
+        report.finding.policy.unexplained,
+        report.finding.policy.accepted,
     ) == ("ACCEPTED", 0, 2, 2)
-    assert "2 rows without an explanation are accepted by rule: within the policy" in found.finding.sentence
+    assert "2 rows without an explanation are accepted by rule: within the policy" in report.finding.sentence
     assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.ACCEPTED]
     assert app.main(["differences", "sales"]) == 0
     assert list(findings.list_comparison_problems(home, sales)) == []
@@ -113,37 +113,41 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
     assert checked.checks["N5"].state is CheckState.HELD
     condition = rules_condition(home, sales)
     assert (condition.is_met, condition.detail) == (True, "1 in force")
-    jsonschema.validate(json.loads(json.dumps(found.to_json())), SCHEMA)
-    assert "A backfill" in page.render(found)
+    jsonschema.validate(json.loads(json.dumps(report.to_json())), SCHEMA)
+    assert "A backfill" in page.render(report)
 
 
 @pytest.mark.usefixtures("spoilt")
 def test_a_new_rule_says_which_others_take_its_rows(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    put_rule(home, "a-past", expires="2020-01-01T00:00:00Z")
-    put_rule(home, "a-other", keys=["nobody"])
-    put_rule(home, "z-later")
+    write_rule(home, "a-past", expires="2020-01-01T00:00:00Z")
+    write_rule(home, "a-other", keys=["nobody"])
+    write_rule(home, "z-later")
 
     assert accept("--window", "2026-01-01T00:00:00Z", "--name", "b-new") == 0
 
-    said = capsys.readouterr().out
-    assert "Rule `a-past` comes first by name for 1 of them, and has expired: they stay with it." in said
-    assert said.count("comes first") == 1
+    output = capsys.readouterr().out
+    assert "Rule `a-past` comes first by name for 1 of them, and has expired: they stay with it." in output
+    assert output.count("comes first") == 1
 
 
 @pytest.mark.usefixtures("spoilt")
 def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) -> None:
     assert accept("--window", "2026-01-01T00:00:00Z") == 0
 
-    found = reconcile(home, sales)
+    report = reconcile(home, sales)
 
-    assert (found.finding.verdict, found.finding.exit_code, found.finding.policy.accepted) == (Verdict.DIVERGED, 1, 1)
-    assert "1 row has no explanation, rules accept 1 more" in found.finding.sentence
+    assert (report.finding.verdict, report.finding.exit_code, report.finding.policy.accepted) == (
+        Verdict.DIVERGED,
+        1,
+        1,
+    )
+    assert "1 row has no explanation, rules accept 1 more" in report.finding.sentence
     assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.OPEN]
     assert [trouble.runbook for trouble in findings.list_comparison_problems(home, sales)] == ["DivergenceUnexplained"]
 
 
 @pytest.mark.parametrize(
-    ("fields", "state", "said"),
+    ("fields", "state", "message"),
     [
         ({"expires": "2020-01-01T00:00:00Z"}, RuleState.EXPIRED, "it has expired, 2020-01-01"),
         ({"max_rows": 1}, RuleState.EXCEEDED, "2 rows fit it, and it allows 1"),
@@ -156,21 +160,25 @@ def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) 
 )
 @pytest.mark.usefixtures("spoilt")
 def test_a_rule_that_does_not_hold_accepts_nothing(
-    home: Settings, sales: Pipeline, fields: dict[str, Any], state: RuleState, said: str
+    home: Settings, sales: Pipeline, fields: dict[str, Any], state: RuleState, message: str
 ) -> None:
-    put_rule(home, "broken", **{name: value for name, value in fields.items() if value is not None})
+    write_rule(home, "broken", **{name: value for name, value in fields.items() if value is not None})
     if "max_volume" in fields:
         path = acceptance_files.folder(home, sales) / "broken.toml"
         path.write_text(path.read_text(encoding="utf-8") + "\nmax_volume = { revenue = 19 }", encoding="utf-8")
 
-    found = reconcile(home, sales)
+    report = reconcile(home, sales)
 
-    assert (found.finding.verdict, found.finding.policy.accepted, [one.state for one in found.finding.accepted]) == (
+    assert (
+        report.finding.verdict,
+        report.finding.policy.accepted,
+        [rule.state for rule in report.finding.accepted],
+    ) == (
         "DIVERGED",
         0,
         [state],
     )
-    assert said in reasons(found)
+    assert message in reasons(report)
     assert not rules_condition(home, sales).is_met
 
 
@@ -190,7 +198,7 @@ def test_a_rule_that_does_not_hold_accepts_nothing(
 def test_a_rule_is_about_the_rows_that_it_names(
     home: Settings, sales: Pipeline, fields: dict[str, Any], rows: int
 ) -> None:
-    put_rule(home, "narrow", **{k: v for k, v in fields.items() if not k.startswith("windows")})
+    write_rule(home, "narrow", **{k: v for k, v in fields.items() if not k.startswith("windows")})
     path = acceptance_files.folder(home, sales) / "narrow.toml"
     bounds = "".join(f"\n{name} = {value}" for name, value in fields.items() if name.startswith("windows"))
     path.write_text(path.read_text(encoding="utf-8") + bounds, encoding="utf-8")
@@ -199,11 +207,11 @@ def test_a_rule_is_about_the_rows_that_it_names(
 
 
 def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
-    put_rule(home, "for-now", expires="2099-01-01T00:00:00Z")
+    write_rule(home, "for-now", expires="2099-01-01T00:00:00Z")
     assert reconcile(home, sales).finding.verdict is Verdict.ACCEPTED
 
     assert "has expired" in rules_condition(home, sales, datetime(2099, 1, 1, tzinfo=UTC)).detail
-    put_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
+    write_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
     assert "was changed or removed" in rules_condition(home, sales).detail
     (acceptance_files.folder(home, sales) / "for-now.toml").unlink()
     assert rules_condition(home, sales).is_met is False
@@ -213,17 +221,19 @@ def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, 
 
 
 def test_a_difference_that_comes_back_has_its_history(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
-    (first, _) = history.open_differences(home, sales).values()
+    (first_difference, _) = history.open_differences(home, sales).values()
     rewrite(home, lake_of(SALES, sales), sales, 1)
     assert (reconcile(home, sales).finding.verdict, states(home, sales)) == (Verdict.CONSISTENT, [])
 
     rewrite(home, spoil(spoilt, 4), sales, 2)
     reconcile(home, sales)
 
-    again = {difference.window_start: difference for difference in history.open_differences(home, sales).values()}
-    back = again[first.window_start]
-    assert (back.first_seen, back.runs, back.returned) == (first.first_seen, 2, 1)
-    assert again["2026-01-01T02:00:00Z"].returned == 0
+    differences_by_window = {
+        difference.window_start: difference for difference in history.open_differences(home, sales).values()
+    }
+    back = differences_by_window[first_difference.window_start]
+    assert (back.first_seen, back.runs, back.returned) == (first_difference.first_seen, 2, 1)
+    assert differences_by_window["2026-01-01T02:00:00Z"].returned == 0
 
 
 def test_what_a_person_closes_is_off_the_list_until_it_is_found_again(
@@ -257,7 +267,7 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "expected `--key`, or both ends of a range of at most 366 days, or `--all`"),
         (("--window", "1990-01-01", "--window-to", "2026-02-01"), "at most 366 days"),
@@ -276,11 +286,11 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
 )
 @pytest.mark.usefixtures("spoilt")
 def test_a_rule_that_says_too_little_or_nonsense_is_refused(
-    home: Settings, sales: Pipeline, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    home: Settings, sales: Pipeline, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert accept(*words) == 2
 
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert not acceptance_files.folder(home, sales).exists()
 
 
@@ -297,10 +307,10 @@ def test_a_written_rule_says_what_was_typed_and_is_not_written_over(home: Settin
 
 
 def test_a_rule_that_no_one_can_read_fails_lint(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    put_rule(home, "expired", expires="2020-01-01T00:00:00Z")
+    write_rule(home, "expired", expires="2020-01-01T00:00:00Z")
     assert app.main(["lint", "sales"]) == 0
     assert "rule of acceptance `expired` has expired" in capsys.readouterr().out
-    put_rule(home, "odd", max_rows="many")
+    write_rule(home, "odd", max_rows="many")
 
     assert app.main(["lint", "sales"]) == 2
     assert "odd.toml: `max_rows`: Input should be a valid integer" in capsys.readouterr().err

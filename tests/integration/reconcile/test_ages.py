@@ -24,9 +24,9 @@ LAKE = lake_of([Sale(epoch=i % 3, hour=i % 5, amount=i) for i in range(15)])
 
 def record_runs(settings: Settings, ages: Sequence[timedelta]) -> None:
     """Write a lake whose batch runs, one after another, are recorded as this old."""
-    first, *others = ages
-    write(settings, replace(LAKE, run=replace(LAKE.run, finished=(NOW - first).isoformat())))
-    for number, age in enumerate(others):
+    first_age, *other_ages = ages
+    write(settings, replace(LAKE, run=replace(LAKE.run, finished=(NOW - first_age).isoformat())))
+    for number, age in enumerate(other_ages):
         run = replace(LAKE.run, run_id=f"again-{number}", scanned={}, computed=(), batch_version=1)
         write_run(settings, replace(run, finished=(NOW - age).isoformat()))
 
@@ -84,19 +84,19 @@ def test_a_comparison_is_no_older_than_the_run_that_it_compared(settings: Settin
 
 
 @pytest.mark.parametrize(
-    ("later", "named"), [(HOUR, False), (10 * DAY, True)], ids=["young for certain", "perhaps too old"]
+    ("later", "is_named"), [(HOUR, False), (10 * DAY, True)], ids=["young for certain", "perhaps too old"]
 )
 def test_an_age_that_no_one_can_tell_is_named_once_it_may_be_too_old_and_claims_nothing(
-    settings: Settings, later: timedelta, *, named: bool
+    settings: Settings, later: timedelta, *, is_named: bool
 ) -> None:
     now = SystemClock().now()
     write(settings, replace(LAKE, run=replace(LAKE.run, finished=(now + YEARS).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(now + YEARS))
 
-    found = FactCollector(settings, PIPELINE, StandingClock(now + later)).collect()
+    facts = FactCollector(settings, PIPELINE, StandingClock(now + later)).collect()
 
-    doubts = [problem.text.partition(" is ")[0] for problem in found.problems if problem.runbook == "ClockSkew"]
-    assert doubts == (["the age of the newest batch run", "the age of the newest comparison"] if named else [])
+    doubts = [problem.text.partition(" is ")[0] for problem in facts.problems if problem.runbook == "ClockSkew"]
+    assert doubts == (["the age of the newest batch run", "the age of the newest comparison"] if is_named else [])
 
 
 @pytest.mark.parametrize(
@@ -120,41 +120,48 @@ def test_rules_expire_by_the_time_that_epochs_runs_and_comparisons_have_all_show
     assert history.settle_now(settings, PIPELINE, NOW) == expected
 
 
-@pytest.mark.parametrize("behind", [HOUR, 2 * DAY])
+@pytest.mark.parametrize("clock_behind", [HOUR, 2 * DAY])
 def test_a_watch_whose_own_clock_is_behind_takes_the_time_that_the_stream_shows(
-    settings: Settings, behind: timedelta
+    settings: Settings, clock_behind: timedelta
 ) -> None:
     epochs = tuple(replace(epoch, processing_time=(NOW - HOUR / 2).isoformat()) for epoch in LAKE.epochs)
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - HOUR / 4).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(NOW - HOUR / 8))
 
-    found = FactCollector(settings, PIPELINE, StandingClock(NOW - behind)).collect()
+    facts = FactCollector(settings, PIPELINE, StandingClock(NOW - clock_behind)).collect()
 
-    assert [problem for problem in found.problems if problem.runbook == "ClockSkew"] == []
-    assert {one.name for one in list_firing(found)} & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == set()
+    assert [problem for problem in facts.problems if problem.runbook == "ClockSkew"] == []
+    assert {alert.name for alert in list_firing(facts)} & {
+        "BatchNotFresh",
+        "ReconcilerNotRunning",
+        "ClockSkew",
+    } == set()
 
 
 BEHIND = [pytest.param(0 * HOUR, id="one clock"), pytest.param(HOUR, id="the host of batch and reconcile is behind")]
 
 
-@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("host_behind", BEHIND)
 @pytest.mark.parametrize(("old", "fires"), [(1.5 * HOUR, False), (2.5 * HOUR, True)], ids=["fresh", "old"])
 def test_a_quiet_topic_shows_that_a_host_was_behind_as_it_still_got_records(
-    settings: Settings, behind: timedelta, old: timedelta, *, fires: bool
+    settings: Settings, host_behind: timedelta, old: timedelta, *, fires: bool
 ) -> None:
     """Runs are due every hour: two may be missing. The first run read an epoch that had just been committed."""
-    *_, first, second = LAKE.epochs
+    *_, earlier_epoch, second = LAKE.epochs
     at = SystemClock().now()
     epochs = (
         *LAKE.epochs[:-2],
-        replace(first, processing_time=(at - 9 * HOUR).isoformat()),
+        replace(earlier_epoch, processing_time=(at - 9 * HOUR).isoformat()),
         replace(second, processing_time=(at - 8 * HOUR).isoformat()),
     )
-    write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(at - 8 * HOUR - behind).isoformat())))
-    reconcile(settings, PIPELINE, clock=StandingClock(at - 8 * HOUR - behind))
+    write(
+        settings,
+        replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(at - 8 * HOUR - host_behind).isoformat())),
+    )
+    reconcile(settings, PIPELINE, clock=StandingClock(at - 8 * HOUR - host_behind))
     run = replace(LAKE.run, run_id="again", scanned={}, computed=(), batch_version=1)
-    write_run(settings, replace(run, finished=(at - old - behind).isoformat()))
-    reconcile(settings, PIPELINE, clock=StandingClock(at - old - behind))
+    write_run(settings, replace(run, finished=(at - old - host_behind).isoformat()))
+    reconcile(settings, PIPELINE, clock=StandingClock(at - old - host_behind))
 
     facts = FactCollector(settings, PIPELINE, StandingClock(at)).collect()
 

@@ -51,25 +51,25 @@ def test_every_replay_of_a_sound_definition_gives_one_answer(
 ) -> None:
     settings, pipeline = clicks
 
-    found = run.determinism(settings, replace(pipeline, window=window), replays=3, seed=7)
+    determinism_audit = run.determinism(settings, replace(pipeline, window=window), replays=3, seed=7)
 
-    assert [replay.blamed for replay in found.replays] == [()] * 3
-    assert found.exit_code == 0
-    assert found.records == len(EVENTS)
-    assert found.rows > 10
-    assert max(replay.late for replay in found.replays) > 0
+    assert [replay.blamed for replay in determinism_audit.replays] == [()] * 3
+    assert determinism_audit.exit_code == 0
+    assert determinism_audit.records == len(EVENTS)
+    assert determinism_audit.rows > 10
+    assert max(replay.late for replay in determinism_audit.replays) > 0
 
 
 def test_measure_that_depends_on_the_order_is_blamed_with_its_expression(clicks: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = clicks
     planted = replace(pipeline, measures={"clicks": Count(), "some": AnyOf("id"), "newest": Max("id")})
 
-    found = run.determinism(settings, planted, replays=2, seed=7)
+    determinism_audit = run.determinism(settings, planted, replays=2, seed=7)
 
-    assert found.exit_code == 1
-    assert {(b.column, b.expression, b.within_tolerance) for replay in found.replays for b in replay.blamed} == {
-        ("some", "id", False)
-    }
+    assert determinism_audit.exit_code == 1
+    assert {
+        (b.column, b.expression, b.within_tolerance) for replay in determinism_audit.replays for b in replay.blamed
+    } == {("some", "id", False)}
 
 
 def test_doubles_are_the_same_in_every_replay(clicks: tuple[Settings, Pipeline]) -> None:
@@ -77,9 +77,9 @@ def test_doubles_are_the_same_in_every_replay(clicks: tuple[Settings, Pipeline])
     thirds, far = "CAST(id AS double) / 3", "CAST(id AS double) / 3 + 1000000000"  # a mean far larger than the spread
     measures: dict[str, Measure] = {"thirds": Sum(thirds), "mean": Avg(thirds), "spread": Variance(far)}
 
-    found = run.determinism(settings, replace(pipeline, measures=measures), replays=3, seed=7)
+    determinism_audit = run.determinism(settings, replace(pipeline, measures=measures), replays=3, seed=7)
 
-    assert [one for replay in found.replays for one in replay.blamed] == []
+    assert [blamed for replay in determinism_audit.replays for blamed in replay.blamed] == []
 
 
 def test_topic_without_records_has_nothing_to_replay(kafka_settings: Settings, topic_name: str) -> None:
@@ -98,13 +98,13 @@ def test_command_says_so_in_words_and_as_json(
     rig.for_commands(monkeypatch, settings, pipeline.source.name)
 
     assert main(["audit", "determinism", "clicks", "--replays", "1", "--seed", "3"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert main(["audit", "determinism", "clicks", "--replays", "1", "--seed", "3", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
 
-    assert "gave the same answer" in said
-    assert f"{len(EVENTS)} offsets" in said
-    assert (found["pipeline"], found["exit_code"], found["seed"], len(found["replays"])) == ("clicks", 0, 3, 1)
+    assert "gave the same answer" in output
+    assert f"{len(EVENTS)} offsets" in output
+    assert (answer["pipeline"], answer["exit_code"], answer["seed"], len(answer["replays"])) == ("clicks", 0, 3, 1)
 
 
 def test_noise_is_measured_and_recorded_and_a_sound_definition_has_none(clicks: tuple[Settings, Pipeline]) -> None:

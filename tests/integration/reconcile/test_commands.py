@@ -8,7 +8,7 @@ import pytest
 
 from cutover.cli import app
 from cutover.settings import Settings
-from tests.integration.reconcile.diff.test_tables import ROWS, changed, parquet
+from tests.integration.reconcile.diff.test_tables import ROWS, change_row, parquet
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, replace_batch, write
 
 DEFINITION = """
@@ -49,8 +49,8 @@ def test_a_cause_that_no_log_bears_out_exits_two(home: Settings, capsys: pytest.
 
     exit_code = app.main(["reconcile", "sales"])
 
-    said = " ".join(capsys.readouterr().out.split())
-    assert (exit_code, "their causes cannot be verified from the log" in said) == (2, True)
+    output = " ".join(capsys.readouterr().out.split())
+    assert (exit_code, "their causes cannot be verified from the log" in output) == (2, True)
 
 
 def test_a_divergence_exits_one(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,8 +94,8 @@ def test_explain_prints_the_rows_behind_a_cell(home: Settings, capsys: pytest.Ca
 
     exit_code = app.main(["explain", "sales", "2026-01-01T02:00:00Z", "null,1", "--json"])
 
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (exit_code, [(row["class"], row["partition"], row["offset"]) for row in found["rows"]]) == (
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (exit_code, [(row["class"], row["partition"], row["offset"]) for row in answer["rows"]]) == (
         0,
         [("late", 0, 5)],
     )
@@ -109,7 +109,7 @@ def test_explain_refuses_a_key_that_is_not_there(home: Settings, key: str) -> No
 
 
 def test_diff_writes_its_report(tmp_path: Path) -> None:
-    left, right = parquet(tmp_path / "l.parquet", ROWS), parquet(tmp_path / "r.parquet", changed(0, amount=1))
+    left, right = parquet(tmp_path / "l.parquet", ROWS), parquet(tmp_path / "r.parquet", change_row(0, amount=1))
     page = tmp_path / "report.html"
 
     exit_code = app.main(["diff", left, right, "--key", "day,shop", "--window-column", "day", "--report", str(page)])
@@ -118,14 +118,14 @@ def test_diff_writes_its_report(tmp_path: Path) -> None:
 
 
 def test_diff_shows_long_texts_with_their_length_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, last in (("l", "y"), ("r", "z")):
-        (tmp_path / f"{name}.csv").write_text(f"k,v\n{'x' * 90_000},{'x' * 90_000}{last}\n", encoding="utf-8")
+    for name, last_cell in (("l", "y"), ("r", "z")):
+        (tmp_path / f"{name}.csv").write_text(f"k,v\n{'x' * 90_000},{'x' * 90_000}{last_cell}\n", encoding="utf-8")
 
     assert app.main(["diff", str(tmp_path / "l.csv"), str(tmp_path / "r.csv"), "--key", "k"]) == 1
 
-    said = capsys.readouterr().out
-    assert len(said) < 3_000
-    assert said.count("(90,001") == 2
+    output = capsys.readouterr().out
+    assert len(output) < 3_000
+    assert output.count("(90,001") == 2
 
 
 @pytest.mark.parametrize("tolerance", ["amount", "amount=", "amount=-1", "=1", "nope=1"])
@@ -140,33 +140,37 @@ def test_history_follows_runs_and_windows(home: Settings, capsys: pytest.Capture
     app.main(["reconcile", "sales"])
     capsys.readouterr()
 
-    said = {}
+    outputs = {}
     windows = {name: ["--window", f"2026-01-01T0{name}:00:00Z"] for name in "129"}
     for name, words in {"trend": [], **windows}.items():
         assert app.main(["history", "sales", *words, "--json"]) == 0
-        (said[name],) = json.loads(capsys.readouterr().out)
+        (outputs[name],) = json.loads(capsys.readouterr().out)
         assert app.main(["history", "sales", *words]) == 0
         assert "sales" in capsys.readouterr().out
 
-    assert (said["trend"]["verdict"], said["trend"]["times"], said["trend"]["unexplained"]) == ("DIVERGED", 1, 1)
-    assert {name: said[name]["state"] for name in windows} == {"1": "equal", "2": "unexplained", "9": "not judged"}
+    assert (outputs["trend"]["verdict"], outputs["trend"]["times"], outputs["trend"]["unexplained"]) == (
+        "DIVERGED",
+        1,
+        1,
+    )
+    assert {name: outputs[name]["state"] for name in windows} == {"1": "equal", "2": "unexplained", "9": "not judged"}
 
 
 def test_history_says_what_changed(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    first = edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99})
+    edited_lake = edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99})
     second = edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 98})
-    write(home, first)
+    write(home, edited_lake)
     app.main(["reconcile", "sales"])
     replace_batch(home, replace(second, run=replace(second.run, run_id="b2", finished="2026-01-07T00:00:00Z")))
     app.main(["reconcile", "sales"])
     capsys.readouterr()
 
     assert app.main(["history", "sales", "--changes", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
     assert app.main(["history", "sales", "--changes"]) == 0
 
-    assert [(one["before"]["batch"], one["after"]["batch"]) for one in found["other_amount"]] == [(99, 98)]
-    assert (found["new"], found["gone"], found["is_whole"]) == ([], [], True)
+    assert [(change["before"]["batch"], change["after"]["batch"]) for change in answer["other_amount"]] == [(99, 98)]
+    assert (answer["new"], answer["gone"], answer["is_whole"]) == ([], [], True)
     assert "other amount" in capsys.readouterr().out
 
 
@@ -190,8 +194,8 @@ def test_open_differences_are_listed_until_they_are_judged_away(
     capsys.readouterr()
 
     assert app.main(["differences", "sales", "--json"]) == 1
-    (one,) = json.loads(capsys.readouterr().out)
-    assert (one["window_start"], one["key"], one["kind"], one["runs"]) == (
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["window_start"], row["key"], row["kind"], row["runs"]) == (
         "2026-01-01T02:00:00Z",
         {"desk": 1, "shop": "a"},
         "changed",

@@ -26,57 +26,68 @@ def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(setti
     ]
     assert sum(day.different for day in result.finding.days) == result.finding.windows.different
     late = [offset for offset, record in enumerate(lake.log) if offset >= len(CLEAN) or record is None]
-    assert sorted(one.offset for one in result.finding.behind) == late
-    assert {one.cause for one in result.finding.behind} == {"late"}
-    places = {(one.window_start, one.key["shop"]) for one in result.finding.behind}
+    assert sorted(record.offset for record in result.finding.behind) == late
+    assert {record.cause for record in result.finding.behind} == {"late"}
+    places = {(record.window_start, record.key["shop"]) for record in result.finding.behind}
     assert places <= {(cell.window_start, cell.key["shop"]) for cell in result.finding.differences}
 
 
 def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
-    first = run(settings, lake_of((*CLEAN, *LATE)))
+    first_report = run(settings, lake_of((*CLEAN, *LATE)))
     replace_batch(settings, edited(lake_of((*CLEAN, *LATE)), 0, lambda row: row | {"revenue": 99}))
     second = reconcile(settings, PIPELINE)
 
-    assert [one.run_id for one in first.trend] == [first.run.run_id]
-    assert [(one.run_id, one.verdict, one.unexplained) for one in second.trend] == [
-        (first.run.run_id, "EXPLAINED", 0),
+    assert [run_of_trend.run_id for run_of_trend in first_report.trend] == [first_report.run.run_id]
+    assert [(run_of_trend.run_id, run_of_trend.verdict, run_of_trend.unexplained) for run_of_trend in second.trend] == [
+        (first_report.run.run_id, "EXPLAINED", 0),
         (second.run.run_id, "DIVERGED", 1),
     ]
-    assert [one.rows for one in second.trend] == [2, second.finding.rows.missing + second.finding.rows.changed]
+    assert [run_of_trend.rows for run_of_trend in second.trend] == [
+        2,
+        second.finding.rows.missing + second.finding.rows.changed,
+    ]
 
 
 def test_a_report_says_since_which_comparison_its_differences_are_known(settings: Settings) -> None:
     spoilt = edited(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
-    first = run(settings, spoilt)
+    first_report = run(settings, spoilt)
     worse = edited(spoilt, 1, lambda row: row | {"most": 4712})
     replace_batch(settings, replace(worse, run=replace(worse.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
 
-    second, again = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
+    second, third = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
 
-    assert [(life.state, life.first_run, life.runs) for life in first.lives] == [("open", first.run.run_id, 1)]
-    assert [(life.first_run, life.runs) for life in second.lives] == [(first.run.run_id, 2), (second.run.run_id, 1)]
-    assert (again.run.run_id, again.run.repeats) == (second.run.run_id, 1)
-    assert [(life.first_run, life.runs) for life in again.lives] == [(first.run.run_id, 3), (second.run.run_id, 2)]
-    page = (settings.reports_dir / (again.run.page or "")).read_text(encoding="utf-8")
-    assert f"(run {first.run.run_id}), found by 3 comparisons" in page
+    assert [(life.state, life.first_run, life.runs) for life in first_report.lives] == [
+        ("open", first_report.run.run_id, 1)
+    ]
+    assert [(life.first_run, life.runs) for life in second.lives] == [
+        (first_report.run.run_id, 2),
+        (second.run.run_id, 1),
+    ]
+    assert (third.run.run_id, third.run.repeats) == (second.run.run_id, 1)
+    assert [(life.first_run, life.runs) for life in third.lives] == [
+        (first_report.run.run_id, 3),
+        (second.run.run_id, 2),
+    ]
+    page = (settings.reports_dir / (third.run.page or "")).read_text(encoding="utf-8")
+    assert f"(run {first_report.run.run_id}), found by 3 comparisons" in page
     assert "2 rows of these without a cause, the oldest known since" in page
 
 
 def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
-    before = reconcile(settings, PIPELINE)
+    report_before = reconcile(settings, PIPELINE)
     fingerprint = result_fingerprint(PIPELINE)
     advice = replace(advised(), pipeline=PIPELINE.name, result_fingerprint=fingerprint)
     unproven = replace(advice, at="2026-11-24T13:00:00Z", proven=(), proven_at=None)
-    for one in (advice, unproven):
-        advice_record.record_advice(settings, one, SystemClock())
+    for example in (advice, unproven):
+        advice_record.record_advice(settings, example, SystemClock())
     noise_record.record(settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock())
 
-    after = reconcile(settings, PIPELINE)
+    report_after = reconcile(settings, PIPELINE)
 
-    assert (before.advice, before.noise) == (None, None)
-    assert after.advice == replace(unproven, proven=advice.proven, proven_at=advice.proven_at)
-    assert after.noise is not None
-    assert after.noise.sentence == noise_record.describe_noise(NOISE)
-    assert (after.run.run_id, after.run.repeats) == (before.run.run_id, 1)
-    jsonschema.validate(after.to_json(), SCHEMA)
+    assert (report_before.advice, report_before.noise) == (None, None)
+    assert report_after.advice == replace(unproven, proven=advice.proven, proven_at=advice.proven_at)
+    assert report_after.noise is not None
+    assert report_after.noise.sentence == noise_record.describe_noise(NOISE)
+    assert (report_after.run.run_id, report_after.run.repeats) == (report_before.run.run_id, 1)
+    jsonschema.validate(report_after.to_json(), SCHEMA)

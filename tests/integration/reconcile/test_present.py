@@ -58,7 +58,7 @@ def diverged(settings: Settings) -> Report:
 def firing(settings: Settings) -> set[str]:
     limits = settings.alerts.model_copy(update={"batch_schedules": 1e9})
     facts = FactCollector(settings.model_copy(update={"alerts": limits}), PIPELINE, SystemClock()).collect()
-    return {one.name for one in list_firing(facts)}
+    return {alert.name for alert in list_firing(facts)}
 
 
 def latest(settings: Settings) -> str:
@@ -69,14 +69,14 @@ def page(settings: Settings, result: Report) -> str:
     return (settings.reports_dir / str(result.run.page)).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("asked", ["older cut", "range", "older cut again"])
+@pytest.mark.parametrize("scope", ["older cut", "range", "older cut again"])
 def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
-    settings: Settings, diverged: Report, asked: str
+    settings: Settings, diverged: Report, scope: str
 ) -> None:
-    if asked == "range":
+    if scope == "range":
         later = reconcile(settings, PIPELINE, start=START + timedelta(hours=5))
     else:
-        later = [reconcile(settings, PIPELINE, epoch=OLD) for _ in range(1 + asked.endswith("again"))][-1]
+        later = [reconcile(settings, PIPELINE, epoch=OLD) for _ in range(1 + scope.endswith("again"))][-1]
 
     newest = history.find_current(settings, PIPELINE)
     assert (diverged.finding.verdict, later.finding.verdict, later.finding.exit_code) == (
@@ -95,16 +95,16 @@ def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settin
     mended = lake_of(SALES)
     replace_batch(settings, replace(mended, run=replace(mended.run, run_id="b3", finished="2026-01-07T00:00:00Z")))
 
-    again = reconcile(settings, PIPELINE)
+    second_report = reconcile(settings, PIPELINE)
 
-    assert (diverged.finding.verdict, again.finding.verdict, again.run.scope_note) == (
+    assert (diverged.finding.verdict, second_report.finding.verdict, second_report.run.scope_note) == (
         Verdict.DIVERGED,
         Verdict.CONSISTENT,
         None,
     )
     assert history.open_differences(settings, PIPELINE) == {}
     assert "DivergenceUnexplained" not in firing(settings)
-    assert latest(settings) == page(settings, again)
+    assert latest(settings) == page(settings, second_report)
 
 
 def test_the_newest_cut_is_compared_though_batch_computed_an_older_one_last(settings: Settings) -> None:
@@ -117,10 +117,15 @@ def test_the_newest_cut_is_compared_though_batch_computed_an_older_one_last(sett
 
 def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    first, second = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
+    first_report, second = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
 
     (line,) = records.read(settings, PIPELINE.name)
-    assert (line.times, second.run.repeats, second.run.run_id, second.run.at) == (2, 1, first.run.run_id, first.run.at)
+    assert (line.times, second.run.repeats, second.run.run_id, second.run.at) == (
+        2,
+        1,
+        first_report.run.run_id,
+        first_report.run.at,
+    )
     assert len(list((settings.reports_dir / PIPELINE.name).glob("*.json"))) == 1
 
 
@@ -130,10 +135,10 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
     reconcile(settings, PIPELINE)
     replace_batch(settings, replace(spoil(lake), run=replace(lake.run, run_id="b2", finished="2026-01-06T00:00:00Z")))
 
-    found = reconcile(settings, PIPELINE)
+    report = reconcile(settings, PIPELINE)
 
     verdicts = [line.verdict for line in records.read(settings, PIPELINE.name)]
-    assert (found.run.scope_note, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
+    assert (report.run.scope_note, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
     assert "DivergenceUnexplained" in firing(settings)
 
 
@@ -205,16 +210,16 @@ EMPTY = {
 
 @pytest.mark.parametrize("case", EMPTY)
 def test_nothing_compared_is_not_comparable_with_reason_and_next_command(settings: Settings, case: str) -> None:
-    lake, asked, reason, following = EMPTY[case]
+    lake, options, reason, following = EMPTY[case]
     write(settings, lake)
 
-    found = reconcile(settings, PIPELINE, **asked)
+    report = reconcile(settings, PIPELINE, **options)
 
-    (breach,) = found.finding.seal.breaches
-    assert (found.finding.verdict, found.finding.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "nothing")
+    (breach,) = report.finding.seal.breaches
+    assert (report.finding.verdict, report.finding.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "nothing")
     assert (reason in breach.message, following in breach.message) == (True, True), breach.message
     assert ("NotComparable" in firing(settings)) is (case != "empty range")
-    assert "\N{CHECK MARK}" not in page(settings, found)
+    assert "\N{CHECK MARK}" not in page(settings, report)
 
 
 def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
@@ -238,10 +243,10 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
     handle.delete()
     verified = verify(settings, PIPELINE, only=["N9"])
 
-    found = reconcile(settings, PIPELINE)
+    report = reconcile(settings, PIPELINE)
 
-    (breach,) = found.finding.seal.breaches
-    assert (diverged.finding.verdict, found.finding.verdict, found.finding.runbook) == (
+    (breach,) = report.finding.seal.breaches
+    assert (diverged.finding.verdict, report.finding.verdict, report.finding.runbook) == (
         Verdict.DIVERGED,
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",
@@ -260,11 +265,11 @@ def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Setting
     write(settings, lake_of(SALES))
     record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     handle = DeltaTable(control_uri(settings, "gate"))
-    before = handle.version()
+    version_before = handle.version()
     handle.delete()
     without = reconcile(settings, PIPELINE).finding.verdict
 
-    handle.restore(before)
+    handle.restore(version_before)
 
     assert (without, reconcile(settings, PIPELINE).finding.verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)
 
@@ -272,12 +277,12 @@ def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Setting
 def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     handle = DeltaTable(control_uri(settings, "versions"))
-    before = handle.version()
+    version_before = handle.version()
     handle.delete()
 
     with pytest.raises(LakeError, match="Table `versions` of `sales`: expected every committed row") as refused:
         reconcile(settings, PIPELINE)
-    handle.restore(before)
+    handle.restore(version_before)
 
     assert (refused.value.runbook, reconcile(settings, PIPELINE).finding.verdict) == (
         "ForeignWrite",
@@ -301,10 +306,10 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
 ) -> None:
     shutil.rmtree(control_uri(settings, table))
 
-    found = reconcile(settings, PIPELINE)
+    report = reconcile(settings, PIPELINE)
 
-    (breach,) = found.finding.seal.breaches
-    assert (diverged.finding.verdict, found.finding.verdict, breach.runbook) == (
+    (breach,) = report.finding.seal.breaches
+    assert (diverged.finding.verdict, report.finding.verdict, breach.runbook) == (
         Verdict.DIVERGED,
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",
@@ -315,25 +320,27 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
 
 def checked(settings: Settings) -> str:
     """Return what `verify --only N9` says of the tables."""
-    found = verify(settings, PIPELINE, only=["N9"])
-    return found.error or " ".join(violation.text for violation in found.violations)
+    verification = verify(settings, PIPELINE, only=["N9"])
+    return verification.error or " ".join(violation.text for violation in verification.violations)
 
 
 @pytest.mark.parametrize("removed", ["/stream-0", "/stream-0/stream", "/batch", "/batch_index", ""])
 def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings, removed: str) -> None:
     write(settings, lake_of(SALES))
-    before = reconcile(settings, PIPELINE)
+    report_before = reconcile(settings, PIPELINE)
     shutil.rmtree(f"{version_uri(settings, PIPELINE)}{removed}")
 
-    found = reconcile(settings, PIPELINE)
+    report = reconcile(settings, PIPELINE)
 
-    (breach,) = found.finding.seal.breaches
-    assert (before.finding.verdict, found.finding.verdict, breach.runbook) == (
+    (breach,) = report.finding.seal.breaches
+    assert (report_before.finding.verdict, report.finding.verdict, breach.runbook) == (
         Verdict.CONSISTENT,
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",
     )
     assert "expected it to exist" in breach.message
     assert "ForeignWrite" in firing(settings)
-    assert any("its folder is gone" in said for said in evidence.read(settings, PIPELINE, SystemClock().now()).foreign)
+    assert any(
+        "its folder is gone" in reason for reason in evidence.read(settings, PIPELINE, SystemClock().now()).foreign
+    )
     assert "its folder is gone" in checked(settings)

@@ -1,4 +1,4 @@
-"""Verdicts on tables of a real lake: clean, late, masked, and what is left on record."""
+"""Verdicts on tables of a real lake: clean, late, masked, and the recorded results."""
 
 import json
 import random
@@ -51,8 +51,8 @@ def run(settings: Settings, lake: Lake) -> Report:
 
 
 def steps(result: Report, measure: str, shop: str = "a") -> tuple[CellStep, ...]:
-    found = [cell for cell in result.finding.differences if cell.measure == measure and cell.key["shop"] == shop]
-    return found[0].steps
+    cells = [cell for cell in result.finding.differences if cell.measure == measure and cell.key["shop"] == shop]
+    return cells[0].steps
 
 
 def test_equal_sides_are_consistent(settings: Settings) -> None:
@@ -86,12 +86,12 @@ def test_twenty_clean_lakes_are_consistent(tmp_path: Path) -> None:
 def test_late_records_explain_every_difference(settings: Settings) -> None:
     result = run(settings, lake_of((*CLEAN, *LATE)))
 
-    counted = (
+    row_counts = (
         result.finding.causes["late"].rows,
         result.finding.causes["late"].events,
         result.finding.causes["unexplained"].rows,
     )
-    assert (result.finding.verdict, *counted) == (Verdict.EXPLAINED, 2, 3, 0)
+    assert (result.finding.verdict, *row_counts) == (Verdict.EXPLAINED, 2, 3, 0)
 
 
 @pytest.mark.parametrize(("edits", "windows", "rows"), [((0, 1), 1, 2), ((0, 3, 6), 3, 3), ((0, 1, 3), 2, 3)])
@@ -244,8 +244,8 @@ def test_open_windows_are_counted_and_not_judged(settings: Settings) -> None:
 def test_stale_windows_are_counted_as_incomplete(settings: Settings) -> None:
     lake = edited(lake_of(CLEAN), 0, lambda _: None)
     hour = 3_600_000_000
-    first = round(START.timestamp()) * 1_000_000
-    run_ = replace(lake.run, stale=((first, first + hour),))
+    first_start = round(START.timestamp()) * 1_000_000
+    run_ = replace(lake.run, stale=((first_start, first_start + hour),))
 
     result = run(settings, replace(lake, run=run_))
 
@@ -284,16 +284,16 @@ def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
 
 
 def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Settings) -> None:
-    seen: list[tuple[str, int, int]] = []
+    points: list[tuple[str, int, int]] = []
     write(settings, lake_of(CLEAN))
 
     reconcile(
         settings,
         PIPELINE,
-        probe=lambda point, epoch: seen.append((point, epoch, len(records.read(settings, PIPELINE.name)))),
+        probe=lambda point, epoch: points.append((point, epoch, len(records.read(settings, PIPELINE.name)))),
     )
 
-    assert seen == [("report.rendered", 2, 0), ("verdict.recorded", 2, 1)]
+    assert points == [("report.rendered", 2, 0), ("verdict.recorded", 2, 1)]
 
 
 def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(settings: Settings) -> None:
@@ -316,14 +316,14 @@ def test_a_cut_is_held_for_the_comparison_and_let_go_after_it(settings: Settings
     assert version is not None
     holder = pins.batch_holder(lake.run.run_id)
     pins.pin(settings, version, 2, holder=holder, expires_at=clock.now() + pins.LONGEST, now=clock.now())
-    held = []
+    pinned = []
 
-    def look(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
-        held.append(pins.list_pinned_epochs(settings, version, now=clock.now()))
+    def note_pinned(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+        pinned.append(pins.list_pinned_epochs(settings, version, now=clock.now()))
 
-    reconcile(settings, PIPELINE, probe=look)
+    reconcile(settings, PIPELINE, probe=note_pinned)
 
-    assert held == [(2,), ()]
+    assert pinned == [(2,), ()]
 
 
 def test_an_empty_range_is_refused(settings: Settings) -> None:

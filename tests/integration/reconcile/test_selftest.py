@@ -34,7 +34,7 @@ from cutover.reconcile.selftest.trial_result import judge_rows
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, held, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, log_of_lake, reconcile, write
 from tests.support.history.self_tests import record_passed
 from tests.support.log.held_log import HeldLog
 
@@ -53,15 +53,15 @@ KINDS = {kind.name for kind in ROW_KINDS}
 
 @pytest.fixture
 def lake(settings: Settings) -> Lake:
-    made = lake_of(SALES)
-    write(settings, made)
-    return made
+    lake_content = lake_of(SALES)
+    write(settings, lake_content)
+    return lake_content
 
 
 def self_tested(
     settings: Settings, lake: Lake, *, seed: int = 1, trials: int = 12, pipeline: Pipeline = PIPELINE
 ) -> SelfTest:
-    log: HeldLog = held(lake)
+    log: HeldLog = log_of_lake(lake)
     return self_test(settings, pipeline, seed=seed, trials=trials, clock=SystemClock(), log=log)
 
 
@@ -70,7 +70,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_all_that_was_planted_is_found_and_named_and_nothing_else(settings: Settings, lake: Lake) -> None:
-    before = contents(settings.home)
+    contents_before = contents(settings.home)
 
     self_test = self_tested(settings, lake, trials=16)
 
@@ -81,7 +81,7 @@ def test_all_that_was_planted_is_found_and_named_and_nothing_else(settings: Sett
     )
     assert (self_test.false_alarm_rate.hits, self_test.passed) == (0, self_test.false_alarm_rate.of >= 1_000)
     assert len({*self_test.by_kind} & KINDS) > len(KINDS) / 2
-    assert contents(settings.home) == before
+    assert contents(settings.home) == contents_before
 
 
 def test_rows_that_a_report_would_leave_out_are_judged_too(settings: Settings) -> None:
@@ -107,8 +107,8 @@ def test_a_bit_is_flipped_only_where_a_comparison_reads(settings: Settings) -> N
     table = delta.open_table(uri)
     rows = pa.table({"_epoch": pa.array([0], pa.int64())})
     for number in range(5):
-        made = data_files.write(uri, rows, checksums.new_stem(f"ids-{number}", 0), partition={"_kind": RowKind.IDS})
-        commits.replace(table, [], [made])
+        new_file = data_files.write(uri, rows, checksums.new_stem(f"ids-{number}", 0), partition={"_kind": RowKind.IDS})
+        commits.replace(table, [], [new_file])
 
     struck = [table_rows.flip_bit(uri, number / 20) for number in range(20)]
 
@@ -117,10 +117,10 @@ def test_a_bit_is_flipped_only_where_a_comparison_reads(settings: Settings) -> N
 
 
 def test_one_seed_plants_the_same(settings: Settings, lake: Lake) -> None:
-    first, second, other = (self_tested(settings, lake, seed=seed, trials=3) for seed in (7, 7, 8))
+    first_test, second, other = (self_tested(settings, lake, seed=seed, trials=3) for seed in (7, 7, 8))
 
-    assert replace(second, at=first.at, seconds=first.seconds) == first
-    assert other.by_kind != first.by_kind
+    assert replace(second, at=first_test.at, seconds=first_test.seconds) == first_test
+    assert other.by_kind != first_test.by_kind
 
 
 Blunder = Callable[[Finding], Finding]
@@ -157,8 +157,8 @@ def _sees_other_kinds(finding: Finding) -> Finding:
 def test_a_reconciler_that_errs_is_found_out(
     settings: Settings, lake: Lake, monkeypatch: pytest.MonkeyPatch, blunder: Blunder, rate_of: str
 ) -> None:
-    def err(*asked: Any) -> Any:
-        outcome = compare_at_cut(*asked)
+    def err(*arguments: Any) -> Any:
+        outcome = compare_at_cut(*arguments)
         return replace(outcome, finding=blunder(outcome.finding))
 
     monkeypatch.setattr(trial, "compare_at_cut", err)
@@ -173,18 +173,18 @@ def test_a_reconciler_that_errs_is_found_out(
 def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
     settings: Settings, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw, drawn, compared = drawn_plants.draw_row_plants, list[Any](), list[Any]()
+    draw, drawn_plants_seen, compared = drawn_plants.draw_row_plants, list[Any](), list[Any]()
 
-    def remember(*asked: Any) -> Any:
-        drawn.append(draw(*asked))
+    def remember(*arguments: Any) -> Any:
+        drawn_plants_seen.append(draw(*arguments))
         compared.append("draw")
-        return drawn[-1]
+        return drawn_plants_seen[-1]
 
-    def reject_first(*asked: Any) -> Any:
-        outcome = compare_at_cut(*asked)
+    def reject_first(*arguments: Any) -> Any:
+        outcome = compare_at_cut(*arguments)
         compared.append("compare")
         if compared[-2] == "draw":
-            window = min(start for start, _ in drawn[-1][0].places)
+            window = min(start for start, _ in drawn_plants_seen[-1][0].places)
             finding = replace(outcome.finding, verdict=Verdict.NOT_COMPARABLE, sentence=f"No window {window}.")
             return replace(outcome, finding=finding)
         return outcome
@@ -194,28 +194,28 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
 
     self_test = self_tested(settings, lake, trials=4)
 
-    rows = {kind: one.detection_rate.of for kind, one in self_test.by_kind.items() if kind in KINDS}
-    assert sum(rows.values()) == sum(len(plant.expected) for plants in drawn for plant in plants)
-    assert self_test.refused >= sum(len(plants[0].expected) for plants in drawn) > 0
+    rows = {kind: kind_result.detection_rate.of for kind, kind_result in self_test.by_kind.items() if kind in KINDS}
+    assert sum(rows.values()) == sum(len(plant.expected) for plants in drawn_plants_seen for plant in plants)
+    assert self_test.refused >= sum(len(plants[0].expected) for plants in drawn_plants_seen) > 0
     assert self_test.right_cause_rate.of > 0
     assert self_test.failures == ()
 
 
 def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: Settings, lake: Lake) -> None:
-    finding = compare_at_cut(settings, PIPELINE, ComparisonRequest(log=held(lake))).finding
+    finding = compare_at_cut(settings, PIPELINE, ComparisonRequest(log=log_of_lake(lake))).finding
     cell = finding.differences[0]
     place = place_of(cell)
     clean = Mock(causes={place: frozenset({"late"})}, known=frozenset(), pipeline=PIPELINE)
     plant = Plant(kind="lost values", side=PlantSide.STREAM, expected=(PlantedRow(place=place, kind="changed"),))
 
-    def named(kind: str, cause: str) -> tuple[int, int]:
-        said = replace(finding, differences=(replace(cell, kind=kind, cause=cause),))
-        (result,) = judge_rows(clean, [plant], said, "trial 1").plants
+    def judge_change(kind: str, cause: str) -> tuple[int, int]:
+        changed_finding = replace(finding, differences=(replace(cell, kind=kind, cause=cause),))
+        (result,) = judge_rows(clean, [plant], changed_finding, "trial 1").plants
         return result.found, result.named
 
-    assert named("changed", "late") == (0, 0)
-    assert named("missing", "unexplained") == (1, 0)
-    assert named("changed", "late + unexplained") == (1, 1)
+    assert judge_change("changed", "late") == (0, 0)
+    assert judge_change("missing", "unexplained") == (1, 0)
+    assert judge_change("changed", "late + unexplained") == (1, 1)
 
 
 def test_sessions_are_tested_too(settings: Settings) -> None:
@@ -241,9 +241,9 @@ def test_sides_that_cannot_be_compared_are_not_tested(settings: Settings, lake: 
 
 @pytest.mark.parametrize(("hits", "of"), [(0, 10), (10, 10), (3, 10), (997, 1_000), (1, 2), (499, 20_000)])
 def test_bounds_are_those_of_clopper_and_pearson(hits: int, of: int) -> None:
-    found, known = rate(hits, of), binomtest(hits, of).proportion_ci(0.95, "exact")
+    interval, expected_interval = rate(hits, of), binomtest(hits, of).proportion_ci(0.95, "exact")
 
-    assert (found.lower, found.upper) == pytest.approx((known.low, known.high), abs=1e-9)
+    assert (interval.lower, interval.upper) == pytest.approx((expected_interval.low, expected_interval.high), abs=1e-9)
     assert (rate(0, 0).lower, rate(0, 0).upper) == (0, 1)
 
 
@@ -251,11 +251,11 @@ def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Setti
     assert "none yet: cutover selftest sales" in page.render(reconcile(settings, PIPELINE))
     record_passed(settings, PIPELINE)
 
-    again = reconcile(settings, PIPELINE)
+    second_report = reconcile(settings, PIPELINE)
 
-    assert lake.run.epoch == again.finding.seal.epoch
-    assert (again.run.repeats, record.newest(settings, PIPELINE) is not None) == (1, True)
-    assert "500 of 500 planted rows found" in page.render(again)
+    assert lake.run.epoch == second_report.finding.seal.epoch
+    assert (second_report.run.repeats, record.newest(settings, PIPELINE) is not None) == (1, True)
+    assert "500 of 500 planted rows found" in page.render(second_report)
 
 
 def test_the_command_records_what_it_found(
@@ -271,7 +271,7 @@ def test_the_command_records_what_it_found(
 
     code = app.main(["selftest", "sales", "--seed", "5", "--trials", "2", "--json"])
 
-    said = json.loads(capsys.readouterr().out.splitlines()[-1])
-    kept = record.newest(settings, PIPELINE)
-    assert kept is not None
-    assert (code, said["seed"], said["trials"], kept.seed) == (1 - said["passed"], 5, 2, 5)
+    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+    stored = record.newest(settings, PIPELINE)
+    assert stored is not None
+    assert (code, answer["seed"], answer["trials"], stored.seed) == (1 - answer["passed"], 5, 2, 5)

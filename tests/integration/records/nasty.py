@@ -238,7 +238,7 @@ WHOLE = (
     Nasty("unknown field behind a text with a colon", with_field('"text":"a:b","else":1'), None),
     Nasty("unknown field and a null", with_field('"whole":null,"else":"c:d"'), None),
     Nasty(
-        "unknown field beside a time whose colon is escaped",
+        "unknown field next to a time whose colon is escaped",
         b'{"at":"2024-01-01T00\\u003a10:00Z","must":"x","else":1}',
         None,
     ),

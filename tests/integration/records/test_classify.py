@@ -32,17 +32,17 @@ def pipeline_of(window: AlignedWindowFn) -> Pipeline:
     return Pipeline(name="p", source=TOPIC, key=("at",), window=window, measures={"n": Count()}, lateness=LATENESS)
 
 
-def judged(
+def classify(
     spark: "SparkSession",
     window: AlignedWindowFn,
     events: Sequence[int],
     *,
     watermark: int | None = None,
-    given: Mapping[str, Any] | None = None,
+    field_values: Mapping[str, Any] | None = None,
     by_slice: bool = False,
 ) -> list[dict[str, Any]]:
     """Return (offset, class, start, end, unknown) of records of these event times, by offset and start."""
-    fields = {"_reason": None, "_filtered": False} | dict(given or {})
+    fields = {"_reason": None, "_filtered": False} | dict(field_values or {})
     rows = [
         (0, offset, moment(LOG_TIME), moment(event), fields["_reason"], fields["_filtered"], 3)
         for offset, event in enumerate(events)
@@ -108,53 +108,61 @@ def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", 
     events = (*EVENTS, *CLOCK_CHANGES) if isinstance(window, CalendarWindows) else EVENTS
     expected = [(offset, *interval) for offset, event in enumerate(events) for interval in window.assign_windows(event)]
 
-    found = judged(spark, window, events)
+    classified = classify(spark, window, events)
 
-    assert expected == [(row["_offset"], row["window_start"], row["window_end"]) for row in found]
+    assert expected == [(row["_offset"], row["window_start"], row["window_end"]) for row in classified]
 
 
 def test_window_is_late_from_the_watermark_that_reaches_its_end_and_the_allowed_lateness(spark: "SparkSession") -> None:
     closing = HOUR + 10 * MINUTE
 
-    assert [row["_class"] for row in judged(spark, Fixed(hours=1), [5], watermark=closing - 1)] == ["accepted"]
-    assert [row["_class"] for row in judged(spark, Fixed(hours=1), [5], watermark=closing)] == ["late"]
+    assert [row["_class"] for row in classify(spark, Fixed(hours=1), [5], watermark=closing - 1)] == ["accepted"]
+    assert [row["_class"] for row in classify(spark, Fixed(hours=1), [5], watermark=closing)] == ["late"]
 
 
 def test_without_a_watermark_nothing_is_late(spark: "SparkSession") -> None:
-    assert [row["_class"] for row in judged(spark, Fixed(hours=1), [-900 * HOUR])] == ["accepted"]
+    assert [row["_class"] for row in classify(spark, Fixed(hours=1), [-900 * HOUR])] == ["accepted"]
 
 
 def test_a_record_can_be_late_in_one_window_and_accepted_in_the_next(spark: "SparkSession") -> None:
-    found = judged(spark, SlidingWindows(size=HOUR, every=HOUR // 2), [45 * MINUTE], watermark=HOUR + 10 * MINUTE)
+    classified = classify(
+        spark, SlidingWindows(size=HOUR, every=HOUR // 2), [45 * MINUTE], watermark=HOUR + 10 * MINUTE
+    )
 
-    assert [row["_class"] for row in found] == ["late", "accepted"]
+    assert [row["_class"] for row in classified] == ["late", "accepted"]
 
 
 def test_event_further_ahead_of_its_log_time_than_allowed_is_future(spark: "SparkSession") -> None:
-    found = judged(spark, Fixed(hours=1), [LOG_TIME + HOUR, LOG_TIME + HOUR + 1])
+    classified = classify(spark, Fixed(hours=1), [LOG_TIME + HOUR, LOG_TIME + HOUR + 1])
 
-    assert [row["_class"] for row in found] == ["accepted", "future"]
+    assert [row["_class"] for row in classified] == ["accepted", "future"]
 
 
 def test_future_comes_before_late(spark: "SparkSession") -> None:
-    found = judged(spark, Fixed(hours=1), [LOG_TIME + 2 * HOUR], watermark=999 * HOUR)
+    classified = classify(spark, Fixed(hours=1), [LOG_TIME + 2 * HOUR], watermark=999 * HOUR)
 
-    assert [row["_class"] for row in found] == ["future"]
+    assert [row["_class"] for row in classified] == ["future"]
 
 
-@pytest.mark.parametrize(("given", "expected"), [({"_reason": "json"}, "malformed"), ({"_filtered": True}, "filtered")])
-def test_record_without_a_window_keeps_one_row(spark: "SparkSession", given: Mapping[str, Any], expected: str) -> None:
+@pytest.mark.parametrize(
+    ("columns", "expected"), [({"_reason": "json"}, "malformed"), ({"_filtered": True}, "filtered")]
+)
+def test_record_without_a_window_keeps_one_row(
+    spark: "SparkSession", columns: Mapping[str, Any], expected: str
+) -> None:
     events = [0] if expected == "filtered" else []
-    rows = [(0, 0, moment(LOG_TIME), moment(0) if events else None, given.get("_reason"), bool(events), 3)]
+    rows = [(0, 0, moment(LOG_TIME), moment(0) if events else None, columns.get("_reason"), bool(events), 3)]
     sliding = pipeline_of(SlidingWindows(size=HOUR, every=HOUR // 2))
 
-    found = classify_records(frame(spark, rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
+    classified_rows = classify_records(frame(spark, rows, PARSED), sliding, watermark_micros=999 * HOUR).collect()
 
-    assert [(row["_class"], row["window_start"], row["window_end"]) for row in found] == [(expected, None, None)]
+    assert [(row["_class"], row["window_start"], row["window_end"]) for row in classified_rows] == [
+        (expected, None, None)
+    ]
 
 
 def test_unknown_fields_of_a_record_are_counted_in_its_newest_window(spark: "SparkSession") -> None:
-    assert [row["_unknown"] for row in judged(spark, SlidingWindows(size=HOUR, every=20 * MINUTE), [0])] == [0, 0, 3]
+    assert [row["_unknown"] for row in classify(spark, SlidingWindows(size=HOUR, every=20 * MINUTE), [0])] == [0, 0, 3]
 
 
 @pytest.mark.parametrize(
@@ -172,8 +180,8 @@ def test_rows_of_slices_stand_for_the_windows_of_records_that_are_late_in_none(
     events = [*EVENTS, LOG_TIME + HOUR, LOG_TIME + HOUR + 1, *range(0, 3 * HOUR, 11 * MINUTE)]
     length = window.slice_micros
 
-    found = judged(spark, window, events, watermark=2 * HOUR, by_slice=True)
-    sliced = [row for row in found if row["window_end"] - row["window_start"] == length]
+    classified = classify(spark, window, events, watermark=2 * HOUR, by_slice=True)
+    sliced = [row for row in classified if row["window_end"] - row["window_start"] == length]
     opened = [
         row | {"window_start": start, "window_end": end, "_unknown": row["_unknown"] if start == newest else 0}
         for row in sliced
@@ -183,7 +191,8 @@ def test_rows_of_slices_stand_for_the_windows_of_records_that_are_late_in_none(
 
     assert 0 < len(sliced) < len(events)
     assert all(row["window_start"] <= events[row["_offset"]] < row["window_end"] for row in sliced)
-    assert {row["_offset"] for row in sliced}.isdisjoint(row["_offset"] for row in found if row not in sliced)
-    assert judged(spark, window, events, watermark=2 * HOUR) == sorted(
-        [*opened, *(row for row in found if row not in sliced)], key=lambda row: (row["_offset"], row["window_start"])
+    assert {row["_offset"] for row in sliced}.isdisjoint(row["_offset"] for row in classified if row not in sliced)
+    assert classify(spark, window, events, watermark=2 * HOUR) == sorted(
+        [*opened, *(row for row in classified if row not in sliced)],
+        key=lambda row: (row["_offset"], row["window_start"]),
     )

@@ -68,8 +68,8 @@ def write(settings: Settings, campaigns: Sequence[int | None], rates: Sequence[s
     table = pa.table({name: pa.array(values, kinds[name]) for name, values in ads.items()})
     write_deltalake(dimension.own_uri(settings, "ads"), table, mode="overwrite")
     paid = pa.array(rates, pa.string()).cast(pa.decimal128(4, 2))
-    known = pa.table({"campaign": pa.array(range(1, len(rates) + 1), pa.int64()), "rate": paid})
-    write_deltalake(dimension.own_uri(settings, "campaigns"), known, mode="overwrite")
+    rates_by_campaign = pa.table({"campaign": pa.array(range(1, len(rates) + 1), pa.int64()), "rate": paid})
+    write_deltalake(dimension.own_uri(settings, "campaigns"), rates_by_campaign, mode="overwrite")
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,9 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 def joined(spark: "SparkSession", settings: Settings, versions: Sequence[int], limit: int) -> pa.Table:
     spans = [
-        VersionSpan(partition=partition, first=first, next=end, version=version, table_id="")
+        VersionSpan(partition=partition, first=start, next=end, version=version, table_id="")
         for partition in range(PARTITIONS)
-        for version, (first, end) in enumerate([(0, CHANGES), (CHANGES, RECORDS)])
+        for version, (start, end) in enumerate([(0, CHANGES), (CHANGES, RECORDS)])
     ]
     frames = {
         name: dimension_frames.join_versions(
@@ -114,8 +114,8 @@ def test_rows_take_columns_as_plain_python_says_also_with_one_key_above_all(
         PIPELINE, LOG, dimensions=lambda raw: plain[int(raw.offset >= CHANGES) if len(versions) > 1 else 1]
     )
 
-    found = joined(spark, settings, versions, limit)
+    joined_rows = joined(spark, settings, versions, limit)
 
-    assert expected_rows(expected) == folded(PIPELINE, found, [Class.ACCEPTED])
-    assert expected.counts == counts(found)
+    assert expected_rows(expected) == folded(PIPELINE, joined_rows, [Class.ACCEPTED])
+    assert expected.counts == counts(joined_rows)
     assert {expected.counts[kind] > 0 for kind in (Class.MALFORMED, Class.FILTERED, Class.ACCEPTED)} == {True}

@@ -41,27 +41,27 @@ def epochs(spark: "SparkSession", records: Sequence[RawRecord]) -> list[pa.Table
 
 def _partials(spark: "SparkSession", records: Sequence[RawRecord]) -> pa.Table:
     rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
-    made = parse_records(frame(spark, rows), PIPELINE)
-    return aggregate_partials(classify_records(made, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
+    parsed = parse_records(frame(spark, rows), PIPELINE)
+    return aggregate_partials(classify_records(parsed, PIPELINE, watermark_micros=None), PIPELINE).toArrow()
 
 
 @pytest.mark.parametrize("name", PIPELINE.measures)
 def test_fold_of_all_epochs_is_the_result_of_plain_python(
     epochs: Sequence[pa.Table], records: Sequence[RawRecord], name: str
 ) -> None:
-    found = {_group(row): plain(row[name]) for row in finished(epochs)}
+    actual = {_group(row): plain(row[name]) for row in finished(epochs)}
     expected = {group: row.measures[name] for group, row in reference.run(PIPELINE, records).rows.items()}
 
-    assert expected.keys() == found.keys()
-    assert {g: (value, found[g]) for g, value in expected.items() if not same(value, found[g])} == {}
+    assert expected.keys() == actual.keys()
+    assert {g: (value, actual[g]) for g, value in expected.items() if not same(value, actual[g])} == {}
 
 
 def test_order_of_the_epochs_does_not_matter(epochs: Sequence[pa.Table]) -> None:
     exact = [name for name in PIPELINE.measures if name != "noisy"]
-    there = {_group(row): [row[name] for name in exact] for row in finished(epochs)}
+    other_states = {_group(row): [row[name] for name in exact] for row in finished(epochs)}
     back = {_group(row): [row[name] for name in exact] for row in finished(list(reversed(epochs)))}
 
-    assert there == back
+    assert other_states == back
 
 
 def test_a_bucket_is_exact_beside_every_power_of_two(spark: "SparkSession") -> None:
@@ -69,9 +69,9 @@ def test_a_bucket_is_exact_beside_every_power_of_two(spark: "SparkSession") -> N
     near = [other for p in powers for other in (p, math.nextafter(p, 0.0), math.nextafter(p, math.inf), -p)]
     numbers = frame(spark, [(number,) for number in near], "x double")
     (state,) = Quantile("x", 0.5).states("q", "double")
-    found = numbers.groupBy("x").agg(F.expr(state.create).alias("q")).collect()
+    quantiles = numbers.groupBy("x").agg(F.expr(state.create).alias("q")).collect()
 
-    assert [row for row in found if row["q"][0]["value"] != bucket(row["x"], 7)] == []
+    assert [row for row in quantiles if row["q"][0]["value"] != bucket(row["x"], 7)] == []
 
 
 def _group(row: Mapping[str, Any]) -> tuple[int, int, tuple[Any, ...]]:

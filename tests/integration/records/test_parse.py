@@ -44,8 +44,8 @@ def test_plain_python_reads_a_record_alike(record: Nasty, spark_says: Mapping[st
         return
     assert expected.reason == row["_reason"]
     if expected.reason is None:
-        found = {name: _plain(row[name]) for name in expected.values}
-        assert (expected.values, expected.unknown) == (found, row["_unknown"])
+        actual = {name: _plain(row[name]) for name in expected.values}
+        assert (expected.values, expected.unknown) == (actual, row["_unknown"])
 
 
 def test_negative_zero_is_zero(spark_says: Mapping[str, Mapping[str, Any]]) -> None:

@@ -72,9 +72,11 @@ def test_columns_are_the_partial_shape_in_order(partials: pa.Table) -> None:
 
 
 def test_counts_by_class_are_those_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
-    found = {row["_class"]: row["_n_sum"] for row in partials.group_by("_class").aggregate([("_n", "sum")]).to_pylist()}
+    counts = {
+        row["_class"]: row["_n_sum"] for row in partials.group_by("_class").aggregate([("_n", "sum")]).to_pylist()
+    }
 
-    assert {str(name): n for name, n in expected.counts.items() if n} == found
+    assert {str(name): n for name, n in expected.counts.items() if n} == counts
 
 
 def test_unknown_fields_are_those_of_plain_python(partials: pa.Table, expected: reference.Result) -> None:
@@ -103,34 +105,34 @@ def test_fold_is_the_result_of_plain_python(partials: pa.Table, expected: refere
     rows = queries.read_table(connection, finish_sql(PIPELINE, "partials")).to_pylist()
     connection.close()
 
-    found = {
+    folded = {
         (_micros(row["window_start"]), _micros(row["window_end"]), (row["must"], row["text"])): (
             row["_n"],
             {name: row[name] for name in PIPELINE.measures},
         )
         for row in rows
     }
-    assert {group: (row.n, dict(row.measures)) for group, row in expected.rows.items()} == found
+    assert {group: (row.n, dict(row.measures)) for group, row in expected.rows.items()} == folded
 
 
 def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession") -> None:
     pipeline = replace(PIPELINE, window=Sessions("10 minutes"))
-    # Exactly a gap apart, and a microsecond more: of the four the last one alone is a session of its own.
+    # Exactly a gap apart, and a microsecond more: of the four only the last one is a separate session.
     times = ("00:00:00.000001", "00:10:00.000001", "00:20:00.000001", "00:30:00.000002")
     apart = [('{"must":"sessions","at":"2024-01-01T' + time + 'Z"}').encode() for time in times]
     raw = [*RAW, *(RawRecord(partition=9, offset=i, log_time_micros=LOG_TIME, value=v) for i, v in enumerate(apart))]
     expected = reference.run(pipeline, raw)
 
-    found = aggregate_partials(
+    partial_rows = aggregate_partials(
         classify_records(parse_records(frame_of(spark, raw), pipeline), pipeline, watermark_micros=None), pipeline
     )
 
-    rows = found.toArrow()
+    rows = partial_rows.toArrow()
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("partials", rows)
-        counted = queries.read_table(connection, finish_sql(pipeline, "partials")).to_pylist()
-    accepted = [(r["must"], _micros(r["window_start"]), _micros(r["window_end"]), r["_n"]) for r in counted]
+        counted_rows = queries.read_table(connection, finish_sql(pipeline, "partials")).to_pylist()
+    accepted = [(r["must"], _micros(r["window_start"]), _micros(r["window_end"]), r["_n"]) for r in counted_rows]
     assert sorted(accepted) == sorted((key[0], start, end, r.n) for (start, end, key), r in expected.rows.items())
     assert [n for must, *_, n in sorted(accepted) if must == "sessions"] == [3, 1]
     counts = Counter(dict.fromkeys(expected.counts, 0))
@@ -140,9 +142,15 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
 
 
 def test_further_grouping_by_partition_leaves_out_the_shape_s_own(classified_rows: "DataFrame") -> None:
-    found = aggregate_partials(classified_rows, PIPELINE, by=("_partition",), extra_aggregates={"last": "max(_offset)"})
+    partial_rows = aggregate_partials(
+        classified_rows, PIPELINE, by=("_partition",), extra_aggregates={"last": "max(_offset)"}
+    )
 
-    assert (found.columns[0], found.columns.count("_partition"), found.columns[-1]) == ("_partition", 1, "last")
+    assert (partial_rows.columns[0], partial_rows.columns.count("_partition"), partial_rows.columns[-1]) == (
+        "_partition",
+        1,
+        "last",
+    )
 
 
 def test_one_shuffle_makes_the_partial_aggregates(classified_rows: "DataFrame") -> None:

@@ -87,11 +87,11 @@ def numbered(path: Path, ids: Iterable[int], *, end: str = "\n") -> Path:
 def test_records_are_in_log_time_order_with_the_datas_log_times(
     kafka_settings: Settings, pipeline: Pipeline, file: Path
 ) -> None:
-    sent = send(kafka_settings, pipeline, Request(file=file, partitions=1))
+    produced = send(kafka_settings, pipeline, Request(file=file, partitions=1))
 
-    found = records(kafka_settings, pipeline.source.name)
-    assert (sent, numbers(found)) == (4, [2, 1, 3, 4])
-    assert [r.log_time_micros // 1_000_000 for r in found] == [1357035400, 1357035420, 1357035420, 1357035500]
+    log_records = records(kafka_settings, pipeline.source.name)
+    assert (produced, numbers(log_records)) == (4, [2, 1, 3, 4])
+    assert [r.log_time_micros // 1_000_000 for r in log_records] == [1357035400, 1357035420, 1357035420, 1357035500]
 
 
 def test_topic_is_made_so_that_old_records_stay(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
@@ -106,8 +106,8 @@ def test_topic_is_made_so_that_old_records_stay(kafka_settings: Settings, pipeli
 def test_records_go_round_robin_whatever_their_key(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     send(kafka_settings, pipeline, Request(file=file, partitions=4))
 
-    found = records(kafka_settings, pipeline.source.name)
-    assert sorted(r.partition for r in found) == [0, 1, 2, 3]
+    log_records = records(kafka_settings, pipeline.source.name)
+    assert sorted(r.partition for r in log_records) == [0, 1, 2, 3]
 
 
 def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
@@ -207,11 +207,11 @@ def test_stretches_that_overlap_send_each_record_once(
     stretch = LogTimeRange(start=begin + 20_000_000, end=begin + 60_000_000)
     second = LogTimeRange(start=begin + 40_000_000, end=begin + 80_000_000)
 
-    sent = [
+    expected_records = [
         send(kafka_settings, pipeline, Request(file=day, log_times=part)) for part in (stretch, second, LogTimeRange())
     ]
 
-    assert sent == [40, 20, 40]
+    assert expected_records == [40, 20, 40]
     assert sorted(numbers(records(kafka_settings, pipeline.source.name))) == list(range(100))
 
 
@@ -254,9 +254,9 @@ def test_an_interrupted_run_is_resumed_from_what_the_log_holds(
     interrupted = len(records(kafka_settings, name))
     numbered(day, range(4_100))
 
-    found = produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=SILENT)
+    produced = produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=SILENT)
 
-    assert (found.already_sent, found.records) == (interrupted, 4_100 - interrupted)
+    assert (produced.already_sent, produced.records) == (interrupted, 4_100 - interrupted)
     assert sorted(numbers(records(kafka_settings, name))) == list(range(4_100))
     with pytest.raises(DefinitionError, match="`--again`"):
         send(kafka_settings, pipeline, Request(file=day))
@@ -288,11 +288,11 @@ def test_a_killed_process_is_resumed_exactly(
     with subprocess.Popen([*words, "--speed", "10x"]) as running:
         until(lambda: name in client.topics() and sum(client.high_watermarks(name).values()) > 20)
         os.kill(running.pid, signal.SIGKILL)
-    done = len(records(kafka_settings, name))
+    record_count = len(records(kafka_settings, name))
 
-    again = subprocess.run([*words, "--json"], check=True, capture_output=True, text=True)
+    second_send = subprocess.run([*words, "--json"], check=True, capture_output=True, text=True)
 
-    assert done <= json.loads(again.stdout)["already_sent"] < 600
+    assert record_count <= json.loads(second_send.stdout)["already_sent"] < 600
     assert sorted(numbers(records(kafka_settings, name))) == list(range(600))
 
 
@@ -421,8 +421,12 @@ def test_definition_written_from_a_topic_loads(
 
     init(settings, "mine", pipeline.source.name)
 
-    written = catalogue.get(settings, "mine")
-    assert (written.source.name, written.source.event_time, written.key) == (pipeline.source.name, "at", ("k",))
+    catalogue_entry = catalogue.get(settings, "mine")
+    assert (catalogue_entry.source.name, catalogue_entry.source.event_time, catalogue_entry.key) == (
+        pipeline.source.name,
+        "at",
+        ("k",),
+    )
 
 
 def test_unknown_topic_is_named(kafka_settings: Settings, topic_name: str) -> None:

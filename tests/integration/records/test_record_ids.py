@@ -64,9 +64,9 @@ def test_record_of_a_closed_window_is_late_though_its_id_is_remembered(spark: "S
 def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") -> None:
     records = parsed(spark, [REMEMBERED - 1, REMEMBERED, REMEMBERED + MINUTE])
 
-    found = duplicates.select_candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
+    candidates = duplicates.select_candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
 
-    assert found.to_pylist() == [
+    assert candidates.to_pylist() == [
         {"id": 1, "event_time": REMEMBERED, "partition": 0, "offset": 1},
         {"id": 2, "event_time": REMEMBERED + MINUTE, "partition": 0, "offset": 2},
     ]
@@ -88,6 +88,6 @@ def test_records_are_flagged_at_more_positions_than_a_query_lists(spark: "SparkS
 
     rows, is_twin = duplicates.flag_records(records, pa.table(columns))
 
-    found = rows.selectExpr("_partition", "_offset", f"{is_twin} AS twin").toArrow().to_pylist()
-    assert len(found) == 3 + 3
-    assert {(row["_partition"], row["_offset"]) for row in found if row["twin"]} == {(0, 1), (1, 2)}
+    flagged_rows = rows.selectExpr("_partition", "_offset", f"{is_twin} AS twin").toArrow().to_pylist()
+    assert len(flagged_rows) == 3 + 3
+    assert {(row["_partition"], row["_offset"]) for row in flagged_rows if row["twin"]} == {(0, 1), (1, 2)}

@@ -29,9 +29,9 @@ VISIBLE = """
   .map(e => e.querySelector("summary .name").textContent))"""
 
 
-def look(tab: Page, file: Path, **how: Any) -> None:
+def open_unfolded(tab: Page, file: Path, **page_options: Any) -> None:
     """Open a page with all of it unfolded, and bring the checks."""
-    unfold(tab, file, **{"width": 1400, **how})
+    unfold(tab, file, **{"width": 1400, **page_options})
     tab.run(CHECKS)
 
 
@@ -42,7 +42,7 @@ def tab() -> Iterator[Page]:
 
 
 def nasty() -> Report:
-    """Return the flights with a key of each hostile text, and what is shown where a comparison went wrong."""
+    """Return the flights with a key of each hostile text, and the parts shown where a comparison went wrong."""
     keys = [*HOSTILE, None, "", "null", "a\0b", "w" * 300]
     cells = tuple(
         Difference(
@@ -146,20 +146,20 @@ def test_day_of_the_calendar_leads_to_its_windows(tab: Page, files: dict[str, Pa
     day = tab.run("document.querySelector('#calendar td button').textContent")
     tab.run("document.querySelector('#calendar td button').click()")
 
-    found = tab.run(f"{VISIBLE}('#tree .window')")
-    assert found != []
-    assert [name for name in found if not name.startswith(day)] == []
+    visible_windows = tab.run(f"{VISIBLE}('#tree .window')")
+    assert visible_windows != []
+    assert [name for name in visible_windows if not name.startswith(day)] == []
     assert tab.run("document.activeElement.id") == "filter"
 
 
 def test_hostile_keys_stay_text(tab: Page, files: dict[str, Path]) -> None:
     tab.open(files["nasty"])
     filter_by(tab, "2013-05-05 05:00")
-    shown = "".join(tab.run(f"{VISIBLE}('#tree .row')"))
+    visible_rows = "".join(tab.run(f"{VISIBLE}('#tree .row')"))
 
     for text in ("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "{{ 7 * 7 }}", "\\x1b[31mred", "a\\x00b"):
-        assert text in shown
-    assert 'origin=null, carrier=UAorigin="", carrier=UAorigin="null"' in shown
+        assert text in visible_rows
+    assert 'origin=null, carrier=UAorigin="", carrier=UAorigin="null"' in visible_rows
     assert tab.run("document.querySelectorAll('#tree img, #tree script, body > img').length") == 0
     filter_by(tab, "<script>alert")
     assert len(tab.run(f"{VISIBLE}('#tree .row')")) == 1
@@ -169,7 +169,7 @@ def test_hostile_keys_stay_text(tab: Page, files: dict[str, Path]) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["flights", "nasty"])
 def test_nothing_overflows_the_page_or_overlaps(tab: Page, files: dict[str, Path], name: str, width: int) -> None:
-    look(tab, files[name], width=width)
+    open_unfolded(tab, files[name], width=width)
 
     assert tab.run("document.documentElement.scrollWidth") == width
     assert tab.run("checks.overlaps()") == []
@@ -179,7 +179,7 @@ def test_nothing_overflows_the_page_or_overlaps(tab: Page, files: dict[str, Path
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["flights", "nasty"])
 def test_every_text_has_the_contrast_of_aa(tab: Page, files: dict[str, Path], name: str, *, dark: bool) -> None:
-    look(tab, files[name], dark=dark)
+    open_unfolded(tab, files[name], dark=dark)
     ground = tab.run("getComputedStyle(document.body).backgroundColor")
 
     assert (sum(map(int, re.findall(r"\d+", ground))) < 200) is dark
@@ -188,7 +188,7 @@ def test_every_text_has_the_contrast_of_aa(tab: Page, files: dict[str, Path], na
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_letters_and_bars_stand_out_from_what_is_behind_them(tab: Page, files: dict[str, Path], *, dark: bool) -> None:
-    look(tab, files["nasty"], dark=dark)
+    open_unfolded(tab, files["nasty"], dark=dark)
 
     assert tab.run("checks.shapes()") == []
 
@@ -197,13 +197,13 @@ def test_every_control_and_chart_has_a_name(tab: Page, files: dict[str, Path]) -
     tab.open(files["nasty"])
     tree = tab.send("Accessibility.getFullAXTree")["nodes"]
 
-    def named(role: str) -> list[str]:
+    def names_of_role(role: str) -> list[str]:
         return [n.get("name", {}).get("value", "") for n in tree if n.get("role", {}).get("value") == role]
 
-    assert len(named("searchbox")) == 1
-    assert len(named("image")) >= 8
+    assert len(names_of_role("searchbox")) == 1
+    assert len(names_of_role("image")) >= 8
     for role in ("searchbox", "image", "region", "button", "link", "DisclosureTriangle"):
-        assert [name for name in named(role) if not name.strip()] == []
+        assert [name for name in names_of_role(role) if not name.strip()] == []
 
 
 def test_focus_can_be_seen(tab: Page, files: dict[str, Path]) -> None:
@@ -237,11 +237,11 @@ def test_page_looks_as_in_the_kept_picture(tab: Page, files: dict[str, Path], wi
 
 
 def test_a_page_that_looks_other_is_told_from_a_kept_picture(tab: Page, files: dict[str, Path], tmp_path: Path) -> None:
-    taken = []
+    pictures_taken = []
     for dark in (False, True):
         tab.open(files["flights"], width=800, dark=dark)
-        taken.append(tmp_path / f"{dark}.png")
-        tab.capture(taken[-1], whole=True, scale=SCALE)
+        pictures_taken.append(tmp_path / f"{dark}.png")
+        tab.capture(pictures_taken[-1], whole=True, scale=SCALE)
 
-    assert pictures.measure_difference(tab, *taken) > SHARE
-    assert pictures.measure_difference(tab, taken[0], taken[0]) == 0
+    assert pictures.measure_difference(tab, *pictures_taken) > SHARE
+    assert pictures.measure_difference(tab, pictures_taken[0], pictures_taken[0]) == 0

@@ -44,20 +44,20 @@ def diverged(home: Settings) -> Report:
 
 
 def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(diverged: Report) -> None:
-    found = markdown.render(diverged)
+    text = markdown.render(diverged)
 
-    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(found)
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert diverged.finding.verdict is Verdict.DIVERGED
     assert html.count("<table>") == 3
     assert "<script" not in html
     assert "<a " not in html
     assert "<em>" not in html
-    assert [line for line in found.splitlines() if "99" in line and line.count("|") == 8] != []
-    assert "\x1b" not in found
+    assert [line for line in text.splitlines() if "99" in line and line.count("|") == 8] != []
+    assert "\x1b" not in text
 
 
 def test_prometheus_reads_every_sample(diverged: Report) -> None:
-    found = {
+    cells = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(exposition.render([diverged]))
         for sample in family.samples
@@ -65,11 +65,11 @@ def test_prometheus_reads_every_sample(diverged: Report) -> None:
 
     name = "cutover_reconciliation"
     ours = ("pipeline", "sales")
-    assert found[f"{name}_verdict", ours, ("verdict", "DIVERGED")] == 1
-    assert found[f"{name}_verdict", ours, ("verdict", "CONSISTENT")] == 0
-    assert found[f"{name}_windows", ours, ("state", "different")] == diverged.finding.windows.different == 1
-    assert found[f"{name}_cause_rows", ("cause", "unexplained"), ours] == 1
-    assert found[f"{name}_within_policy", ours] == 0
+    assert cells[f"{name}_verdict", ours, ("verdict", "DIVERGED")] == 1
+    assert cells[f"{name}_verdict", ours, ("verdict", "CONSISTENT")] == 0
+    assert cells[f"{name}_windows", ours, ("state", "different")] == diverged.finding.windows.different == 1
+    assert cells[f"{name}_cause_rows", ("cause", "unexplained"), ours] == 1
+    assert cells[f"{name}_within_policy", ours] == 0
 
 
 def test_a_report_is_there_when_the_tables_of_its_run_are_gone(
@@ -94,11 +94,11 @@ def test_the_command_prints_the_newest_report(
 ) -> None:
     assert app.main(["report", "sales", "--format", form]) == 0
 
-    said = capsys.readouterr().out
-    assert said.startswith(begins)
+    output = capsys.readouterr().out
+    assert output.startswith(begins)
     assert (home.reports_dir / "sales").is_dir()
     if form == "json":
-        assert json.loads(said)["verdict"] == "DIVERGED"
+        assert json.loads(output)["verdict"] == "DIVERGED"
 
 
 def test_a_pipeline_without_a_report_is_told_so(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,21 +126,21 @@ def test_every_row_that_differs_is_in_the_parquet(
     assert [(row["row"], row["cause"], row["batch"]["revenue"], row["streaming"]["revenue"]) for row in missing] == [
         ("missing", "late", hour, None) for hour in range(6)
     ]
-    listed = {
+    listed_ranges = {
         (difference.window_start, difference.key["shop"], difference.key["desk"], difference.kind, difference.cause)
         for difference in result.finding.differences
     }
-    assert listed == {
+    assert listed_ranges == {
         (f"{row['window_start']:%Y-%m-%dT%H:%M:%SZ}", *row["key"].values(), row["row"], row["cause"]) for row in rows
     }
     assert not list((home.reports_dir / "sales").glob(".*.tmp"))
 
 
 def test_a_repeat_and_a_refusal_leave_no_further_parquet(home: Settings, diverged: Report) -> None:
-    again = reconcile(home, PIPELINE)
+    second_report = reconcile(home, PIPELINE)
     refused = reconcile(home, PIPELINE, start=datetime(2031, 1, 1, tzinfo=UTC))
 
-    assert again.run.run_id == diverged.run.run_id
+    assert second_report.run.run_id == diverged.run.run_id
     assert (refused.finding.verdict, refused.run.parquet) == (Verdict.NOT_COMPARABLE, None)
     assert [file.name for file in (home.reports_dir / "sales").glob("*.parquet")] == [f"{diverged.run.run_id}.parquet"]
 

@@ -1,4 +1,4 @@
-"""Keys that would be markup, links, formulas or control characters stay text wherever commands show a difference."""
+"""Keys like markup, links, formulas or control characters stay text in every command that shows a difference."""
 
 import json
 import re
@@ -67,10 +67,10 @@ def test_terminal_shows_no_control_character_of_a_key(
 ) -> None:
     app.main([*command])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert diverged.finding.verdict is Verdict.DIVERGED
-    assert len(said.out) > len(command)
-    assert CONTROL.findall(said.out + said.err) == []
+    assert len(output.out) > len(command)
+    assert CONTROL.findall(output.out + output.err) == []
 
 
 @pytest.mark.parametrize("command", COMMANDS[:3], ids=" ".join)
@@ -80,10 +80,10 @@ def test_json_is_one_value_that_holds_keys_to_the_letter(
 ) -> None:
     app.main([*command, "--json"])
 
-    said = capsys.readouterr().out
-    assert said.count("\n") == 1
-    assert CONTROL.findall(said) == []
-    texts = set(list_texts(json.loads(said)))
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1
+    assert CONTROL.findall(output) == []
+    texts = set(list_texts(json.loads(output)))
     if command == COMMANDS[0]:
         assert set(HOSTILE) <= texts
 

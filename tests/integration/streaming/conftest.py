@@ -1,4 +1,4 @@
-"""Fixtures of the stream's tests: settings that waste no time, a topic of its own, a driver in this process."""
+"""Fixtures of the stream's tests: settings that waste no time, a new topic, a driver in this process."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the stream's tests share: a small definition, a log of its own, and the right answer in plain Python."""
+"""Helpers of the stream's tests: a small definition, a new log, and the right answer in plain Python."""
 
 import json
 from collections import defaultdict
@@ -108,7 +108,7 @@ def expected(events: Iterable[Event]) -> dict[Cell, Value]:
     return {cell: (len(ids), sum(ids), sum(i * i for i in ids)) for cell, ids in cells.items()}
 
 
-def counted(
+def count_by_cell(
     settings: Settings, definition: Pipeline, *, classes: Sequence[str] = ("accepted", "late"), epoch: int | None = None
 ) -> dict[Cell, Value]:
     """Return what the epoch log adds up to by window and key, doubled rows included."""
@@ -117,10 +117,12 @@ def counted(
         "SELECT epoch_us(window_start), k, sum(_n)::BIGINT, sum(ids)::BIGINT, sum(squares)::BIGINT FROM rows "  # noqa: S608
         f"WHERE _class IN ({kinds}) GROUP BY ALL"
     )
-    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in ask(settings, definition, query, epoch=epoch)}
+    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in query_rows(settings, definition, query, epoch=epoch)}
 
 
-def ask(settings: Settings, definition: Pipeline, query: str, *, epoch: int | None = None) -> list[tuple[Any, ...]]:
+def query_rows(
+    settings: Settings, definition: Pipeline, query: str, *, epoch: int | None = None
+) -> list[tuple[Any, ...]]:
     """Return the rows of a query over `rows`: partials and ledger up to an epoch."""
     log, connection = epoch_log(settings, definition), queries.connect()
     newest = log.newest()
@@ -129,7 +131,7 @@ def ask(settings: Settings, definition: Pipeline, query: str, *, epoch: int | No
 
 
 def epoch_log(settings: Settings, definition: Pipeline) -> EpochLog:
-    """Return the epoch log as it is now."""
+    """Return the current epoch log."""
     version = versions.current(settings, definition)
     assert version is not None
     return EpochLog(version.uri)
@@ -139,8 +141,8 @@ def by_spark(settings: Settings, definition: Pipeline) -> list[str]:
     """Return the listed files of the epoch log that Spark's executors wrote, as their footers say."""
     table = epoch_log(settings, definition).table
     root = Path(delta.local_root(table) or "")
-    found = sorted(str(action["path"]) for action in delta.actions(table))
-    return [path for path in found if is_by_spark(root / unquote(path))]
+    paths = sorted(str(action["path"]) for action in delta.actions(table))
+    return [path for path in paths if is_by_spark(root / unquote(path))]
 
 
 def is_by_spark(file: Path) -> bool:
@@ -156,18 +158,22 @@ def records(settings: Settings, definition: Pipeline) -> list[EpochRecord]:
 def gaps(epoch_records: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, int], Mapping[int, int]]]:
     """Return where an epoch does not start at the end of the one before, or where a number is missing."""
     return [
-        (after.epoch, before.end, after.start)
-        for before, after in pairwise(epoch_records)
-        if after.epoch != before.epoch + 1 or dict(after.start) != dict.fromkeys(after.start, 0) | dict(before.end)
+        (following.epoch, previous.end, following.start)
+        for previous, following in pairwise(epoch_records)
+        if following.epoch != previous.epoch + 1
+        or dict(following.start) != dict.fromkeys(following.start, 0) | dict(previous.end)
     ]
 
 
 def renamed(definition: Pipeline, topic: str) -> Pipeline:
     """Return the definition over another topic; of a join of two over another one on the right too."""
-    moved = replace(definition, source=replace(definition.source, name=topic))
-    if not isinstance(moved.join, Join):
-        return moved
-    return replace(moved, join=replace(moved.join, right=replace(moved.join.right, name=f"{topic}-right")))
+    definition_of_topic = replace(definition, source=replace(definition.source, name=topic))
+    if not isinstance(definition_of_topic.join, Join):
+        return definition_of_topic
+    return replace(
+        definition_of_topic,
+        join=replace(definition_of_topic.join, right=replace(definition_of_topic.join.right, name=f"{topic}-right")),
+    )
 
 
 def for_commands(monkeypatch: pytest.MonkeyPatch, settings: Settings, topic: str) -> None:

@@ -49,17 +49,17 @@ def sessions(rows: Iterable[Record]) -> Iterator[list[Record]]:
 def bill(sample: Sample) -> Bill:
     """Return clicks in a session in which the ad was shown, and their price, by viewer, ad and start."""
     rows = sorted([*sample.impressions, *sample.clicks], key=lambda row: (row["viewer"], row["ad"]))
-    found: Bill = {}
-    for (viewer, ad), same in groupby(rows, key=lambda row: (row["viewer"], row["ad"])):
-        for session in sessions(same):
-            shown = sum("bid" in row for row in session)
+    billed: Bill = {}
+    for (viewer, ad), viewer_rows in groupby(rows, key=lambda row: (row["viewer"], row["ad"])):
+        for session in sessions(viewer_rows):
+            bid_count = sum("bid" in row for row in session)
             prices = [Decimal(str(row["price"])) for row in session if "price" in row]
-            pairs = shown * len(prices)
-            found[viewer, ad, session[0]["at"]] = (pairs, shown * sum(prices, Decimal()) if pairs else None)
-    return found
+            pairs = bid_count * len(prices)
+            billed[viewer, ad, session[0]["at"]] = (pairs, bid_count * sum(prices, Decimal()) if pairs else None)
+    return billed
 
 
-def spent(sample: Sample) -> dict[tuple[str, datetime], tuple[int, Decimal, int]]:
+def spend_by_day(sample: Sample) -> dict[tuple[str, datetime], tuple[int, Decimal, int]]:
     """Return clicks, their price and the budget by advertiser and day in New York."""
     budgets = {row["advertiser"]: row["budget"] for row in sample.advertisers}
     prices: dict[tuple[str, datetime], list[Decimal]] = defaultdict(list)
@@ -71,7 +71,7 @@ def spent(sample: Sample) -> dict[tuple[str, datetime], tuple[int, Decimal, int]
 
 
 @pytest.fixture(scope="module")
-def shown(
+def paths_run(
     kafka_bootstrap: str,
     spark: object,  # noqa: ARG001 -- drivers share it
     tmp_path_factory: pytest.TempPathFactory,
@@ -84,7 +84,9 @@ def shown(
     load.load(settings, "advertisers", budgets, key=["advertiser"], schema=ad_billing.DIMENSION)
     for topic, rows in (("ad_impressions", MADE.impressions), ("ad_clicks", MADE.clicks)):
         fill(settings, f"{home.name}-{topic}", rows)
-    return {name: told(settings, over(get(settings, name), home.name)) for name in ("ad_billing", "ad_budgets")}
+    return {
+        name: run_both_paths(settings, over(get(settings, name), home.name)) for name in ("ad_billing", "ad_budgets")
+    }
 
 
 def fill(settings: Settings, topic: str, rows: Iterable[Record]) -> None:
@@ -104,42 +106,42 @@ def over(pipeline: Pipeline, prefix: str) -> Pipeline:
     return replace(pipeline, source=source, join=join, max_rows_per_epoch=200)
 
 
-def told(settings: Settings, pipeline: Pipeline) -> tuple[Settings, Pipeline, Report]:
+def run_both_paths(settings: Settings, pipeline: Pipeline) -> tuple[Settings, Pipeline, Report]:
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
     return settings, pipeline, reconcile(settings, pipeline)
 
 
-def asked(settings: Settings, pipeline: Pipeline, query: str) -> list[tuple[Any, ...]]:
+def fetch(settings: Settings, pipeline: Pipeline, query: str) -> list[tuple[Any, ...]]:
     with views.connect(settings, pipeline) as connection:
         return list(connection.execute(query).fetchall())
 
 
 def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
-    shown: Mapping[str, tuple[Settings, Pipeline, Report]],
+    paths_run: Mapping[str, tuple[Settings, Pipeline, Report]],
 ) -> None:
-    settings, pipeline, found = shown["ad_billing"]
+    settings, pipeline, report = paths_run["ad_billing"]
     query = "SELECT viewer, ad, epoch_ms(window_start), clicks, billed FROM batch"
 
-    billed = {tuple(row[:3]): (row[3], row[4]) for row in asked(settings, pipeline, query)}
+    billed = {tuple(row[:3]): (row[3], row[4]) for row in fetch(settings, pipeline, query)}
 
     assert billed == bill(MADE)
-    assert found.finding.verdict is Verdict.EXPLAINED
-    assert found.finding.causes["late"].rows > 0
+    assert report.finding.verdict is Verdict.EXPLAINED
+    assert report.finding.causes["late"].rows > 0
     checks = verify(settings, pipeline).checks
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
 def test_budgets_are_looked_up_and_spent_by_days_of_new_york(
-    shown: Mapping[str, tuple[Settings, Pipeline, Report]],
+    paths_run: Mapping[str, tuple[Settings, Pipeline, Report]],
 ) -> None:
-    settings, pipeline, found = shown["ad_budgets"]
+    settings, pipeline, report = paths_run["ad_budgets"]
     query = "SELECT advertiser, window_start, clicks, spent, budget FROM batch"
 
-    days = {(row[0], row[1].astimezone(UTC)): tuple(row[2:]) for row in asked(settings, pipeline, query)}
+    days = {(row[0], row[1].astimezone(UTC)): tuple(row[2:]) for row in fetch(settings, pipeline, query)}
 
-    assert days == spent(MADE)
-    assert found.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert days == spend_by_day(MADE)
+    assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
 
 
 def test_files_hold_the_sample(tmp_path: Path) -> None:

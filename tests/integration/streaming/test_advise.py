@@ -1,4 +1,4 @@
-"""What the advisor predicts of settings of lateness, beside real drivers under them over the same log."""
+"""Predictions of the advisor for lateness settings, compared with real drivers over the same log."""
 
 import json
 import random
@@ -36,14 +36,14 @@ SETTINGS = (
 )
 
 
-def drawn(count: int, *, seed: int) -> list[Event]:
+def draw_events(count: int, *, seed: int) -> list[Event]:
     """Return records of some hours in two partitions, each some minutes out of order, a few by an hour and more."""
     draw = random.Random(seed)  # noqa: S311 -- no secret
     late = (draw.choice((0, 0, 0, 2, 7, 12, 45, 95)) for _ in range(count))
     return [Event(id=i, minute=max(0, i - by), key=draw.choice("abc"), partition=i % 2) for i, by in enumerate(late)]
 
 
-def found(settings: Settings, pipeline: Pipeline) -> tuple[int, int]:
+def count_late(settings: Settings, pipeline: Pipeline) -> tuple[int, int]:
     """Return late (record, window) pairs and windows with any, as the driver's ledger has them."""
     version = versions.current(settings, pipeline)
     assert version is not None
@@ -65,18 +65,18 @@ def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *
     pipeline = rig.pipeline(topic, cap=40)
     if merges:
         pipeline = replace(pipeline, window=Sessions(gap="4 minutes"))
-    rig.send(settings, topic, drawn(400, seed=11))
-    tried = SETTINGS[::2] if merges else SETTINGS
-    runs = [under(pipeline, f"n{number}", setting) for number, setting in enumerate(tried)]
+    rig.send(settings, topic, draw_events(400, seed=11))
+    settings_tried = SETTINGS[::2] if merges else SETTINGS
+    runs = [under(pipeline, f"n{number}", setting) for number, setting in enumerate(settings_tried)]
     for run in runs:
         driver.run(settings, run, until="drain")
 
     delays = gather(settings, runs[0]).delays
 
     predicted, real = [], []
-    for run, setting in zip(runs, tried, strict=True):
+    for run, setting in zip(runs, settings_tried, strict=True):
         prediction = predict(delays, *(parse_duration(text, of="test") for text in setting))
-        late, windows = found(settings, run)
+        late, windows = count_late(settings, run)
         predicted.append((prediction.late, None if merges else prediction.windows - prediction.exact))
         real.append((late, None if merges else windows))
     assert predicted == real
@@ -86,18 +86,18 @@ def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *
 
 def test_the_exact_setting_has_no_late_record_and_none_is_shorter(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
-    rig.send(settings, topic, drawn(400, seed=12))
+    rig.send(settings, topic, draw_events(400, seed=12))
     driver.run(settings, pipeline, until="drain")
 
     delays = gather(settings, pipeline).delays
 
-    named = {one.name: one.prediction for one in choose(delays)}
-    exact = named["exact"].out_of_orderness + named["exact"].allowed
-    assert (named["exact"].late, named["exact"].exact) == (0, named["exact"].windows)
-    assert named["fastest"].out_of_orderness == 0
-    assert named["balanced"].exact >= 0.999 * named["balanced"].windows
+    predictions = {choice.name: choice.prediction for choice in choose(delays)}
+    exact = predictions["exact"].out_of_orderness + predictions["exact"].allowed
+    assert (predictions["exact"].late, predictions["exact"].exact) == (0, predictions["exact"].windows)
+    assert predictions["fastest"].out_of_orderness == 0
+    assert predictions["balanced"].exact >= 0.999 * predictions["balanced"].windows
     assert predict(delays, 0, exact // 2).late > 0
-    assert named["fastest"].held <= named["exact"].held
+    assert predictions["fastest"].held <= predictions["exact"].held
 
 
 def test_a_key_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
@@ -107,13 +107,13 @@ def test_a_key_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
     rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
     driver.run(settings, pipeline, until="drain")
 
-    gathered = gather(settings, pipeline)
+    lateness = gather(settings, pipeline)
 
-    assert [(one.what, one.late_share) for one in (*gathered.keys, *gathered.partitions)] == [
+    assert [(segment.what, segment.late_share) for segment in (*lateness.keys, *lateness.partitions)] == [
         ("k=c", 1.0),
         ("partition=1", 1.0),
     ]
-    assert predict(gathered.delays, 0, 0).late > 0
+    assert predict(lateness.delays, 0, 0).late > 0
 
 
 def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_advised(
@@ -127,9 +127,9 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
 
     assert app.main(["advise", "clicks"]) == 0
 
-    said = " ".join(capsys.readouterr().out.split())
-    assert "No record of clicks was late: a shorter wait is all that could be gained." in said
-    assert "Lateness(out_of_orderness='0 seconds', allowed='0 seconds') is the shortest" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "No record of clicks was late: a shorter wait is all that could be gained." in output
+    assert "Lateness(out_of_orderness='0 seconds', allowed='0 seconds') is the shortest" in output
     advice = record.find_advice(settings, rig.pipeline(topic))
     assert advice is not None
     exact = next(setting.prediction for setting in advice.settings if setting.name == "exact")
@@ -154,10 +154,10 @@ def test_a_hostile_key_that_is_late_stays_text(
 
     for command in ("advise", "lateness"):
         assert app.main([command, "clicks", *(["--json"] if form == "json" else [])]) == 0
-        said = capsys.readouterr()
-        assert CONTROL.findall(said.out) == []
-        assert form != "json" or HOSTILE[1] in " ".join(list_texts(json.loads(said.out)))
-        assert form == "json" or "alert(1)" in said.out
+        output = capsys.readouterr()
+        assert CONTROL.findall(output.out) == []
+        assert form != "json" or HOSTILE[1] in " ".join(list_texts(json.loads(output.out)))
+        assert form == "json" or "alert(1)" in output.out
 
 
 def make_join(topic: str) -> Pipeline:
@@ -171,15 +171,15 @@ def make_join(topic: str) -> Pipeline:
 def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), make_join(topic)
     rig.make_topic(settings, f"{topic}-right", partitions=2)
-    rig.send(settings, topic, drawn(120, seed=14))
-    rig.send(settings, f"{topic}-right", drawn(120, seed=15))
+    rig.send(settings, topic, draw_events(120, seed=14))
+    rig.send(settings, f"{topic}-right", draw_events(120, seed=15))
     driver.run(settings, pipeline, until="drain")
-    gathered = gather(settings, pipeline)
-    wanted = name_settings(gathered.delays, [SETTINGS[1]])
+    lateness = gather(settings, pipeline)
+    named_settings = name_settings(lateness.delays, [SETTINGS[1]])
 
-    (proven,) = prove_settings(settings, pipeline, gathered.newest_epoch, wanted, watch_nothing)
+    (proven,) = prove_settings(settings, pipeline, lateness.newest_epoch, named_settings, watch_nothing)
 
-    assert (proven.wrong, proven.found) == ((), select_outcome(wanted[0].prediction))
+    assert (proven.wrong, proven.found) == ((), select_outcome(named_settings[0].prediction))
     assert proven.found.late > 0
 
 
@@ -193,12 +193,12 @@ def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> No
         gather(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
 
 
-def name_settings(delays: Delays, wanted: Sequence[tuple[str, str]]) -> list[NamedSetting]:
-    pairs = [tuple(parse_duration(text, of="test") for text in setting) for setting in wanted]
+def name_settings(delays: Delays, lengths: Sequence[tuple[str, str]]) -> list[NamedSetting]:
+    pairs = [tuple(parse_duration(text, of="test") for text in setting) for setting in lengths]
     return [NamedSetting(name="tried", prediction=predict(delays, o, a)) for o, a in pairs]
 
 
-def watch_nothing(setting: str, done: int, of: int) -> None:
+def watch_nothing(setting: str, steps_done: int, of: int) -> None:
     """Take no note of progress."""
 
 
@@ -206,35 +206,37 @@ def watch_nothing(setting: str, done: int, of: int) -> None:
 def test_predictions_are_proven_beside_what_serves(quick: Settings, topic: str, kind: str) -> None:
     settings = rig.fast(quick)
     pipeline = rig.pipeline(topic, cap=40)
-    events = drawn(240, seed=13)
+    events = draw_events(240, seed=13)
     if kind == "sessions":
         pipeline = replace(pipeline, window=Sessions(gap="4 minutes"))
     rig.send(settings, topic, events)
     driver.run(settings, pipeline, until="drain")
-    gathered = gather(settings, pipeline)
-    before = sorted(str(path) for path in Path(settings.lake_uri).rglob("*"))
-    wanted = name_settings(gathered.delays, SETTINGS[:3])
+    lateness = gather(settings, pipeline)
+    files_before = sorted(str(path) for path in Path(settings.lake_uri).rglob("*"))
+    named_settings = name_settings(lateness.delays, SETTINGS[:3])
 
-    proven = prove_settings(settings, pipeline, gathered.newest_epoch, wanted, watch_nothing)
+    proven = prove_settings(settings, pipeline, lateness.newest_epoch, named_settings, watch_nothing)
 
-    assert [one.found for one in proven if not one.holds] == []
+    assert [proof.found for proof in proven if not proof.holds] == []
     assert proven[1].found.late > 0
-    assert len({one.found.late for one in proven}) > 1
+    assert len({proof.found.late for proof in proven}) > 1
     assert 0 < proven[2].found.on_time < proven[2].found.windows
-    assert sorted(str(path) for path in Path(settings.lake_uri).rglob("*")) == before
+    assert sorted(str(path) for path in Path(settings.lake_uri).rglob("*")) == files_before
     assert not list((settings.home / "tmp").glob("repeat-*"))
-    wrong = replace(wanted[1], prediction=replace(wanted[1].prediction, late=wanted[1].prediction.late + 1))
+    wrong = replace(
+        named_settings[1], prediction=replace(named_settings[1].prediction, late=named_settings[1].prediction.late + 1)
+    )
     assert not replace(proven[1], setting=wrong).holds
 
 
 def test_epochs_of_a_topic_made_again_are_not_repeated(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
-    rig.send(settings, topic, drawn(40, seed=3))
+    rig.send(settings, topic, draw_events(40, seed=3))
     driver.run(settings, pipeline, until="drain")
     records = rig.records(settings, pipeline)
     other = [replace(record, topic_id="another") for record in records]
     with (
         pytest.raises(LogError, match="expected all from topic id"),
-        find_repeat()(settings, pipeline, other, lambda done, of: None),  # noqa: ARG005 -- names of what is told
+        find_repeat()(settings, pipeline, other, lambda steps_done, of: None),  # noqa: ARG005 -- names of the callback
     ):
         pass

@@ -60,27 +60,27 @@ def records(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[dict[str, 
 
 def rebuilt(settings: Settings, pipeline: Pipeline) -> dict[rig.Cell, tuple[int, int]]:
     """Return sum of ids and index of what stands, by window start and key."""
-    found: dict[rig.Cell, tuple[int, int]] = {}
+    values_by_cell: dict[rig.Cell, tuple[int, int]] = {}
     for key, value in records(settings, pipeline):
         place = (round(datetime.fromisoformat(key["window_start"]).timestamp() * 1_000_000), key["k"])
         if value is None:
-            del found[place]
+            del values_by_cell[place]
         else:
-            found[place] = (value["ids"], value["_index"])
-    return found
+            values_by_cell[place] = (value["ids"], value["_index"])
+    return values_by_cell
 
 
 def standing(settings: Settings, pipeline: Pipeline) -> dict[rig.Cell, tuple[int, int]]:
     """Return the same by the table."""
     query = "SELECT epoch_us(window_start), k, _pane, ids::BIGINT, _index FROM panes ORDER BY _epoch, _order"
-    found: dict[rig.Cell, tuple[int, int]] = {}
+    values_by_cell: dict[rig.Cell, tuple[int, int]] = {}
     with views.connect(settings, pipeline) as connection:
         for start, key, kind, ids, index in connection.execute(query).fetchall():
             if kind == "retraction":
-                del found[start, key]
+                del values_by_cell[start, key]
             else:
-                found[start, key] = (ids, index)
-    return found
+                values_by_cell[start, key] = (ids, index)
+    return values_by_cell
 
 
 def test_reader_of_committed_records_rebuilds_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
@@ -104,18 +104,18 @@ def test_driver_that_dies_between_table_and_topic_neither_loses_nor_doubles_a_re
     driver.feed(ends(5))
 
     driver.feed_and_die(ends(10), "epoch.committed")
-    before = rebuilt(quick, pipeline)
+    values_before = rebuilt(quick, pipeline)
     driver = driver.anew()
-    after = rebuilt(quick, pipeline)
+    values_after = rebuilt(quick, pipeline)
     driver.feed_and_die(ends(24), "epoch.committed")
     driver.anew().anew()
 
-    assert before != after
+    assert values_before != values_after
     assert rebuilt(quick, pipeline) == standing(quick, pipeline)
-    sent = Counter(
+    sent_counts = Counter(
         (key["window_start"], key["k"], value and value["_index"]) for key, value in records(quick, pipeline)
     )
-    assert set(sent.values()) == {1}
+    assert set(sent_counts.values()) == {1}
 
 
 def test_transaction_that_a_dead_driver_left_open_is_never_seen(
@@ -168,9 +168,9 @@ def test_session_that_became_part_of_another_ends_as_a_record_without_a_value(
     for number in (1, 2, 3):
         driver.feed({0: number, 1: 0})
 
-    found = [
+    changes = [
         (key["window_start"][14:16], key["window_end"][14:16], value and value["ids"])
         for key, value in records(quick, pipeline)
     ]
-    assert found == [("00", "03", 0), ("05", "08", 1), ("00", "03", None), ("05", "08", None), ("00", "08", 3)]
+    assert changes == [("00", "03", 0), ("05", "08", 1), ("00", "03", None), ("05", "08", None), ("00", "08", 3)]
     assert rebuilt(quick, pipeline) == {(NOON, "a"): (3, 1)}

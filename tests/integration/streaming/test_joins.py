@@ -71,17 +71,17 @@ LATE: tuple[Sent, ...] = (
 )
 
 
-def log_of_sent(sent: Iterable[Sent]) -> list[RawRecord]:
+def log_of_sent(sends: Iterable[Sent]) -> list[RawRecord]:
     """Return the log that holds these records, each written in the order given."""
     following: dict[int, int] = {}
-    found = []
-    for partition, hours, key, fields in sent:
+    raw_records = []
+    for partition, hours, key, fields in sends:
         at = round((NOON + hours * HOUR).timestamp() * 1000)
         name = "ad" if partition < RIGHT_PARTITION_BASE else "banner"
         offset = following[partition] = following.get(partition, -1) + 1
         value = json.dumps({"at": at, name: key, **fields}).encode()
-        found.append(RawRecord(partition=partition, offset=offset, log_time_micros=at * 1000, value=value))
-    return found
+        raw_records.append(RawRecord(partition=partition, offset=offset, log_time_micros=at * 1000, value=value))
+    return raw_records
 
 
 def end_of(log: Iterable[RawRecord]) -> dict[int, int]:
@@ -95,16 +95,16 @@ BEFORE_LATE = LOG[: -len(LATE)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Driven:
     """An installation in which both paths and the comparison have run."""
 
     settings: Settings
     pipeline: Pipeline
-    found: Report
+    report: Report
 
 
 @pytest.fixture(scope="module")
-def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Driven:
     settings = Settings(
         home=tmp_path_factory.mktemp("joined"),
         kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
@@ -120,15 +120,15 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
     fed = fed.anew()
     fed.feed_and_die(end_of(BEFORE_LATE[:-2]), "epoch.aggregated")
     fed.anew().feed(end_of(BEFORE_LATE))
-    for topic, own in zip(split_topics(name_log(pipeline)), _by_topic(LOG), strict=True):
-        writer.write(topic, own[1], preceding=own[0])
+    for topic, topic_records in zip(split_topics(name_log(pipeline)), _by_topic(LOG), strict=True):
+        writer.write(topic, topic_records[1], preceding=topic_records[0])
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
-    return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
+    return Driven(settings=settings, pipeline=pipeline, report=reconcile(settings, pipeline))
 
 
 def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecord]]]:
-    """Return of each topic, by Kafka's own numbers, what was there before the late records, and these."""
+    """Return for each topic, by Kafka's own numbers, the records before the late ones, and the late ones."""
     sides = [[r for r in log if r.partition // RIGHT_PARTITION_BASE == turn] for turn in (0, 1)]
     return [
         (
@@ -139,81 +139,81 @@ def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecor
     ]
 
 
-def test_every_epoch_is_what_plain_python_makes_of_both_topics(told: Told) -> None:
-    records = check_books(told.settings, told.pipeline, LOG)
+def test_every_epoch_is_what_plain_python_makes_of_both_topics(driven: Driven) -> None:
+    records = check_books(driven.settings, driven.pipeline, LOG)
 
     assert dict(records[-1].end) == end_of(LOG)
     assert sum(record.counts["late"] for record in records) == 2
     assert sum(record.counts["malformed"] for record in records) == 1
 
 
-def test_the_batch_pairs_late_rows_of_either_side(told: Told) -> None:
+def test_the_batch_pairs_late_rows_of_either_side(driven: Driven) -> None:
     connection = queries.connect()
-    delta.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
-    found = rows_of(connection, told.pipeline, "SELECT * FROM batch")
+    delta.relation(connection, "batch", batch_uri(driven.settings, driven.pipeline))
+    rows = rows_of(connection, driven.pipeline, "SELECT * FROM batch")
 
-    assert expected_rows(reference.run(told.pipeline, LOG)) == found
+    assert expected_rows(reference.run(driven.pipeline, LOG)) == rows
     noon = round(NOON.timestamp()) * 10**6
-    pairs = {key: values["pairs"] for (start, _, (key,)), (_, values) in found.items() if start == noon}
+    pairs = {key: values["pairs"] for (start, _, (key,)), (_, values) in rows.items() if start == noon}
     assert pairs == {"a": 4 * 2, "b": 1, None: 2}
     note_feature("join: Join, full", "reference", "streaming", "batch")
 
 
-def test_late_rows_of_either_side_explain_every_difference(told: Told) -> None:
-    causes = told.found.finding.causes
+def test_late_rows_of_either_side_explain_every_difference(driven: Driven) -> None:
+    causes = driven.report.finding.causes
 
-    assert (told.found.finding.verdict, causes["late"].rows, causes["late"].events) == (Verdict.EXPLAINED, 2, 2)
+    assert (driven.report.finding.verdict, causes["late"].rows, causes["late"].events) == (Verdict.EXPLAINED, 2, 2)
     assert causes["unexplained"].rows == 0
 
 
-def test_the_seal_names_both_topics_with_their_own_cuts(told: Told) -> None:
-    found = {log.topic: dict(log.cut) for log in told.found.finding.seal.logs}
+def test_the_seal_names_both_topics_with_their_own_cuts(driven: Driven) -> None:
+    cuts_by_topic = {log.topic: dict(log.cut) for log in driven.report.finding.seal.logs}
     ends = end_of(LOG)
 
-    assert found == {
+    assert cuts_by_topic == {
         topic: {str(p % RIGHT_PARTITION_BASE): n for p, n in ends.items() if p // RIGHT_PARTITION_BASE == turn}
         for turn, topic in enumerate(("joined", "joined-right"))
     }
 
 
-def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(told: Told) -> None:
-    found = explain(told.settings, told.pipeline, NOON, ["b"])
+def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(driven: Driven) -> None:
+    explanation = explain(driven.settings, driven.pipeline, NOON, ["b"])
 
-    assert [(row.class_, row.partition, row.offset) for row in found.rows] == [("late", CLICK, 4)]
+    assert [(row.class_, row.partition, row.offset) for row in explanation.rows] == [("late", CLICK, 4)]
 
 
-def test_verify_finds_every_epoch_right(told: Told) -> None:
-    found = verify(told.settings, told.pipeline, exhaustive=True)
+def test_verify_finds_every_epoch_right(driven: Driven) -> None:
+    verification = verify(driven.settings, driven.pipeline, exhaustive=True)
 
-    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(
-        found.checks, CheckState.HELD
+    assert {name: checked.state for name, checked in verification.checks.items()} == dict.fromkeys(
+        verification.checks, CheckState.HELD
     )
 
 
-def test_replays_in_other_ways_give_the_same_pairs(told: Told) -> None:
-    found = determinism(told.settings, told.pipeline, replays=1, seed=1)
+def test_replays_in_other_ways_give_the_same_pairs(driven: Driven) -> None:
+    determinism_audit = determinism(driven.settings, driven.pipeline, replays=1, seed=1)
 
-    assert (found.exit_code, found.records) == (0, len(LOG))
+    assert (determinism_audit.exit_code, determinism_audit.records) == (0, len(LOG))
 
 
-def test_people_read_the_pairs_of_the_stream(told: Told) -> None:
-    with connect(told.settings, told.pipeline) as connection:
-        found = connection.execute(
+def test_people_read_the_pairs_of_the_stream(driven: Driven) -> None:
+    with connect(driven.settings, driven.pipeline) as connection:
+        rows = connection.execute(
             "SELECT ad, pairs FROM streaming WHERE window_start = ? ORDER BY ad NULLS LAST", [NOON]
         ).fetchall()
 
-    assert found == [("a", 3 * 2), ("b", 1), (None, 2)]
+    assert rows == [("a", 3 * 2), ("b", 1), (None, 2)]
 
 
-def test_the_last_pane_of_every_window_has_the_pairs_of_the_stream(told: Told) -> None:
+def test_the_last_pane_of_every_window_has_the_pairs_of_the_stream(driven: Driven) -> None:
     newest = "QUALIFY row_number() OVER (PARTITION BY window_start, ad ORDER BY _epoch DESC, _order DESC) = 1"
-    with connect(told.settings, told.pipeline) as connection:
-        expected, found = (
+    with connect(driven.settings, driven.pipeline) as connection:
+        expected, last_panes = (
             connection.execute(f"SELECT window_start, ad, pairs, mixed, rate FROM {rows} ORDER BY ALL").fetchall()  # noqa: S608
             for rows in ("streaming", f"(FROM panes {newest})")
         )
 
-    assert (expected, len(expected)) == (found, 6)
+    assert (expected, len(expected)) == (last_panes, 6)
 
 
 def test_a_right_topic_made_again_stops_the_stream_before_it_writes(

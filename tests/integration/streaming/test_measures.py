@@ -66,21 +66,21 @@ TEAM = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Driven:
     """An installation in which both paths and the comparison have run."""
 
     settings: Settings
     pipeline: Pipeline
-    found: Report
+    report: Report
 
 
 @pytest.fixture(scope="module", params=[200_000, 4], ids=["collected", "overflow"])
-def told(
+def driven(
     request: pytest.FixtureRequest,
     spark: "SparkSession",
     kafka_bootstrap: str,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Told:
+) -> Driven:
     settings = Settings(
         home=tmp_path_factory.mktemp("measured"),
         kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
@@ -98,60 +98,66 @@ def told(
     fed.compact()
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
-    return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
+    return Driven(settings=settings, pipeline=pipeline, report=reconcile(settings, pipeline))
 
 
 def test_a_teams_sql_agrees_within_what_each_measure_declares(
-    told: Told, spark: "SparkSession", tmp_path: Path
+    driven: Driven, spark: "SparkSession", tmp_path: Path
 ) -> None:
     names = ("n", "spread", "noisy", "opens", "median", "texts", "places")
     measures = {name: PIPELINE.measures[name] for name in names}
     (tmp_path / "team.sql").write_text(TEAM, encoding="utf-8")
-    pipeline = renamed(replace(PIPELINE, measures=measures), f"{told.pipeline.source.name}-team")
+    pipeline = renamed(replace(PIPELINE, measures=measures), f"{driven.pipeline.source.name}-team")
     pipeline = replace(pipeline, batch=Sql("team.sql"), file=tmp_path / "team.py")
-    writer = Writer(told.settings)
+    writer = Writer(driven.settings)
     writer.make(pipeline.source.name)
     writer.write(pipeline.source.name, FIRST)
-    Fed(spark, told.settings, pipeline, HandClock()).feed(ends_of(FIRST))
-    driver.run(told.settings, pipeline, until="final")
-    recompute.run(told.settings, pipeline)
+    Fed(spark, driven.settings, pipeline, HandClock()).feed(ends_of(FIRST))
+    driver.run(driven.settings, pipeline, until="final")
+    recompute.run(driven.settings, pipeline)
 
-    found = reconcile(told.settings, pipeline)
+    report = reconcile(driven.settings, pipeline)
 
-    assert found.finding.differences == ()
-    assert (found.finding.verdict, found.finding.rows.compared > 0) == (Verdict.CONSISTENT, True)
+    assert report.finding.differences == ()
+    assert (report.finding.verdict, report.finding.rows.compared > 0) == (Verdict.CONSISTENT, True)
 
 
-def test_last_pane_of_every_window_has_what_the_stream_has(told: Told) -> None:
-    measures = ", ".join(told.pipeline.measures)
+def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> None:
+    measures = ", ".join(driven.pipeline.measures)
     newest = "QUALIFY row_number() OVER (PARTITION BY window_start, k ORDER BY _epoch DESC, _order DESC) = 1"
-    with connect(told.settings, told.pipeline) as connection:
-        expected, found = (
+    with connect(driven.settings, driven.pipeline) as connection:
+        expected, last_panes = (
             connection.execute(f"SELECT window_start, k, {measures} FROM {source} ORDER BY ALL").fetchall()  # noqa: S608
             for source in ("streaming", f"(FROM panes {newest})")
         )
 
-    assert [row[:2] for row in expected] == [row[:2] for row in found]
-    pairs = [pair for one, other in zip(expected, found, strict=True) for pair in zip(one, other, strict=True)]
-    assert [(one, other) for one, other in pairs if not same(plain(one), plain(other))] == []
-    assert newest_epoch(LogClient(told.settings), str(told.pipeline.changelog), stream(told)) == 2
+    assert [row[:2] for row in expected] == [row[:2] for row in last_panes]
+    pairs = [
+        pair
+        for expected_row, other in zip(expected, last_panes, strict=True)
+        for pair in zip(expected_row, other, strict=True)
+    ]
+    assert [
+        (expected_value, other) for expected_value, other in pairs if not same(plain(expected_value), plain(other))
+    ] == []
+    assert newest_epoch(LogClient(driven.settings), str(driven.pipeline.changelog), stream(driven)) == 2
 
 
-def stream(told: Told) -> str:
-    version = versions.current(told.settings, told.pipeline)
+def stream(driven: Driven) -> str:
+    version = versions.current(driven.settings, driven.pipeline)
     assert version is not None
     return version.app_id
 
 
 def differing(pipeline: Pipeline, rows: list[Mapping[str, Any]], log: list[RawRecord]) -> list[Any]:
-    found = {(micros(row["window_start"]), row["k"]): row for row in rows}
+    rows_by_cell = {(micros(row["window_start"]), row["k"]): row for row in rows}
     expected = {(start, key): row.measures for (start, _, (key,)), row in reference.run(pipeline, log).rows.items()}
-    assert expected.keys() == found.keys()
+    assert expected.keys() == rows_by_cell.keys()
     return [
-        (place, name, value, found[place][name])
+        (place, name, value, rows_by_cell[place][name])
         for place, measures in expected.items()
         for name, value in measures.items()
-        if not same(plain(value), plain(found[place][name]))
+        if not same(plain(value), plain(rows_by_cell[place][name]))
     ]
 
 
@@ -161,23 +167,26 @@ def rows_of(connection: Any, table: str) -> list[Mapping[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(told: Told) -> None:
-    assert differing(told.pipeline, rows_of(connect(told.settings, told.pipeline), "streaming"), [*FIRST, *NEXT]) == []
-    shown_measures(told.pipeline.measures.values(), "reference", "streaming")
+def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(driven: Driven) -> None:
+    assert (
+        differing(driven.pipeline, rows_of(connect(driven.settings, driven.pipeline), "streaming"), [*FIRST, *NEXT])
+        == []
+    )
+    shown_measures(driven.pipeline.measures.values(), "reference", "streaming")
 
 
-def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
+def test_the_batch_is_what_plain_python_makes_of_all(driven: Driven) -> None:
     connection = queries.connect()
-    delta.relation(connection, "batch", batch_uri(told.settings, told.pipeline))
+    delta.relation(connection, "batch", batch_uri(driven.settings, driven.pipeline))
 
-    assert differing(told.pipeline, rows_of(connection, "batch"), LOG) == []
-    shown_measures(told.pipeline.measures.values(), "batch")
+    assert differing(driven.pipeline, rows_of(connection, "batch"), LOG) == []
+    shown_measures(driven.pipeline.measures.values(), "batch")
 
 
-def test_late_records_explain_every_difference(told: Told) -> None:
-    assert told.found.finding.causes["unexplained"].rows == 0
-    assert (told.found.finding.verdict, told.found.finding.causes["late"].events > 0) == (Verdict.EXPLAINED, True)
-    assert {difference.measure for difference in told.found.finding.differences} >= {
+def test_late_records_explain_every_difference(driven: Driven) -> None:
+    assert driven.report.finding.causes["unexplained"].rows == 0
+    assert (driven.report.finding.verdict, driven.report.finding.causes["late"].events > 0) == (Verdict.EXPLAINED, True)
+    assert {difference.measure for difference in driven.report.finding.differences} >= {
         "rows",
         "places",
         "opens",
@@ -186,26 +195,26 @@ def test_late_records_explain_every_difference(told: Told) -> None:
     }
 
 
-def test_the_csv_file_holds_a_list_as_json(told: Told) -> None:
-    sheet = next((told.settings.home / "reports").rglob("*.csv"))
+def test_the_csv_file_holds_a_list_as_json(driven: Driven) -> None:
+    sheet = next((driven.settings.home / "reports").rglob("*.csv"))
     with sheet.open(encoding="utf-8", newline="") as file:
         lists = [row for row in csv.DictReader(file) if row["measure"] == "places"]
 
     assert {tuple(json.loads(row["batch"])[0]) for row in lists} == {("value", "count")}
 
 
-def test_the_contract_is_checked_beside_columns_of_lists(told: Told) -> None:
-    assert [one.success for one in told.found.finding.contract] == [True]
+def test_the_contract_is_checked_beside_columns_of_lists(driven: Driven) -> None:
+    assert [result.success for result in driven.report.finding.contract] == [True]
 
 
-def test_one_window_and_key_is_explained(told: Told) -> None:
-    told_of = explain(told.settings, told.pipeline, START, ["a"])
+def test_one_window_and_key_is_explained(driven: Driven) -> None:
+    told_of = explain(driven.settings, driven.pipeline, START, ["a"])
 
-    assert {value.measure for value in told_of.values} == set(told.pipeline.measures)
+    assert {value.measure for value in told_of.values} == set(driven.pipeline.measures)
 
 
-def test_verify_finds_every_epoch_right(told: Told) -> None:
-    found = verify(told.settings, told.pipeline, exhaustive=True)
+def test_verify_finds_every_epoch_right(driven: Driven) -> None:
+    verification = verify(driven.settings, driven.pipeline, exhaustive=True)
 
-    assert found.checks["N4"].state is CheckState.HELD
-    assert found.violations == ()
+    assert verification.checks["N4"].state is CheckState.HELD
+    assert verification.violations == ()

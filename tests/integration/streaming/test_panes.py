@@ -69,7 +69,7 @@ def fed(spark: SparkSession, settings: Settings, pipeline: Pipeline, clock: Hand
     return Fed(spark, settings, pipeline, clock or HandClock())
 
 
-def shown(settings: Settings, pipeline: Pipeline) -> list[Shown]:
+def list_panes(settings: Settings, pipeline: Pipeline) -> list[Shown]:
     query = "SELECT epoch_us(window_start), k, ids::BIGINT, _pane, _index FROM panes ORDER BY _epoch, _order"
     with views.connect(settings, pipeline) as connection:
         rows = connection.execute(query).fetchall()
@@ -77,15 +77,15 @@ def shown(settings: Settings, pipeline: Pipeline) -> list[Shown]:
 
 
 def last_values(panes: Sequence[Shown]) -> dict[rig.Cell, int]:
-    """Return the last value of every window; a retraction must take back what stands."""
-    found: dict[rig.Cell, int] = {}
+    """Return the last value of every window; a retraction must retract the current value."""
+    values_by_cell: dict[rig.Cell, int] = {}
     for pane in panes:
         place = (NOON + pane.minute * MINUTE, pane.key)
         if pane.kind == "retraction":
-            assert found.pop(place) == pane.ids
+            assert values_by_cell.pop(place) == pane.ids
         else:
-            found[place] = pane.ids
-    return found
+            values_by_cell[place] = pane.ids
+    return values_by_cell
 
 
 def ends(number: int) -> dict[int, int]:
@@ -111,7 +111,7 @@ def test_panes_come_on_time_and_late_with_the_epochs_that_bring_them(
         Shown(10, "b", 11 + 13 + 15 + 17 + 19, "on_time", 0),
         Shown(20, "a", 20 + 22, "on_time", 0),
         Shown(20, "b", 21 + 23, "on_time", 0),
-    ] == shown(quick, pipeline)
+    ] == list_panes(quick, pipeline)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_driver_that_dies_at_any_point_neither_loses_nor_doubles_a_pane(
         driver = driver.anew()
         driver.feed(ends(number))
 
-    assert shown(undisturbed, pipeline) == shown(quick, pipeline)
-    assert len(shown(quick, pipeline)) > len(last_values(shown(quick, pipeline)))
+    assert list_panes(undisturbed, pipeline) == list_panes(quick, pipeline)
+    assert len(list_panes(quick, pipeline)) > len(last_values(list_panes(quick, pipeline)))
 
 
 def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topic: str) -> None:
@@ -144,14 +144,14 @@ def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topi
     driver = fed(spark, quick, pipeline, clock)
     driver.feed(ends(4))
     driver.poll()
-    before = shown(quick, pipeline)
+    shown_before = list_panes(quick, pipeline)
     clock.at += timedelta(seconds=50)  # the end of the period, to the microsecond
 
     driver.poll()
     driver.poll()
 
-    assert before == []
-    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
+    assert shown_before == []
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(quick, pipeline)
     assert driver.newest is not None
     assert (driver.newest.tick, driver.newest.epoch) == (True, 1)
 
@@ -165,7 +165,7 @@ def test_period_that_began_before_a_start_ends_after_it(spark: SparkSession, qui
 
     driver.anew().poll()
 
-    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(quick, pipeline)
 
 
 def test_delay_ends_on_a_quiet_topic_though_the_driver_was_started_anew(
@@ -179,13 +179,13 @@ def test_delay_ends_on_a_quiet_topic_though_the_driver_was_started_anew(
     driver = driver.anew()
     driver.feed(ends(4))
     driver.poll()
-    before = shown(quick, pipeline)
+    shown_before = list_panes(quick, pipeline)
     clock.at += timedelta(microseconds=1)
 
     driver.anew().poll()
 
-    assert before == []
-    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == shown(quick, pipeline)
+    assert shown_before == []
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(quick, pipeline)
 
 
 def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
@@ -199,11 +199,11 @@ def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
     driver.feed(ends(24))
 
     with views.connect(quick, pipeline) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'on_time' ORDER BY _order"
         ).fetchall()
-    assert found[:2] == [("a", 0, None), ("b", 0, None)]
-    assert [pane.kind for pane in shown(quick, pipeline)][:2] == ["early", "early"]
+    assert rows[:2] == [("a", 0, None), ("b", 0, None)]
+    assert [pane.kind for pane in list_panes(quick, pipeline)][:2] == ["early", "early"]
 
 
 def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
@@ -215,26 +215,26 @@ def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, q
         driver.feed(ends(number))
 
     with views.connect(quick, pipeline) as connection:
-        found = connection.execute("SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'dropped'").fetchall()
-    assert found == [("a", 2, 100 + 101)]
+        rows = connection.execute("SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'dropped'").fetchall()
+    assert rows == [("a", 2, 100 + 101)]
 
 
 def test_changed_trigger_lets_open_windows_begin_anew_in_the_same_version(
     spark: SparkSession, quick: Settings, topic: str
 ) -> None:
     pipeline = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
-    after = replace(pipeline, trigger=Repeat(AfterCount(1)))
+    later_pipeline = replace(pipeline, trigger=Repeat(AfterCount(1)))
     rig.send(quick, topic, EVENTS)
     fed(spark, quick, pipeline).feed(ends(4))
 
-    fed(spark, quick, after).poll()
+    fed(spark, quick, later_pipeline).poll()
 
-    assert rig.epoch_log(quick, pipeline).uri == rig.epoch_log(quick, after).uri
+    assert rig.epoch_log(quick, pipeline).uri == rig.epoch_log(quick, later_pipeline).uri
     assert [
         *(Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)),
         *(Shown(0, "a", 0 + 2, "retraction", 1), Shown(0, "a", 0 + 2, "early", 1)),
         *(Shown(0, "b", 1 + 3, "retraction", 1), Shown(0, "b", 1 + 3, "early", 1)),
-    ] == shown(quick, after)
+    ] == list_panes(quick, later_pipeline)
 
 
 def test_pipeline_that_gets_a_trigger_shows_what_its_open_windows_hold(
@@ -250,7 +250,7 @@ def test_pipeline_that_gets_a_trigger_shows_what_its_open_windows_hold(
     assert [
         Shown(0, "a", 0 + 2 + 4 + 6 + 8, "on_time", 0),
         Shown(0, "b", 1 + 3 + 5 + 7 + 9, "on_time", 0),
-    ] == shown(quick, pipeline)[:2]
+    ] == list_panes(quick, pipeline)[:2]
 
 
 def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession, quick: Settings, topic: str) -> None:
@@ -261,7 +261,7 @@ def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession,
     files = compactor.list_files(rig.epoch_log(quick, pipeline).table)
 
     assert {file.kind for file in files} <= {"partial", "ledger", "epoch"}
-    assert shown(quick, pipeline) == []
+    assert list_panes(quick, pipeline) == []
 
 
 def test_folds_keep_panes_and_what_is_held(spark: SparkSession, quick: Settings, topic: str) -> None:
@@ -271,18 +271,18 @@ def test_folds_keep_panes_and_what_is_held(spark: SparkSession, quick: Settings,
     driver = fed(spark, settings, pipeline)
     for number in (4, 8, 12, 16, 20, 24):
         driver.feed(ends(number))
-    before = shown(settings, pipeline)
+    shown_before = list_panes(settings, pipeline)
 
     driver.compact()
     folded = {file.kind for file in compactor.list_files(rig.epoch_log(settings, pipeline).table) if file.span > 1}
-    kept = shown(settings, pipeline)
+    shown_after = list_panes(settings, pipeline)
     driver = driver.anew()
     for number in (26, 28):
         driver.feed(ends(number))
 
-    assert before == kept
+    assert shown_before == shown_after
     assert {"pane", "held"} <= folded
-    assert shown(settings, pipeline)[len(kept) :] == [
+    assert list_panes(settings, pipeline)[len(shown_after) :] == [
         Shown(0, "a", 20, "retraction", 3),
         Shown(0, "a", 20 + 100 + 101, "late", 3),
         Shown(60, "b", 200 + 201, "early", 0),
@@ -297,6 +297,6 @@ def test_epoch_that_spark_wrote_has_its_panes(spark: SparkSession, quick: Settin
     fed(spark, settings, pipeline).feed(ends(12))
 
     assert rig.by_spark(settings, pipeline)
-    passed = 5  # minutes, at the end of the epoch
-    kinds = ["on_time" if minute < passed else "early" for minute in range(12)]
-    assert [Shown(i, "ab"[i % 2], i, kind, 0) for i, kind in enumerate(kinds)] == shown(settings, pipeline)
+    minutes = 5  # minutes, at the end of the epoch
+    kinds = ["on_time" if minute < minutes else "early" for minute in range(12)]
+    assert [Shown(i, "ab"[i % 2], i, kind, 0) for i, kind in enumerate(kinds)] == list_panes(settings, pipeline)

@@ -49,16 +49,16 @@ EPOCHS: Sequence[Sequence[Send]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Driven:
     """An installation in which both paths and the comparison have run."""
 
     settings: Settings
     pipeline: Pipeline
-    found: Report
+    report: Report
 
 
 @pytest.fixture(scope="module")
-def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
+def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Driven:
     settings = Settings(
         home=tmp_path_factory.mktemp("sessions"),
         kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap),
@@ -93,20 +93,22 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
             fed.compact()
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
-    return Told(settings=settings, pipeline=pipeline, found=reconcile(settings, pipeline))
+    return Driven(settings=settings, pipeline=pipeline, report=reconcile(settings, pipeline))
 
 
-def view(told: Told, query: str) -> list[Row]:
+def view(driven: Driven, query: str) -> list[Row]:
     """Return start and end in seconds after the log's begin, then further columns."""
-    with connect(told.settings, told.pipeline) as connection:
+    with connect(driven.settings, driven.pipeline) as connection:
         rows = connection.execute(query).fetchall()
-    return [(round(start.timestamp()) - START, round(end.timestamp()) - START, *rest) for start, end, *rest in rows]
+    return [
+        (round(start.timestamp()) - START, round(end.timestamp()) - START, *columns) for start, end, *columns in rows
+    ]
 
 
-def test_the_stream_has_what_came_in_time(told: Told) -> None:
-    found = view(told, "SELECT window_start, window_end, k, n, total, _state FROM streaming ORDER BY k, 1")
+def test_the_stream_has_what_came_in_time(driven: Driven) -> None:
+    rows = view(driven, "SELECT window_start, window_end, k, n, total, _state FROM streaming ORDER BY k, 1")
 
-    assert found == [
+    assert rows == [
         (0, GAP, "a", 1, 1, "final"),
         (2 * GAP, 3 * GAP, "a", 1, 2, "final"),
         (LONG, LONG + 300 + 2 * GAP, "a", 3, 8 + 64 + 128, "final"),
@@ -114,72 +116,76 @@ def test_the_stream_has_what_came_in_time(told: Told) -> None:
     ]
 
 
-def test_the_batch_is_served_with_the_late_rows_and_nothing_twice(told: Told) -> None:
-    found = view(told, "SELECT window_start, window_end, k, n, total, _served_by, _state FROM serving ORDER BY k, 1")
+def test_the_batch_is_served_with_the_late_rows_and_nothing_twice(driven: Driven) -> None:
+    rows = view(driven, "SELECT window_start, window_end, k, n, total, _served_by, _state FROM serving ORDER BY k, 1")
 
-    assert found == [
+    assert rows == [
         (0, 3 * GAP, "a", 3, 1 + 2 + 16, "batch", "final"),
         (LONG, LONG + 300 + 2 * GAP, "a", 3, 8 + 64 + 128, "batch", "final"),
         (0, GAP // 2 + GAP, "b", 2, 4 + 32, "batch", "final"),
     ]
 
 
-def test_what_one_late_row_joins_is_one_difference_with_one_cause(told: Told) -> None:
-    windows, causes = told.found.finding.windows, told.found.finding.causes
+def test_what_one_late_row_joins_is_one_difference_with_one_cause(driven: Driven) -> None:
+    windows, causes = driven.report.finding.windows, driven.report.finding.causes
 
-    assert (told.found.finding.verdict, causes["unexplained"].rows, causes["late"].events) == (Verdict.EXPLAINED, 0, 2)
+    assert (driven.report.finding.verdict, causes["unexplained"].rows, causes["late"].events) == (
+        Verdict.EXPLAINED,
+        0,
+        2,
+    )
     assert (windows.compared, windows.different, windows.open) == (2, 1, 0)  # by start: of both keys, of `a` alone
 
 
-def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(told: Told) -> None:
-    found = explain(told.settings, told.pipeline, datetime.fromtimestamp(START, UTC), ["a"])
+def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(driven: Driven) -> None:
+    explanation = explain(driven.settings, driven.pipeline, datetime.fromtimestamp(START, UTC), ["a"])
 
-    assert (found.state, [(late.class_, late.offset) for late in found.rows]) == ("closed", [("late", 4)])
-    assert [(session.side, session.records) for session in found.sessions] == [
+    assert (explanation.state, [(late.class_, late.offset) for late in explanation.rows]) == ("closed", [("late", 4)])
+    assert [(session.side, session.records) for session in explanation.sessions] == [
         ("streaming", 1),
         ("streaming", 1),
         ("batch", 3),
     ]
-    assert {value.measure: value.cause for value in found.values} == {
+    assert {value.measure: value.cause for value in explanation.values} == {
         "n": "late",
         "total": "late",
         "window_end": "late",
     }
 
 
-def test_explain_takes_the_start_that_one_side_alone_has(told: Told) -> None:
+def test_explain_takes_the_start_that_one_side_alone_has(driven: Driven) -> None:
     start = datetime.fromtimestamp(START, UTC) + timedelta(seconds=2 * GAP)
 
-    found = explain(told.settings, told.pipeline, start, ["a"])
+    explanation = explain(driven.settings, driven.pipeline, start, ["a"])
 
-    assert {(value.measure, value.streaming, value.batch) for value in found.values} >= {("n", 1, None)}
-    assert len(found.sessions) == 3
+    assert {(value.measure, value.streaming, value.batch) for value in explanation.values} >= {("n", 1, None)}
+    assert len(explanation.sessions) == 3
 
 
-def test_last_panes_that_were_not_taken_back_are_what_the_stream_has(told: Told) -> None:
+def test_last_panes_that_were_not_taken_back_are_what_the_stream_has(driven: Driven) -> None:
     newest = "PARTITION BY window_start, window_end, k ORDER BY _epoch DESC, _order DESC"
-    last = f"(SELECT * FROM panes QUALIFY row_number() OVER ({newest}) = 1)"  # noqa: S608 -- of this file
-    standing = f"(SELECT * FROM {last} WHERE _pane <> 'retraction')"  # noqa: S608 -- of this file
+    last_panes = f"(SELECT * FROM panes QUALIFY row_number() OVER ({newest}) = 1)"  # noqa: S608 -- of this file
+    standing = f"(SELECT * FROM {last_panes} WHERE _pane <> 'retraction')"  # noqa: S608 -- of this file
     panes, stream = (
-        view(told, f"SELECT window_start, window_end, k, n FROM {source} ORDER BY k, 1")  # noqa: S608 -- of this file
+        view(driven, f"SELECT window_start, window_end, k, n FROM {source} ORDER BY k, 1")  # noqa: S608 -- of this file
         for source in (standing, "streaming")
     )
 
     assert panes == stream
 
 
-def test_verify_finds_every_epoch_right(told: Told) -> None:
-    found = verify(told.settings, told.pipeline, exhaustive=True)
+def test_verify_finds_every_epoch_right(driven: Driven) -> None:
+    verification = verify(driven.settings, driven.pipeline, exhaustive=True)
 
-    assert {name: found.checks[name].state for name in ("N1", "N3", "N4", "N5", "N6")} == dict.fromkeys(
+    assert {name: verification.checks[name].state for name in ("N1", "N3", "N4", "N5", "N6")} == dict.fromkeys(
         ("N1", "N3", "N4", "N5", "N6"), CheckState.HELD
     )
-    assert found.violations == ()
-    assert "folds" in found.checks["N4"].coverage
+    assert verification.violations == ()
+    assert "folds" in verification.checks["N4"].coverage
 
 
-def test_replays_with_other_epochs_and_tasks_give_the_same_sessions(told: Told) -> None:
-    found = determinism(told.settings, told.pipeline, replays=1, seed=3)
+def test_replays_with_other_epochs_and_tasks_give_the_same_sessions(driven: Driven) -> None:
+    determinism_audit = determinism(driven.settings, driven.pipeline, replays=1, seed=3)
 
-    assert (found.exit_code, found.rows) == (0, 3)
-    assert {replay.blamed for replay in found.replays} == {()}
+    assert (determinism_audit.exit_code, determinism_audit.rows) == (0, 3)
+    assert {replay.blamed for replay in determinism_audit.replays} == {()}

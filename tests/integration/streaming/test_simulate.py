@@ -42,7 +42,7 @@ def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) ->
     shown_setting(setting, "reference", "streaming")
 
 
-@pytest.mark.parametrize(("example", "case"), EXAMPLES, ids=lambda one: getattr(one, "stem", one))
+@pytest.mark.parametrize(("example", "case"), EXAMPLES, ids=lambda example: getattr(example, "stem", example))
 def test_stream_gives_the_examples_of_the_documentation(installed: Settings, example: Path, case: int | None) -> None:
     setting = parse_file(example, case=case).setting
 
@@ -50,16 +50,16 @@ def test_stream_gives_the_examples_of_the_documentation(installed: Settings, exa
 
 
 def topics_made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that gets the topics of this process: other tests make some of their own at the same broker."""
-    made: list[str] = []
+    """Return a list that gets the topics of this process: other tests create topics at the same broker."""
+    topics: list[str] = []
     create = LogClient.create_topic
 
     def create_and_note(client: LogClient, topic: str, **options: Any) -> None:
-        made.append(topic)
+        topics.append(topic)
         create(client, topic, **options)
 
     monkeypatch.setattr(LogClient, "create_topic", create_and_note)
-    return made
+    return topics
 
 
 def test_command_prints_what_the_reference_prints_and_leaves_nothing_behind(
@@ -68,7 +68,7 @@ def test_command_prints_what_the_reference_prints_and_leaves_nothing_behind(
     monkeypatch.setenv("CUTOVER_HOME", str(installed.home))
     monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(installed.kafka.bootstrap_servers))
     (tmp_path / "figure.json").write_text(json.dumps(read_figure(14)), encoding="utf-8")
-    made = topics_made(monkeypatch)
+    topics = topics_made(monkeypatch)
     printed = {}
 
     for runner in ("reference", "streaming"):
@@ -76,6 +76,6 @@ def test_command_prints_what_the_reference_prints_and_leaves_nothing_behind(
         printed[runner] = json.loads(capsys.readouterr().out)
 
     assert printed["streaming"] == printed["reference"] | {"runner": "streaming"}
-    assert len(made) == 1
-    assert not set(made) & set(LogClient(installed).topics())
+    assert len(topics) == 1
+    assert not set(topics) & set(LogClient(installed).topics())
     assert list((installed.home / "tmp").glob("simulate-*")) == []

@@ -1,4 +1,4 @@
-"""What delta-rs does that the epoch log relies on, or has to work around. An upgrade that changes it fails here."""
+"""Behavior of delta-rs that the epoch log relies on, or has to work around. An upgrade that changes it fails here."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What Spark's Kafka source does that the driver relies on, or has to refuse. An upgrade that changes it fails here."""
+"""Behavior of Spark's Kafka source that the driver relies on or has to reject. An upgrade that changes it fails."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -67,16 +67,16 @@ class Log:
 
     def recreate(self) -> None:
         """Delete the topic and make it again under its name."""
-        before = self.client.topic_id(self.topic)
+        topic_id_before = self.client.topic_id(self.topic)
         self.admin.delete_topics([self.topic])[self.topic].result()
         until(lambda: self.topic not in self.client.topics())
         self.create()
-        assert self.client.topic_id(self.topic) != before
+        assert self.client.topic_id(self.topic) != topic_id_before
 
 
 @dataclass(slots=True, kw_only=True)
-class Seen:
-    """What foreachBatch was called with."""
+class BatchCalls:
+    """Calls of foreachBatch."""
 
     calls: list[list[str]] = field(default_factory=list)  # values of each call
     ends: list[dict[str, int]] = field(default_factory=list)  # what the checkpoint said during the call
@@ -90,7 +90,7 @@ class Seen:
 class Running:
     """A query and what it has seen."""
 
-    seen: Seen
+    batch_calls: BatchCalls
     query: "StreamingQuery"
 
 
@@ -103,17 +103,17 @@ def log(kafka_settings: Settings, topic_name: str) -> Log:
 @contextmanager
 def stream(spark: "SparkSession", log: Log, checkpoint: Path, starting: Mapping[int, int]) -> "Iterator[Running]":
     """Run a query from exact offsets for as long as the block lasts."""
-    seen = Seen()
+    batch_calls = BatchCalls()
 
-    def each(batch: "DataFrame", number: int) -> None:
+    def record_batch(batch: "DataFrame", number: int) -> None:
         noted = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()[-1]
-        seen.ends.append(json.loads(noted)[log.topic])
-        seen.calls.append([row["v"] for row in batch.selectExpr("CAST(value AS string) AS v").collect()])
+        batch_calls.ends.append(json.loads(noted)[log.topic])
+        batch_calls.calls.append([row["v"] for row in batch.selectExpr("CAST(value AS string) AS v").collect()])
 
     source = spark.readStream.format("kafka").options(**log.source(starting)).load()
-    query = source.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(each).start()
+    query = source.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(record_batch).start()
     try:
-        yield Running(seen=seen, query=query)
+        yield Running(batch_calls=batch_calls, query=query)
     finally:
         query.stop()
 
@@ -130,19 +130,19 @@ def test_checkpoint_names_the_end_offsets_before_the_function_is_called(
         running.query.processAllAvailable()
 
     # Two plain records, one committed, one aborted, and a control record for each of the two transactions.
-    assert (running.seen.values, running.seen.ends[-1]) == (["a", "b", "c"], {"0": 2 + 1 + 1 + 2})
+    assert (running.batch_calls.values, running.batch_calls.ends[-1]) == (["a", "b", "c"], {"0": 2 + 1 + 1 + 2})
 
 
 def test_quiet_topic_is_called_once_with_nothing(spark: "SparkSession", log: Log, tmp_path: Path) -> None:
     log.create()
 
     with stream(spark, log, tmp_path / "c", {0: 0}) as running:
-        until(lambda: running.seen.calls)
+        until(lambda: running.batch_calls.calls)
         running.query.processAllAvailable()
         log.send("a")
-        until(lambda: running.seen.values)
+        until(lambda: running.batch_calls.values)
 
-    assert running.seen.calls == [[], ["a"]]
+    assert running.batch_calls.calls == [[], ["a"]]
 
 
 def test_start_offsets_must_name_every_partition(spark: "SparkSession", log: Log, tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ def test_partitions_that_appear_while_running_are_read_from_0(spark: "SparkSessi
     log.send("a")
 
     with stream(spark, log, tmp_path / "c", {0: 0}) as running:
-        until(lambda: running.seen.values)
+        until(lambda: running.batch_calls.values)
         log.admin.create_partitions([NewPartitions(log.topic, 2)])[log.topic].result()
         log.send("b", partition=1)
-        until(lambda: "b" in running.seen.values)
+        until(lambda: "b" in running.batch_calls.values)
 
-    assert running.seen.ends[-1] == {"0": 1, "1": 1}
+    assert running.batch_calls.ends[-1] == {"0": 1, "1": 1}
 
 
 def test_recreated_topic_with_a_longer_log_is_skipped_into_without_a_word(
@@ -179,7 +179,7 @@ def test_recreated_topic_with_a_longer_log_is_skipped_into_without_a_word(
     with stream(spark, log, tmp_path / "c", {0: 2}) as running:
         running.query.processAllAvailable()
 
-    assert running.seen.values == ["C"]
+    assert running.batch_calls.values == ["C"]
 
 
 def test_recreated_topic_with_a_shorter_log_stops_the_query(spark: "SparkSession", log: Log, tmp_path: Path) -> None:

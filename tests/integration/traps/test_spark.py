@@ -1,4 +1,4 @@
-"""What Spark does that the records layer relies on, or has to work around. An upgrade that changes it fails here."""
+"""Behavior of Spark that the records layer relies on, or has to work around. An upgrade that changes it fails here."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

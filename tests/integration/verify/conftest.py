@@ -14,7 +14,7 @@ from tests.integration.verify.lab import EPOCHS, Lab, build
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Lab:
+def built_lab(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Lab:
     home = tmp_path_factory.mktemp("verified")
     settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
     lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
@@ -23,12 +23,12 @@ def made(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Lab:
 
 
 @pytest.fixture
-def lab(made: Lab, tmp_path: Path) -> Lab:
+def lab(built_lab: Lab, tmp_path: Path) -> Lab:
     """Return a copy of the lake for one test to spoil."""
-    shutil.copytree(made.settings.home, tmp_path / "home")
-    settings = made.settings.model_copy(update={"home": tmp_path / "home"})
-    return replace(made, settings=settings, version=replace(made.version, uri=_moved(made, settings)))
+    shutil.copytree(built_lab.settings.home, tmp_path / "home")
+    settings = built_lab.settings.model_copy(update={"home": tmp_path / "home"})
+    return replace(built_lab, settings=settings, version=replace(built_lab.version, uri=_uri_in(built_lab, settings)))
 
 
-def _moved(lab: Lab, settings: Settings) -> str:
+def _uri_in(lab: Lab, settings: Settings) -> str:
     return lab.version.uri.replace(lab.settings.lake_uri, settings.lake_uri)

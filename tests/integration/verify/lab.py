@@ -68,7 +68,7 @@ def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> 
     for events in epochs:
         send(settings, topic, events)
         record, rows, time, read = _epoch(client, definition, version, log, time, records)
-        committer.commit(pa.Table.from_pylist([*rows, _own(record)], schema=schema), record)
+        committer.commit(pa.Table.from_pylist([*rows, _epoch_row(record)], schema=schema), record)
         records.append(record)
         raw += read
     run = write_batch(settings, definition, records[-1], raw)
@@ -101,7 +101,7 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
         in_force_items=in_force(definition).families,
     )
     spans = delta.ensure(batch_uri(settings, definition, "batch_index"), BATCH_INDEX)
-    ranges = [_range(definition, one) | {"_run": run.run_id, "_epoch": run.epoch} for one in raw]
+    ranges = [_range(definition, record) | {"_run": run.run_id, "_epoch": run.epoch} for record in raw]
     commits.append(spans, pa.Table.from_pylist([row for row in ranges if "_kind" in row], schema=BATCH_INDEX))
     write_run(settings, run, definition)
     return run
@@ -127,13 +127,15 @@ def _epoch(
     end = client.latest(log.topic)
     start = dict(epoch_records[-1].end) if epoch_records else dict.fromkeys(end, 0)
     raw = list(client.read_ranges(log.topic, {p: (start[p], end[p]) for p in end}))
-    found = reference.run(definition, raw, epochs=[end], watermarks=[time.watermark])
+    result = reference.run(definition, raw, epochs=[end], watermarks=[time.watermark])
     select_last_window: dict[int, int] = {}
     for record in raw:
         for group in reference.run(definition, [record]).rows:
             event = max(select_last_window.get(record.partition, 0), _event(definition, record))
             select_last_window[record.partition] = event if group else 0
-    after = advance(time, Observation(now=0.0, read=end, high=end, max_event=select_last_window), definition.lateness)
+    time_after = advance(
+        time, Observation(now=0.0, read=end, high=end, max_event=select_last_window), definition.lateness
+    )
     record_ = EpochRecord(
         epoch=len(epoch_records),
         run_id=RUN_ID,
@@ -142,44 +144,46 @@ def _epoch(
         cluster_id=log.cluster_id,
         start=start,
         end=end,
-        max_event=dict(after.max_event),
+        max_event=dict(time_after.max_event),
         watermark_before=time.watermark,
-        watermark_after=after.watermark,
-        counts={name.value: n for name, n in found.counts.items()},
+        watermark_after=time_after.watermark,
+        counts={name.value: n for name, n in result.counts.items()},
         records=len(raw),
         result_fingerprint=version.result_fingerprint,
         lateness_fingerprint=version.lateness_fingerprint,
         in_force=in_force(definition).digest,
         in_force_items=in_force(definition).families,
     )
-    rows = [_row(group, row) | _tail("accepted", "partial", record_.epoch) for group, row in found.rows.items()]
-    return record_, [*rows, *_others(definition, raw, found, record_.epoch)], after, raw
+    rows = [_row(group, row) | _tail("accepted", "partial", record_.epoch) for group, row in result.rows.items()]
+    return record_, [*rows, *_ledger_rows(definition, raw, result, record_.epoch)], time_after, raw
 
 
 def _event(definition: Pipeline, record: RawRecord) -> int:
-    judged = reference.run(definition, [replace(record, log_time_micros=0)])
-    return next(row.event_time or 0 for row in judged.ledger)  # dated ahead of 1970, so that the ledger tells its time
+    single_result = reference.run(definition, [replace(record, log_time_micros=0)])
+    return next(
+        row.event_time or 0 for row in single_result.ledger
+    )  # dated ahead of 1970, so that the ledger holds its time
 
 
-def _others(definition: Pipeline, raw: Sequence[RawRecord], result: reference.Result, epoch: int) -> list[Raw]:
+def _ledger_rows(definition: Pipeline, raw: Sequence[RawRecord], result: reference.Result, epoch: int) -> list[Raw]:
     by_place = {(record.partition, record.offset): record for record in raw}
     rows: list[Raw] = []
     for entry in result.ledger:
         record = by_place[entry.partition, entry.offset]
-        own = {}
+        own_states = {}
         if entry.window_start is not None:
             near = replace(record, log_time_micros=entry.event_time or 0)
-            own = next(
+            own_states = next(
                 _row(g, r) for g, r in reference.run(definition, [near]).rows.items() if g[0] == entry.window_start
             )
         at = None if entry.event_time is None else _moment(entry.event_time)
         place = {"partition": entry.partition, "offset": entry.offset, "event_time": at, "reason": entry.reason}
-        rows.append(own | _tail(entry.cls.value, "ledger", epoch) | {"_n": 1, "_positions": [place]})
-    counted: dict[int, int] = defaultdict(int)
+        rows.append(own_states | _tail(entry.cls.value, "ledger", epoch) | {"_n": 1, "_positions": [place]})
+    counts: dict[int, int] = defaultdict(int)
     for record in raw:
-        counted[record.partition] += reference.run(definition, [record]).counts[Class.FILTERED]
+        counts[record.partition] += reference.run(definition, [record]).counts[Class.FILTERED]
     return rows + [
-        _tail("filtered", "ledger", epoch) | {"_n": n, "_partition": p} for p, n in sorted(counted.items()) if n
+        _tail("filtered", "ledger", epoch) | {"_n": n, "_partition": p} for p, n in sorted(counts.items()) if n
     ]
 
 
@@ -192,7 +196,7 @@ def _row(group: tuple[int, int, tuple[Any, ...]], row: reference.ResultRow) -> R
     return {"window_start": _moment(start), "window_end": _moment(end), "k": key, "_n": row.n, **row.measures}
 
 
-def _own(record: EpochRecord) -> Raw:
+def _epoch_row(record: EpochRecord) -> Raw:
     return {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
 
 
@@ -215,8 +219,8 @@ EPOCHS: tuple[list[Event], ...] = (
 )
 
 
-def judged(lab: Lab, **asked: Any) -> Verification:
-    return verify(lab.settings, lab.pipeline, exhaustive=True, **asked)
+def verify_lab(lab: Lab, **options: Any) -> Verification:
+    return verify(lab.settings, lab.pipeline, exhaustive=True, **options)
 
 
 def violated(verification: Verification) -> set[str]:
@@ -226,12 +230,12 @@ def violated(verification: Verification) -> set[str]:
 def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:
     """Put an edited copy of the epoch log's rows in place of them, as a hand would; of one kind at a time."""
     schema = epoch_log_schema(lab.pipeline)
-    before = DeltaTable(lab.version.uri).to_pyarrow_table().cast(schema).to_pylist()
-    after = edit(before)
+    rows_before = DeltaTable(lab.version.uri).to_pyarrow_table().cast(schema).to_pylist()
+    rows_after = edit(rows_before)
     kinds = ("partial", "ledger", "epoch")
-    changed = [kind for kind in kinds if _of_kind(before, kind) != _of_kind(after, kind)]
-    for kind in changed or ["ledger"]:
-        rows = pa.Table.from_pylist(_of_kind(after, kind), schema=schema)
+    changed_kinds = [kind for kind in kinds if _of_kind(rows_before, kind) != _of_kind(rows_after, kind)]
+    for kind in changed_kinds or ["ledger"]:
+        rows = pa.Table.from_pylist(_of_kind(rows_after, kind), schema=schema)
         replace_rows(lab.version.uri, rows, kind=kind)
 
 
@@ -239,11 +243,11 @@ def _of_kind(rows: Rows, kind: str) -> Rows:
     return [row for row in rows if row["_kind"] == kind]
 
 
-def row_edit(chosen: Callable[[Raw], bool], edit: Callable[[Raw], Rows]) -> Callable[[Rows], Rows]:
+def row_edit(is_chosen: Callable[[Raw], bool], edit: Callable[[Raw], Rows]) -> Callable[[Rows], Rows]:
     """Return an edit of the first row that is chosen."""
 
     def edited(rows: Rows) -> Rows:
-        place = next(i for i, row in enumerate(rows) if chosen(row))
+        place = next(i for i, row in enumerate(rows) if is_chosen(row))
         return [*rows[:place], *edit(rows[place]), *rows[place + 1 :]]
 
     return edited
@@ -257,5 +261,5 @@ def fold(lab: Lab, *, upto: int, forget: int = 0) -> None:
     """Fold the partials of epochs up to one, as the driver's compaction does; some files may be forgotten."""
     committer = Committer(lab.version, RUN_ID, delta.open_table(lab.version.uri), reload_every=100)
     group = [file for file in list_files(committer.table) if file.kind == "partial" and file.last <= upto]
-    done = merge_group(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
-    assert committer.replace_files([done.action, *(files.remove(file) for file in group)], why="fold")
+    merged = merge_group(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
+    assert committer.replace_files([merged.action, *(files.remove(file) for file in group)], why="fold")

@@ -1,4 +1,4 @@
-"""What people and producers see of the checks: exit codes, the one JSON object, the oracle's answers."""
+"""Output of the checks for people and producers: exit codes, the one JSON object, the oracle's answers."""
 
 import json
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_the_command_exits_zero_where_all_holds(command: Lab, capsys: pytest.Cap
     exit_code = app.main(["verify", "clicks", "--json", "--all"])
 
     printed = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (exit_code, {one["check"]: one["state"] for one in printed["checks"]}) == (
+    assert (exit_code, {check["check"]: check["state"] for check in printed["checks"]}) == (
         0,
         dict.fromkeys(sorted(ALL), "held"),
     )
@@ -69,13 +69,13 @@ def test_the_command_exits_two_where_it_cannot_tell(command: Lab, words: list[st
     assert app.main(["verify", *words]) == 2
 
 
-def told() -> Oracle:
+def expected_oracle() -> Oracle:
     """Return what the producer of these epochs knows: offsets rise by one in each partition."""
-    ends, sent = [0, 0], []
+    ends, oracle_records = [0, 0], []
     for event in (event for events in EPOCHS for event in events):
         name = {100: "filtered", 101: "malformed", 102: "future"}.get(event.id, "accepted")
         start = event.micros // (10 * MINUTE) * 10 * MINUTE if name == "accepted" else None
-        sent.append((event, name, start, ends[event.partition]))
+        oracle_records.append((event, name, start, ends[event.partition]))
         ends[event.partition] += 1
     return Oracle(
         records=tuple(
@@ -89,33 +89,35 @@ def told() -> Oracle:
                 window_start=start,
                 key=(event.key,) if start is not None else (),
             )
-            for event, name, start, offset in sent
+            for event, name, start, offset in oracle_records
         )
     )
 
 
 def of_log(lab: Lab, oracle: Oracle, **changes: Any) -> Oracle:
     """Return an oracle of this log; the first record is changed."""
-    sent = [replace(one, topic_id=lab.records[-1].topic_id) for one in oracle.records]
-    return Oracle(records=(replace(sent[0], **changes), *sent[1:]))
+    oracle_records = [replace(record, topic_id=lab.records[-1].topic_id) for record in oracle.records]
+    return Oracle(records=(replace(oracle_records[0], **changes), *oracle_records[1:]))
 
 
 def test_the_books_hold_exactly_what_the_producer_sent(lab: Lab) -> None:
-    verification = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told()), only=["N1"])
+    verification = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, expected_oracle()), only=["N1"])
 
     assert (verification.exit_code, verification.violations) == (0, ())
 
 
 @pytest.mark.parametrize("changes", [{"outcome": "failed"}, {"outcome": "aborted"}, {"id": 7}, {"key": ("b",)}])
 def test_a_record_that_is_not_where_its_producer_says_is_found(lab: Lab, changes: dict[str, Any]) -> None:
-    verification = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told(), **changes), only=["N1"])
+    verification = verify_with_oracle(
+        lab.settings, lab.pipeline, of_log(lab, expected_oracle(), **changes), only=["N1"]
+    )
 
     assert violated(verification) == {"N1"}
 
 
 def test_a_record_of_unknown_outcome_may_be_there(lab: Lab) -> None:
     verification = verify_with_oracle(
-        lab.settings, lab.pipeline, of_log(lab, told(), outcome="unknown", offset=None), only=["N1"]
+        lab.settings, lab.pipeline, of_log(lab, expected_oracle(), outcome="unknown", offset=None), only=["N1"]
     )
 
     assert verification.violations == ()

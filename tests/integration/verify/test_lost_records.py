@@ -17,8 +17,8 @@ def test_loss_inside_the_log_accuses_no_epoch(kafka_settings: Settings, topic_na
     assert len(compacted.compact(lab.settings, topic_name, least=12)) == 12
     compacted.disable_compaction(lab.settings, topic_name)
 
-    found = verify(lab.settings, lab.pipeline, only=("N1", "N4"), exhaustive=True)
+    verification = verify(lab.settings, lab.pipeline, only=("N1", "N4"), exhaustive=True)
 
-    assert [checked.state for checked in found.checks.values()] == [CheckState.NOT_PROVABLE] * 2
-    assert all("Epoch 0 read 4 records, the log holds 0 of them" in c.reason for c in found.checks.values())
-    assert (found.exit_code, found.runbook, found.violations) == (2, "LogDataLost", ())
+    assert [checked.state for checked in verification.checks.values()] == [CheckState.NOT_PROVABLE] * 2
+    assert all("Epoch 0 read 4 records, the log holds 0 of them" in c.reason for c in verification.checks.values())
+    assert (verification.exit_code, verification.runbook, verification.violations) == (2, "LogDataLost", ())

@@ -20,25 +20,37 @@ from cutover.reconcile.verify.runner import verify
 from cutover.settings import KafkaSettings
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
-from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated
+from tests.integration.verify.lab import (
+    ALL,
+    LATE,
+    Lab,
+    Raw,
+    Rows,
+    fold,
+    of_class,
+    rewrite,
+    row_edit,
+    verify_lab,
+    violated,
+)
 from tests.support.comparison.planted import replace_rows
 from tests.support.history.journal_rows import make_row
 from tests.support.history.older_copy import restored_after
 
 
 def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, set(found.checks), found.violations) == (0, ALL, ())
-    assert {checked.state for checked in found.checks.values()} == {CheckState.HELD}
+    assert (verification.exit_code, set(verification.checks), verification.violations) == (0, ALL, ())
+    assert {checked.state for checked in verification.checks.values()} == {CheckState.HELD}
 
 
 def record_edit(epoch: int, edit: Callable[[EpochRecord], EpochRecord | None]) -> Callable[[Rows], Rows]:
     """Return an edit of one epoch's record; None takes it out."""
 
     def edited(row: Raw) -> Rows:
-        after = edit(EpochRecord.from_json(row["_record"]))
-        return [] if after is None else [{**row, "_record": after.to_json()}]
+        edited_record = edit(EpochRecord.from_json(row["_record"]))
+        return [] if edited_record is None else [{**row, "_record": edited_record.to_json()}]
 
     return row_edit(lambda row: row["_kind"] == "epoch" and row["_epoch"] == epoch, edited)
 
@@ -59,12 +71,12 @@ def _accepted(row: Raw) -> Rows:
 class Plant:
     id: str
     edit: Callable[[Rows], Rows]
-    found: frozenset[str]
+    checks: frozenset[str]
     text: str
 
 
-def plant(id_: str, found: str, text: str, edit: Callable[[Rows], Rows]) -> Plant:
-    return Plant(id=id_, edit=edit, found=frozenset(found.split()), text=text)
+def plant(id_: str, check: str, text: str, edit: Callable[[Rows], Rows]) -> Plant:
+    return Plant(id=id_, edit=edit, checks=frozenset(check.split()), text=text)
 
 
 PLANTS = (
@@ -155,19 +167,23 @@ PLANTS = (
 def test_what_is_planted_in_the_epoch_log_is_found(lab: Lab, planted: Plant) -> None:
     rewrite(lab, planted.edit)
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, violated(found), found.runbook) == (1, set(planted.found), "InvariantBroken")
-    assert planted.text in "\n".join(violation.text for violation in found.violations)
+    assert (verification.exit_code, violated(verification), verification.runbook) == (
+        1,
+        set(planted.checks),
+        "InvariantBroken",
+    )
+    assert planted.text in "\n".join(violation.text for violation in verification.violations)
 
 
 def test_a_fold_changes_nothing(lab: Lab) -> None:
     fold(lab, upto=1)
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, found.violations) == (0, ())
-    assert found.checks["N4"].coverage.endswith(", 1 folds")
+    assert (verification.exit_code, verification.violations) == (0, ())
+    assert verification.checks["N4"].coverage.endswith(", 1 folds")
 
 
 @pytest.mark.parametrize("row_type", [VersionEvent, GateEvent, PinEvent])
@@ -178,84 +194,84 @@ def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: typ
     with restored_after(lab.settings, control_uri(lab.settings, row_type.TABLE)):
         journal.append(row)
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, violated(found)) == (1, {"N9"})
-    assert "which is marked, got an older copy" in found.checks["N9"].violations[0].text
+    assert (verification.exit_code, violated(verification)) == (1, {"N9"})
+    assert "which is marked, got an older copy" in verification.checks["N9"].violations[0].text
 
 
 def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:
     fold(lab, upto=2)
     rewrite(lab, record_edit(1, lambda _: None))
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, violated(found)) == (1, {"N1", "N2", "N3", "N6"})
-    assert "the record of an epoch in them is missing" in " ".join(found.checks["N4"].notes)
+    assert (verification.exit_code, violated(verification)) == (1, {"N1", "N2", "N3", "N6"})
+    assert "the record of an epoch in them is missing" in " ".join(verification.checks["N4"].notes)
 
 
 def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
     fold(lab, upto=1, forget=1)
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert violated(found) == {"N1", "N4", "N6", "N9"}  # no driver commits such a fold
-    assert found.checks["N5"].state is CheckState.NOT_PROVABLE  # its files do not weigh what the folded ones did
-    assert "Fold in table version 5: window" in "\n".join(violation.text for violation in found.violations)
+    assert violated(verification) == {"N1", "N4", "N6", "N9"}  # no driver commits such a fold
+    assert verification.checks["N5"].state is CheckState.NOT_PROVABLE  # its files do not weigh what the folded ones did
+    assert "Fold in table version 5: window" in "\n".join(violation.text for violation in verification.violations)
 
 
-def again(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
+def republish_batch(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
     """Let batch publish once more at the same cut, one row edited."""
     uri, schema = batch_uri(lab.settings, lab.pipeline), batch_schema(lab.pipeline)
-    first, *rest = DeltaTable(uri).to_pyarrow_table().cast(schema).to_pylist()
-    version = replace_rows(uri, pa.Table.from_pylist([edit(first), *rest], schema=schema))
+    first_row, *other_rows = DeltaTable(uri).to_pyarrow_table().cast(schema).to_pylist()
+    version = replace_rows(uri, pa.Table.from_pylist([edit(first_row), *other_rows], schema=schema))
     run: BatchRun = replace(lab.batch, run_id="batch-2", batch_version=version, finished="2026-01-06T00:00:00Z")
     write_run(lab.settings, run, lab.pipeline)
 
 
 def test_a_changed_row_of_the_batch_is_found(lab: Lab) -> None:
-    again(lab, lambda row: {**row, "ids": row["ids"] + 1})
+    republish_batch(lab, lambda row: {**row, "ids": row["ids"] + 1})
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, violated(found)) == (1, {"N5", "N8"})
+    assert (verification.exit_code, violated(verification)) == (1, {"N5", "N8"})
 
 
 def test_a_cut_computed_twice_is_the_same_story(lab: Lab) -> None:
-    again(lab, lambda row: row)
+    republish_batch(lab, lambda row: row)
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, found.checks["N8"].coverage) == (0, "8 windows of 1 pairs of runs")
+    assert (verification.exit_code, verification.checks["N8"].coverage) == (0, "8 windows of 1 pairs of runs")
 
 
 def test_an_epoch_that_a_reader_saw_and_that_is_gone_is_found(lab: Lab) -> None:
     log = Path(lab.version.uri) / "_delta_log"
     max(log.glob("*.json")).unlink()
 
-    assert "N3" in violated(judged(lab))
+    assert "N3" in violated(verify_lab(lab))
 
 
 def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
     next(Path(lab.version.uri).glob("_kind=ledger/*.parquet")).unlink()
 
-    found = judged(lab)
+    verification = verify_lab(lab)
 
-    assert (found.exit_code, found.runbook) == (2, "TableUnreadable")
-    assert {checked.state for checked in found.checks.values()} == {CheckState.NOT_PROVABLE}
+    assert (verification.exit_code, verification.runbook) == (2, "TableUnreadable")
+    assert {checked.state for checked in verification.checks.values()} == {CheckState.NOT_PROVABLE}
 
 
 def test_a_log_out_of_reach_leaves_the_others_to_judge(lab: Lab) -> None:
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=1)
 
-    found = verify(lab.settings.model_copy(update={"kafka": kafka}), lab.pipeline)
+    verification = verify(lab.settings.model_copy(update={"kafka": kafka}), lab.pipeline)
 
-    unknown = {name for name, checked in found.checks.items() if checked.state is CheckState.NOT_PROVABLE}
-    assert (found.exit_code, unknown) == (2, {"N1", "N4"})
+    unknown = {name for name, checked in verification.checks.items() if checked.state is CheckState.NOT_PROVABLE}
+    assert (verification.exit_code, unknown) == (2, {"N1", "N4"})
 
 
 def test_only_the_checks_asked_for_are_judged(lab: Lab) -> None:
-    assert set(judged(lab, only=["N3", "N6"]).checks) == {"N3", "N6"}
+    assert set(verify_lab(lab, only=["N3", "N6"]).checks) == {"N3", "N6"}
 
 
 def test_the_plants_lie_where_they_should() -> None:

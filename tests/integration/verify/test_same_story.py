@@ -53,6 +53,6 @@ def test_a_report_is_the_same_but_for_its_times(lab: Lab) -> None:
 
 
 def _story(lab: Lab) -> dict[str, Any]:
-    found = reconcile(lab.settings, lab.pipeline).to_json()
-    assert set(OWN) <= set(found)
-    return {name: value for name, value in found.items() if name not in OWN}
+    report = reconcile(lab.settings, lab.pipeline).to_json()
+    assert set(OWN) <= set(report)
+    return {name: value for name, value in report.items() if name not in OWN}

@@ -41,7 +41,7 @@ HOUR, DAY = 3_600, 86_400
 DEFINITION = Path(__file__).parents[3] / "pipelines" / f"{NAME}.py"
 FIRST, DAYS = datetime(2013, 1, 1, tzinfo=UTC), 5
 RATE_SECONDS = 7_200.0
-"""Shares are taken over all epochs of a day, however slow the machine is."""
+"""Shares are computed over all epochs of a day, however slow the machine is."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class Installation:
     offset: timedelta = timedelta(0)  # of the clock, ahead of the machine's
     driver: Child | None = None
     drivers: list[Child] = field(default_factory=list)
-    watching: FactCollector | None = None  # one that looks again and again, as `cutover watch` does
+    watching: FactCollector | None = None  # one that collects repeatedly, as `cutover watch` does
     compared: list[tuple[str, dict[str, int]]] = field(default_factory=list)  # verdict, records by cause
 
     @property
@@ -80,7 +80,7 @@ class Installation:
         self.run("produce", str(self.file), "--pipeline", NAME, "--partitions", "2", *bounds)
 
     def start(self, *, block: tuple[Point, int | None] | None = None) -> None:
-        """Start a driver in a process of its own."""
+        """Start a driver in a separate process."""
         task = Task(
             role="stream",
             settings=rig.fast(self.settings),
@@ -117,17 +117,17 @@ class Installation:
 
     def reconcile(self) -> None:
         """Compare, and keep the verdict with the number of records behind each cause."""
-        found = json.loads(self.run("reconcile", NAME, "--json"))
-        causes = {name: cause["events"] for name, cause in found["causes"].items() if cause["rows"]}
-        self.compared.append((str(found["verdict"]), causes))
+        answer = json.loads(self.run("reconcile", NAME, "--json"))
+        causes = {name: cause["events"] for name, cause in answer["causes"].items() if cause["rows"]}
+        self.compared.append((str(answer["verdict"]), causes))
 
     def watch(self) -> set[str]:
         """Look once by the command and once by a watch that runs on; return the alerts that fire."""
-        found = json.loads(self.run("watch", NAME, "--once", "--json"))
+        answer = json.loads(self.run("watch", NAME, "--once", "--json"))
         self.watching = self.watching or FactCollector(self.settings, self.pipeline, SystemClock())
         running = make_status(self.watching.collect())
-        assert (found["undecided"], running.undecided) == ([], ())
-        by_command = {one["name"]: one["text"] for one in found["alerts"]}
+        assert (answer["undecided"], running.undecided) == ([], ())
+        by_command = {alert["name"]: alert["text"] for alert in answer["alerts"]}
         by_running = {alert.name: alert.text for alert in running.alerts}
         assert set(by_running) == set(by_command), f"{by_running} against {by_command}"
         return set(by_command)
@@ -173,23 +173,25 @@ def installation(
     monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(kafka_settings.kafka.bootstrap_servers))
     alerts = kafka_settings.alerts.model_copy(update={"rate_seconds": RATE_SECONDS})
     settings = kafka_settings.model_copy(update={"pipelines": folder, "alerts": alerts})
-    made = Installation(settings, _write_days(tmp_path / "days.csv"), lambda: capsys.readouterr().out)
-    monkeypatch.setattr(SystemClock, "now", lambda _: datetime.now(UTC) + made.offset)
+    new_installation = Installation(settings, _write_days(tmp_path / "days.csv"), lambda: capsys.readouterr().out)
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime.now(UTC) + new_installation.offset)
     measure_ahead = driver_state._measure_ahead  # the files of this machine are dated by the same clock
     monkeypatch.setattr(
-        driver_state, "_measure_ahead", lambda at, mtime: measure_ahead(at, mtime + made.offset.total_seconds())
+        driver_state,
+        "_measure_ahead",
+        lambda at, mtime: measure_ahead(at, mtime + new_installation.offset.total_seconds()),
     )
-    yield made
-    for driver in made.drivers:
+    yield new_installation
+    for driver in new_installation.drivers:
         driver.end()
 
 
 def _write_days(file: Path) -> Path:
     """Write the records of the sample's first days, by log time."""
     end = int((FIRST + timedelta(days=DAYS)).timestamp())
-    with gzip.open(SAMPLE, "rt", encoding="utf-8", newline="") as sample, file.open("w", newline="") as out:
+    with gzip.open(SAMPLE, "rt", encoding="utf-8", newline="") as sample, file.open("w", newline="") as target:
         rows = csv.DictReader(sample)
-        writer = csv.DictWriter(out, rows.fieldnames or ())
+        writer = csv.DictWriter(target, rows.fieldnames or ())
         writer.writeheader()
         for row in rows:  # in order of log time
             if int(row["arrival_time"]) >= end:
@@ -204,7 +206,7 @@ def _live(home: Installation) -> Iterator[str]:
     yield from _compare(home, "day 0")
     yield from _read(home, 1, killed=True)
     yield from _compare(home, "day 1")
-    home.run("repair", NAME, "--window", "2013-01-02T15:00", "--publish", "--why", "asked for by a reader")
+    home.run("repair", NAME, "--window", "2013-01-02T15:00", "--publish", "--why", "requested by a reader")
     yield "day 1: a repair that changes nothing"
     yield from _read(home, 2)
     for table in (_epoch_log(home), batch_uri(home.settings, home.pipeline)):
@@ -246,11 +248,11 @@ def _read(home: Installation, day: int, *, killed: bool = False) -> Iterator[str
     yield f"day {day}: read"
 
 
-def _compare(home: Installation, when: str) -> Iterator[str]:
+def _compare(home: Installation, label: str) -> Iterator[str]:
     home.run("batch", NAME)
-    yield f"{when}: batch"
+    yield f"{label}: batch"
     home.reconcile()
-    yield f"{when}: compared"
+    yield f"{label}: compared"
 
 
 def _pause(home: Installation) -> Iterator[str]:
@@ -265,8 +267,8 @@ def _pause(home: Installation) -> Iterator[str]:
 
 def _delete_before(home: Installation, moment: datetime) -> None:
     """Delete the records of earlier days, as retention does."""
-    found = LogClient(home.settings).offsets_for_time(home.topic, to_micros(moment))
-    places = [TopicPartition(home.topic, partition, offset) for partition, offset in found.items() if offset]
+    offsets = LogClient(home.settings).offsets_for_time(home.topic, to_micros(moment))
+    places = [TopicPartition(home.topic, partition, offset) for partition, offset in offsets.items() if offset]
     admin = AdminClient({"bootstrap.servers": str(home.settings.kafka.bootstrap_servers)})
     for answer in admin.delete_records(places).values():
         answer.result(30)
@@ -316,10 +318,10 @@ EXPECTED: Mapping[str, set[str]] = {
 
 @pytest.mark.timeout(900)
 def test_clean_days_raise_no_alert_that_no_page_names(installation: Installation) -> None:
-    seen = {step: installation.watch() for step in _live(installation)}
+    alerts_by_step = {step: installation.watch() for step in _live(installation)}
 
     late = list(accumulate(installation.count_late()))
     days = (0, 1, 2, 2, 3, 3, 3, 4, 4)
     assert late == [0, 0, 1, 2, 2]
     assert installation.compared == [("EXPLAINED", {"late": late[d]}) if late[d] else ("CONSISTENT", {}) for d in days]
-    assert seen == EXPECTED
+    assert alerts_by_step == EXPECTED

@@ -1,4 +1,4 @@
-"""A file of the lake or of a driver that cannot be read: `watch` names it, and claims nothing that it tells of."""
+"""A file of the lake or of a driver that cannot be read: `watch` names it, and claims nothing that it holds."""
 
 import json
 import shutil
@@ -31,24 +31,24 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return settings
 
 
-def look(settings: Settings) -> WatchStatus:
+def read_status(settings: Settings) -> WatchStatus:
     return make_status(FactCollector(settings, PIPELINE, SystemClock()).collect())
 
 
-def spoil(file: Path, how: str) -> Iterator[None]:
+def spoil(file: Path, damage: str) -> Iterator[None]:
     """Make a file unreadable in one way; it is whole again afterwards."""
-    whole = file.read_bytes()
+    content = file.read_bytes()
     try:
-        if how == "a folder":
+        if damage == "a folder":
             file.unlink()
             file.mkdir()
         else:
-            file.write_bytes({"empty": b"", "half": whole[: len(whole) // 2], "junk": b"\xff\x00{"}[how])
+            file.write_bytes({"empty": b"", "half": content[: len(content) // 2], "junk": b"\xff\x00{"}[damage])
         yield
     finally:
         if file.is_dir():
             file.rmdir()
-        file.write_bytes(whole)
+        file.write_bytes(content)
 
 
 def newest(settings: Settings, table: str) -> Path:
@@ -57,51 +57,55 @@ def newest(settings: Settings, table: str) -> Path:
     return max(places, key=lambda file: file.name)
 
 
-@pytest.mark.parametrize("how", ["empty", "half", "junk", "a folder"])
+@pytest.mark.parametrize("damage", ["empty", "half", "junk", "a folder"])
 @pytest.mark.parametrize(
     "table", ["_control/versions", "_control/pins", "_control/gate", "_control/reconciliations", "batch_index"]
 )
-def test_an_unreadable_table_is_named_and_nothing_else_is_claimed(lake: Settings, table: str, how: str) -> None:
-    for _ in spoil(newest(lake, table), how):
-        found = look(lake)
+def test_an_unreadable_table_is_named_and_nothing_else_is_claimed(lake: Settings, table: str, damage: str) -> None:
+    for _ in spoil(newest(lake, table), damage):
+        status = read_status(lake)
 
-        named = [alert for alert in found.alerts if alert.name == "TableUnreadable"]
-        assert [table.rpartition("/")[2] in one.text for one in named] == [True]
-        assert not CLAIMS & {alert.name for alert in found.alerts}
-        assert found.undecided
+        alerts = [alert for alert in status.alerts if alert.name == "TableUnreadable"]
+        assert [table.rpartition("/")[2] in alert.text for alert in alerts] == [True]
+        assert not CLAIMS & {alert.name for alert in status.alerts}
+        assert status.undecided
 
 
 def test_an_unreadable_batch_index_leaves_the_stream_known(lake: Settings) -> None:
-    before = look(lake)
+    status_before = read_status(lake)
 
     for _ in spoil(newest(lake, "batch_index"), "junk"):
-        found = look(lake)
+        status = read_status(lake)
 
-    assert (found.epoch, found.watermark, found.late_share) == (before.epoch, before.watermark, before.late_share)
-    assert "BatchNotFresh" in found.undecided
+    assert (status.epoch, status.watermark, status.late_share) == (
+        status_before.epoch,
+        status_before.watermark,
+        status_before.late_share,
+    )
+    assert "BatchNotFresh" in status.undecided
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", json.dumps({"state": 3, "at": "no time"}), '{"pid": 1}'])
 def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Settings, text: str) -> None:
     file = lake.run_dir / PIPELINE.name / "heartbeat.json"
-    before = file.read_bytes() if file.exists() else None
+    content_before = file.read_bytes() if file.exists() else None
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     try:
-        found = look(lake)
+        status = read_status(lake)
         with pytest.raises(LakeError, match="heartbeat"):
             detached.stop(lake, PIPELINE.name)
-        silent = run.reconcile(lake, PIPELINE)  # no broker answers, so the driver's last words would tell
+        silent = run.reconcile(lake, PIPELINE)  # no broker answers, so the driver's last message would count
     finally:
         file.unlink()
-        if before is not None:
-            file.write_bytes(before)
+        if content_before is not None:
+            file.write_bytes(content_before)
 
     assert silent.finding.verdict is Verdict.NOT_COMPARABLE
     assert [breach.runbook for breach in silent.finding.seal.breaches] == ["TableUnreadable"]
-    assert found.driver is None
-    assert [str(file) in alert.text for alert in found.alerts if alert.name == "TableUnreadable"] == [True]
-    assert "StreamNotRunning" in found.undecided
+    assert status.driver is None
+    assert [str(file) in alert.text for alert in status.alerts if alert.name == "TableUnreadable"] == [True]
+    assert "StreamNotRunning" in status.undecided
 
 
 def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> None:
@@ -110,35 +114,35 @@ def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> No
     (log,) = Path(settings.lake_uri).rglob("stream/_delta_log")
     shutil.rmtree(log.parent)
 
-    found = look(settings)
+    status = read_status(settings)
 
-    assert [str(log.parent) in alert.text for alert in found.alerts if alert.name == "ForeignWrite"] == [True]
-    assert (found.epoch, found.unread, found.late_share) == (None, None, None)
-    assert {"StreamNotRunning", "LateRateHigh", "FilteredRateHigh"} <= set(found.undecided)
+    assert [str(log.parent) in alert.text for alert in status.alerts if alert.name == "ForeignWrite"] == [True]
+    assert (status.epoch, status.unread, status.late_share) == (None, None, None)
+    assert {"StreamNotRunning", "LateRateHigh", "FilteredRateHigh"} <= set(status.undecided)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "note"])
 def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_named(lake: Settings, text: str) -> None:
-    before = look(lake)
+    status_before = read_status(lake)
     (log,) = Path(lake.lake_uri).rglob("stream/_delta_log")
     version = versions.current(lake, PIPELINE)
     assert version is not None
     note = log.parent.parent / high_water.NOTE
     note.write_text(json.dumps({"app_id": version.app_id, "end": 5}) if text == "note" else text, encoding="utf-8")
     try:
-        found, compared, gathered = (
-            look(lake),
+        status, compared, metrics = (
+            read_status(lake),
             reconcile(lake, PIPELINE),
             [*evidence.list_table_problems(lake, PIPELINE, version)],
         )
     finally:
         note.unlink()
 
-    more = [alert for alert in found.alerts if alert not in before.alerts]
-    assert [(one.name, str(note) in one.text) for one in more] == [("TableUnreadable", True)]
-    assert (found.epoch, found.unread) == (before.epoch, before.unread)
+    more = [alert for alert in status.alerts if alert not in status_before.alerts]
+    assert [(alert.name, str(note) in alert.text) for alert in more] == [("TableUnreadable", True)]
+    assert (status.epoch, status.unread) == (status_before.epoch, status_before.unread)
     assert compared.finding.verdict is Verdict.NOT_COMPARABLE
     assert [(breach.runbook, str(note) in breach.message) for breach in compared.finding.seal.breaches] == [
         ("TableUnreadable", True)
     ]
-    assert [str(note) in text for text in gathered] == [True]
+    assert [str(note) in text for text in metrics] == [True]

@@ -1,4 +1,4 @@
-"""Watching a real log beside a real epoch log."""
+"""Watching a real log and a real epoch log."""
 
 import json
 from dataclasses import asdict, replace
@@ -100,8 +100,13 @@ def beat(settings: Settings, **changes: object) -> None:
     """Write the heartbeat of this very process."""
     folder = settings.run_dir / "clicks"
     folder.mkdir(parents=True, exist_ok=True)
-    own = {**asdict(identify_current()), "run_id": "r", "state": "RUNNING", "at": SystemClock().now().isoformat()}
-    (folder / "heartbeat.json").write_text(json.dumps(own | changes))
+    heartbeat_fields = {
+        **asdict(identify_current()),
+        "run_id": "r",
+        "state": "RUNNING",
+        "at": SystemClock().now().isoformat(),
+    }
+    (folder / "heartbeat.json").write_text(json.dumps(heartbeat_fields | changes))
 
 
 def recreate(settings: Settings, topic: str) -> None:
@@ -131,10 +136,10 @@ def test_command_prints_one_word_and_the_numbers_behind_it(
     beat(place)
     code = main(["watch", clicks.name, "--once", "--json"])
 
-    found = json.loads(capsys.readouterr().out)
-    assert (code, found["verdict"], found["unread"], found["late_share"]) == (0, "OK", 10 - 4, 1 / 4)
-    assert [(p["partition"], p["unread"], p["seconds"]) for p in found["partitions"]] == [(0, 6, 300.0), (1, 0, 0.0)]
-    assert [one["name"] for one in found["alerts"]] == ["LateRateHigh"]
+    answer = json.loads(capsys.readouterr().out)
+    assert (code, answer["verdict"], answer["unread"], answer["late_share"]) == (0, "OK", 10 - 4, 1 / 4)
+    assert [(p["partition"], p["unread"], p["seconds"]) for p in answer["partitions"]] == [(0, 6, 300.0), (1, 0, 0.0)]
+    assert [alert["name"] for alert in answer["alerts"]] == ["LateRateHigh"]
 
 
 def test_command_says_stopped_when_no_driver_lives(
@@ -145,9 +150,9 @@ def test_command_says_stopped_when_no_driver_lives(
     monkeypatch.setenv("CUTOVER_STREAM__TRIGGER_SECONDS", "0")
     assert main(["watch", clicks.name, "--once"]) == 0
 
-    said = capsys.readouterr().out
-    assert "STOPPED" in said
-    assert "page  docs/runbooks/StreamNotRunning.md: no driver lives" in said
+    output = capsys.readouterr().out
+    assert "STOPPED" in output
+    assert "page  docs/runbooks/StreamNotRunning.md: no driver lives" in output
 
 
 def test_heartbeat_of_a_process_that_is_gone_is_not_alive(place: Settings) -> None:
@@ -180,7 +185,7 @@ def test_broker_that_does_not_answer_is_one_clear_message(place: Settings, click
 
 
 def firing(settings: Settings, pipeline: Pipeline) -> list[str]:
-    return [one.name for one in list_firing(FactCollector(settings, pipeline, CLOCK).collect())]
+    return [alert.name for alert in list_firing(FactCollector(settings, pipeline, CLOCK).collect())]
 
 
 def test_silent_broker_is_a_fact_and_no_failure(
@@ -191,9 +196,9 @@ def test_silent_broker_is_a_fact_and_no_failure(
     monkeypatch.setenv("CUTOVER_KAFKA__TIMEOUT_SECONDS", "1")
     assert main(["watch", clicks.name, "--once"]) == 2
 
-    said = capsys.readouterr().out
-    assert "UNKNOWN" in said
-    assert "docs/runbooks/KafkaUnreachable.md: no answer from the broker for" in said
+    output = capsys.readouterr().out
+    assert "UNKNOWN" in output
+    assert "docs/runbooks/KafkaUnreachable.md: no answer from the broker for" in output
 
 
 def test_topic_made_again_fires_alone(place: Settings, clicks: Pipeline) -> None:
@@ -209,7 +214,7 @@ def test_start_of_the_log_behind_the_position_fires(place: Settings, clicks: Pip
         future.result()
 
     facts = FactCollector(place, clicks, CLOCK).collect()
-    texts = {one.name: one.text for one in list_firing(facts)}
+    texts = {alert.name: alert.text for alert in list_firing(facts)}
     assert (
         texts["LogDataLost"]
         == f"topic {clicks.source.name}, partition 0: offset 4 is next, the log starts at 6: 2 are lost"
@@ -248,9 +253,9 @@ def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place
     producer.flush(30)
     records = LogObserver(place, clicks, CLOCK).read_epochs()
     epochs = EpochLog(epoch_log_uri(place, clicks))
-    seen = replace(records[0], unknown=2, start={1: 0}, end={1: 3})
+    records_seen = replace(records[0], unknown=2, start={1: 0}, end={1: 3})
 
-    assert list(find_schema_mismatches(clicks, epochs, LogClient(place), [seen])) == [
+    assert list(find_schema_mismatches(clicks, epochs, LogClient(place), [records_seen])) == [
         SchemaMismatch(description=r"field `new\x1b` is not in the schema", partition=1, offset=1)
     ]
 
@@ -287,9 +292,9 @@ def test_batch_is_due_by_the_definitions_schedule() -> None:
     ],
 )
 def test_a_weekend_without_a_run_is_no_run_that_is_missing(newest: str, due: str) -> None:
-    made = datetime.fromisoformat(newest)
+    newest_at = datetime.fromisoformat(newest)
 
-    assert made + 2 * compute_period("0 9 * * 1-5", made, 2.0) == datetime.fromisoformat(due)
+    assert newest_at + 2 * compute_period("0 9 * * 1-5", newest_at, 2.0) == datetime.fromisoformat(due)
 
 
 def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, clicks: Pipeline) -> None:
@@ -306,5 +311,5 @@ def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks
     schema = epoch_log_schema(clicks)
     commits.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
 
-    texts = {one.name: one.text for one in list_firing(FactCollector(place, clicks, CLOCK).collect())}
+    texts = {alert.name: alert.text for alert in list_firing(FactCollector(place, clicks, CLOCK).collect())}
     assert "transaction says 1, newest epoch row is 0" in texts["EpochHistoryBroken"]

@@ -25,7 +25,7 @@ from cutover.reconcile.preconditions import seal
 from cutover.records.closing import compute_late_margin, find_closed_end
 from cutover.records.parsing import limits
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import Lake, held, in_force, write
+from tests.integration.reconcile.lake_of import Lake, in_force, log_of_lake, write
 from tests.support.suite.depth import depth
 
 HALF = 300_000_000  # of the gap, microseconds
@@ -242,7 +242,7 @@ def judge(lake: Lake) -> Comparison:
         evidence = seal.examine(fresh, PIPELINE, epoch=None).evidence
         assert evidence is not None
         with sides.open_sides(fresh, PIPELINE, evidence) as opened:
-            attribution = attribute_causes(fresh, PIPELINE, evidence, opened, held(lake))
+            attribution = attribute_causes(fresh, PIPELINE, evidence, opened, log_of_lake(lake))
             findings = attribution.findings
             assert not any("in doubt" in note for note in attribution.notes)
             return Comparison(

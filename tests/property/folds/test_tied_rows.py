@@ -90,7 +90,7 @@ SENDS = st.builds(
             "i": st.integers(0, 2),
         }
     ),
-    again=st.sampled_from([0, 0, 1]),
+    repeats=st.sampled_from([0, 0, 1]),
 )
 
 

@@ -119,7 +119,7 @@ def sends(*, partitions: int = PARTITIONS, latest: int = 10_800, gaps: bool = Fa
             st.integers(-latest, 300), st.sampled_from([-2 * latest, -2 * latest, 3_600, 3_601, 2_700_000_000])
         ),
         fields=_mostly(good, BROKEN),
-        again=_mostly(st.just(0), st.integers(1, 20)),
+        repeats=_mostly(st.just(0), st.integers(1, 20)),
         payload=_mostly(st.none(), st.fixed_dictionaries(payload)),
         aborted=_rarely() if gaps else st.just(value=False),
     )

@@ -69,7 +69,7 @@ def rewrite_beside_an_epoch(rig: Rig, *, rewrite: Rewrite) -> None:
 
 
 def _at_pin(rig: Rig) -> list[str]:
-    return sorted(map(str, small.counted(rig.settings, rig.pipeline, epoch=PINNED).items()))
+    return sorted(map(str, small.count_by_cell(rig.settings, rig.pipeline, epoch=PINNED).items()))
 
 
 def _version(rig: Rig) -> int:

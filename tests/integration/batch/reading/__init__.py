@@ -1,1 +1,1 @@
-"""What a run reads: an index, a log that lost some of it, sessions, twins."""
+"""Reads of a batch run: an index, a log that lost records, sessions, twins."""

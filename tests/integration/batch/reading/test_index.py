@@ -64,9 +64,9 @@ def test_a_run_that_was_recorded_meanwhile_is_read_with_those_before_it(settings
         for count in (1, 2):
             ran(settings, *[PIPELINE] * count)
             for _ in range(2):
-                found = batch_runs.read_recorded_runs(settings, PIPELINE)
-                assert {run.run_id for run in found} == {f"batch-{number}" for number in range(count)}
-                found.clear()
+                recorded_runs = batch_runs.read_recorded_runs(settings, PIPELINE)
+                assert {run.run_id for run in recorded_runs} == {f"batch-{number}" for number in range(count)}
+                recorded_runs.clear()
 
 
 TIMES = ("2026-01-03T00:00:00Z", "2026-01-01T00:00:00Z", "2031-06-01T00:00:00Z", "2026-01-02T00:00:00Z", "", "9999")
@@ -76,8 +76,8 @@ def test_runs_keep_the_order_in_which_they_were_recorded_whatever_their_clocks_s
     for number, at in enumerate(TIMES):
         write_run(settings, replace(RUN, run_id=f"batch-{number}", scanned={0: (number, number + 1)}, finished=at))
 
-    recorded = batch_runs.read_effective_runs(settings, PIPELINE)
-    assert [(run.run_id, run.sequence) for run in recorded] == [(f"batch-{n}", n) for n in range(len(TIMES))]
+    all_runs = batch_runs.read_effective_runs(settings, PIPELINE)
+    assert [(run.run_id, run.sequence) for run in all_runs] == [(f"batch-{n}", n) for n in range(len(TIMES))]
     assert index.load(settings, PIPELINE, LOG).scanned == {0: len(TIMES)}
 
 
@@ -91,9 +91,9 @@ def test_runs_of_a_release_that_numbered_none_are_ordered_by_the_versions_that_t
         commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX))
     write_run(settings, replace(RUN, run_id="numbered", ledger_version=3, batch_version=2, finished="2026-01-01"))
 
-    recorded = batch_runs.read_effective_runs(settings, PIPELINE)
-    assert [run.run_id for run in recorded] == ["batch-0", "batch-1", "batch-2", "batch-3", "numbered"]
-    assert recorded[-1].sequence == 4
+    all_runs = batch_runs.read_effective_runs(settings, PIPELINE)
+    assert [run.run_id for run in all_runs] == ["batch-0", "batch-1", "batch-2", "batch-3", "numbered"]
+    assert all_runs[-1].sequence == 4
 
 
 def test_a_run_that_another_host_overtook_is_refused_before_it_writes_and_does_not_count(settings: Settings) -> None:
@@ -123,7 +123,7 @@ def scan(settings: Settings, history: index.IndexHistory, run_id: str) -> BatchR
     return run
 
 
-def listed(settings: Settings, name: BatchTable) -> set[str]:
+def list_run_ids(settings: Settings, name: BatchTable) -> set[str]:
     rows = rows_of(batch_uri(settings, PIPELINE, name))
     return {row["_run"] for row in rows if row.get("_kind") != IndexKind.RUN}
 
@@ -131,14 +131,14 @@ def listed(settings: Settings, name: BatchTable) -> set[str]:
 def test_of_two_hosts_at_work_at_once_the_one_whose_rows_the_other_took_out_does_not_count(settings: Settings) -> None:
     history = index.load(settings, PIPELINE, LOG)
     rows: dict[BatchTable, int] = {"batch_index": 1, "batch_ledger": 1}
-    first, second = (scan(settings, history, run_id) for run_id in ("a" * 32, "b" * 32))
+    first_scan, second = (scan(settings, history, run_id) for run_id in ("a" * 32, "b" * 32))
 
     with pytest.raises(LakeError, match="expected to record run 0, another process"):
-        index.record_run(settings, PIPELINE, first, sequence=0, rows=rows)
+        index.record_run(settings, PIPELINE, first_scan, sequence=0, rows=rows)
     index.record_run(settings, PIPELINE, second, sequence=0, rows=rows)
 
     assert [run.run_id for run in batch_runs.read_recorded_runs(settings, PIPELINE)] == [second.run_id]
-    assert listed(settings, "batch_index") == listed(settings, "batch_ledger") == {second.run_id}
+    assert list_run_ids(settings, "batch_index") == list_run_ids(settings, "batch_ledger") == {second.run_id}
 
 
 def test_rows_of_a_run_that_another_host_merged_with_others_are_there(settings: Settings) -> None:

@@ -50,18 +50,18 @@ def test_touched_windows_are_frozen_and_all_others_are_computed(lab: Lab) -> Non
     epoch_record = lab.commit_epoch(watermark=HOUR)
     run(lab.settings, lab.pipeline)
     lab.send((0, HOUR + 10, "AA", 4), (0, 3 * HOUR + 10, "AA", 8), (1, HOUR + 20, "AA", 16), (1, 40, "AA", 32))
-    expire(lab, 0, 2)  # the record of hour 1 is gone, unread; one of hour 1 is left in the other partition
+    expire(lab, 0, 2)  # hour 1's record is deleted, unread; the other partition keeps one
     record(lab, epoch_record, next=2, windows_from=micros(1), windows_to=micros(3))
     lab.commit_epoch(watermark=5 * HOUR)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
-    assert done.incomplete[0] == Incomplete(window_start=micros(1), window_end=micros(3), reason="lost")
-    assert hours(done.computed) == [(3, 4)]
+    assert batch_run is not None
+    assert batch_run.incomplete[0] == Incomplete(window_start=micros(1), window_end=micros(3), reason="lost")
+    assert hours(batch_run.computed) == [(3, 4)]
     # Hour 0 got a late record; what it holds in partition 0 has left the log, so it stays as it was.
-    assert [(entry.window_start, entry.reason) for entry in done.incomplete[1:]] == [(micros(0), "expired")]
-    assert lab.table(done, "delay") == [(0, 3), (3, 8)]
+    assert [(entry.window_start, entry.reason) for entry in batch_run.incomplete[1:]] == [(micros(0), "expired")]
+    assert lab.table(batch_run, "delay") == [(0, 3), (3, 8)]
 
 
 def test_touched_window_stays_frozen_when_it_is_asked_for(lab: Lab) -> None:
@@ -71,16 +71,16 @@ def test_touched_window_stays_frozen_when_it_is_asked_for(lab: Lab) -> None:
     lab.commit_epoch(watermark=5 * HOUR)
     start = datetime.fromtimestamp(BASE, UTC)
 
-    done = run(lab.settings, lab.pipeline)
-    again = run(lab.settings, lab.pipeline, start=start, end=start + timedelta(hours=4))
+    batch_run = run(lab.settings, lab.pipeline)
+    second_batch_run = run(lab.settings, lab.pipeline, start=start, end=start + timedelta(hours=4))
 
-    assert lab.table(done, "delay") == lab.table(again, "delay") == [(0, 1)]
+    assert lab.table(batch_run, "delay") == lab.table(second_batch_run, "delay") == [(0, 1)]
 
 
 def test_log_made_again_feeds_only_windows_that_the_old_one_did_not(lab: Lab) -> None:
     lab.send((0, 10, "AA", 1), (0, HOUR + 10, "AA", 2))
     old = lab.commit_epoch(watermark=HOUR)
-    first = run(lab.settings, lab.pipeline)
+    first_batch_run = run(lab.settings, lab.pipeline)
     recreate(lab.settings, lab.topic, PARTITIONS)
     lab.send((0, 20, "AA", 64), (0, HOUR + 20, "AA", 64), (0, 4 * HOUR, "AA", 4))
     new_id = LogClient(lab.settings).topic_id(lab.topic)
@@ -90,14 +90,14 @@ def test_log_made_again_feeds_only_windows_that_the_old_one_did_not(lab: Lab) ->
     versions.register(lab.settings, lab.pipeline, SystemClock(), expected_sequence=sequence)
     lab.commit_epoch(watermark=6 * HOUR)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert first is not None
-    assert done is not None
-    assert lab.table(first, "delay") == [(0, 1)]
-    assert lab.table(done, "delay") == [(0, 1), (4, 4)]
-    assert (done.topic_id, done.scanned[0]) == (new_id, (0, 3))
-    assert done.incomplete == (Incomplete(window_start=MIN_MICROS, window_end=micros(2), reason="lost"),)
+    assert first_batch_run is not None
+    assert batch_run is not None
+    assert lab.table(first_batch_run, "delay") == [(0, 1)]
+    assert lab.table(batch_run, "delay") == [(0, 1), (4, 4)]
+    assert (batch_run.topic_id, batch_run.scanned[0]) == (new_id, (0, 3))
+    assert batch_run.incomplete == (Incomplete(window_start=MIN_MICROS, window_end=micros(2), reason="lost"),)
 
 
 def test_log_made_again_without_a_recorded_loss_is_refused(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""Records that compaction took from inside the log: batch publishes nothing as if what is left were all."""
+"""Records that compaction removed from inside the log: batch never publishes the rest as if it were complete."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
 
     version = versions.current(lab.settings, lab.pipeline)
     assert version is not None
-    inside = replace(
+    loss_inside = replace(
         LOSS,
         pipeline=lab.pipeline.name,
         result_fingerprint=version.result_fingerprint,
@@ -58,14 +58,14 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
         windows_to=micros(3),
         at=SystemClock().now(),
     )
-    rows = [replace(inside, partition=p, next=newest.end[p]) for p in (0, 1)]
+    rows = [replace(loss_inside, partition=p, next=newest.end[p]) for p in (0, 1)]
     losses.record(lab.settings, rows, expected_sequence=losses.next_sequence(lab.settings, lab.pipeline.name))
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
-    assert done.incomplete == (Incomplete(window_start=micros(0), window_end=micros(3), reason="lost"),)
-    assert lab.table(done, "delay") == [(3, 7)]
+    assert batch_run is not None
+    assert batch_run.incomplete == (Incomplete(window_start=micros(0), window_end=micros(3), reason="lost"),)
+    assert lab.table(batch_run, "delay") == [(3, 7)]
 
 
 def test_compacted_topic_is_refused_before_it_has_lost_a_record(lab: Lab) -> None:
@@ -99,8 +99,8 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
     compacted.roll_segments(lab.settings, lab.topic)
     send_transactions(lab)
     lab.commit_epoch(watermark=6 * HOUR, records=23)
-    first = run(lab.settings, lab.pipeline)
-    assert lab.table(first, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
+    first_batch_run = run(lab.settings, lab.pipeline)
+    assert lab.table(first_batch_run, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
     source = replace(lab.pipeline.source, isolation="read_uncommitted")
     uncommitted = Lab(lab.settings, replace(lab.pipeline, name=f"{lab.topic}-all", source=source), lab.newest)
     uncommitted.commit_epoch(watermark=6 * HOUR, records=48)
@@ -109,10 +109,10 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
     positions = compacted.remove_aborted(lab.settings, lab.topic)
 
     for anew in (False, True):
-        with pytest.raises(LogError) as lost:
+        with pytest.raises(LogError) as raised:
             run(lab.settings, uncommitted.pipeline, anew=anew)
-        assert lost.value.runbook == "LogDataLost"
-        assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(positions)} of them" in str(lost.value)
+        assert raised.value.runbook == "LogDataLost"
+        assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(positions)} of them" in str(raised.value)
     assert len(read_effective_runs(lab.settings, uncommitted.pipeline)) == 1
 
     with pytest.raises(LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
@@ -121,41 +121,45 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
 
     lab.commit_epoch(watermark=6 * HOUR, records=24)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 2))
-    for done in (
+    for batch_run in (
         run(lab.settings, lab.pipeline, start=start, end=end),
         run(lab.settings, lab.pipeline, anew=True),
         run(lab.settings, lab.pipeline),
     ):
-        assert lab.table(done, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
-        assert done is not None
-        assert done.incomplete == ()
+        assert lab.table(batch_run, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
+        assert batch_run is not None
+        assert batch_run.incomplete == ()
 
 
 def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: Lab) -> None:
-    whole = f"{lab.topic}-whole"
-    LogClient(lab.settings).create_topic(whole, partitions=1, config={"retention.ms": "-1"})
+    whole_topic = f"{lab.topic}-whole"
+    LogClient(lab.settings).create_topic(whole_topic, partitions=1, config={"retention.ms": "-1"})
     compacted.roll_segments(lab.settings, lab.topic)
     for hour in range(4):
         lab.send((0, hour * HOUR + 10, "AA", 1), (1, hour * HOUR + 30, "AA", 4))
-    here, there = lab.pipeline.source, replace(lab.pipeline.source, name=whole)
-    Lab(lab.settings, replace(lab.pipeline, source=there)).send(*((0, hour * HOUR + 20, "AA", 2) for hour in range(4)))
+    compacted_source, whole_source = lab.pipeline.source, replace(lab.pipeline.source, name=whole_topic)
+    Lab(lab.settings, replace(lab.pipeline, source=whole_source)).send(
+        *((0, hour * HOUR + 20, "AA", 2) for hour in range(4))
+    )
     both = [
-        Lab(lab.settings, joined(f"{lab.topic}-{left.name == whole}", left, right), {0: 0, RIGHT: 0})
-        for left, right in ((here, there), (there, here))
+        Lab(lab.settings, joined(f"{lab.topic}-{left.name == whole_topic}", left, right), {0: 0, RIGHT: 0})
+        for left, right in ((compacted_source, whole_source), (whole_source, compacted_source))
     ]
-    for each in both:
-        each.commit_epoch(watermark=6 * HOUR, records=12)
-        assert each.table(run(each.settings, each.pipeline), "pairs") == [(hour, 2) for hour in range(4)]
+    for joined_lab in both:
+        joined_lab.commit_epoch(watermark=6 * HOUR, records=12)
+        assert joined_lab.table(run(joined_lab.settings, joined_lab.pipeline), "pairs") == [
+            (hour, 2) for hour in range(4)
+        ]
 
     compacted.compact(lab.settings, lab.topic, least=6)
     compacted.disable_compaction(lab.settings, lab.topic)
 
-    for each, anew in product(both, (False, True)):
+    for joined_lab, anew in product(both, (False, True)):
         with pytest.raises(LogError, match=f"opic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
-            run(each.settings, each.pipeline, anew=anew)
+            run(joined_lab.settings, joined_lab.pipeline, anew=anew)
         assert refused.value.runbook == "LogDataLost"
         assert str(RIGHT) not in str(refused.value)
-    assert [len(read_effective_runs(each.settings, each.pipeline)) for each in both] == [1, 1]
+    assert [len(read_effective_runs(joined_lab.settings, joined_lab.pipeline)) for joined_lab in both] == [1, 1]
 
 
 def joined(name: str, left: Topic, right: Topic) -> Pipeline:

@@ -15,12 +15,12 @@ from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, hours
 from tests.support.suite.until import until
 
 
-def expire(lab: Lab, partition: int, before: int) -> None:
+def expire(lab: Lab, partition: int, first_kept: int) -> None:
     """Let the log forget what lies before an offset, as retention does."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers(lab.settings)})
-    for future in admin.delete_records([TopicPartition(lab.topic, partition, before)]).values():
+    for future in admin.delete_records([TopicPartition(lab.topic, partition, first_kept)]).values():
         future.result()
-    assert LogClient(lab.settings).earliest(lab.topic)[partition] == before
+    assert LogClient(lab.settings).earliest(lab.topic)[partition] == first_kept
 
 
 def test_a_window_whose_records_have_expired_is_frozen(lab: Lab) -> None:
@@ -31,12 +31,12 @@ def test_a_window_whose_records_have_expired_is_frozen(lab: Lab) -> None:
     lab.send((0, 20, "AA", 100), (0, 3_800, "AA", 100))
     lab.commit_epoch(watermark=2 * HOUR)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
-    assert [(row.window_start, row.reason) for row in done.incomplete] == [(BASE * 1_000_000, "expired")]
-    assert hours(done.computed) == [(1, 2)]
-    assert lab.table(done, "flights", "delay") == [(0, 1, 5), (1, 2, 101)]
+    assert batch_run is not None
+    assert [(row.window_start, row.reason) for row in batch_run.incomplete] == [(BASE * 1_000_000, "expired")]
+    assert hours(batch_run.computed) == [(1, 2)]
+    assert lab.table(batch_run, "flights", "delay") == [(0, 1, 5), (1, 2, 101)]
 
 
 def test_what_expired_before_anybody_scanned_it_leaves_older_windows_incomplete_for_good(lab: Lab) -> None:
@@ -44,17 +44,17 @@ def test_what_expired_before_anybody_scanned_it_leaves_older_windows_incomplete_
     expire(lab, 0, 2)
     lab.commit_epoch(watermark=5 * HOUR)
 
-    first = run(lab.settings, lab.pipeline)
+    first_batch_run = run(lab.settings, lab.pipeline)
     second = run(lab.settings, lab.pipeline)
 
-    assert first is not None
+    assert first_batch_run is not None
     assert second is not None
     # The first record left is of hour 2; a record of hour 3 may bear a log timestamp one hour older than its window.
-    assert hours(first.computed) == [(4, 5)]
-    assert [(row.window_start, row.window_end, row.reason) for row in first.incomplete] == [
+    assert hours(first_batch_run.computed) == [(4, 5)]
+    assert [(row.window_start, row.window_end, row.reason) for row in first_batch_run.incomplete] == [
         (MIN_MICROS, (BASE + 4 * HOUR) * 1_000_000, "expired")
     ]
-    assert second.incomplete == first.incomplete
+    assert second.incomplete == first_batch_run.incomplete
     assert lab.table(second, "delay") == [(4, 4)]
 
 
@@ -65,15 +65,15 @@ def test_windows_newer_than_all_that_the_stream_read_of_what_expired_are_compute
     lab.commit_epoch(watermark=5 * HOUR)
     expire(lab, 0, 2)
 
-    done = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.settings, lab.pipeline)
 
-    assert done is not None
+    assert batch_run is not None
     # By log timestamps records of hour 3 may be gone; by event times the stream had read none newer than hour 1.
-    assert hours(done.computed) == [(2, 5)]
-    assert [(row.window_start, row.window_end, row.reason) for row in done.incomplete] == [
+    assert hours(batch_run.computed) == [(2, 5)]
+    assert [(row.window_start, row.window_end, row.reason) for row in batch_run.incomplete] == [
         (MIN_MICROS, (BASE + 2 * HOUR) * 1_000_000, "expired")
     ]
-    assert lab.table(done, "delay") == [(2, 2), (3, 3), (4, 4)]
+    assert lab.table(batch_run, "delay") == [(2, 2), (3, 3), (4, 4)]
 
 
 def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
@@ -107,9 +107,9 @@ def test_records_that_leave_the_log_while_batch_reads_them_are_named(lab: Lab, m
     lab.commit_epoch(watermark=5 * HOUR)
     read = scan.scan
 
-    def expire_and_read(*given: Any) -> None:
+    def expire_and_read(*arguments: Any) -> None:
         expire(lab, 0, 2)
-        read(*given)
+        read(*arguments)
 
     monkeypatch.setattr(scan, "scan", expire_and_read)
 

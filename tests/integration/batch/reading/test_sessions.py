@@ -23,32 +23,32 @@ def of_sessions(lab: Lab) -> Lab:
     return lab
 
 
-def done(lab: Lab, watermark: int) -> tuple[BatchRun, list[Session]]:
+def run_at(lab: Lab, watermark: int) -> tuple[BatchRun, list[Session]]:
     lab.commit_epoch(watermark=watermark)
-    found = run(lab.settings, lab.pipeline)
-    assert found is not None
-    rows = rows_of(batch_uri(lab.settings, lab.pipeline), found.batch_version)
+    batch_run = run(lab.settings, lab.pipeline)
+    assert batch_run is not None
+    rows = rows_of(batch_uri(lab.settings, lab.pipeline), batch_run.batch_version)
     times = [tuple(round(row[name].timestamp()) - BASE for name in ("window_start", "window_end")) for row in rows]
-    return found, sorted((*at, row["flights"], int(row["delay"])) for at, row in zip(times, rows, strict=True))
+    return batch_run, sorted((*at, row["flights"], int(row["delay"])) for at, row in zip(times, rows, strict=True))
 
 
 def test_sessions_run_after_run(lab: Lab) -> None:
     of_sessions(lab).send((0, 0, "AA", 1), (1, 2 * GAP, "AA", 2), (0, 10 * GAP, "AA", 4))
-    first, apart = done(lab, 4 * GAP + 1)
-    idle, again = done(lab, 4 * GAP + 1)
+    first_run, apart = run_at(lab, 4 * GAP + 1)
+    idle, unchanged = run_at(lab, 4 * GAP + 1)
     lab.send((1, GAP, "AA", 8))  # exactly a gap from both: the very rows of the first scan are needed again
-    bridging, joined = done(lab, 20 * GAP)
+    bridging, joined = run_at(lab, 20 * GAP)
     expire(lab, 0, 2)
     lab.send((1, 3 * GAP, "AA", 16), (1, 30 * GAP, "AA", 32))
-    frozen, kept = done(lab, 40 * GAP)
+    frozen, remaining = run_at(lab, 40 * GAP)
 
     assert apart == [(0, GAP, 1, 1), (2 * GAP, 3 * GAP, 1, 2)]
-    assert (again, idle.computed, idle.batch_version) == (apart, (), first.batch_version)
+    assert (unchanged, idle.computed, idle.batch_version) == (apart, (), first_run.batch_version)
     assert joined == [(0, 3 * GAP, 3, 1 + 8 + 2), (10 * GAP, 11 * GAP, 1, 4)]
     assert bridging.incomplete == ()
-    # A part of the first session has left the log: it keeps its row, and says so. What lies after it goes on.
-    assert [(one.window_start, one.reason) for one in frozen.incomplete] == [(MIN_MICROS, "expired")]
-    assert kept == [*joined, (30 * GAP, 31 * GAP, 1, 32)]
+    # A part of the first session has left the log: it keeps its row, and is marked. Later sessions continue.
+    assert [(entry.window_start, entry.reason) for entry in frozen.incomplete] == [(MIN_MICROS, "expired")]
+    assert remaining == [*joined, (30 * GAP, 31 * GAP, 1, 32)]
 
 
 def test_a_range_is_refused(lab: Lab) -> None:

@@ -38,11 +38,11 @@ def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
     send(ids, 0, 9, 1, carrier="XX")  # filtered: registers no id
     send(ids, 1, 9, 2)
     ids.commit_epoch(watermark=3_600)
-    first = run(ids.settings, ids.pipeline)
-    assert first is not None
-    assert ids.table(first, "carrier", "flights", "delay") == [(0, "AA", 4, 5 + 9 + 1 + 2)]
-    assert duplicates(ids, first) == [(first.run_id, 1, 1, 7)]
-    assert (first.counts["duplicate"], first.id_conflicts) == (1, 1)
+    first_batch_run = run(ids.settings, ids.pipeline)
+    assert first_batch_run is not None
+    assert ids.table(first_batch_run, "carrier", "flights", "delay") == [(0, "AA", 4, 5 + 9 + 1 + 2)]
+    assert duplicates(ids, first_batch_run) == [(first_batch_run.run_id, 1, 1, 7)]
+    assert (first_batch_run.counts["duplicate"], first_batch_run.id_conflicts) == (1, 1)
 
     send(ids, 0, 7, 6)  # its twins in partition 1 lie higher
     ids.commit_epoch(watermark=3_600)

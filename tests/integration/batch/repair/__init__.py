@@ -1,1 +1,1 @@
-"""Repairs, looked at, published, killed and taken back."""
+"""Repairs: previewed, published, killed and undone."""

@@ -1,4 +1,4 @@
-"""Repairs on a real log and lake: looked at, published, refused, taken back."""
+"""Repairs on a real log and lake: previewed, published, rejected, undone."""
 
 import json
 import re
@@ -71,7 +71,7 @@ AFTER: Sequence[tuple[Any, ...]] = [(0, "AA", 2, 105), (0, "UA", 1, 7), (1, "AA"
 
 
 def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> None:
-    tables, before = versions_of(computed), served(computed)
+    tables, served_before = versions_of(computed), served(computed)
 
     draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
 
@@ -80,24 +80,27 @@ def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> 
     assert draft.draft.counts["served"] == {"changed": 1, "same": 1}
     (change,) = draft.effect.changes.to_pylist()
     assert (change["carrier"], change["old_0"], change["new_0"]) == ("AA", 1, 2)
-    assert (versions_of(computed), served(computed)) == (tables, before)
-    assert before == BEFORE
+    assert (versions_of(computed), served(computed)) == (tables, served_before)
+    assert served_before == BEFORE
 
 
 def test_a_published_repair_changes_its_windows_alone_and_keeps_what_was_served(computed: Lab) -> None:
-    first = read_effective_runs(computed.settings, computed.pipeline)[-1]
+    first_batch_run = read_effective_runs(computed.settings, computed.pipeline)[-1]
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
 
-    done, was_before = publish_draft(computed.settings, computed.pipeline, None, why="late", clock=CLOCK)
-    again, was_then = publish_draft(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+    repair_run, was_before = publish_draft(computed.settings, computed.pipeline, None, why="late", clock=CLOCK)
+    second_repair_run, was_then = publish_draft(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
     assert served(computed) == AFTER
-    assert (was_before, was_then, again) == (False, True, done)
-    assert done.computed == window(0)
-    assert done.stale == window(1)  # dirty too, and nobody named it
-    assert done.repair is not None
-    assert (done.repair.batch_run, done.repair.counts) == (first.run_id, {"changed": 1, "same": 1})
-    assert done.repair.served_from == first.finished
+    assert (was_before, was_then, second_repair_run) == (False, True, repair_run)
+    assert repair_run.computed == window(0)
+    assert repair_run.stale == window(1)  # dirty too, and not named
+    assert repair_run.repair is not None
+    assert (repair_run.repair.batch_run, repair_run.repair.counts) == (
+        first_batch_run.run_id,
+        {"changed": 1, "same": 1},
+    )
+    assert repair_run.repair.served_from == first_batch_run.finished
 
 
 def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_is_dirty(
@@ -106,34 +109,34 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
     lineage = LineageSettings(file=tmp_path / "told.jsonl")
     heard = computed.settings.model_copy(update={"lineage": lineage})
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(heard, computed.pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(heard, computed.pipeline, None, clock=CLOCK)
 
     back, undone, _ = undo(heard, computed.pipeline, None, why="no", clock=CLOCK)
 
-    told = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [one["job"]["name"] for one in told] == [f"{computed.pipeline.name}.repair"] * len(told)
-    ended = [one["run"]["facets"]["cutover_result"]["runId"] for one in told if one["eventType"] == "COMPLETE"]
-    assert ended == [done.run_id, None if back is None else back.run_id]
+    events = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [event["job"]["name"] for event in events] == [f"{computed.pipeline.name}.repair"] * len(events)
+    ended = [event["run"]["facets"]["cutover_result"]["runId"] for event in events if event["eventType"] == "COMPLETE"]
+    assert ended == [repair_run.run_id, None if back is None else back.run_id]
 
-    assert undone == done.run_id
+    assert undone == repair_run.run_id
     assert back is not None
     assert served(computed) == BEFORE
     assert set(back.stale) == {*window(0), *window(1)}
-    rest = run(computed.settings, computed.pipeline)
-    assert rest is not None
-    assert rest.computed == ((window(0)[0][0], window(1)[0][1]),)
+    remaining_batch_run = run(computed.settings, computed.pipeline)
+    assert remaining_batch_run is not None
+    assert remaining_batch_run.computed == ((window(0)[0][0], window(1)[0][1]),)
     assert served(computed) == [*AFTER[:3], (1, None, 1, 9), AFTER[3]]
 
 
 def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 1))
     later = run(computed.settings, computed.pipeline, start=start, end=end)
     assert later is not None
 
     with pytest.raises(LakeError, match=rf"expected no later run over its windows, got batch run {later.run_id}"):
-        undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+        undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
     assert served(computed) == AFTER
 
@@ -181,24 +184,24 @@ def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed
 
 
 def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> None:
-    """Of a draft and of a repair that was published: others are listed, published and taken back."""
+    """Damage the record of a draft and of a published repair: others are listed, published and undone."""
     settings, pipeline = computed.settings, computed.pipeline
     make_draft(settings, pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
-    made = [make_draft(settings, pipeline, window(1), clock=CLOCK).draft for _ in range(2)]
-    drafts = [draft.repair_id for draft in made if draft is not None]
-    for one in (done.run_id, drafts[1]):
-        (Path(folder(settings, pipeline, one)) / RECORD).write_bytes(b"\0damaged")
+    repair_run, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
+    plans = [make_draft(settings, pipeline, window(1), clock=CLOCK).draft for _ in range(2)]
+    drafts = [draft.repair_id for draft in plans if draft is not None]
+    for repair_id in (repair_run.run_id, drafts[1]):
+        (Path(folder(settings, pipeline, repair_id)) / RECORD).write_bytes(b"\0damaged")
 
     states = {str(row["id"]): row["state"] for row in list_repairs(settings, pipeline)}
-    assert states == {done.run_id: "published", drafts[0]: "draft", drafts[1]: "unreadable"}
+    assert states == {repair_run.run_id: "published", drafts[0]: "draft", drafts[1]: "unreadable"}
     with pytest.raises(LakeError, match="put it away with `--undo --id`"):
         publish_draft(settings, pipeline, None, clock=CLOCK)
-    assert publish_draft(settings, pipeline, done.run_id, clock=CLOCK) == (done, True)
+    assert publish_draft(settings, pipeline, repair_run.run_id, clock=CLOCK) == (repair_run, True)
     assert undo(settings, pipeline, drafts[1], clock=CLOCK) == (None, drafts[1], False)
     later, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
     assert later.run_id == drafts[0]
-    undo(settings, pipeline, done.run_id, clock=CLOCK)
+    undo(settings, pipeline, repair_run.run_id, clock=CLOCK)
     undo(settings, pipeline, None, clock=CLOCK)
     assert served(computed) == BEFORE
 
@@ -220,12 +223,12 @@ def test_a_repair_that_was_taken_back_is_not_published_again_and_what_it_put_bac
 ) -> None:
     settings, pipeline = computed.settings, computed.pipeline
     make_draft(settings, pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
     back, _, _ = undo(settings, pipeline, None, clock=CLOCK)
     assert back is not None
 
     with pytest.raises(LakeError, match=rf"it was taken back at {re.escape(back.finished)}. Nothing was published"):
-        publish_draft(settings, pipeline, done.run_id, clock=CLOCK)
+        publish_draft(settings, pipeline, repair_run.run_id, clock=CLOCK)
     draft = make_draft(settings, pipeline, window(0), clock=CLOCK)
 
     assert draft.draft is not None
@@ -292,12 +295,12 @@ def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(compu
     assert served(computed) == []  # the laboratory's stream has no rows
 
     draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
     assert draft.draft is not None
     assert draft.draft.counts == {"served": {"added": 2}, "batch": {"changed": 1, "same": 1}, "streaming": {"added": 2}}
     assert served(computed, "carrier, flights, _served_by") == [(0, "AA", 2, "repair"), (0, "UA", 1, "repair")]
-    undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+    undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
     assert served(computed) == []
 
 
@@ -327,26 +330,26 @@ def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab)
 
 def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(computed: Lab) -> None:
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
     version = versions.current(computed.settings, computed.pipeline)
     assert version is not None
-    for run_id in (read_effective_runs(computed.settings, computed.pipeline)[0].run_id, done.run_id):
+    for run_id in (read_effective_runs(computed.settings, computed.pipeline)[0].run_id, repair_run.run_id):
         holder = pins.batch_holder(run_id)
         for epoch in (0, 1):
             pins.release(computed.settings, version, epoch, holder=holder, now=CLOCK.now())
-    gone = vacuum(computed.settings, computed.pipeline, hours=0, now=CLOCK.now(), dry_run=False)
+    deleted_files = vacuum(computed.settings, computed.pipeline, hours=0, now=CLOCK.now(), dry_run=False)
 
-    undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+    undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
-    assert gone["batch"] == 1
+    assert deleted_files["batch"] == 1
     assert served(computed) == BEFORE
 
 
 def test_a_repair_of_what_is_dirty_takes_all_of_it(computed: Lab) -> None:
     draft = make_draft(computed.settings, computed.pipeline, (), clock=CLOCK)
     assert draft.draft is not None
-    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
     assert draft.draft.counts["served"] == {"added": 1, "changed": 1, "same": 2}
-    assert done.stale == ()
+    assert repair_run.stale == ()
     assert make_draft(computed.settings, computed.pipeline, (), clock=CLOCK).draft is None

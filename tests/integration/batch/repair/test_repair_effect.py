@@ -1,4 +1,4 @@
-"""What a repair would change, and since when the answers that it replaces were served. No Spark: a lake by hand."""
+"""Effect of a repair, and the age of the answers that it replaces. No Spark: a lake written by hand."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -37,36 +37,38 @@ def compare(settings: Settings, lake: Lake, **changes: Any) -> RepairEffect:
 def test_hostile_keys_and_nulls_are_told_apart_and_nothing_differs(settings: Settings, computed: Any) -> None:
     lake = lake_of([Sale(shop=shop, amount=place) for place, shop in enumerate(HOSTILE)])
 
-    found = compare(settings, replace(lake, run=replace(lake.run, computed=computed)))
+    repair_effect = compare(settings, replace(lake, run=replace(lake.run, computed=computed)))
 
-    assert found.counts == {side: {"same": len(HOSTILE)} for side in effect.SIDES}
-    assert found.changes.num_rows == 0
-    assert sorted(found.served["shop"].to_pylist(), key=str) == sorted(HOSTILE, key=str)
-    assert found.served_from == (COMPUTED if computed else CLOSED)
+    assert repair_effect.counts == {side: {"same": len(HOSTILE)} for side in effect.SIDES}
+    assert repair_effect.changes.num_rows == 0
+    assert sorted(repair_effect.served["shop"].to_pylist(), key=str) == sorted(HOSTILE, key=str)
+    assert repair_effect.served_from == (COMPUTED if computed else CLOSED)
 
 
 def test_a_row_that_the_stream_lacks_is_added_and_one_too_many_is_removed(settings: Settings) -> None:
     late = lake_of([Sale(shop="a"), Sale(shop="b", kind="late")])
     lake = replace(late, run=replace(late.run, computed=()), batch=late.batch[1:])
 
-    found = compare(settings, lake)
+    repair_effect = compare(settings, lake)
 
-    changes = {row["shop"]: row["_change"] for row in found.changes.to_pylist()}
+    changes = {row["shop"]: row["_change"] for row in repair_effect.changes.to_pylist()}
     assert changes == {"a": "removed", "b": "added"}
-    served = {row["shop"]: (row["sales"], row["_change"], row["_served_by"]) for row in found.served.to_pylist()}
+    served = {
+        row["shop"]: (row["sales"], row["_change"], row["_served_by"]) for row in repair_effect.served.to_pylist()
+    }
     assert served == {"a": (1, "removed", "streaming"), "b": (None, "added", None)}
 
 
 def test_a_changed_value_is_named_beside_the_one_that_is_served(settings: Settings) -> None:
     lake = lake_of([Sale(amount=5)])
 
-    found = compare(settings, lake, revenue=Decimal(7))
+    repair_effect = compare(settings, lake, revenue=Decimal(7))
 
-    (change,) = found.changes.to_pylist()
+    (change,) = repair_effect.changes.to_pylist()
     revenue = list(PIPELINE.measures).index("revenue")
     assert (change["_change"], change[f"old_{revenue}"], change[f"new_{revenue}"]) == ("changed", 5, 7)
-    assert found.before["revenue"].to_pylist() == [5]
-    assert found.counts["batch"] == {"changed": 1}
+    assert repair_effect.before["revenue"].to_pylist() == [5]
+    assert repair_effect.counts["batch"] == {"changed": 1}
 
 
 def test_answers_are_equal_in_any_order_and_a_null_is_no_empty_text(settings: Settings) -> None:

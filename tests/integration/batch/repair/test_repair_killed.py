@@ -75,10 +75,10 @@ def test_rows_of_a_killed_repair_never_come_out_with_another_run(computed: Lab, 
 @pytest.mark.parametrize("point", STEPS[1:])
 def test_killed_while_it_is_taken_back_a_rerun_finishes(computed: Lab, point: str) -> None:
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
     assert kill_at(computed, "undo", point) == KILLED
     assert served(computed) == (BEFORE if point == "batch.committed" else AFTER)
 
-    undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+    undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
     assert served(computed) == BEFORE

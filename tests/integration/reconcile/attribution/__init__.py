@@ -1,1 +1,1 @@
-"""Which cause each difference gets."""
+"""Attribution of causes to differences."""

@@ -1,4 +1,4 @@
-"""Numbers that no type holds, and windows that are not judged: both are said, neither is a verdict on the data."""
+"""Numbers that no type holds, and windows that are not compared: both are reported, neither is a verdict on data."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -51,14 +51,14 @@ def test_totals_over_keys_beyond_every_type_are_no_verdict(settings: Settings) -
 @pytest.mark.parametrize("state", ["open", "incomplete(stale)"])
 def test_difference_in_a_window_that_is_not_judged_says_so(settings: Settings, state: str) -> None:
     hour = 99 if state == "open" else 3
-    whole = lake_of([*SALES, Sale(hour=hour, shop="c")])
-    place = next(i for i, row in enumerate(whole.batch) if row["shop"] == "c")
-    lake = edited(whole, place, lambda row: row | {"sales": 7})
+    unedited = lake_of([*SALES, Sale(hour=hour, shop="c")])
+    place = next(i for i, row in enumerate(unedited.batch) if row["shop"] == "c")
+    lake = edited(unedited, place, lambda row: row | {"sales": 7})
     stale = () if state == "open" else ((micros(hour), micros(hour + 1)),)
     write(settings, replace(lake, run=replace(lake.run, stale=stale)))
     at = lake.batch[place]["window_start"]
 
-    found = explain(settings, PIPELINE, at, ["c", "1"])
+    explanation = explain(settings, PIPELINE, at, ["c", "1"])
 
-    causes = {value.measure: value.cause for value in found.values}
-    assert (found.state, causes["sales"], causes["revenue"]) == (state, f"not compared: {state}", None)
+    causes = {value.measure: value.cause for value in explanation.values}
+    assert (explanation.state, causes["sales"], causes["revenue"]) == (state, f"not compared: {state}", None)

@@ -23,7 +23,7 @@ def legacy(tmp_path: Path) -> Pipeline:
     return replace(PIPELINE, batch=Sql("legacy.sql"), file=tmp_path / "sales.py")
 
 
-def judged(settings: Settings, pipeline: Pipeline, lake: Lake) -> Report:
+def write_and_compare(settings: Settings, pipeline: Pipeline, lake: Lake) -> Report:
     write(settings, lake, pipeline)
     return reconcile(settings, pipeline)
 
@@ -37,19 +37,19 @@ def counting(lake: Lake, *further: int) -> Lake:
 
 def _more(row: Raw, amounts: tuple[int, ...]) -> Raw:
     count, total = row["sales"] + len(amounts), row["revenue"] + Decimal(sum(amounts))
-    changed = {"sales": count, "revenue": total, "most": max(row["most"], *amounts), "mean": float(total) / count}
-    return row | changed
+    changes = {"sales": count, "revenue": total, "most": max(row["most"], *amounts), "mean": float(total) / count}
+    return row | changes
 
 
 def test_late_records_explain_the_difference(settings: Settings, legacy: Pipeline) -> None:
-    result = judged(settings, legacy, lake_of((*CLEAN, LATE, FUTURE), legacy))
+    result = write_and_compare(settings, legacy, lake_of((*CLEAN, LATE, FUTURE), legacy))
 
-    found = (result.finding.verdict, result.finding.causes["late"].events, result.finding.causes["future"].rows)
-    assert found == (Verdict.EXPLAINED, 1, 0)
+    outcome = (result.finding.verdict, result.finding.causes["late"].events, result.finding.causes["future"].rows)
+    assert outcome == (Verdict.EXPLAINED, 1, 0)
 
 
 def test_future_records_that_the_sql_counts_are_a_cause(settings: Settings, legacy: Pipeline) -> None:
-    result = judged(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000))
+    result = write_and_compare(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000))
 
     steps = [(s.cause, s.amount) for fall in result.finding.waterfall if fall.measure == "revenue" for s in fall.steps]
     assert (result.finding.verdict, result.finding.causes["future"].events, steps) == (
@@ -62,13 +62,13 @@ def test_future_records_that_the_sql_counts_are_a_cause(settings: Settings, lega
 def test_a_class_is_no_cause_where_its_rows_do_not_make_the_difference_go_away(
     settings: Settings, legacy: Pipeline
 ) -> None:
-    result = judged(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000, 1))
+    result = write_and_compare(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000, 1))
 
-    found = (result.finding.verdict, result.finding.causes["unexplained"].rows, result.finding.causes["late"].rows)
-    assert found == (Verdict.DIVERGED, 1, 0)
+    outcome = (result.finding.verdict, result.finding.causes["unexplained"].rows, result.finding.causes["late"].rows)
+    assert outcome == (Verdict.DIVERGED, 1, 0)
 
 
 def test_sql_that_leaves_late_records_out_as_well_is_consistent(settings: Settings, legacy: Pipeline) -> None:
     lake = replace(lake_of((*CLEAN, LATE), legacy), batch=lake_of(CLEAN, legacy).batch)
 
-    assert judged(settings, legacy, lake).finding.verdict is Verdict.CONSISTENT
+    assert write_and_compare(settings, legacy, lake).finding.verdict is Verdict.CONSISTENT

@@ -85,8 +85,8 @@ def moment(minute: int) -> datetime:
 
 
 def write(settings: Settings, version: int) -> None:
-    known = [*CAMPAIGNS[version].items(), *([("a", "again")] if version == TWICE else [])]
-    rows = pa.table({"ad": [ad for ad, _ in known], "campaign": pa.array([c for _, c in known], pa.string())})
+    campaigns = [*CAMPAIGNS[version].items(), *([("a", "again")] if version == TWICE else [])]
+    rows = pa.table({"ad": [ad for ad, _ in campaigns], "campaign": pa.array([c for _, c in campaigns], pa.string())})
     with tempfile.TemporaryDirectory() as folder:
         parquet.write_table(rows, Path(folder) / "ads.parquet")
         load.load(settings, "ads", Path(folder) / "ads.parquet")
@@ -97,57 +97,57 @@ class Lab:
     settings: Settings
     pipeline: Pipeline
 
-    def drain(self, events: list[Event], *, writes: int | None = None, behind: int = CHANGED_BY) -> None:
+    def drain(self, events: list[Event], *, writes: int | None = None, after_epoch: int = CHANGED_BY) -> None:
         """Send and drain; behind an epoch another version of the dimension may be written."""
 
         def probe(point: Point, epoch: int) -> None:
-            if writes is not None and (point, epoch) == ("epoch.committed", behind):
+            if writes is not None and (point, epoch) == ("epoch.committed", after_epoch):
                 write(self.settings, writes)
 
         rig.send(self.settings, self.pipeline.source.name, events)
         assert driver.run(self.settings, self.pipeline, until="drain", probe=probe) == 0
 
-    def batch(self, changed: Pipeline | None = None) -> BatchRun:
-        run = recompute.run(self.settings, changed or self.pipeline)
+    def batch(self, definition: Pipeline | None = None) -> BatchRun:
+        run = recompute.run(self.settings, definition or self.pipeline)
         assert run is not None
         return run
 
-    def reconcile(self, changed: Pipeline | None = None) -> Report:
-        return reconcile(self.settings, changed or self.pipeline)
+    def reconcile(self, definition: Pipeline | None = None) -> Report:
+        return reconcile(self.settings, definition or self.pipeline)
 
 
 @pytest.fixture(scope="module")
 def lab(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A stream over three versions of its dimension, driven twice, and a batch run at its end."""
     home = tmp_path_factory.mktemp("lookups")
-    known = Settings(
+    plain_settings = Settings(
         home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap), dimensions=DimensionSettings(look_seconds=0)
     )
-    settings = rig.fast(known)
+    settings = rig.fast(plain_settings)
     topic = f"lookups-{spark.sparkContext.applicationId}"
-    made = Lab(settings=settings, pipeline=pipeline(topic))
+    new_lab = Lab(settings=settings, pipeline=pipeline(topic))
     rig.make_topic(settings, topic, partitions=2)
     write(settings, 0)
-    made.drain([*FIRST, FUTURE], writes=1)
+    new_lab.drain([*FIRST, FUTURE], writes=1)
     write(settings, 2)
-    made.drain([*SECOND, *LATE, *(Event(id=900 + p, minute=130, key="a", partition=p) for p in range(2))])
-    made.batch()
-    return made
+    new_lab.drain([*SECOND, *LATE, *(Event(id=900 + p, minute=130, key="a", partition=p) for p in range(2))])
+    new_lab.batch()
+    return new_lab
 
 
 @pytest.fixture
-def own(lab: Lab, tmp_path: Path) -> Lab:
+def lab_copy(lab: Lab, tmp_path: Path) -> Lab:
     """A copy of it, for a test that changes it; the topic is the same."""
     shutil.copytree(lab.settings.home, tmp_path / "home")
     return replace(lab, settings=lab.settings.model_copy(update={"home": tmp_path / "home"}))
 
 
 def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
-    found = [record.dimensions["ads"] for record in rig.records(lab.settings, lab.pipeline) if record.records]
+    versions = [record.dimensions["ads"] for record in rig.records(lab.settings, lab.pipeline) if record.records]
 
-    assert found[: CHANGED_BY + 2] == [0] * (CHANGED_BY + 1) + [1]
-    assert sorted(found) == found
-    assert set(found) == {0, 1, 2}
+    assert versions[: CHANGED_BY + 2] == [0] * (CHANGED_BY + 1) + [1]
+    assert sorted(versions) == versions
+    assert set(versions) == {0, 1, 2}
 
 
 def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
@@ -165,14 +165,14 @@ def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
 
     expected = reference.run(lab.pipeline, log, dimensions=rejoin.at(spans))
 
-    found = rig.ask(
+    stream_rows = rig.query_rows(
         lab.settings,
         lab.pipeline,
         "SELECT epoch_us(window_start), campaign, sum(_n)::BIGINT, sum(ids)::BIGINT FROM rows"
         " WHERE _class IN ('accepted', 'late') GROUP BY ALL",
     )
     rows = {(start, key): (row.n, row.measures["ids"]) for (start, _, (key,)), row in expected.rows.items()}
-    assert rows == {(start, key): (n, ids) for start, key, n, ids in found}
+    assert rows == {(start, key): (n, ids) for start, key, n, ids in stream_rows}
     with views.connect(lab.settings, lab.pipeline) as connection:
         batch = connection.sql("SELECT epoch_us(window_start), campaign, _n, ids FROM batch").fetchall()
     closed = {cell: value for cell, value in rows.items() if cell[0] < rig.NOON + 120 * rig.MINUTE}
@@ -181,11 +181,11 @@ def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
 
 
 def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
-    found = lab.reconcile()
+    report = lab.reconcile()
 
-    assert (found.finding.verdict, found.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
-    assert {name for name, cause in found.finding.causes.items() if cause.rows} == {"late"}
-    assert any("0 contradicted, 0 can no longer be proven" in note for note in found.finding.notes)
+    assert (report.finding.verdict, report.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
+    assert {name for name, cause in report.finding.causes.items() if cause.rows} == {"late"}
+    assert any("0 contradicted, 0 can no longer be proven" in note for note in report.finding.notes)
 
 
 def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(
@@ -194,43 +194,43 @@ def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(
     monkeypatch.setattr(trial, "TABLE_SHARE", 1)
     monkeypatch.setattr(trial, "VERSION_SHARE", 1)
 
-    found = self_test(lab.settings, lab.pipeline, seed=1, trials=2, clock=SystemClock())
+    self_test_result = self_test(lab.settings, lab.pipeline, seed=1, trials=2, clock=SystemClock())
 
-    kind = found.by_kind["other dimension row"]
-    assert found.failures == ()
+    kind = self_test_result.by_kind["other dimension row"]
+    assert self_test_result.failures == ()
     assert (kind.detection_rate.hits, kind.right_cause_rate.hits) == (kind.detection_rate.of, kind.right_cause_rate.of)
     assert kind.right_cause_rate.of > 0
     assert dimension.open_dimension(lab.settings, lab.pipeline, "ads").version == len(CAMPAIGNS) - 1
 
 
-def test_a_teams_sql_sees_the_columns_too(own: Lab, tmp_path: Path) -> None:
+def test_a_teams_sql_sees_the_columns_too(lab_copy: Lab, tmp_path: Path) -> None:
     (tmp_path / "views.sql").write_text(SQL, encoding="utf-8")
-    changed = replace(own.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
+    definition = replace(lab_copy.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
 
-    own.batch(changed)
+    lab_copy.batch(definition)
 
-    assert {name for name, cause in own.reconcile(changed).finding.causes.items() if cause.rows} == {"late"}
+    assert {name for name, cause in lab_copy.reconcile(definition).finding.causes.items() if cause.rows} == {"late"}
 
 
-def test_every_check_holds_and_replays_agree(own: Lab) -> None:
-    own.batch()
-    found = verify(own.settings, own.pipeline, exhaustive=True)
-    audited = determinism(own.settings, own.pipeline, replays=1, seed=7)
+def test_every_check_holds_and_replays_agree(lab_copy: Lab) -> None:
+    lab_copy.batch()
+    verification = verify(lab_copy.settings, lab_copy.pipeline, exhaustive=True)
+    audited = determinism(lab_copy.settings, lab_copy.pipeline, replays=1, seed=7)
 
-    assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(
-        found.checks, CheckState.HELD
+    assert {name: checked.state for name, checked in verification.checks.items()} == dict.fromkeys(
+        verification.checks, CheckState.HELD
     )
     assert audited.exit_code == 0
 
 
-def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch_follows(own: Lab) -> None:
-    fork.fork(own.settings, own.pipeline, 1, SystemClock())
-    own.drain([])
+def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch_follows(lab_copy: Lab) -> None:
+    fork.fork(lab_copy.settings, lab_copy.pipeline, 1, SystemClock())
+    lab_copy.drain([])
 
-    own.batch()
-    parted, explained = own.reconcile(), explain(own.settings, own.pipeline, moment(20), ["x"])
-    recompute.run(own.settings, own.pipeline, start=moment(0), end=moment(130))
-    again = own.reconcile()
+    lab_copy.batch()
+    parted, explained = lab_copy.reconcile(), explain(lab_copy.settings, lab_copy.pipeline, moment(20), ["x"])
+    recompute.run(lab_copy.settings, lab_copy.pipeline, start=moment(0), end=moment(130))
+    second_report = lab_copy.reconcile()
 
     assert (parted.finding.verdict, parted.finding.exit_code, parted.finding.runbook) == (
         Verdict.EXPLAINED,
@@ -240,70 +240,76 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
     assert parted.finding.causes["dimension"].rows > 0
     assert (parted.finding.dimensions[0].streaming, parted.finding.dimensions[0].batch) == ((0, 2), (0, 1, 2))
     assert [value.cause for value in explained.values] == ["dimension", "dimension"]
-    assert {name for name, cause in again.finding.causes.items() if cause.rows} == {"late"}
+    assert {name for name, cause in second_report.finding.causes.items() if cause.rows} == {"late"}
 
 
 @pytest.mark.parametrize(
-    ("counted", "future"), [("('accepted')", 0), ("('accepted', 'future')", 1)], ids=["accepted", "future too"]
+    ("classes", "future"), [("('accepted')", 0), ("('accepted', 'future')", 1)], ids=["accepted", "future too"]
 )
 def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_counts(
-    own: Lab, tmp_path: Path, counted: str, future: int
+    lab_copy: Lab, tmp_path: Path, classes: str, future: int
 ) -> None:
-    (tmp_path / "views.sql").write_text(SQL.replace("= 'accepted'", f"IN {counted}"), encoding="utf-8")
-    changed = replace(own.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
-    own.batch(changed)
-    before = own.reconcile(changed)
-    fork.fork(own.settings, own.pipeline, 1, SystemClock())
-    own.drain([])
+    (tmp_path / "views.sql").write_text(SQL.replace("= 'accepted'", f"IN {classes}"), encoding="utf-8")
+    definition = replace(lab_copy.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
+    lab_copy.batch(definition)
+    report_before = lab_copy.reconcile(definition)
+    fork.fork(lab_copy.settings, lab_copy.pipeline, 1, SystemClock())
+    lab_copy.drain([])
 
-    own.batch(changed)
-    found = own.reconcile(changed)
+    lab_copy.batch(definition)
+    report = lab_copy.reconcile(definition)
 
-    assert (before.finding.causes["future"].rows, before.finding.causes["dimension"].rows) == (future, 0)
-    assert (found.finding.verdict, found.finding.causes["unexplained"].rows) == (Verdict.EXPLAINED, 0)
-    assert found.finding.causes["dimension"].rows > 0
+    assert (report_before.finding.causes["future"].rows, report_before.finding.causes["dimension"].rows) == (future, 0)
+    assert (report.finding.verdict, report.finding.causes["unexplained"].rows) == (Verdict.EXPLAINED, 0)
+    assert report.finding.causes["dimension"].rows > 0
 
 
-def test_a_replay_joins_what_is_there_now_and_batch_follows_it(own: Lab) -> None:
-    replay(own.settings, own.pipeline, 1, SystemClock())
-    settings = looking_at(own.settings, 1)
+def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab_copy: Lab) -> None:
+    replay(lab_copy.settings, lab_copy.pipeline, 1, SystemClock())
+    settings = looking_at(lab_copy.settings, 1)
 
-    parted = reconcile(settings, own.pipeline)  # batch has run for the version that serves
-    recompute.run(settings, own.pipeline, start=moment(0), end=moment(130))
-    again = reconcile(settings, own.pipeline)
+    parted = reconcile(settings, lab_copy.pipeline)  # batch has run for the version that serves
+    recompute.run(settings, lab_copy.pipeline, start=moment(0), end=moment(130))
+    second_report = reconcile(settings, lab_copy.pipeline)
 
-    assert {record.dimensions["ads"] for record in rig.records(settings, own.pipeline) if record.records} == {2}
+    assert {record.dimensions["ads"] for record in rig.records(settings, lab_copy.pipeline) if record.records} == {2}
     assert parted.finding.verdict is Verdict.NOT_COMPARABLE
-    assert (again.finding.verdict, {name for name, cause in again.finding.causes.items() if cause.rows}) == (
+    assert (
+        second_report.finding.verdict,
+        {name for name, cause in second_report.finding.causes.items() if cause.rows},
+    ) == (
         Verdict.EXPLAINED,
         {"late"},
     )
 
 
-def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(own: Lab) -> None:
-    for file in dimension.open_dimension(own.settings, own.pipeline, "ads", 0).table.file_uris():
+def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab_copy: Lab) -> None:
+    for file in dimension.open_dimension(lab_copy.settings, lab_copy.pipeline, "ads", 0).table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
-    run = recompute.run(own.settings, own.pipeline, start=moment(0), end=moment(130))
-    found = own.reconcile()
+    run = recompute.run(lab_copy.settings, lab_copy.pipeline, start=moment(0), end=moment(130))
+    report = lab_copy.reconcile()
 
     assert run is not None
     assert {span.instead_of for span in run.dimensions["ads"]} == {0, None}
-    assert (found.finding.verdict, found.finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
-    assert found.finding.seal.breaches[0].code == "dimension"
-    assert "version 0" in found.finding.seal.breaches[0].message
+    assert (report.finding.verdict, report.finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    assert report.finding.seal.breaches[0].code == "dimension"
+    assert "version 0" in report.finding.seal.breaches[0].message
     # Batch runs at one cut whose records were joined otherwise are no two answers to one question.
-    assert verify(own.settings, own.pipeline, only=["N8"]).violations == ()
+    assert verify(lab_copy.settings, lab_copy.pipeline, only=["N8"]).violations == ()
 
 
-def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(own: Lab) -> None:
-    write(own.settings, 2)
-    epoch = rig.records(own.settings, own.pipeline)[-1].epoch
+def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab_copy: Lab) -> None:
+    write(lab_copy.settings, 2)
+    epoch = rig.records(lab_copy.settings, lab_copy.pipeline)[-1].epoch
     events = [Event(id=2000 + i, minute=140 + i / 60, key="a", partition=i % 2) for i in range(50)]
 
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys") as ended:
-        own.drain(events, writes=TWICE, behind=epoch + 1)
+        lab_copy.drain(events, writes=TWICE, after_epoch=epoch + 1)
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys"):
-        own.drain([])
+        lab_copy.drain([])
 
-    assert (ended.value.runbook, rig.records(own.settings, own.pipeline)[-1].epoch) == ("DimensionUnusable", epoch + 1)
+    assert (ended.value.runbook, rig.records(lab_copy.settings, lab_copy.pipeline)[-1].epoch) == (
+        "DimensionUnusable",
+        epoch + 1,
+    )

@@ -31,14 +31,18 @@ class Plant:
 
     id: str
     edit: Callable[[list[Raw]], list[Raw]]
-    found: frozenset[Finding]
+    findings: frozenset[Finding]
 
 
 def _only(rows: list[Raw], hour: int, shop: str | None, change: Callable[[Raw], list[Raw]]) -> list[Raw]:
     is_meant = [
         (row["window_start"], row["shop"], row["_class"]) == (START + hour * HOUR, shop, "accepted") for row in rows
     ]
-    return [new for row, meant in zip(rows, is_meant, strict=True) for new in (change(row) if meant else [row])]
+    return [
+        new
+        for row, is_row_meant in zip(rows, is_meant, strict=True)
+        for new in (change(row) if is_row_meant else [row])
+    ]
 
 
 def _plus_one(row: Raw) -> list[Raw]:
@@ -50,24 +54,26 @@ def _next_window(row: Raw) -> list[Raw]:
 
 
 def _swapped(rows: list[Raw]) -> list[Raw]:
-    first = _only(rows, 2, "a", lambda row: [row | {"shop": "b", "desk": None, "_epoch": 7}])
-    second = _only(first, 2, "b", lambda row: [row | {"shop": "a", "desk": 1} if row["_epoch"] != 7 else row])
+    half_swapped = _only(rows, 2, "a", lambda row: [row | {"shop": "b", "desk": None, "_epoch": 7}])
+    second = _only(half_swapped, 2, "b", lambda row: [row | {"shop": "a", "desk": 1} if row["_epoch"] != 7 else row])
     return [row | {"_epoch": 0} if row["_epoch"] == 7 else row for row in second]
 
 
 PLANTS = (
-    Plant(id="deleted", edit=lambda r: _only(r, 0, "a", lambda _: []), found=frozenset({(0, "a", "missing")})),
-    Plant(id="doubled", edit=lambda r: _only(r, 1, "b", lambda x: [x, x]), found=frozenset({(1, "b", "changed")})),
-    Plant(id="amount + 1", edit=lambda r: _only(r, 3, "a", _plus_one), found=frozenset({(3, "a", "changed")})),
+    Plant(id="deleted", edit=lambda r: _only(r, 0, "a", lambda _: []), findings=frozenset({(0, "a", "missing")})),
+    Plant(id="doubled", edit=lambda r: _only(r, 1, "b", lambda x: [x, x]), findings=frozenset({(1, "b", "changed")})),
+    Plant(id="amount + 1", edit=lambda r: _only(r, 3, "a", _plus_one), findings=frozenset({(3, "a", "changed")})),
     Plant(
         id="moved to the next window",
         edit=lambda r: _only(r, 3, "b", _next_window),
-        found=frozenset({(3, "b", "missing"), (4, "b", "extra")}),
+        findings=frozenset({(3, "b", "missing"), (4, "b", "extra")}),
     ),
-    Plant(id="swapped keys", edit=_swapped, found=frozenset({(2, "a", "changed"), (2, "b", "changed")})),
-    Plant(id="of a null key", edit=lambda r: _only(r, 4, None, _plus_one), found=frozenset({(4, None, "changed")})),
+    Plant(id="swapped keys", edit=_swapped, findings=frozenset({(2, "a", "changed"), (2, "b", "changed")})),
+    Plant(id="of a null key", edit=lambda r: _only(r, 4, None, _plus_one), findings=frozenset({(4, None, "changed")})),
     Plant(
-        id="null key deleted", edit=lambda r: _only(r, 4, None, lambda _: []), found=frozenset({(4, None, "missing")})
+        id="null key deleted",
+        edit=lambda r: _only(r, 4, None, lambda _: []),
+        findings=frozenset({(4, None, "missing")}),
     ),
 )
 
@@ -89,18 +95,18 @@ def planted(settings: Settings, edit: Callable[[list[Raw]], list[Raw]]) -> Repor
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.id)
 def test_a_planted_difference_is_found(settings: Settings, plant: Plant) -> None:
-    assert unexplained(planted(settings, plant.edit)) == plant.found
+    assert unexplained(planted(settings, plant.edit)) == plant.findings
 
 
 def test_all_planted_differences_are_found_at_once(settings: Settings) -> None:
-    def every(rows: list[Raw]) -> list[Raw]:
+    def apply_all(rows: list[Raw]) -> list[Raw]:
         for plant in PLANTS[:5]:
             rows = plant.edit(rows)
         return rows
 
-    result = planted(settings, every)
+    result = planted(settings, apply_all)
 
-    expected = frozenset().union(*(plant.found for plant in PLANTS[:5]))
+    expected = frozenset().union(*(plant.findings for plant in PLANTS[:5]))
     assert (result.finding.verdict, result.finding.causes["unexplained"].rows, unexplained(result)) == (
         Verdict.DIVERGED,
         len(expected),

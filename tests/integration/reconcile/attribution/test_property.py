@@ -51,7 +51,7 @@ EDITS: tuple[Callable[[Raw], Raw | None], ...] = (
 )
 
 
-def judged(lake: Lake) -> Report:
+def write_and_compare(lake: Lake) -> Report:
     with tempfile.TemporaryDirectory() as home:
         fresh = Settings(home=Path(home))
         write(fresh, lake)
@@ -65,28 +65,28 @@ def adds_up(result: Report) -> bool:
 
 
 @EXAMPLES
-@given(counted=st.lists(accepted, min_size=1, max_size=25), missed=st.lists(late, min_size=1, max_size=8))
-def test_the_ledger_explains_every_difference(counted: list[Sale], missed: list[Sale]) -> None:
-    result = judged(lake_of([*counted, *missed]))
+@given(accepted_sales=st.lists(accepted, min_size=1, max_size=25), missed=st.lists(late, min_size=1, max_size=8))
+def test_the_ledger_explains_every_difference(accepted_sales: list[Sale], missed: list[Sale]) -> None:
+    result = write_and_compare(lake_of([*accepted_sales, *missed]))
 
-    found = (result.finding.verdict, result.finding.causes["unexplained"].rows, result.finding.causes["late"].events)
-    assert found == (Verdict.EXPLAINED, 0, len(missed))
+    outcome = (result.finding.verdict, result.finding.causes["unexplained"].rows, result.finding.causes["late"].events)
+    assert outcome == (Verdict.EXPLAINED, 0, len(missed))
     assert adds_up(result)
 
 
 @EXAMPLES
 @given(
-    counted=st.lists(accepted, min_size=1, max_size=25),
+    accepted_sales=st.lists(accepted, min_size=1, max_size=25),
     missed=st.lists(late, max_size=8),
     edit=st.sampled_from(EDITS),
     place=st.integers(0, 1_000),
 )
 def test_an_edit_of_the_batch_is_never_explained(
-    counted: list[Sale], missed: list[Sale], edit: Callable[[Raw], Raw | None], place: int
+    accepted_sales: list[Sale], missed: list[Sale], edit: Callable[[Raw], Raw | None], place: int
 ) -> None:
-    lake = lake_of([*counted, *missed])
+    lake = lake_of([*accepted_sales, *missed])
 
-    result = judged(edited(lake, place % len(lake.batch), edit))
+    result = write_and_compare(edited(lake, place % len(lake.batch), edit))
 
     assert (result.finding.verdict, result.finding.causes["unexplained"].rows > 0) == (Verdict.DIVERGED, True)
     assert adds_up(result)

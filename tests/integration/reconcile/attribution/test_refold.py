@@ -1,4 +1,4 @@
-"""Windows folded anew from the log by Spark: once with the versions of the stream, once with those of batch."""
+"""Windows folded again from the log by Spark: once with the versions of the stream, once with those of batch."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ EVENTS = (
     Event(id=3, minute=2, key="a"),
     Event(id=3, minute=2, key="a"),  # its twin
     Event(id=5, minute=20, key="a"),  # of another window
-    Event(id=6, minute=3, key="a"),  # beyond what is read
+    Event(id=6, minute=3, key="a"),  # beyond the offsets read
 )
 CAMPAIGNS = ({"a": "x", "b": "y"}, {"a": "y", "b": "y"})
 LATER = rig.NOON + 20 * rig.MINUTE

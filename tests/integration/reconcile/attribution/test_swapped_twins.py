@@ -73,7 +73,9 @@ def ledger_of(twins: Sequence[Twin], side: str) -> list[Raw]:
     return rows
 
 
-def written(settings: Settings, twins: Sequence[Twin], change: Callable[[Lake], Lake] = lambda lake: lake) -> Lake:
+def write_both_sides(
+    settings: Settings, twins: Sequence[Twin], change: Callable[[Lake], Lake] = lambda lake: lake
+) -> Lake:
     """Write the tables of both sides, batch's ledger too."""
     lake, schema = change(lake_of_twins(twins)), batch_ledger_schema(IDS)
     ledger = [row | {"_run": lake.run.run_id} for row in ledger_of(twins, "batch")]
@@ -84,11 +86,11 @@ def written(settings: Settings, twins: Sequence[Twin], change: Callable[[Lake], 
     return lake
 
 
-def judged(settings: Settings, log: HeldLog) -> Report:
+def compare_with_log(settings: Settings, log: HeldLog) -> Report:
     return run.reconcile(settings, IDS, log=log)
 
 
-def found(result: Report) -> tuple[Verdict, int, int]:
+def summarize(result: Report) -> tuple[Verdict, int, int]:
     """Return the verdict, rows in which twins take part, and rows that nothing explains."""
     return result.finding.verdict, result.finding.causes["duplicate"].rows, result.finding.causes["unexplained"].rows
 
@@ -101,9 +103,9 @@ SWAP = (
 
 
 def test_other_twin_that_batch_counts_explains_its_row(settings: Settings) -> None:
-    lake = written(settings, SWAP)
+    lake = write_both_sides(settings, SWAP)
 
-    assert found(judged(settings, HeldLog(records=lake.log))) == (Verdict.EXPLAINED, 1, 0)
+    assert summarize(compare_with_log(settings, HeldLog(records=lake.log))) == (Verdict.EXPLAINED, 1, 0)
 
 
 LEFT_OUT = (
@@ -114,17 +116,17 @@ LEFT_OUT = (
 
 
 def test_late_twin_of_a_counted_record_is_no_difference(settings: Settings) -> None:
-    lake = written(settings, LEFT_OUT)
+    lake = write_both_sides(settings, LEFT_OUT)
 
-    assert found(judged(settings, HeldLog(records=lake.log))) == (Verdict.CONSISTENT, 0, 0)
+    assert summarize(compare_with_log(settings, HeldLog(records=lake.log))) == (Verdict.CONSISTENT, 0, 0)
 
 
 def test_late_record_beside_a_late_twin_explains_its_row_alone(settings: Settings) -> None:
-    lake = written(settings, (*LEFT_OUT, Twin(id=3, amount=9, stream="late", epoch=1)))
+    lake = write_both_sides(settings, (*LEFT_OUT, Twin(id=3, amount=9, stream="late", epoch=1)))
 
-    result = judged(settings, HeldLog(records=lake.log))
+    result = compare_with_log(settings, HeldLog(records=lake.log))
 
-    assert (found(result), result.finding.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
+    assert (summarize(result), result.finding.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
 
 
 def test_batch_that_called_no_record_a_duplicate_has_no_ledger(settings: Settings) -> None:
@@ -132,63 +134,63 @@ def test_batch_that_called_no_record_a_duplicate_has_no_ledger(settings: Setting
     lake = lake_of_twins(twins)
     write(settings, lake, IDS)
 
-    result = judged(settings, HeldLog(records=lake.log))
+    result = compare_with_log(settings, HeldLog(records=lake.log))
 
-    assert (found(result), result.finding.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
+    assert (summarize(result), result.finding.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
 
 
 def test_twin_with_another_value_in_the_log_explains_nothing(settings: Settings) -> None:
-    lake = written(settings, SWAP)
+    lake = write_both_sides(settings, SWAP)
 
-    result = judged(settings, HeldLog(records=[with_fields(lake.log[0], amount=4), *lake.log[1:]]))
+    result = compare_with_log(settings, HeldLog(records=[with_fields(lake.log[0], amount=4), *lake.log[1:]]))
 
-    assert found(result) == (Verdict.DIVERGED, 1, 1)
+    assert summarize(result) == (Verdict.DIVERGED, 1, 1)
 
 
 def test_state_of_batch_that_its_measure_does_not_follow_from_is_not_explained_by_a_twin(settings: Settings) -> None:
     def spoil(lake: Lake) -> Lake:
         return edited(lake, 0, lambda row: row | {"mean__sum": row["mean__sum"] + 1})
 
-    lake = written(settings, SWAP, spoil)
+    lake = write_both_sides(settings, SWAP, spoil)
 
-    assert found(judged(settings, HeldLog(records=lake.log))) == (Verdict.DIVERGED, 1, 1)
+    assert summarize(compare_with_log(settings, HeldLog(records=lake.log))) == (Verdict.DIVERGED, 1, 1)
 
 
 def test_swap_beside_twins_that_the_stream_counted_twice_is_not_believed(settings: Settings) -> None:
-    lake = written(settings, (*SWAP, Twin(id=4, amount=6), Twin(id=4, amount=6, batch="duplicate")))
+    lake = write_both_sides(settings, (*SWAP, Twin(id=4, amount=6), Twin(id=4, amount=6, batch="duplicate")))
 
-    result = judged(settings, HeldLog(records=lake.log))
+    result = compare_with_log(settings, HeldLog(records=lake.log))
 
-    assert found(result) == (Verdict.DIVERGED, 1, 1)
+    assert summarize(result) == (Verdict.DIVERGED, 1, 1)
     assert Journal(settings, IDS.name, ProvenClaims).read() == []
 
 
 def test_twins_that_have_left_the_log_explain_nothing(settings: Settings) -> None:
-    lake = written(settings, SWAP)
+    lake = write_both_sides(settings, SWAP)
 
-    assert judged(settings, HeldLog(records=lake.log, begins={0: 3})).finding.verdict is not Verdict.EXPLAINED
+    assert compare_with_log(settings, HeldLog(records=lake.log, begins={0: 3})).finding.verdict is not Verdict.EXPLAINED
 
 
 def test_swap_that_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Settings) -> None:
-    lake = written(settings, SWAP)
-    proven = judged(settings, HeldLog(records=lake.log))
+    lake = write_both_sides(settings, SWAP)
+    proven = compare_with_log(settings, HeldLog(records=lake.log))
 
-    again = judged(settings, HeldLog(records=lake.log, begins={0: 3}))
+    second_report = compare_with_log(settings, HeldLog(records=lake.log, begins={0: 3}))
 
-    assert found(again) == found(proven) == (Verdict.EXPLAINED, 1, 0)
+    assert summarize(second_report) == summarize(proven) == (Verdict.EXPLAINED, 1, 0)
 
 
 def test_swap_is_proven_anew_when_the_ledger_of_its_window_has_changed(settings: Settings) -> None:
     twin = Twin(id=3, amount=1, shop="b")
-    same = replace(twin, stream="duplicate", batch="duplicate", epoch=1)
-    lake = written(settings, (*SWAP, twin, same))
-    judged(settings, HeldLog(records=lake.log))
+    duplicate_twin = replace(twin, stream="duplicate", batch="duplicate", epoch=1)
+    lake = write_both_sides(settings, (*SWAP, twin, duplicate_twin))
+    compare_with_log(settings, HeldLog(records=lake.log))
     later = settings.model_copy(update={"home": settings.home / "later"})
-    changed = written(later, (*SWAP, twin, replace(same, stream="late")))
+    changed_lake = write_both_sides(later, (*SWAP, twin, replace(duplicate_twin, stream="late")))
     for claims in Journal(settings, IDS.name, ProvenClaims).read():
         Journal(later, IDS.name, ProvenClaims).append(claims)
 
-    result = judged(later, HeldLog(records=changed.log, begins={0: 5}))
+    result = compare_with_log(later, HeldLog(records=changed_lake.log, begins={0: 5}))
 
     assert result.finding.verdict is not Verdict.EXPLAINED
 
@@ -197,15 +199,17 @@ def test_twins_of_a_window_are_those_of_the_last_run_that_computed_it(settings: 
     def compute(lake: Lake) -> Lake:
         return replace(lake, run=replace(lake.run, computed=((micros(2), micros(3)),)))
 
-    lake = written(settings, SWAP, compute)
-    beside = ((micros(1), micros(2)), (micros(3), micros(4)))
-    later = replace(lake.run, run_id="batch-2", batch_version=1, computed=beside, finished="2026-01-05T00:00:01Z")
-    again = replace(later, run_id="batch-3", computed=lake.run.computed, finished="2026-01-05T00:00:02Z")
+    lake = write_both_sides(settings, SWAP, compute)
+    adjacent_windows = ((micros(1), micros(2)), (micros(3), micros(4)))
+    later = replace(
+        lake.run, run_id="batch-2", batch_version=1, computed=adjacent_windows, finished="2026-01-05T00:00:01Z"
+    )
+    repeated_run = replace(later, run_id="batch-3", computed=lake.run.computed, finished="2026-01-05T00:00:02Z")
     log = HeldLog(records=lake.log)
 
     write_run(settings, later, IDS)
-    kept = judged(settings, log)
-    write_run(settings, again, IDS)
-    replaced = judged(settings, log)
+    report_before = compare_with_log(settings, log)
+    write_run(settings, repeated_run, IDS)
+    replaced = compare_with_log(settings, log)
 
-    assert (found(kept), found(replaced)) == ((Verdict.EXPLAINED, 1, 0), (Verdict.DIVERGED, 0, 1))
+    assert (summarize(report_before), summarize(replaced)) == ((Verdict.EXPLAINED, 1, 0), (Verdict.DIVERGED, 0, 1))

@@ -91,28 +91,28 @@ def folder() -> Iterator[Path]:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(drawn=files_of_csv())
-@example(drawn=('k,v\n1, "a"\n', Dialect(delimiter=","), 2))
-@example(drawn=('k,v\n1,"a" \n', Dialect(delimiter=","), 2))
-@example(drawn=('k,v\n"1",a,\n', Dialect(delimiter=","), 2))
-@example(drawn=("\nk,v\n1,a,\n", Dialect(delimiter=","), 2))
-@example(drawn=("\n\nk,v\n1,a\n", Dialect(delimiter=","), 2))
-@example(drawn=("k,v\n1,a\r\n2,b\n", Dialect(delimiter=","), 2))
-@example(drawn=("k\n1\r\n2\n\n", Dialect(delimiter=","), 1))
-@example(drawn=("k\n1\n\n2\n", Dialect(delimiter=","), 1))
-def test_cells_are_those_of_python_or_the_file_is_rejected(folder: Path, drawn: tuple[str, Dialect, int]) -> None:
-    text, dialect, columns = drawn
+@given(drawn_csv=files_of_csv())
+@example(drawn_csv=('k,v\n1, "a"\n', Dialect(delimiter=","), 2))
+@example(drawn_csv=('k,v\n1,"a" \n', Dialect(delimiter=","), 2))
+@example(drawn_csv=('k,v\n"1",a,\n', Dialect(delimiter=","), 2))
+@example(drawn_csv=("\nk,v\n1,a,\n", Dialect(delimiter=","), 2))
+@example(drawn_csv=("\n\nk,v\n1,a\n", Dialect(delimiter=","), 2))
+@example(drawn_csv=("k,v\n1,a\r\n2,b\n", Dialect(delimiter=","), 2))
+@example(drawn_csv=("k\n1\r\n2\n\n", Dialect(delimiter=","), 1))
+@example(drawn_csv=("k\n1\n\n2\n", Dialect(delimiter=","), 1))
+def test_cells_are_those_of_python_or_the_file_is_rejected(folder: Path, drawn_csv: tuple[str, Dialect, int]) -> None:
+    text, dialect, columns = drawn_csv
     (folder / "t.csv").write_bytes(text.encode())
     expected = read_with_python(text, dialect, columns)
 
     with duckdb.connect() as connection:
         try:
             bind(connection, "t", str(folder / "t.csv"), dialect)
-            found = [[cell or "" for cell in row] for row in connection.execute("FROM t").fetchall()]
+            rows = [[cell or "" for cell in row] for row in connection.execute("FROM t").fetchall()]
         except LakeError:
-            found = None
+            rows = None
 
-    assert found in (None, expected)
+    assert rows in (None, expected)
 
 
 @pytest.mark.parametrize("body", ["k,v\n1,a\r\n2,b\n", 'k,v\r\n1,"a\nb"\n2,"c\r\nd"\r\n3,e'])

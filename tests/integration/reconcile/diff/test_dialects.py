@@ -58,7 +58,7 @@ def test_a_stated_dialect_is_read(tmp_path: Path, case: str) -> None:
 
 
 WORDS = "k,v\n1,größe\n2,b\n"
-OTHER_ENCODINGS = {  # stated, bytes, what is named beside the file
+OTHER_ENCODINGS = {  # stated, bytes, texts in the message besides the file's name
     "UTF-16 without a mark as UTF-16": ("utf-16", WORDS.encode("utf-16-le"), ("byte order mark", "iconv -f utf-16le")),
     "UTF-16 in the other order without a mark": ("utf-16", WORDS.encode("utf-16-be"), ("iconv -f utf-16be",)),
     "UTF-16 in the other order": (
@@ -88,17 +88,17 @@ OTHER_ENCODINGS = {  # stated, bytes, what is named beside the file
 def test_a_file_in_another_encoding_than_stated_is_rejected_by_name(
     tmp_path: Path, case: str, *, is_left: bool
 ) -> None:
-    encoding, body, named = OTHER_ENCODINGS[case]
+    encoding, body, expected_texts = OTHER_ENCODINGS[case]
     sides = [
         (str(file(tmp_path, "other.csv", body)), Dialect(encoding=encoding)),
         (str(file(tmp_path, "plain.csv", CSV)), Dialect()),
     ]
-    (left, ours), (right, theirs) = sides if is_left else sides[::-1]
+    (left, ours), (right, right_dialect) = sides if is_left else sides[::-1]
 
     with pytest.raises(LakeError, match=r"`other\.csv`") as caught:
-        compare_tables(DiffRequest(left=left, right=right, key=("k",), dialects=(ours, theirs)))
+        compare_tables(DiffRequest(left=left, right=right, key=("k",), dialects=(ours, right_dialect)))
 
-    assert [text for text in named if text not in str(caught.value)] == []
+    assert [text for text in expected_texts if text not in str(caught.value)] == []
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
@@ -107,9 +107,9 @@ def test_a_file_in_the_stated_encoding_is_read(tmp_path: Path, encoding: str, co
     body = WORDS.encode(codec)
     other = file(tmp_path, f"r.csv{packed}", gzip.compress(body) if packed else body)
 
-    found = compare(file(tmp_path, "l.csv", WORDS.encode()), other, dialect=Dialect(encoding=encoding))
+    report = compare(file(tmp_path, "l.csv", WORDS.encode()), other, dialect=Dialect(encoding=encoding))
 
-    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, 2)
+    assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 2)
 
 
 def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
@@ -133,17 +133,17 @@ def test_the_text_of_a_null_is_stated_and_an_empty_cell_is_a_text_then(tmp_path:
     pq.write_table(pa.table({"k": [1, 2, 3], "v": ["NA", None, ""]}), tmp_path / "l.parquet")
     right = file(tmp_path, "r.csv", b'k,v\n1,"NA"\n2,NA\n3,\n')
 
-    found = compare(tmp_path / "l.parquet", right, dialect=parse_dialect(["null=NA"], "--csv"))
+    report = compare(tmp_path / "l.parquet", right, dialect=parse_dialect(["null=NA"], "--csv"))
 
-    assert found.finding.verdict is Verdict.CONSISTENT
+    assert report.finding.verdict is Verdict.CONSISTENT
 
 
 def test_quoted_empty_texts_are_no_nulls(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": [1, 2], "v": ["", None]}), tmp_path / "l.parquet")
 
-    found = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b'k,v\n1,""\n2,\n'))
+    report = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b'k,v\n1,""\n2,\n'))
 
-    assert found.finding.verdict is Verdict.CONSISTENT
+    assert report.finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("null", ["", "NA"])
@@ -151,9 +151,9 @@ def test_an_empty_cell_beside_numbers_is_null_with_and_without_quotes(tmp_path: 
     path = file(tmp_path, "l.csv", b'"k","v","w"\n"1","2",""\n"","",""\n"3",,"7"\n')
     right = file(tmp_path, "r.csv", f"k,v,w\n1,2.0,\n,,\n3,{null},7\n".encode())
 
-    found = compare(path, right, dialect=parse_dialect([f"null={null}"] if null else [], "--csv"))
+    report = compare(path, right, dialect=parse_dialect([f"null={null}"] if null else [], "--csv"))
 
-    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, 3)
+    assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 3)
 
 
 @pytest.mark.parametrize(
@@ -175,17 +175,17 @@ def test_the_delimiter_does_not_depend_on_rows(tmp_path: Path) -> None:
     rows = b"".join(b"%d,a;b;c\n" % n for n in range(50))
     sides = [file(tmp_path, name, b"k,v\n" + rows) for name in ("l.csv", "r.csv")]
 
-    found = compare(*sides)
+    report = compare(*sides)
 
-    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, 50)
+    assert (report.finding.verdict, report.finding.rows.compared) == (Verdict.CONSISTENT, 50)
 
 
 def test_what_was_inferred_is_listed(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": [1, 2], "v": ["a", "b"]}), tmp_path / "l.parquet")
 
-    found = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b"k;v;n;t\n1;a;1.50;x\n2;b;7;y\n"))
+    report = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b"k;v;n;t\n1;a;1.50;x\n2;b;7;y\n"))
 
-    (reading,) = found.finding.readings
+    (reading,) = report.finding.readings
     assert (reading.side, reading.dialect["delimiter"]) == ("actual", ";")
     assert reading.columns == (
         ColumnReading(column="k", type="bigint", origin=Origin.OTHER_SIDE),
@@ -196,13 +196,13 @@ def test_what_was_inferred_is_listed(tmp_path: Path) -> None:
 def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Path) -> None:
     sides = file(tmp_path, "l.csv", b"k,v\n1,1.50\n"), file(tmp_path, "r.csv", b"k,v\n1,1.5\n")
 
-    found = compare(*sides)
+    report = compare(*sides)
 
-    listed = {
-        (column.column, column.type, column.origin) for table in found.finding.readings for column in table.columns
+    inferred_columns = {
+        (column.column, column.type, column.origin) for table in report.finding.readings for column in table.columns
     }
-    assert found.finding.verdict is Verdict.CONSISTENT
-    assert listed == {("k", "bigint", Origin.INFERRED), ("v", "decimal(18,1)", Origin.INFERRED)}
+    assert report.finding.verdict is Verdict.CONSISTENT
+    assert inferred_columns == {("k", "bigint", Origin.INFERRED), ("v", "decimal(18,1)", Origin.INFERRED)}
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "changed"),
+    ("left", "right", "changed_rows"),
     [
         pytest.param("1.00 N/A 5", "1.001 N/A 5.0", 0, id="within"),
         pytest.param("1.00 N/A 5", "1.1 N/A 5", 1, id="beyond"),
@@ -253,7 +253,7 @@ def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path)
     ],
 )
 def test_a_tolerance_holds_for_the_numbers_of_a_column_that_has_other_texts(
-    tmp_path: Path, left: str, right: str, changed: int
+    tmp_path: Path, left: str, right: str, changed_rows: int
 ) -> None:
     sides = [
         file(tmp_path, f"{n}.csv", "\n".join(["k,v", *(f"{k},{v}" for k, v in enumerate(side.split()))]).encode())
@@ -263,7 +263,7 @@ def test_a_tolerance_holds_for_the_numbers_of_a_column_that_has_other_texts(
 
     tables = compare_tables(DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=near))
 
-    assert (tables.finding.verdict is Verdict.DIVERGED, tables.finding.rows.changed) == (changed > 0, changed)
+    assert (tables.finding.verdict is Verdict.DIVERGED, tables.finding.rows.changed) == (changed_rows > 0, changed_rows)
 
 
 PACKED: Mapping[str, Callable[[bytes], bytes]] = {
@@ -291,15 +291,15 @@ def test_other_files_are_rejected_with_what_is_read(tmp_path: Path, name: str, *
         compare(file(tmp_path, "l.csv", CSV), other.parent if in_folder else other)
 
 
-@pytest.mark.parametrize("last", ["x", "y"])
-def test_a_cell_of_megabytes_is_read(tmp_path: Path, last: str) -> None:
+@pytest.mark.parametrize("last_character", ["x", "y"])
+def test_a_cell_of_megabytes_is_read(tmp_path: Path, last_character: str) -> None:
     long = b"x" * BIG_CELL
     sides = (
         file(tmp_path, "l.csv", b"k,v\n1," + long + b"x\n"),
-        file(tmp_path, "r.csv", b"k,v\n1," + long + last.encode()),
+        file(tmp_path, "r.csv", b"k,v\n1," + long + last_character.encode()),
     )
 
-    assert compare(*sides).finding.rows.changed == int(last == "y")
+    assert compare(*sides).finding.rows.changed == int(last_character == "y")
 
 
 @pytest.mark.parametrize("length", [BIG_CELL, 20 * BIG_CELL])
@@ -320,7 +320,7 @@ def test_an_address_is_rejected_without_its_password(tmp_path: Path, address: st
 
 
 @pytest.mark.parametrize(
-    ("theirs", "option"),
+    ("actual_name", "option"),
     [
         ("ID", "--map id=ID"),
         ("id ", "--map 'id=id '"),
@@ -328,15 +328,15 @@ def test_an_address_is_rejected_without_its_password(tmp_path: Path, address: st
         ("\ufeffid", "feffid'"),
     ],
 )
-def test_names_that_look_alike_are_named_with_the_option(tmp_path: Path, theirs: str, option: str) -> None:
+def test_names_that_look_alike_are_named_with_the_option(tmp_path: Path, actual_name: str, option: str) -> None:
     sides = [tmp_path / f"{n}.parquet" for n in (0, 1)]
-    for path, name in zip(sides, ("id", theirs), strict=True):
+    for path, name in zip(sides, ("id", actual_name), strict=True):
         pq.write_table(pa.table({name: [1], "v": [2]}), path)
 
     with pytest.raises(DefinitionError, match="they share v") as rejected:
         compare(*sides, key="id")
     diff_request = DiffRequest(
-        left=str(sides[0]), right=str(sides[1]), key=("id",), names=arguments.renames([f"id={theirs}"])
+        left=str(sides[0]), right=str(sides[1]), key=("id",), names=arguments.renames([f"id={actual_name}"])
     )
 
     assert option.replace("\\\\", "\\") in str(rejected.value)
@@ -350,9 +350,9 @@ def test_folders_name_texts_and_not_numbers(tmp_path: Path) -> None:
             folder.mkdir(parents=True)
             pq.write_table(pa.table({"k": [1]}), folder / "a.parquet")
 
-    found = compare(tmp_path / "l", tmp_path / "r")
+    report = compare(tmp_path / "l", tmp_path / "r")
 
-    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, 1)
+    assert (report.finding.verdict, report.finding.rows.changed) == (Verdict.DIVERGED, 1)
 
 
 def test_twelve_hundred_columns_are_compared(tmp_path: Path) -> None:
@@ -360,7 +360,10 @@ def test_twelve_hundred_columns_are_compared(tmp_path: Path) -> None:
         columns = {f"c{n}": [n, n] for n in range(1200)} | {"c777": [777, value]}
         pq.write_table(pa.table({"k": [1, 2], **columns}), tmp_path / f"{name}.parquet")
 
-    found = compare(tmp_path / "l.parquet", tmp_path / "r.parquet")
+    report = compare(tmp_path / "l.parquet", tmp_path / "r.parquet")
 
-    assert (found.finding.verdict, [cell.measure for cell in found.finding.differences]) == (Verdict.DIVERGED, ["c777"])
-    assert [one.column for one in found.finding.apart] == ["c777"]
+    assert (report.finding.verdict, [cell.measure for cell in report.finding.differences]) == (
+        Verdict.DIVERGED,
+        ["c777"],
+    )
+    assert [deviation.column for deviation in report.finding.apart] == ["c777"]

@@ -16,7 +16,7 @@ CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def answer(tool: str, case: Case, folder: Path) -> Answer:
     try:
         return ASK[tool](case, write(case, folder))
-    except Exception:  # noqa: BLE001 -- each tool has errors of its own, and any of them is no answer
+    except Exception:  # noqa: BLE001 -- each tool has its own errors, and none of them is an answer
         return REFUSED
 
 
@@ -24,8 +24,8 @@ def answer(tool: str, case: Case, folder: Path) -> Answer:
 def test_cutover_is_right(case: Case, tmp_path: Path) -> None:
     result = run_cutover(case, write(case, tmp_path))
 
-    found = (result.finding.rows.missing, result.finding.rows.extra, result.finding.rows.changed)
-    assert (WORDS[result.finding.verdict], found) == (case.truth, case.rows)
+    outcome = (result.finding.rows.missing, result.finding.rows.extra, result.finding.rows.changed)
+    assert (WORDS[result.finding.verdict], outcome) == (case.truth, case.rows)
 
 
 @pytest.mark.parametrize("tool", PEERS)

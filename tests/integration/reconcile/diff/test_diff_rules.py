@@ -1,4 +1,4 @@
-"""Rules of `cutover diff`: tolerances, names, what is left out, hidden or too young, budgets; and where it differs."""
+"""Rules of `cutover diff`: tolerances, names, excluded, masked and too young rows, budgets, segments."""
 
 import json
 import math
@@ -42,9 +42,9 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Report:
+def compared(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
     left, right = write(tmp_path / "left.parquet", ROWS), write(tmp_path / "right.parquet", actual)
-    result = compare_tables(DiffRequest(left=left, right=right, **{"key": ("hour", "shop", "n"), **asked}))
+    result = compare_tables(DiffRequest(left=left, right=right, **{"key": ("hour", "shop", "n"), **options}))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), SCHEMA)
     return result
 
@@ -85,7 +85,7 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "message"),
     [
         ({"tolerances": {"shop": Tolerance(absolute=1.0)}}, "expected a column that is compared, got one of the key"),
         ({"tolerances": {"amount": Tolerance(micros=1)}}, "expected a date or a timestamp, alone, got DOUBLE"),
@@ -107,11 +107,11 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_rule_that_does_not_fit_is_refused(tmp_path: Path, asked: dict[str, Any], said: str) -> None:
+def test_a_rule_that_does_not_fit_is_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError) as refused:
-        compared(tmp_path, ROWS, **asked)
+        compared(tmp_path, ROWS, **options)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_column_of_another_name_is_compared(tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ def test_a_window_that_is_null_is_named_as_one(tmp_path: Path) -> None:
 
 
 def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> None:
-    first = {"k": 1, "amount": 1.0, "name": "a"}, {"k": 1, "amount": 1.005, "name": "b"}
+    left_rows = {"k": 1, "amount": 1.0, "name": "a"}, {"k": 1, "amount": 1.005, "name": "b"}
     other = {"k": 1, "amount": 1.004, "name": "a"}, {"k": 1, "amount": 1.001, "name": "b"}
-    left, right = write(tmp_path / "left.parquet", [*first]), write(tmp_path / "right.parquet", [*other])
+    left, right = write(tmp_path / "left.parquet", [*left_rows]), write(tmp_path / "right.parquet", [*other])
     diff_request = DiffRequest(left=left, right=right, key=("k",), tolerances={"amount": Tolerance(absolute=0.01)})
 
     assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
@@ -189,9 +189,9 @@ def test_texts_in_normal_form_and_without_case_are_equal(tmp_path: Path) -> None
 
 def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
     actual = edited(lambda row: {"amount": 0.0} if row["hour"] >= NOON + timedelta(hours=20) else {})
-    before = to_micros(NOON + timedelta(hours=20))
+    horizon = to_micros(NOON + timedelta(hours=20))
 
-    result = compared(tmp_path, actual, window="hour", before=before)
+    result = compared(tmp_path, actual, window="hour", before=horizon)
 
     assert (result.finding.verdict, result.finding.windows.compared, result.finding.rows.compared) == (
         Verdict.CONSISTENT,
@@ -226,14 +226,14 @@ def test_what_a_budget_left_alone_is_not_called_equal(tmp_path: Path) -> None:
 def test_a_budget_that_is_enough_changes_nothing(tmp_path: Path) -> None:
     actual = edited(lambda row: {"amount": 0.0} if row["n"] in {5, 6, 300} else {})
 
-    whole, bounded = (
+    unbounded, bounded = (
         compared(tmp_path, actual, window="hour", budget=budget) for budget in (Budget(), Budget(rows=10**6))
     )
 
     assert (bounded.finding.differences, bounded.finding.rows, bounded.finding.sentence) == (
-        whole.finding.differences,
-        whole.finding.rows,
-        whole.finding.sentence,
+        unbounded.finding.differences,
+        unbounded.finding.rows,
+        unbounded.finding.sentence,
     )
 
 
@@ -241,11 +241,11 @@ def test_how_far_apart_values_are(tmp_path: Path) -> None:
     off = {n: n if n % 4 else -n for n in range(1, 101)}
     actual = edited(lambda row: {"amount": row["amount"] + off.get(row["n"], 0)})
 
-    (found,) = compared(tmp_path, actual).finding.apart
+    (deviation,) = compared(tmp_path, actual).finding.apart
 
-    assert (found.column, found.rows, found.above) == ("amount", 100, 75)
-    assert (found.p50, found.p90, found.p99, found.largest) == (50, 90, 99, 100)
-    assert math.isclose(found.mean, sum(off.values()) / 100)
+    assert (deviation.column, deviation.rows, deviation.above) == ("amount", 100, 75)
+    assert (deviation.p50, deviation.p90, deviation.p99, deviation.largest) == (50, 90, 99, 100)
+    assert math.isclose(deviation.mean, sum(off.values()) / 100)
 
 
 def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
 def test_an_hour_with_more_than_its_share_is_named(tmp_path: Path) -> None:
     actual = edited(lambda row: {"amount": 0.0} if row["hour"].hour == 2 else {})
 
-    found = {(s.column, s.value) for s in compared(tmp_path, actual, window="hour").finding.segments}
+    segments = {(s.column, s.value) for s in compared(tmp_path, actual, window="hour").finding.segments}
 
-    assert ("hour of hour", 2) in found
+    assert ("hour of hour", 2) in segments
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -292,11 +292,11 @@ def test_a_rare_kind_of_difference_is_not_crowded_out(tmp_path: Path) -> None:
 def test_csv_is_compared_with_parquet(tmp_path: Path) -> None:
     rows = [{"k": n, "amount": n / 4, "name": None if n == 3 else f"n{n}"} for n in range(20)]
     left = write(tmp_path / "l.parquet", rows)
-    changed = [row | ({"amount": 99.5} if row["k"] == 7 else {}) for row in rows]
+    changed_rows = [row | ({"amount": 99.5} if row["k"] == 7 else {}) for row in rows]
     folder = tmp_path / "csv"
     folder.mkdir()
-    pyarrow.csv.write_csv(pa.Table.from_pylist(changed[:10]), folder / "1.csv")
-    pyarrow.csv.write_csv(pa.Table.from_pylist(changed[10:]), folder / "2.csv")
+    pyarrow.csv.write_csv(pa.Table.from_pylist(changed_rows[:10]), folder / "1.csv")
+    pyarrow.csv.write_csv(pa.Table.from_pylist(changed_rows[10:]), folder / "2.csv")
 
     result = compare_tables(DiffRequest(left=left, right=str(folder), key=("k",)))
 

@@ -17,17 +17,17 @@ from cutover.reconcile.result.finding import EqualWithin, Rows, Verdict
 from cutover.reconcile.result.report import Report
 
 NOISE = 0.1 + 0.2
-"""A sum of doubles beside 0.3."""
+"""A sum of doubles next to 0.3."""
 
 NULL_TYPES = (pa.int64(), pa.string(), pa.float64(), pa.bool_(), pa.null(), pa.list_(pa.int32()))
 
 
-def compare(folder: Path, left: "pa.Array[Any]", right: "pa.Array[Any]", **asked: Any) -> Report:
+def compare(folder: Path, left: "pa.Array[Any]", right: "pa.Array[Any]", **options: Any) -> Report:
     sides = []
     for name, values in (("l", left), ("r", right)):
         pq.write_table(pa.table({"k": [*range(len(values))], "v": values}), folder / f"{name}.parquet")
         sides.append(str(folder / f"{name}.parquet"))
-    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **asked))
+    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **options))
 
 
 WHOLE: Mapping[str, tuple[float, float, Verdict]] = {
@@ -61,10 +61,10 @@ def test_whole_numbers_that_doubles_hold_are_exact_wherever_they_stand(tmp_path:
     left, right, expected = WHOLE[case]
     sides = (pa.array([WRAPPED[wrapped](value), None], TYPES[wrapped]) for value in (left, right))
 
-    found = compare(tmp_path, *sides)
+    report = compare(tmp_path, *sides)
 
     near = (EqualWithin(column="v", cells=1, tolerance="1e-09 of the larger value", is_default=True),)
-    assert (found.finding.verdict, found.finding.equal_within) == (
+    assert (report.finding.verdict, report.finding.equal_within) == (
         expected,
         near if expected is Verdict.CONSISTENT else (),
     )
@@ -75,10 +75,10 @@ def test_cells_equal_within_a_tolerance_are_counted(tmp_path: Path, wrapped: str
     values = [(0.3, NOISE), (0.5, 0.5), (7.0, 7.4), (1.25, 1.5)]
     sides = (pa.array([WRAPPED[wrapped](pair[n]) for pair in values], TYPES[wrapped]) for n in (0, 1))
 
-    found = compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=0.5)})
+    report = compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=0.5)})
 
-    assert found.finding.verdict is Verdict.CONSISTENT
-    assert found.finding.equal_within == (EqualWithin(column="v", cells=3, tolerance="0.5", is_default=False),)
+    assert report.finding.verdict is Verdict.CONSISTENT
+    assert report.finding.equal_within == (EqualWithin(column="v", cells=3, tolerance="0.5", is_default=False),)
 
 
 def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
@@ -89,7 +89,10 @@ def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
 
     tables = compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",)))
 
-    assert (tables.finding.verdict, [one.cells for one in tables.finding.equal_within]) == (Verdict.CONSISTENT, [1])
+    assert (tables.finding.verdict, [column.cells for column in tables.finding.equal_within]) == (
+        Verdict.CONSISTENT,
+        [1],
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,8 +102,8 @@ def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
         pytest.param([NOISE, 1.5], [1.5, 0.3], id="another order"),
         pytest.param([], None, id="empty beside null"),
         pytest.param([None], [0.0], id="null beside zero"),
-        pytest.param([float("nan")], [1.5], id="NaN beside a number"),
-        pytest.param([float("inf")], [1e308], id="infinity beside a number"),
+        pytest.param([float("nan")], [1.5], id="NaN against a number"),
+        pytest.param([float("inf")], [1e308], id="infinity against a number"),
     ],
 )
 def test_lists_are_no_nearer_than_their_numbers(
@@ -127,18 +130,18 @@ def test_structs_compare_by_name_and_integers_by_value(
         data_type, right = pa.list_(data_type), pa.list_(right)
         rows = [rows[0]], [rows[1]]
 
-    found = compare(tmp_path, pa.array(rows[0], data_type), pa.array(rows[1], right))
+    report = compare(tmp_path, pa.array(rows[0], data_type), pa.array(rows[1], right))
 
-    assert (found.finding.verdict, found.finding.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
+    assert (report.finding.verdict, report.finding.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
 
 
 def test_a_field_of_one_side_only_is_a_difference_of_the_schema(tmp_path: Path) -> None:
     left, right = struct_of(("a", pa.int64())), struct_of(("a", pa.int64()), ("b", pa.int64()))
 
-    found = compare(tmp_path, pa.array([{"a": 1}], left), pa.array([{"a": 1, "b": 2}], right))
+    report = compare(tmp_path, pa.array([{"a": 1}], left), pa.array([{"a": 1, "b": 2}], right))
 
-    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, 0)
-    assert "Field `v.b` is on the actual side only." in found.finding.notes
+    assert (report.finding.verdict, report.finding.rows.changed) == (Verdict.DIVERGED, 0)
+    assert "Field `v.b` is on the actual side only." in report.finding.notes
 
 
 @pytest.mark.parametrize("left", NULL_TYPES, ids=str)
@@ -168,10 +171,10 @@ def test_fields_that_differ_in_case_alone_are_named_as_columns_are(tmp_path: Pat
     kinds = [wrap("s", struct_of((name, pa.int64()), *[("y", pa.int64())] * shared)) for name in ("x", "X")]
     rows = [[fill("s", {name: 1} | ({"y": 2} if shared else {}))] for name in ("x", "X")]
 
-    found = compare(tmp_path, pa.array(rows[0], kinds[0]), pa.array(rows[1], kinds[1]))
+    report = compare(tmp_path, pa.array(rows[0], kinds[0]), pa.array(rows[1], kinds[1]))
 
-    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, int(not shared))
-    assert any("s.x` and `v" in note and "--exclude v" in note for note in found.finding.notes)
+    assert (report.finding.verdict, report.finding.rows.changed) == (Verdict.DIVERGED, int(not shared))
+    assert any("s.x` and `v" in note and "--exclude v" in note for note in report.finding.notes)
 
 
 @pytest.mark.parametrize("value", [None, 1])
@@ -183,8 +186,8 @@ def test_a_struct_that_is_null_everywhere_has_no_fields_of_its_own(
     right = pa.array([None, value and {"y": value}], struct_of(("y", pa.int64()), *shared))
 
     for sides in ((left, right), (right, left)):
-        found = compare(tmp_path, *sides)
-        assert (found.finding.verdict, found.finding.rows.changed) == (
+        report = compare(tmp_path, *sides)
+        assert (report.finding.verdict, report.finding.rows.changed) == (
             (Verdict.DIVERGED, 1) if value else (Verdict.CONSISTENT, 0)
         )
 
@@ -212,44 +215,46 @@ def test_a_part_of_nulls_beside_values_differs_by_the_values_alone(tmp_path: Pat
     left, right = (struct_of(("x", pa.int8()), ("y", pa.list_(kind))) for kind in (pa.int8(), pa.string()))
     rows = [{"x": 1, "y": [None]}], [{"x": 1, "y": [other]}]
 
-    found = compare(tmp_path, pa.array(rows[0], left), pa.array(rows[1], right))
+    report = compare(tmp_path, pa.array(rows[0], left), pa.array(rows[1], right))
 
-    assert (found.finding.verdict, found.finding.rows.changed) == (
+    assert (report.finding.verdict, report.finding.rows.changed) == (
         (Verdict.DIVERGED, 1) if other else (Verdict.CONSISTENT, 0)
     )
 
 
 def test_nulls_beside_values_differ_by_the_values_alone(tmp_path: Path) -> None:
-    found = compare(tmp_path, pa.array([None, None], pa.int64()), pa.array(["a", None]))
+    report = compare(tmp_path, pa.array([None, None], pa.int64()), pa.array(["a", None]))
 
-    assert (found.finding.verdict, found.finding.rows) == (Verdict.DIVERGED, Rows(compared=2, changed=1))
+    assert (report.finding.verdict, report.finding.rows) == (Verdict.DIVERGED, Rows(compared=2, changed=1))
 
 
-@pytest.mark.parametrize(("bound", "expected"), [(None, Verdict.DIVERGED), (1.0, Verdict.CONSISTENT)])
-def test_a_whole_number_that_no_double_holds_is_shown(tmp_path: Path, bound: float | None, expected: Verdict) -> None:
-    tolerances = {} if bound is None else {"v": Tolerance(absolute=bound)}
-    whole, floats = pa.array([2**53 + 1, 7, None]), pa.array([2.0**53, 7.0, None])
+@pytest.mark.parametrize(("tolerance", "expected"), [(None, Verdict.DIVERGED), (1.0, Verdict.CONSISTENT)])
+def test_a_whole_number_that_no_double_holds_is_shown(
+    tmp_path: Path, tolerance: float | None, expected: Verdict
+) -> None:
+    tolerances = {} if tolerance is None else {"v": Tolerance(absolute=tolerance)}
+    integers, floats = pa.array([2**53 + 1, 7, None]), pa.array([2.0**53, 7.0, None])
 
-    for sides in ((whole, floats), (floats, whole)):
-        found = compare(tmp_path, *sides, tolerances=tolerances)
-        assert (found.finding.verdict, len(found.finding.differences)) == (expected, int(bound is None))
+    for sides in ((integers, floats), (floats, integers)):
+        report = compare(tmp_path, *sides, tolerances=tolerances)
+        assert (report.finding.verdict, len(report.finding.differences)) == (expected, int(tolerance is None))
 
 
 def test_decimals_that_no_common_type_holds_are_compared_by_their_digits(tmp_path: Path) -> None:
     left = pa.array([Decimal("1" * 30), Decimal("0.5")], pa.decimal128(38, 1))
     right = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 10))
-    same = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 1))
+    equal_values = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 1))
 
     assert compare(tmp_path, left, right).finding.rows == Rows(compared=2, changed=1)
-    assert compare(tmp_path, same, right).finding.verdict is Verdict.CONSISTENT
+    assert compare(tmp_path, equal_values, right).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("duration", [pa.duration("s"), pa.duration("ns")], ids=str)
 @pytest.mark.parametrize("is_list", [False, True])
 def test_durations_are_rejected_by_name_on_either_side(tmp_path: Path, duration: pa.DataType, is_list: bool) -> None:
     kind = pa.list_(duration) if is_list else duration
-    whole = pa.list_(pa.int64()) if is_list else pa.int64()
-    left, right = (pa.array([[5] if is_list else 5], one) for one in (kind, whole))
+    integer_type = pa.list_(pa.int64()) if is_list else pa.int64()
+    left, right = (pa.array([[5] if is_list else 5], data_type) for data_type in (kind, integer_type))
 
     for sides, side in (((left, right), "expected"), ((right, left), "actual")):
         with pytest.raises(

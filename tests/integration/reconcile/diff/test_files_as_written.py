@@ -1,4 +1,4 @@
-"""`cutover diff` reads files as they are written: no row is taken for a comment, no folder for what it is not."""
+"""`cutover diff` reads files as they are written: no row is treated as a comment, no folder as something else."""
 
 import gzip
 from datetime import UTC, datetime
@@ -40,11 +40,11 @@ def of_day(day: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("line", ["#4,40\n", "#4,40 # once more\n", "# 4,40\n"])
-@pytest.mark.parametrize("first", [True, False])
-def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path, line: str, *, first: bool) -> None:
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path, line: str, *, is_first: bool) -> None:
     many = "".join(f"{n},{n}\n" for n in range(50))
     (tmp_path / "l.csv").write_text(f"k,v\n{many}", encoding="utf-8")
-    (tmp_path / "r.csv").write_text(f"k,v\n{line}{many}" if first else f"k,v\n{many}{line}", encoding="utf-8")
+    (tmp_path / "r.csv").write_text(f"k,v\n{line}{many}" if is_first else f"k,v\n{many}{line}", encoding="utf-8")
 
     assert compared(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows == Rows(compared=51, extra=1)
 
@@ -102,9 +102,9 @@ def test_folders_above_a_table_are_no_columns(tmp_path: Path) -> None:
 def test_a_folder_does_not_speak_for_a_file(tmp_path: Path) -> None:
     write(tmp_path / "right" / "day=1" / "a.parquet", of_day(2))
 
-    found = compared(write(tmp_path / "left.parquet", of_day(1)), tmp_path / "right")
+    report = compared(write(tmp_path / "left.parquet", of_day(1)), tmp_path / "right")
 
-    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, 3)
+    assert (report.finding.verdict, report.finding.rows.changed) == (Verdict.DIVERGED, 3)
 
 
 def test_equal_bytes_in_two_folders_are_not_the_same_rows(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_a_folder_of_another_name_is_compared_again(tmp_path: Path) -> None:
 
     (tmp_path / "right" / "day=1").rename(tmp_path / "right" / "day=2")
 
-    found = compared(left, tmp_path / "right", key="day,k", home=tmp_path)
-    assert (found.finding.verdict, found.finding.rows.missing, found.finding.rows.extra) == (Verdict.DIVERGED, 3, 3)
+    report = compared(left, tmp_path / "right", key="day,k", home=tmp_path)
+    assert (report.finding.verdict, report.finding.rows.missing, report.finding.rows.extra) == (Verdict.DIVERGED, 3, 3)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -141,18 +141,21 @@ def test_a_folder_of_another_name_is_compared_again(tmp_path: Path) -> None:
 )
 def test_files_of_one_table_need_not_have_one_schema(tmp_path: Path, second: pa.Table, *, swapped: bool) -> None:
     """A query that is bound by one file alone must not be, here: it would read the others by its own columns."""
-    first, then = (second, EARLY) if swapped else (EARLY, second)
-    write(tmp_path / "left" / "a.parquet", first)
-    write(tmp_path / "left" / "b.parquet", then)
-    write(tmp_path / "right.parquet", pa.concat_tables([first, _typed_as(first, then)], promote_options="default"))
+    first_table, second_table = (second, EARLY) if swapped else (EARLY, second)
+    write(tmp_path / "left" / "a.parquet", first_table)
+    write(tmp_path / "left" / "b.parquet", second_table)
+    write(
+        tmp_path / "right.parquet",
+        pa.concat_tables([first_table, _typed_as(first_table, second_table)], promote_options="default"),
+    )
 
     assert compared(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
 
 
 def _typed_as(table: pa.Table, part: pa.Table) -> pa.Table:
     """Return a part with the types of another one, where that has a column of the name."""
-    own = [table.schema.field(c.name) if c.name in table.schema.names else c for c in part.schema]
-    return pa.Table.from_pylist(part.to_pylist(), schema=pa.schema(own))
+    fields = [table.schema.field(c.name) if c.name in table.schema.names else c for c in part.schema]
+    return pa.Table.from_pylist(part.to_pylist(), schema=pa.schema(fields))
 
 
 def test_times_of_two_kinds_in_one_table_are_read(tmp_path: Path) -> None:
@@ -173,7 +176,7 @@ def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | N
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         pytest.param("1,a\n2,b,c\n", "line 3 of `l.csv`: expected 2 cells.*got 3", id="more"),
         pytest.param("1,a\n2,b,\n", "line 3 of `l.csv`: expected 2 cells.*got 3", id="an empty one more"),
@@ -186,10 +189,12 @@ def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | N
         pytest.param("1,a\rb\n", "line 2 of `l.csv`: expected CR .*, got CR alone", id="line break"),
     ],
 )
-def test_csv_that_breaks_its_form_is_rejected_with_line_file_and_option(tmp_path: Path, rows: str, said: str) -> None:
+def test_csv_that_breaks_its_form_is_rejected_with_line_file_and_option(
+    tmp_path: Path, rows: str, message: str
+) -> None:
     (tmp_path / "l.csv").write_text(f"k,v\n{rows}", encoding="utf-8")
 
-    with pytest.raises(LakeError, match=rf"{said}.*\nHint: "):
+    with pytest.raises(LakeError, match=rf"{message}.*\nHint: "):
         compared(tmp_path / "l.csv", tmp_path / "l.csv")
 
 
@@ -214,7 +219,7 @@ def test_a_column_with_a_comma_in_its_name_is_a_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         pytest.param(
             b'1,secret"\n2,"secret"secret', "line 3 of `l.csv`: .*further text in cell 2", id="text after quote"
@@ -222,10 +227,10 @@ def test_a_column_with_a_comma_in_its_name_is_a_column(tmp_path: Path) -> None:
         pytest.param(b"1,secret\xff", "got: line 2: Invalid unicode", id="no UTF-8"),
     ],
 )
-def test_csv_that_cannot_be_read_is_told_on_one_line_without_its_text(tmp_path: Path, row: bytes, said: str) -> None:
+def test_csv_that_cannot_be_read_is_told_on_one_line_without_its_text(tmp_path: Path, row: bytes, message: str) -> None:
     (tmp_path / "l.csv").write_bytes(b"k,v\n" + row + b"\n")
 
-    with pytest.raises(LakeError, match=said) as refused:
+    with pytest.raises(LakeError, match=message) as refused:
         compared(tmp_path / "l.csv", tmp_path / "l.csv")
 
     assert "secret" not in str(refused.value)

@@ -21,40 +21,40 @@ from cutover.reconcile.result.report import Report
 INLINE = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
 
 
-def pair(tmp_path: Path, left: pa.Table, right: pa.Table, **asked: Any) -> Report:
+def pair(tmp_path: Path, left: pa.Table, right: pa.Table, **options: Any) -> Report:
     """Compare two Parquet files by `k`."""
     for name, table in (("left", left), ("right", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     sides = {name: str(tmp_path / f"{name}.parquet") for name in ("left", "right")}
-    return compare_tables(DiffRequest(**{"key": ("k",), **sides, **asked}))
+    return compare_tables(DiffRequest(**{"key": ("k",), **sides, **options}))
 
 
-def values(*found: Any, kind: pa.DataType) -> pa.Table:
-    return pa.table({"k": list(range(len(found))), "v": pa.array(found, kind)})
+def values(*cells: Any, kind: pa.DataType) -> pa.Table:
+    return pa.table({"k": list(range(len(cells))), "v": pa.array(cells, kind)})
 
 
 def upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> str:
     """Write a table, then a commit by hand that asks more of its readers; return its folder."""
     write_deltalake(folder, pa.table({"k": [1, 2, 3], "v": [1, 2, 3]}))
     log = folder / "_delta_log"
-    first = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
-    add = next(action for action in first if "add" in action)
-    metadata = next(action for action in first if "metaData" in action)
-    gone = {"remove": {"path": add["add"]["path"], "dataChange": True, "deletionTimestamp": 1}}
+    actions_of_first = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    add = next(action for action in actions_of_first if "add" in action)
+    metadata = next(action for action in actions_of_first if "metaData" in action)
+    removal = {"remove": {"path": add["add"]["path"], "dataChange": True, "deletionTimestamp": 1}}
     add["add"] |= deleted
     metadata["metaData"]["configuration"] = protocol.pop("configuration", {})
     schema = json.loads(metadata["metaData"]["schemaString"])
     for number, field in enumerate(schema["fields"], start=1):
         field["metadata"] |= {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
     metadata["metaData"]["schemaString"] = json.dumps(schema)
-    actions = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}, metadata, gone, add]
+    actions = [{"commitInfo": {"timestamp": 1}}, {"protocol": protocol}, metadata, removal, add]
     (log / f"{1:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
     assert DeltaTable(folder).version() == 1
     return str(folder)
 
 
 @pytest.mark.parametrize(
-    ("protocol", "deleted", "named"),
+    ("protocol", "deleted", "feature"),
     [
         (
             {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
@@ -70,11 +70,11 @@ def upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> str:
     ],
 )
 def test_a_table_whose_files_are_not_its_rows_is_refused(
-    tmp_path: Path, protocol: dict[str, Any], deleted: dict[str, Any], named: str
+    tmp_path: Path, protocol: dict[str, Any], deleted: dict[str, Any], feature: str
 ) -> None:
     table = upgraded(tmp_path / "table", dict(protocol), **deleted)
 
-    with pytest.raises(LakeError, match=named):
+    with pytest.raises(LakeError, match=feature):
         compare_tables(DiffRequest(left=table, right=table, key=("k",)))
 
 
@@ -172,8 +172,8 @@ def test_columns_of_any_name_are_compared(tmp_path: Path) -> None:
     right = pa.table({name: [1, 2 + (name == "e0")] for name in names})
 
     for key in (("k",), ("a0",), ("_copy", "_diff"), ("_group", "n")):
-        found = pair(tmp_path, left, right, key=key)
-        assert (found.finding.rows.changed, [cell.measure for cell in found.finding.differences]) == (1, ["e0"])
+        report = pair(tmp_path, left, right, key=key)
+        assert (report.finding.rows.changed, [cell.measure for cell in report.finding.differences]) == (1, ["e0"])
         assert pair(tmp_path, left, left, key=key).finding.verdict is Verdict.CONSISTENT
 
 
@@ -206,8 +206,8 @@ def test_numbers_too_far_apart_to_subtract_differ(tmp_path: Path) -> None:
 
 
 def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:
-    empty, one = values(kind=pa.int64()), values(1, kind=pa.int64())
-    empty = empty.cast(one.schema)
+    empty, one_row = values(kind=pa.int64()), values(1, kind=pa.int64())
+    empty = empty.cast(one_row.schema)
 
     nothing = pair(tmp_path, empty, empty)
     assert (nothing.finding.verdict, nothing.finding.exit_code, nothing.finding.policy.within) == (
@@ -220,11 +220,11 @@ def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:
 
 
 def test_an_empty_table_differs_from_others(tmp_path: Path) -> None:
-    empty, one = values(kind=pa.int64()), values(1, kind=pa.int64())
-    empty = empty.cast(one.schema)
+    empty, one_row = values(kind=pa.int64()), values(1, kind=pa.int64())
+    empty = empty.cast(one_row.schema)
 
-    found = pair(tmp_path, one, empty)
-    assert (found.finding.verdict, found.finding.rows.missing) == (Verdict.DIVERGED, 1)
+    report = pair(tmp_path, one_row, empty)
+    assert (report.finding.verdict, report.finding.rows.missing) == (Verdict.DIVERGED, 1)
 
 
 @pytest.mark.parametrize("source", ["table/*.parquet", ".", "table/_delta_log/.."])

@@ -47,8 +47,8 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def compared(tables: Path, **asked: Any) -> Report:
-    request = {"key": ("hour", "shop"), "window": "hour", **asked}
+def compared(tables: Path, **options: Any) -> Report:
+    request = {"key": ("hour", "shop"), "window": "hour", **options}
     settings = Settings(home=tables / "home")
     return compare_tables(DiffRequest(left=str(tables / "left"), right=str(tables / "right"), **request), settings)
 
@@ -62,13 +62,13 @@ def kept_file(tables: Path) -> Path:
 
 
 def test_a_second_comparison_reads_no_file(tables: Path) -> None:
-    first, second = compared(tables), compared(tables)
+    first_report, second = compared(tables), compared(tables)
 
-    assert (read(first), read(second)) == ("", "Digests of 12 files are known from an earlier run; 0 were read.")
+    assert (read(first_report), read(second)) == ("", "Digests of 12 files are known from an earlier run; 0 were read.")
     assert (second.finding.verdict, second.finding.rows, second.finding.windows) == (
         Verdict.CONSISTENT,
-        first.finding.rows,
-        first.finding.windows,
+        first_report.finding.rows,
+        first_report.finding.windows,
     )
 
 
@@ -89,16 +89,16 @@ def test_only_a_changed_file_is_read_again(tables: Path) -> None:
 def test_a_file_that_changed_behind_its_size_and_time_is_read(tables: Path) -> None:
     compared(tables)
     file = tables / "right" / "2.parquet"
-    before = file.stat()
+    stat_before = file.stat()
     wrong = bytearray(file.read_bytes())
     place = wrong.index(b"s217")
     wrong[place : place + 4] = b"s999"
     file.write_bytes(wrong)
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.utime(file, ns=(stat_before.st_atime_ns, stat_before.st_mtime_ns))
 
     result = compared(tables)
 
-    assert (file.stat().st_mtime_ns, file.stat().st_size) == (before.st_mtime_ns, before.st_size)
+    assert (file.stat().st_mtime_ns, file.stat().st_size) == (stat_before.st_mtime_ns, stat_before.st_size)
     assert (result.finding.verdict, result.finding.rows.missing, result.finding.rows.extra) == (Verdict.DIVERGED, 1, 1)
 
 
@@ -176,13 +176,13 @@ def test_doubled_keys_are_told_again_from_what_is_kept(tables: Path) -> None:
     for side in ("left", "right"):
         write(tables / side, 7, [*rows_of(0), *rows_of(1)[:40]])
 
-    first, second = compared(tables), compared(tables)
+    first_report, second = compared(tables), compared(tables)
 
-    said = [note for note in first.finding.notes if "not unique" in note]
-    assert said == [
+    messages = [note for note in first_report.finding.notes if "not unique" in note]
+    assert messages == [
         f"The key is not unique on the {side} side: 340 keys have more than one row." for side in ("expected", "actual")
     ]
-    assert [note for note in second.finding.notes if "not unique" in note] == said
+    assert [note for note in second.finding.notes if "not unique" in note] == messages
 
 
 def test_a_key_doubled_by_a_new_file_is_told(tables: Path) -> None:
@@ -303,18 +303,18 @@ def test_a_column_that_may_be_null_on_one_side_only_is_a_note(tmp_path: Path) ->
     assert result.finding.verdict is Verdict.CONSISTENT
 
 
-@pytest.mark.parametrize("changed", ["rewritten", "removed"])
+@pytest.mark.parametrize("change", ["rewritten", "removed"])
 def test_a_side_that_changes_while_it_is_compared_is_no_verdict(
-    tables: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+    tables: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     file = tables / "left" / "3.parquet"
 
-    def change_first(connection: duckdb.DuckDBPyConnection, *rest: Any, **how: Any) -> tuple[int, int]:
-        if changed == "removed":
+    def change_first(connection: duckdb.DuckDBPyConnection, *arguments: Any, **options: Any) -> tuple[int, int]:
+        if change == "removed":
             file.unlink()
         else:
             write(tables / "left", 3, rows_of(3, amount=0))
-        return count_doubled(connection, *rest, **how)
+        return count_doubled(connection, *arguments, **options)
 
     monkeypatch.setattr(open_tables, "count_doubled", change_first)
 

@@ -68,13 +68,13 @@ def change(draw: random.Random, folder: Path, files: dict[str, list[dict[str, An
         write(folder / file, rows, kind)
 
 
-def said(result: Report) -> Report:
+def without_digest_notes(result: Report) -> Report:
     notes = tuple(note for note in result.finding.notes if not note.startswith("Digests of"))
     return change_report(result, run_id="", at="", seconds=0.0, notes=notes)
 
 
 def sort_chunks(patch: pytest.MonkeyPatch, rows: int) -> None:
-    """Let hashes of so many rows be sorted together, and of all rows that windows hold together."""
+    """Sort the hashes of `rows` rows together, and of all rows that windows hold together."""
     for name, size in (("FEWEST", 0), ("CHUNK", rows), ("LARGEST_CHUNK", 10_000)):
         patch.setattr(doubled_keys, name, size)
 
@@ -83,7 +83,7 @@ def sort_chunks(patch: pytest.MonkeyPatch, rows: int) -> None:
 def test_keys_are_counted_alike_in_pieces_of_any_size(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of files with windows of their own, of files that share some, and of one that stands there twice."""
+    """Compare files with distinct windows, files that share some, and one that exists twice."""
     draw, folder = random.Random(seed), tmp_path / "table"  # noqa: S311 -- the same draws each time
     for n in range(8):
         hours = [0, 1, 2] if n % 3 else [0, 1, 2, 3]  # the last one begins the next file
@@ -93,13 +93,13 @@ def test_keys_are_counted_alike_in_pieces_of_any_size(
         write(folder / f"{draw.randrange(10**6)}-{n}.parquet", rows, "time")
     shutil.copy(next(folder.iterdir()), folder / "again.parquet")
     request = DiffRequest(left=str(folder), right=str(folder), key=("w", "k"), window="w")
-    usual = said(compare_tables(request))
+    usual = without_digest_notes(compare_tables(request))
     chunks = Mock(wraps=doubled_keys._sort_chunk)
     monkeypatch.setattr(doubled_keys, "_sort_chunk", chunks)
 
     for size in (1, 100, 1_000):
         sort_chunks(monkeypatch, size)
-        assert said(compare_tables(request)) == usual
+        assert without_digest_notes(compare_tables(request)) == usual
     assert any("The key is not unique on the expected side" in note for note in usual.finding.notes)
     assert chunks.call_count > 2 * 3
 
@@ -127,6 +127,6 @@ def test_kept_digests_change_no_result(tmp_path: Path, kind: str, monkeypatch: p
             sort_chunks(patch, draw.choice([1, 40, 1_000]))
             tables = compare_tables(request, settings)
 
-        assert said(tables) == said(compare_tables(request))
+        assert without_digest_notes(tables) == without_digest_notes(compare_tables(request))
         verdicts.add(tables.finding.verdict)
     assert len(verdicts) == 2

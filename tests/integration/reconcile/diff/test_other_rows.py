@@ -31,9 +31,9 @@ def write(folder: Path, name: str, values: Side) -> str:
     return str(path)
 
 
-def compare(folder: Path, side: Side, right: Side, **asked: Any) -> Report:
+def compare(folder: Path, side: Side, right: Side, **options: Any) -> Report:
     sides = [write(folder, name, values) for name, values in (("l", side), ("r", right))]
-    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **asked))
+    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **options))
 
 
 def doubles(*values: float) -> "pa.Array[Any]":
@@ -54,27 +54,27 @@ UNREADABLE: Mapping[str, tuple[str, float]] = {
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("unreadable", UNREADABLE)
 def test_an_unreadable_cell_changes_no_other_row(tmp_path: Path, unreadable: str, swapped: bool) -> None:
-    cell, beside = UNREADABLE[unreadable]
-    sides: list[Any] = [["-0.0", "0", "0.30000000000000004", cell], doubles(0.0, -0.0, 0.3, beside)]
+    cell, double_cell = UNREADABLE[unreadable]
+    sides: list[Any] = [["-0.0", "0", "0.30000000000000004", cell], doubles(0.0, -0.0, 0.3, double_cell)]
 
     finding = compare(tmp_path, *(sides[::-1] if swapped else sides)).finding
 
-    assert (finding.verdict, finding.rows.changed, [one.cells for one in finding.equal_within]) == (
+    assert (finding.verdict, finding.rows.changed, [column.cells for column in finding.equal_within]) == (
         Verdict.DIVERGED,
         1,
         [1],
     )
 
 
-@pytest.mark.parametrize("further", [(), (2**53 + 1,)], ids=["alone", "beside one that no double holds"])
+@pytest.mark.parametrize("further", [(), (2**53 + 1,)], ids=["alone", "with one that no double holds"])
 @pytest.mark.parametrize(
-    ("whole", "double", "equal"),
+    ("integer", "double", "equal"),
     [(3, 3.0000000000000004, True), (3, 3.0, True), (3, 4.0, False), (2**53, 2.0**53 + 2, False), (3, 3.1, False)],
 )
 def test_integers_beside_doubles_allow_for_noise_and_no_other_integer(
-    tmp_path: Path, whole: int, double: float, equal: bool, further: tuple[int, ...]
+    tmp_path: Path, integer: int, double: float, equal: bool, further: tuple[int, ...]
 ) -> None:
-    left = pa.array([whole, *further], pa.int64())
+    left = pa.array([integer, *further], pa.int64())
 
     finding = compare(tmp_path, left, doubles(double, *map(float, further))).finding
 
@@ -84,26 +84,26 @@ def test_integers_beside_doubles_allow_for_noise_and_no_other_integer(
 ODD = 2**53 + 1  # no double holds it
 
 
-@pytest.mark.parametrize(("tolerance", "changed"), [(0.0, 1), (0.5, 1), (1.0, 0)])
+@pytest.mark.parametrize(("tolerance", "changed_rows"), [(0.0, 1), (0.5, 1), (1.0, 0)])
 @pytest.mark.parametrize(
     "number",
     [pa.array([ODD], pa.int64()), decimals(38, 0, str(ODD)), decimals(20, 1, str(ODD)), [str(ODD)]],
     ids=["integer", "decimal", "decimal with a fraction", "csv"],
 )
 def test_a_tolerance_beside_doubles_counts_digits_that_no_double_holds(
-    tmp_path: Path, number: Side, tolerance: float, changed: int
+    tmp_path: Path, number: Side, tolerance: float, changed_rows: int
 ) -> None:
-    found = compare(tmp_path, number, doubles(2.0**53), tolerances={"v": Tolerance(absolute=tolerance)}).finding
+    finding = compare(tmp_path, number, doubles(2.0**53), tolerances={"v": Tolerance(absolute=tolerance)}).finding
 
-    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (not changed, changed)
+    assert (finding.verdict is Verdict.CONSISTENT, finding.rows.changed) == (not changed_rows, changed_rows)
 
 
 def test_a_long_decimal_beside_a_double_allows_for_noise(tmp_path: Path) -> None:
     long = decimals(38, 2, "123456789012345678.90", "1.50")
 
-    found = compare(tmp_path, long, doubles(123456789012345678.90, 1.5)).finding
+    finding = compare(tmp_path, long, doubles(123456789012345678.90, 1.5)).finding
 
-    assert (found.verdict, [column.cells for column in found.equal_within]) == (Verdict.CONSISTENT, [1])
+    assert (finding.verdict, [column.cells for column in finding.equal_within]) == (Verdict.CONSISTENT, [1])
 
 
 @pytest.mark.parametrize(("integer", "double", "equal"), [(2**53, 2.0**53 + 2, False), (3, 3.0, True)])
@@ -113,9 +113,9 @@ def test_integers_inside_of_structs_and_lists_are_exact_beside_doubles(
     """The other field is a sum of doubles on both sides, in which noise is none."""
     left = pa.array([{"a": [integer], "b": 1e17}])
 
-    found = compare(tmp_path, left, pa.array([{"a": [double], "b": 1e17 + 32}])).finding
+    finding = compare(tmp_path, left, pa.array([{"a": [double], "b": 1e17 + 32}])).finding
 
-    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (equal, int(not equal))
+    assert (finding.verdict is Verdict.CONSISTENT, finding.rows.changed) == (equal, int(not equal))
 
 
 START = 1_704_067_200 * 10**9  # 2024-01-01, nanoseconds
@@ -128,18 +128,18 @@ def test_a_tolerance_of_time_counts_nanoseconds(
 ) -> None:
     sides = (pa.array([START + n], pa.timestamp("ns", zone)) for n, zone in zip((0, apart), zones, strict=True))
 
-    found = compare(tmp_path, *sides, tolerances={"v": Tolerance(micros=1)}).finding
+    finding = compare(tmp_path, *sides, tolerances={"v": Tolerance(micros=1)}).finding
 
-    assert found.verdict is (Verdict.CONSISTENT if equal else Verdict.DIVERGED)
+    assert finding.verdict is (Verdict.CONSISTENT if equal else Verdict.DIVERGED)
 
 
 @pytest.mark.parametrize("apart", [0, 1])
 def test_nanoseconds_with_a_zone_equal_microseconds_without_one(tmp_path: Path, apart: int) -> None:
     left = pa.array([START + apart], pa.timestamp("ns", "UTC"))
 
-    found = compare(tmp_path, left, pa.array([START // 1_000], pa.timestamp("us"))).finding
+    finding = compare(tmp_path, left, pa.array([START // 1_000], pa.timestamp("us"))).finding
 
-    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (not apart, apart)
+    assert (finding.verdict is Verdict.CONSISTENT, finding.rows.changed) == (not apart, apart)
 
 
 def test_a_window_in_nanoseconds_with_a_zone_can_be_too_young(tmp_path: Path) -> None:
@@ -148,37 +148,37 @@ def test_a_window_in_nanoseconds_with_a_zone_can_be_too_young(tmp_path: Path) ->
         pq.write_table(pa.table({"at": times, "v": values}), tmp_path / f"{name}.parquet")
     left, right = (str(tmp_path / f"{name}.parquet") for name in "lr")
 
-    asked = DiffRequest(left=left, right=right, key=("at",), window="at", before=START // 1_000)
+    diff_request = DiffRequest(left=left, right=right, key=("at",), window="at", before=START // 1_000)
 
-    assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
+    assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(("left", "right"), [("abc", "abd"), ("2", "3"), ("abc", "2")])
 def test_rows_whose_numbers_are_written_otherwise_are_not_counted_beside_a_difference(
     tmp_path: Path, left: str, right: str
 ) -> None:
-    found = compare(tmp_path, ["1.0", "x", left], ["1", "x", right]).finding
+    finding = compare(tmp_path, ["1.0", "x", left], ["1", "x", right]).finding
 
-    assert (found.verdict, found.rows.changed, found.differences_total) == (Verdict.DIVERGED, 1, 1)
-    assert [note for note in found.notes if "1 row" in note and "--type v=text" in note]
+    assert (finding.verdict, finding.rows.changed, finding.differences_total) == (Verdict.DIVERGED, 1, 1)
+    assert [note for note in finding.notes if "1 row" in note and "--type v=text" in note]
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")], ids=str)
 def test_a_tolerance_of_time_holds_beside_an_unreadable_cell(tmp_path: Path, kind: pa.DataType) -> None:
     times = pa.array([datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)], kind)
 
-    found = compare(tmp_path, ["2024-01-01 00:00:03", "word"], times, tolerances={"v": Tolerance(micros=5_000_000)})
+    report = compare(tmp_path, ["2024-01-01 00:00:03", "word"], times, tolerances={"v": Tolerance(micros=5_000_000)})
 
-    assert (found.finding.rows.changed, [one.cells for one in found.finding.equal_within]) == (1, [1])
+    assert (report.finding.rows.changed, [column.cells for column in report.finding.equal_within]) == (1, [1])
 
 
-@pytest.mark.parametrize(("value", "changed"), [("5", 0), ("9e30", 1)])
+@pytest.mark.parametrize(("value", "changed_rows"), [("5", 0), ("9e30", 1)])
 def test_a_tolerance_holds_for_decimals_whose_types_have_no_common_one(
-    tmp_path: Path, value: str, changed: int
+    tmp_path: Path, value: str, changed_rows: int
 ) -> None:
     sides = decimals(38, 20, "5.5"), decimals(38, 0, value)
 
-    assert compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=1.0)}).finding.rows.changed == changed
+    assert compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=1.0)}).finding.rows.changed == changed_rows
 
 
 def test_a_tolerance_for_decimals_of_more_digits_than_a_type_has_is_rejected_by_name(tmp_path: Path) -> None:
@@ -256,8 +256,8 @@ def test_a_time_that_does_not_exist_is_none(tmp_path: Path, cell: str, moment: d
 
 
 def test_page_and_markdown_show_how_tables_were_read(tmp_path: Path) -> None:
-    found = compare(tmp_path, ["0.30000000000000004"], doubles(0.3))
+    report = compare(tmp_path, ["0.30000000000000004"], doubles(0.3))
 
-    for text in (page.render(found), markdown.render(found)):
+    for text in (page.render(report), markdown.render(report)):
         assert "as on the other side" in text
         assert "1 cell of v equal within 1e-09" in text

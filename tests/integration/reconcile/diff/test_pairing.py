@@ -1,4 +1,4 @@
-"""Rows of one key are a multiset: as many as can be equal or near are, and the rest is told apart."""
+"""Rows of one key are a multiset: as many as possible are paired as equal or near, and the rest differ."""
 
 from itertools import permutations
 from pathlib import Path
@@ -52,8 +52,8 @@ def test_a_further_row_before_the_others_is_one_extra_row(tmp_path: Path) -> Non
 @settings(max_examples=100, deadline=None)
 @given(st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4))))
 def test_no_other_pairs_are_more(near: set[tuple[int, int]]) -> None:
-    found = match_most(sorted(near))
+    pairs = match_most(sorted(near))
 
-    assert set(found.items()) <= near
-    assert len(set(found.values())) == len(found)
-    assert len(found) == max(sum((n, m) in near for n, m in enumerate(order)) for order in permutations(range(5)))
+    assert set(pairs.items()) <= near
+    assert len(set(pairs.values())) == len(pairs)
+    assert len(pairs) == max(sum((n, m) in near for n, m in enumerate(order)) for order in permutations(range(5)))

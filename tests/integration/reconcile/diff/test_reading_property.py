@@ -68,7 +68,7 @@ def folder() -> Iterator[Path]:
         yield Path(place)
 
 
-def ask(left: str, right: str, **types: str) -> Answer:
+def compare_files(left: str, right: str, **types: str) -> Answer:
     result = compare_tables(DiffRequest(left=left, right=right, key=("k",), types=types))
     return WORDS[result.finding.verdict]
 
@@ -88,7 +88,7 @@ def ask(left: str, right: str, **types: str) -> Answer:
 def test_two_files_of_csv_are_what_plain_python_says(folder: Path, pair: tuple[list[Row], list[Row]]) -> None:
     sides = [write_csv(folder / f"{n}.csv", rows, quotes_all=n == 1) for n, rows in enumerate(pair)]
 
-    assert ask(sides[0], sides[1]) == compare_csv(*pair)
+    assert compare_files(sides[0], sides[1]) == compare_csv(*pair)
 
 
 @QUICK
@@ -106,12 +106,12 @@ def test_no_verdict_depends_on_sides_order_or_other_rows(
         for name, sides in (("given", pair), ("mixed", mixed), ("longer", with_further))
     )
 
-    found = ask(*as_given)
+    verdict = compare_files(*as_given)
 
-    assert ask(as_given[1], as_given[0]) == found
-    assert ask(*shuffled) == found
-    if found != "refused":
-        assert ask(*longer) in {found, "refused"}
+    assert compare_files(as_given[1], as_given[0]) == verdict
+    assert compare_files(*shuffled) == verdict
+    if verdict != "refused":
+        assert compare_files(*longer) in {verdict, "refused"}
 
 
 WHOLE, LATER = 9007199254740992, datetime(2024, 1, 31, tzinfo=UTC)
@@ -130,10 +130,10 @@ def same_value(kind: str, cell: Cell, value: object) -> bool:
     """Return whether a cell is a way to write a value; an empty one is a null of every type but text."""
     if cell is None or (not cell and kind != "text"):
         return value is None
-    found = read(cell, kind)
-    if kind == "float64" and isinstance(found, float) and isinstance(value, float):
-        return found == value
-    return bool(type(value) is not bool or isinstance(found, bool)) and found == value
+    cell_value = read(cell, kind)
+    if kind == "float64" and isinstance(cell_value, float) and isinstance(value, float):
+        return cell_value == value
+    return bool(type(value) is not bool or isinstance(cell_value, bool)) and cell_value == value
 
 
 @QUICK
@@ -150,11 +150,11 @@ def test_csv_beside_a_type_is_equal_where_its_texts_write_the_values(
     folder: Path, kind: str, rows: list[tuple[Cell, int]], *, swapped: bool
 ) -> None:
     stored, values = TYPED[kind]
-    chosen = [values[place] if place < len(values) else None for _, place in rows]
-    # Where a cell writes a value of the type, that value stands on the other side in half of the cases.
+    typed_values = [values[place] if place < len(values) else None for _, place in rows]
+    # Where a cell writes a value of the type, that value is on the other side in half of the cases.
     pairs = [
-        (cell, (found if _fits(found := read(cell, kind), kind) else value) if cell and place % 2 else value)
-        for (cell, place), value in zip(rows, chosen, strict=True)
+        (cell, (cell_value if _fits(cell_value := read(cell, kind), kind) else value) if cell and place % 2 else value)
+        for (cell, place), value in zip(rows, typed_values, strict=True)
     ]
     csv = write_csv(folder / "l.csv", [(str(n), cell) for n, (cell, _) in enumerate(pairs)])
     table = pa.table({"k": [*range(len(pairs))], "v": pa.array([value for _, value in pairs], stored)})
@@ -163,14 +163,16 @@ def test_csv_beside_a_type_is_equal_where_its_texts_write_the_values(
 
     expected = all(same_value(kind, cell, value) for cell, value in pairs)
 
-    assert ask(*sides) == ("equal" if expected else "different")
+    assert compare_files(*sides) == ("equal" if expected else "different")
 
 
-def _fits(found: object, kind: str) -> bool:
-    """Return whether a read value can be written with the type of Parquet that stands for a kind."""
-    if isinstance(found, tuple) or found == "nan":
+def _fits(cell_value: object, kind: str) -> bool:
+    """Return whether a read value can be written with the type of Parquet of a kind."""
+    if isinstance(cell_value, tuple) or cell_value == "nan":
         return False
-    if isinstance(found, Decimal):
+    if isinstance(cell_value, Decimal):
         limit = 10**15 if kind == "decimal" else 2**63
-        return abs(found) < limit and found == found.quantize(Decimal(1) if kind == "int64" else Decimal("0.001"))
+        return abs(cell_value) < limit and cell_value == cell_value.quantize(
+            Decimal(1) if kind == "int64" else Decimal("0.001")
+        )
     return True

@@ -32,12 +32,12 @@ def parquet(path: Path, rows: tuple[dict[str, Any], ...] | list[dict[str, Any]])
     return str(path)
 
 
-def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Report:
+def compared(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
     left, right = parquet(tmp_path / "left.parquet", ROWS), parquet(tmp_path / "right.parquet", actual)
-    return compare_tables(DiffRequest(left=left, right=right, **{"key": ("day", "shop"), **asked}))
+    return compare_tables(DiffRequest(left=left, right=right, **{"key": ("day", "shop"), **options}))
 
 
-def changed(place: int, **values: Any) -> list[dict[str, Any]]:
+def change_row(place: int, **values: Any) -> list[dict[str, Any]]:
     return [row | values if i == place else row for i, row in enumerate(ROWS)]
 
 
@@ -56,7 +56,7 @@ def test_equal_tables_in_another_order_agree(tmp_path: Path) -> None:
 
 
 def test_a_changed_value_is_found(tmp_path: Path) -> None:
-    result = compared(tmp_path, changed(0, amount=11))
+    result = compared(tmp_path, change_row(0, amount=11))
 
     cell = result.finding.differences[0]
     assert (result.finding.exit_code, cell.batch, cell.streaming, cell.difference) == (1, 10, 11, 1)
@@ -75,17 +75,17 @@ def test_swapped_values_of_two_rows_are_found(tmp_path: Path) -> None:
 
 
 def test_a_null_is_not_nan(tmp_path: Path) -> None:
-    assert kinds(compared(tmp_path, changed(2, ratio=math.nan))) == [("a", "ratio", "changed")]
+    assert kinds(compared(tmp_path, change_row(2, ratio=math.nan))) == [("a", "ratio", "changed")]
 
 
 def test_a_float_within_the_relative_tolerance_is_equal(tmp_path: Path) -> None:
-    assert compared(tmp_path, changed(3, ratio=1.5 * (1 + 1e-12))).finding.verdict is Verdict.CONSISTENT
+    assert compared(tmp_path, change_row(3, ratio=1.5 * (1 + 1e-12))).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(("amount", "verdict"), [(42, Verdict.CONSISTENT), (43, Verdict.DIVERGED)])
 def test_an_asked_tolerance_is_absolute(tmp_path: Path, amount: int, verdict: Verdict) -> None:
     assert (
-        compared(tmp_path, changed(3, amount=amount), tolerances={"amount": Tolerance(absolute=2.0)}).finding.verdict
+        compared(tmp_path, change_row(3, amount=amount), tolerances={"amount": Tolerance(absolute=2.0)}).finding.verdict
         is verdict
     )
 
@@ -127,7 +127,7 @@ def test_text_in_place_of_a_number_is_a_difference(tmp_path: Path) -> None:
 
 
 def test_windows_are_counted_by_their_column(tmp_path: Path) -> None:
-    result = compared(tmp_path, changed(3, amount=0), window="day")
+    result = compared(tmp_path, change_row(3, amount=0), window="day")
 
     assert (
         result.finding.windows.compared,
@@ -142,7 +142,7 @@ def test_windows_are_counted_by_their_column(tmp_path: Path) -> None:
 
 @pytest.fixture
 def versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a Delta folder, as somebody beside it types it, whose version 1 lacks a row."""
+    """Return a Delta folder, by a relative path, whose version 1 lacks a row."""
     monkeypatch.chdir(tmp_path)
     write_deltalake("delta", pa.Table.from_pylist(list(ROWS)))
     write_deltalake("delta", pa.Table.from_pylist(list(ROWS[:3])), mode="overwrite")
@@ -186,9 +186,9 @@ def test_delta_and_a_folder_of_parquet_compare(tmp_path: Path) -> None:
 def test_a_glob_is_a_table(tmp_path: Path) -> None:
     parquet(tmp_path / "a-1.parquet", ROWS[:2])
     parquet(tmp_path / "a-2.parquet", ROWS[2:])
-    whole = parquet(tmp_path / "whole.parquet", ROWS)
+    whole_file = parquet(tmp_path / "whole.parquet", ROWS)
 
-    result = compare_tables(DiffRequest(left=str(tmp_path / "a-*.parquet"), right=whole, key=("day", "shop")))
+    result = compare_tables(DiffRequest(left=str(tmp_path / "a-*.parquet"), right=whole_file, key=("day", "shop")))
 
     assert result.finding.verdict is Verdict.CONSISTENT
 
@@ -204,18 +204,18 @@ def test_an_unknown_key_column_is_refused_with_the_shared_ones(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("left.parquet", "expected Parquet, got in `left.parquet`"), ("left.csv", "line 3: Invalid unicode")],
 )
-def test_a_file_that_is_not_of_its_kind_is_refused(tmp_path: Path, name: str, said: str) -> None:
+def test_a_file_that_is_not_of_its_kind_is_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / name).write_bytes(b"a,b\n1,2\n\xff\xfe,4\n")
 
-    with pytest.raises(LakeError, match=said):
+    with pytest.raises(LakeError, match=message):
         compare_tables(DiffRequest(left=str(tmp_path / name), right=str(tmp_path / name), key=("a",)))
 
 
 def test_the_object_fits_the_schema_and_the_page_renders(tmp_path: Path) -> None:
-    result = compared(tmp_path, changed(0, amount=11), window="day")
+    result = compared(tmp_path, change_row(0, amount=11), window="day")
 
     jsonschema.validate(result.to_json(), SCHEMA)
     assert "amount" in page.render(result)

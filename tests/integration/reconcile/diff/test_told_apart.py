@@ -50,9 +50,9 @@ def test_csv_is_compared_as_it_is_written(tmp_path: Path, case: str) -> None:
     left, right, expected = CSV_PAIRS[case]
     sides = [text(tmp_path / f"{n}.csv", f"k,v\n1,{value}\n2,\n") for n, value in enumerate((left, right))]
 
-    found = compare(sides[0], sides[1])
+    report = compare(sides[0], sides[1])
 
-    assert (found.finding.verdict, found.finding.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
+    assert (report.finding.verdict, report.finding.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
 
 
 def test_keys_of_csv_are_told_apart_beyond_doubles(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_column_with_a_name_of_the_comparisons_own_is_refused(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("kind", "left", "right", "bound", "changed"),
+    ("kind", "left", "right", "tolerance", "changed_rows"),
     [
         ("UBIGINT", "5", "6", 1.0, 0),
         ("UBIGINT", "5", "6", 0.5, 1),
@@ -91,11 +91,11 @@ def test_a_column_with_a_name_of_the_comparisons_own_is_refused(tmp_path: Path, 
     ],
 )
 def test_a_tolerance_holds_for_every_whole_number(
-    tmp_path: Path, kind: str, left: str, right: str, bound: float, changed: int
+    tmp_path: Path, kind: str, left: str, right: str, tolerance: float, changed_rows: int
 ) -> None:
     sides = [query(tmp_path / f"{value}.parquet", f"SELECT 1 k, '{value}'::{kind} v") for value in (left, right)]
 
-    assert compare(sides[0], sides[1], v=Tolerance(absolute=bound)).finding.rows.changed == changed
+    assert compare(sides[0], sides[1], v=Tolerance(absolute=tolerance)).finding.rows.changed == changed_rows
 
 
 def test_a_relative_tolerance_holds_for_unsigned_numbers(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_relative_tolerance_holds_for_unsigned_numbers(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("whole", "part", "said"),
+    ("integer", "part", "message"),
     [
         ("9007199254740993::BIGINT", "0.5::DOUBLE", "int64 and double"),
         ("16777217::INTEGER", "0.5::FLOAT", "int32 and float"),
@@ -113,12 +113,12 @@ def test_a_relative_tolerance_holds_for_unsigned_numbers(tmp_path: Path) -> None
     ],
 )
 def test_files_of_one_table_whose_types_do_not_fit_one_another_are_refused(
-    tmp_path: Path, whole: str, part: str, said: str
+    tmp_path: Path, integer: str, part: str, message: str
 ) -> None:
-    query(tmp_path / "t" / "a.parquet", f"SELECT 1 k, {whole} v")
+    query(tmp_path / "t" / "a.parquet", f"SELECT 1 k, {integer} v")
     query(tmp_path / "t" / "b.parquet", f"SELECT 2 k, {part} v")
 
-    with pytest.raises(DefinitionError, match=f"column `v`: expected one type in all files, got {said}"):
+    with pytest.raises(DefinitionError, match=f"column `v`: expected one type in all files, got {message}"):
         compare(tmp_path / "t", tmp_path / "t")
 
 
@@ -150,10 +150,10 @@ def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, body: bytes) -> None
 def test_a_file_is_read_by_its_name_though_that_is_a_pattern_too(tmp_path: Path, name: str) -> None:
     text(tmp_path / "rep1.csv", "k,v\n7,7\n")
     text(tmp_path / "r.csv", "k,v\n8,8\n")
-    asked = text(tmp_path / f"{name}.csv", "k,v\n1,1\n")
+    pattern_file = text(tmp_path / f"{name}.csv", "k,v\n1,1\n")
     other = text(tmp_path / "other.csv", "k,v\n1,1\n")
 
-    assert compare(asked, other).finding.rows == Rows(compared=1)
+    assert compare(pattern_file, other).finding.rows == Rows(compared=1)
 
 
 def test_a_folder_is_read_whole_whatever_signs_and_case_its_names_have(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ class RecordingConnection:
         return self._connection.execute(query, *parameters)
 
 
-def write_table(path: Path, changed: float) -> str:
-    columns = {f"c{n}": [n + 0.25, changed if n == 77 else n + 0.5] for n in range(COLUMNS)}
+def write_table(path: Path, changed_cell: float) -> str:
+    columns = {f"c{n}": [n + 0.25, changed_cell if n == 77 else n + 0.5] for n in range(COLUMNS)}
     if path.suffix == ".parquet":
         pq.write_table(pa.table({"k": [1, 1], **columns}), path)
     else:

@@ -1,1 +1,1 @@
-"""What is no verdict: logs, seals, settings and files that do not bear one."""
+"""Preconditions of a verdict: logs, seals, settings and files."""

@@ -74,7 +74,9 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_damage_is_said_without_a_stack(
     lake: Path, capsys: pytest.CaptureFixture[str], table: str, damage: str
 ) -> None:
-    folder = next(found for found in lake.rglob("_delta_log") if found.parent.as_posix().endswith(table)).parent
+    folder = next(
+        log_folder for log_folder in lake.rglob("_delta_log") if log_folder.parent.as_posix().endswith(table)
+    ).parent
     DAMAGES[damage](folder)
 
     codes = {command[0]: app.main(command) for command in COMMANDS}

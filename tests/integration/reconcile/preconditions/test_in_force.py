@@ -30,21 +30,22 @@ ITEMS = [
 SIDES = ("batch", "stream", "later epochs")
 
 
-def changed(family: str, name: str, value: str) -> InForce:
+def change_setting(family: str, name: str, value: str) -> InForce:
     families = in_force().families
     return InForce({**families, family: {**families[family], name: value}})
 
 
-def by_stream(lake: Lake, found: InForce, *, since: int) -> Lake:
+def by_stream(lake: Lake, drifted: InForce, *, first_epoch: int) -> Lake:
     epochs = (
-        replace(e, in_force=found.digest, in_force_items=found.families) if e.epoch >= since else e for e in lake.epochs
+        replace(e, in_force=drifted.digest, in_force_items=drifted.families) if e.epoch >= first_epoch else e
+        for e in lake.epochs
     )
     return replace(lake, epochs=tuple(epochs))
 
 
-def by_batch(lake: Lake, found: InForce | None) -> Lake:
-    items = None if found is None else found.families
-    digest = None if found is None else found.digest
+def by_batch(lake: Lake, drifted: InForce | None) -> Lake:
+    items = None if drifted is None else drifted.families
+    digest = None if drifted is None else drifted.digest
     return replace(lake, run=replace(lake.run, in_force=digest, in_force_items=items))
 
 
@@ -66,22 +67,25 @@ def texts(result: Report) -> list[str]:
 def test_a_drift_is_named_with_item_and_both_values(
     settings: Settings, family: str, name: str, value: str, side: str
 ) -> None:
-    found, lake = changed(family, name, value), lake_of(SALES)
-    write(settings, by_batch(lake, found) if side == "batch" else by_stream(lake, found, since=2 * (side != "stream")))
+    drifted, lake = change_setting(family, name, value), lake_of(SALES)
+    write(
+        settings,
+        by_batch(lake, drifted) if side == "batch" else by_stream(lake, drifted, first_epoch=2 * (side != "stream")),
+    )
     expected = in_force().families[family].get(name, "not set")
 
-    said = texts(reconcile(settings, PIPELINE))
+    messages = texts(reconcile(settings, PIPELINE))
 
-    assert len(said) == 1
+    assert len(messages) == 1
     assert all(
-        text in said[0] for text in (f"{family} `{name}`", f"`{value}`", f"`{expected}`", "cutover replay sales")
+        text in messages[0] for text in (f"{family} `{name}`", f"`{value}`", f"`{expected}`", "cutover replay sales")
     )
-    assert ("the stream in epochs 0 to 1 ran with" in said[0]) == (side == "later epochs")
+    assert ("the stream in epochs 0 to 1 ran with" in messages[0]) == (side == "later epochs")
 
 
 def test_the_same_setting_on_both_paths_is_no_drift(settings: Settings) -> None:
-    found = changed("jvm", "locale", "tr_TR")
-    write(settings, by_batch(by_stream(lake_of(SALES), found, since=0), found))
+    drifted = change_setting("jvm", "locale", "tr_TR")
+    write(settings, by_batch(by_stream(lake_of(SALES), drifted, first_epoch=0), drifted))
 
     assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
@@ -91,14 +95,14 @@ def test_a_comparison_that_itself_runs_with_something_else_says_so(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
     name = next(iter(in_force().families[family]))
-    there = changed(family, name, "elsewhere")
+    elsewhere = change_setting(family, name, "elsewhere")
     write(settings, lake_of(SALES))
-    monkeypatch.setattr(readback, "of_process", lambda _: InForce({family: there.families[family]}))
+    monkeypatch.setattr(readback, "of_process", lambda _: InForce({family: elsewhere.families[family]}))
 
-    (said,) = texts(reconcile(settings, PIPELINE))
+    (message,) = texts(reconcile(settings, PIPELINE))
 
-    assert f"{family} `{name}`" in said
-    assert "this comparison ran with `elsewhere`" in said
+    assert f"{family} `{name}`" in message
+    assert "this comparison ran with `elsewhere`" in message
 
 
 @pytest.mark.parametrize("side", ["batch", "stream"])
@@ -107,15 +111,17 @@ def test_settings_that_were_never_recorded_are_no_agreement(settings: Settings, 
     unsaid = tuple(replace(e, in_force=None, in_force_items=None) for e in lake.epochs)
     write(settings, by_batch(lake, None) if side == "batch" else replace(lake, epochs=unsaid))
 
-    (said,) = texts(reconcile(settings, PIPELINE))
+    (message,) = texts(reconcile(settings, PIPELINE))
 
-    assert "batch run batch-1" in said if side == "batch" else "the stream in epochs 0 to 3" in said
+    assert "batch run batch-1" in message if side == "batch" else "the stream in epochs 0 to 3" in message
 
 
 def test_an_epoch_without_records_has_no_say(settings: Settings) -> None:
     lake = lake_of(SALES)
-    last = lake.epochs[-1]
-    tick = replace(last, epoch=4, start=last.end, counts={}, records=0, in_force="else", in_force_items={}, tick=True)
+    last_epoch = lake.epochs[-1]
+    tick = replace(
+        last_epoch, epoch=4, start=last_epoch.end, counts={}, records=0, in_force="else", in_force_items={}, tick=True
+    )
     run = replace(lake.run, epoch=4)
     batch = tuple(row | {"_epoch": 4} for row in lake.batch)
     write(settings, replace(lake, epochs=(*lake.epochs, tick), run=run, batch=batch, transaction=4))
@@ -141,7 +147,7 @@ def test_every_pinned_conf_is_compared() -> None:
 
 
 def test_a_session_that_folds_windows_anew_is_held_to_the_same_settings() -> None:
-    other = changed("spark", "spark.sql.session.timeZone", "Europe/Berlin")
+    other = change_setting("spark", "spark.sql.session.timeZone", "Europe/Berlin")
 
     (text,) = of_session(PIPELINE, in_force(), other)
 

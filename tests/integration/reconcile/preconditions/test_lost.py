@@ -32,8 +32,8 @@ from tests.integration.reconcile.lake_of import (
     Lake,
     Sale,
     edited,
-    held,
     lake_of,
+    log_of_lake,
     micros,
     reconcile,
     write,
@@ -61,15 +61,15 @@ def record(settings: Settings, *rows: Loss) -> None:
     losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, PIPELINE.name))
 
 
-def behind(lake: Lake, skipped: int) -> Lake:
+def shift_behind_gap(lake: Lake, skipped: int) -> Lake:
     """Return a lake whose epoch 2 starts behind a gap of offsets."""
 
-    def moved(epoch: EpochRecord) -> EpochRecord:
+    def shift(epoch: EpochRecord) -> EpochRecord:
         shift = {0: skipped if epoch.epoch >= 2 else 0}
         start, end = epoch.start[0], epoch.end[0]
         return replace(epoch, start={0: start + shift[0]}, end={0: end + shift[0]})
 
-    epochs = tuple(map(moved, lake.epochs))
+    epochs = tuple(map(shift, lake.epochs))
     return replace(lake, epochs=epochs, run=replace(lake.run, cut=dict(epochs[-1].end)))
 
 
@@ -124,8 +124,8 @@ def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None
 def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=None, windows_to=None))
 
-    others = [note for note in result.finding.notes[1:] if "could not be asked" not in note]
-    assert (result.finding.windows.incomplete, result.finding.loss, len(result.finding.losses), others) == (
+    other_notes = [note for note in result.finding.notes[1:] if "could not be asked" not in note]
+    assert (result.finding.windows.incomplete, result.finding.loss, len(result.finding.losses), other_notes) == (
         0,
         None,
         1,
@@ -136,11 +136,11 @@ def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Sett
 def test_sentence_names_few_ranges_and_an_unknown_end() -> None:
     rows = [replace(LOSS, partition=p, next=None if p == 0 else 60) for p in range(5)]
 
-    found = describe_losses(rows, {"lost": 1})
+    text = describe_losses(rows, {"lost": 1})
 
-    assert found is not None
-    assert "partition 0: offset 40 and all after it of topic id topic-1" in found
-    assert "; and 2 more). 1 closed window may miss" in found
+    assert text is not None
+    assert "partition 0: offset 40 and all after it of topic id topic-1" in text
+    assert "; and 2 more). 1 closed window may miss" in text
 
 
 def test_where_every_closed_window_is_lost_there_is_no_verdict(settings: Settings) -> None:
@@ -156,20 +156,20 @@ def test_where_every_closed_window_is_lost_there_is_no_verdict(settings: Setting
 
 
 def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings) -> None:
-    lake = behind(lake_of(CLEAN), 20)
+    lake = shift_behind_gap(lake_of(CLEAN), 20)
     end = lake.epochs[1].end[0]
 
     torn = run(settings, lake)
     record(settings, replace(LOSS, epoch=2, first=end, next=end + 19))
     short = reconcile(settings, PIPELINE)
     record(settings, replace(LOSS, epoch=2, first=end + 19, next=end + 20))
-    whole = reconcile(settings, PIPELINE)
+    complete = reconcile(settings, PIPELINE)
 
-    assert [found.finding.verdict for found in (torn, short)] == [Verdict.NOT_COMPARABLE] * 2
+    assert [report.finding.verdict for report in (torn, short)] == [Verdict.NOT_COMPARABLE] * 2
     assert [breach.runbook for breach in (*torn.finding.seal.breaches, *short.finding.seal.breaches)] == [
         "EpochHistoryBroken"
     ] * 2
-    assert whole.finding.verdict is Verdict.CONSISTENT
+    assert complete.finding.verdict is Verdict.CONSISTENT
 
 
 def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
@@ -210,11 +210,11 @@ def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: i
     write(settings, lake)
     record(settings, LOSS)
 
-    found = explain(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"], log=held(lake))
+    explanation = explain(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"], log=log_of_lake(lake))
 
-    assert found.state == state
-    assert (found.unasked, len(found.lost)) == (None, int(state != "closed"))
-    assert all("topic sales, partition 0: offsets 40 to 59" in text for text in found.lost)
+    assert explanation.state == state
+    assert (explanation.unasked, len(explanation.lost)) == (None, int(state != "closed"))
+    assert all("topic sales, partition 0: offsets 40 to 59" in text for text in explanation.lost)
 
 
 def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_sides_equal(
@@ -222,7 +222,7 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
 ) -> None:
     lake = lake_of([*(Sale(hour=h) for h in range(3)), *(Sale(epoch=1, hour=h) for h in range(3, 6))])
     write(settings, lake)
-    log = HeldLog(records=[record for record in held(lake).records if record.offset != 1])
+    log = HeldLog(records=[record for record in log_of_lake(lake).records if record.offset != 1])
 
     lossy, complete = (explain(settings, PIPELINE, START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4))
     render(iter([Output(lines=show.list_explanation_lines(lossy))]))
@@ -238,10 +238,10 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
 def test_explained_cell_says_that_the_log_could_not_be_asked(settings: Settings) -> None:
     write(settings, lake_of([Sale(hour=h) for h in range(5)]))
 
-    found = explain(settings, PIPELINE, START + timedelta(hours=1), ["a", "1"])
+    explanation = explain(settings, PIPELINE, START + timedelta(hours=1), ["a", "1"])
 
-    assert found.lost == ()
-    assert "Cannot check" in (found.unasked or "")
+    assert explanation.lost == ()
+    assert "Cannot check" in (explanation.unasked or "")
 
 
 def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Settings) -> None:
@@ -249,18 +249,18 @@ def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Sett
         settings, lake_of(CLEAN), replace(LOSS, windows_to=micros(100))
     )  # the last one closes at 101, the cut is at 100
     now = datetime.now(UTC)
-    found = evidence.read(settings, PIPELINE, now)
-    decision = decide(Stage.LAMBDA, found, "advance", PIPELINE.policy, now)
+    gate_evidence = evidence.read(settings, PIPELINE, now)
+    decision = decide(Stage.LAMBDA, gate_evidence, "advance", PIPELINE.policy, now)
 
-    assert [(loss.closed_at, loss.epoch) for loss in found.losses] == [(micros(101), LOSS.epoch)]
+    assert [(loss.closed_at, loss.epoch) for loss in gate_evidence.losses] == [(micros(101), LOSS.epoch)]
     assert (decision.allowed, decision.eligible_runs) == (False, ())
     assert "losses" in {condition.name for condition in decision.conditions if not condition.is_met}
 
 
 def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None:
     lake = lake_of(CLEAN)
-    behind = tuple(replace(epoch, start={0: 45}) if epoch.epoch == 2 else epoch for epoch in lake.epochs)
-    run(settings, replace(lake, epochs=behind), replace(LOSS, epoch=2, partition=0, first=40, next=45))
+    epochs_behind = tuple(replace(epoch, start={0: 45}) if epoch.epoch == 2 else epoch for epoch in lake.epochs)
+    run(settings, replace(lake, epochs=epochs_behind), replace(LOSS, epoch=2, partition=0, first=40, next=45))
     now = datetime.now(UTC)
     decision = decide(Stage.LAMBDA, evidence.read(settings, PIPELINE, now), "advance", PIPELINE.policy, now)
 
@@ -283,7 +283,7 @@ def test_terminal_names_the_loss(
 
     code = main(["reconcile", "sales"])
 
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     assert code == 0
-    assert "lost The log lost records (topic sales, partition 0: offsets 40 to 59)" in said
-    assert "2 incomplete (2 lost)" in said
+    assert "lost The log lost records (topic sales, partition 0: offsets 40 to 59)" in output
+    assert "2 incomplete (2 lost)" in output

@@ -1,4 +1,4 @@
-"""A log that does not answer: its driver's last words count, until somebody has accepted them; without any, nothing."""
+"""A log that does not answer: its driver's last message counts until it is accepted; without one, nothing does."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -61,11 +61,13 @@ def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings, 
     assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
 
-@pytest.mark.parametrize("seen", [1, None], ids=["it knew of it", "a driver that did not note what it knew"])
-def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(settings: Settings, seen: int | None) -> None:
+@pytest.mark.parametrize("losses_seen", [1, None], ids=["it knew of it", "a driver that did not note what it knew"])
+def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(
+    settings: Settings, losses_seen: int | None
+) -> None:
     write(settings, lake_of(CLEAN))
     record(settings, replace(LOSS, at=AT.replace(day=9)))
-    ended(settings, losses_seen=seen)
+    ended(settings, losses_seen=losses_seen)
 
     assert reconcile(settings, PIPELINE).finding.verdict is Verdict.NOT_COMPARABLE
 
@@ -104,12 +106,12 @@ def test_where_no_driver_ever_ran_nothing_is_judged(settings: Settings) -> None:
 
 def test_the_word_of_another_versions_driver_does_not_count(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
-    asked = settings.model_copy(update={"stream_version": 0})
+    settings_of_version = settings.model_copy(update={"stream_version": 0})
 
-    before = reconcile(asked, PIPELINE)
-    leave_word(asked, PIPELINE)
+    report_before = reconcile(settings_of_version, PIPELINE)
+    leave_word(settings_of_version, PIPELINE)
 
-    assert (before.finding.verdict, reconcile(asked, PIPELINE).finding.verdict) == (
+    assert (report_before.finding.verdict, reconcile(settings_of_version, PIPELINE).finding.verdict) == (
         Verdict.NOT_COMPARABLE,
         Verdict.CONSISTENT,
     )

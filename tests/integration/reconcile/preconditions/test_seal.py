@@ -31,9 +31,9 @@ def _run(lake: Lake, **changes: object) -> Lake:
 
 def _folded_across(lake: Lake) -> Lake:
     """Rows of epoch 1 now say epoch 3; the batch is at the cut of epoch 2."""
-    moved = tuple(row | {"_epoch": 3} if row["_epoch"] == 1 else row for row in lake.partials)
+    moved_rows = tuple(row | {"_epoch": 3} if row["_epoch"] == 1 else row for row in lake.partials)
     cut = lake.epochs[2].end
-    return _run(replace(lake, partials=moved), epoch=2, cut=dict(cut))
+    return _run(replace(lake, partials=moved_rows), epoch=2, cut=dict(cut))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,9 @@ BREAKAGES = (
     Breakage(id="a partition went away", spoil=lambda k: _epoch(k, 1, end={0: 20, 1: 5}), code="history"),
     Breakage(id="transaction ahead of rows", spoil=lambda k: replace(k, transaction=4), code="history"),
     Breakage(
-        id="newest epoch row is gone", spoil=lambda k: replace(k, epochs=k.epochs[:-1], transaction=2), code="history"
+        id="newest epoch row is missing",
+        spoil=lambda k: replace(k, epochs=k.epochs[:-1], transaction=2),
+        code="history",
     ),
     Breakage(id="batch of another stream version", spoil=lambda k: _run(k, stream_version=3), code="no_batch"),
     Breakage(
@@ -87,7 +89,7 @@ BREAKAGES = (
 )
 
 
-def _last(log: Path) -> Path:
+def _newest_entry(log: Path) -> Path:
     return max((log / "_delta_log").glob("*.json"))
 
 
@@ -95,8 +97,8 @@ def _without(action: str) -> Callable[[Path], object]:
     """Return what takes one kind of action out of the last commit."""
 
     def damage(log: Path) -> None:
-        lines = _last(log).read_text().splitlines(keepends=True)
-        _last(log).write_text("".join(line for line in lines if not line.startswith('{"' + action)))
+        lines = _newest_entry(log).read_text().splitlines(keepends=True)
+        _newest_entry(log).write_text("".join(line for line in lines if not line.startswith('{"' + action)))
 
     return damage
 
@@ -113,11 +115,11 @@ class Damage:
 DAMAGES = (
     Damage(
         id="half",
-        do=lambda log: _last(log).write_bytes(_last(log).read_bytes()[:300]),
+        do=lambda log: _newest_entry(log).write_bytes(_newest_entry(log).read_bytes()[:300]),
         says="1.json`, which cannot be read",
     ),
-    Damage(id="0 bytes", do=lambda log: _last(log).write_bytes(b""), says="1.json`, which has 0 bytes"),
-    Damage(id="deleted", do=lambda log: _last(log).unlink(), says="saw epoch 3, newest epoch row is -1"),
+    Damage(id="0 bytes", do=lambda log: _newest_entry(log).write_bytes(b""), says="1.json`, which has 0 bytes"),
+    Damage(id="deleted", do=lambda log: _newest_entry(log).unlink(), says="saw epoch 3, newest epoch row is -1"),
     Damage(id="no transaction", do=_without("txn"), says="transaction says none, newest epoch row is 3"),
     Damage(id="no metadata", do=_without("commitInfo"), says="1.json` does not record it"),
     Damage(
@@ -149,11 +151,11 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
     patient = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     by_shop = replace(PIPELINE, key=("shop",))
 
-    said = [reconcile(settings, one).finding.sentence for one in (patient, by_shop)]
+    messages = [reconcile(settings, pipeline).finding.sentence for pipeline in (patient, by_shop)]
 
-    assert "`lateness.allowed` is 7200000000, was 3600000000." in said[0]
-    assert '`key` is ["shop"], was ["shop", "desk"].' in said[1]
-    assert all("`cutover stream sales --drain`, then `cutover batch sales`" in text for text in said)
+    assert "`lateness.allowed` is 7200000000, was 3600000000." in messages[0]
+    assert '`key` is ["shop"], was ["shop", "desk"].' in messages[1]
+    assert all("`cutover stream sales --drain`, then `cutover batch sales`" in text for text in messages)
 
 
 def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> None:
@@ -163,12 +165,12 @@ def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> No
     forked = versions.register(settings, PIPELINE, SystemClock(), expected_sequence=sequence, fork=fork)
     delta.ensure(forked.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
 
-    found = reconcile(settings, PIPELINE)
+    report = reconcile(settings, PIPELINE)
 
-    assert codes(found) == {"no_batch"}
+    assert codes(report) == {"no_batch"}
     assert (
         "stream-1 is a fork of stream-0 after epoch 1. `cutover batch sales --version 1` computes one."
-        in found.finding.sentence
+        in report.finding.sentence
     )
 
 
@@ -194,8 +196,8 @@ def test_a_changed_lateness_makes_the_old_batch_incomparable(settings: Settings)
 
 def test_windows_computed_under_another_lateness_are_compared(settings: Settings) -> None:
     lake = lake_of(SALES)
-    before = replace(lake.run, run_id="batch-0", epoch=41, stream_version=1, finished="2026-01-04T00:00:00Z")
-    write_run(settings, before)
+    earlier_run = replace(lake.run, run_id="batch-0", epoch=41, stream_version=1, finished="2026-01-04T00:00:00Z")
+    write_run(settings, earlier_run)
     clean = replace(lake.run, computed=(), stream_version=0)
 
     write(settings, replace(lake, run=clean, batch=tuple(row | {"_epoch": 41} for row in lake.batch)))
@@ -233,10 +235,10 @@ def test_a_missing_file_is_named(settings: Settings, side: str) -> None:
 def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str) -> None:
     stream = write(settings, lake_of(SALES))
     file = _parquet(stream if side == "stream" else batch_uri(settings, PIPELINE))
-    whole = file.read_bytes()
-    half = len(whole) // 2
-    garbled = whole[:4] + bytes(b ^ 0xFF for b in whole[4:half]) + whole[half:]
-    file.write_bytes({"half": whole[:half], "garbled": garbled, "empty": b""}[damage])
+    content = file.read_bytes()
+    half = len(content) // 2
+    garbled = content[:4] + bytes(b ^ 0xFF for b in content[4:half]) + content[half:]
+    file.write_bytes({"half": content[:half], "garbled": garbled, "empty": b""}[damage])
 
     result = reconcile(settings, PIPELINE)
 
@@ -259,7 +261,7 @@ def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, da
 
 def test_a_batch_table_whose_last_entry_is_empty_is_unreadable(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    _last(Path(batch_uri(settings, PIPELINE))).write_bytes(b"")
+    _newest_entry(Path(batch_uri(settings, PIPELINE))).write_bytes(b"")
 
     result = reconcile(settings, PIPELINE)
 

@@ -1,1 +1,1 @@
-"""How right the answers of young windows were."""
+"""Accuracy of the answers of young windows."""

@@ -32,21 +32,21 @@ STEP = 3 * MINUTE  # event time between two epochs
 HOURS = 12
 
 
-def reached(epoch: int) -> int | None:
+def event_time_before(epoch: int) -> int | None:
     """Return how far time had come before an epoch; None: nothing was known before the first."""
     return None if epoch == 0 else micros(0) + epoch * STEP
 
 
-def drawn(seed: int) -> list[Sale]:
+def draw_sales(seed: int) -> list[Sale]:
     """Return sales of some hours: most come before its end, others minutes behind it, some too late."""
     draw = random.Random(seed)  # noqa: S311 -- no secret
     sales = []
     for number in range(240):
         hour = number % HOURS
-        came = (hour + 1) * 60 + draw.choice((-50, -20, -5, 3, 8, 20, 40, 55, 75))
-        epoch = max(0, came * MINUTE // STEP)
-        behind = epoch * STEP - (hour + 1) * HOUR
-        kind = "late" if epoch and behind >= CLOSES else "accepted"
+        arrival = (hour + 1) * 60 + draw.choice((-50, -20, -5, 3, 8, 20, 40, 55, 75))
+        epoch = max(0, arrival * MINUTE // STEP)
+        delay = epoch * STEP - (hour + 1) * HOUR
+        kind = "late" if epoch and delay >= CLOSES else "accepted"
         sales.append(
             Sale(epoch=epoch, hour=hour, shop=draw.choice(("a", "b", None)), amount=draw.randint(1, 9), kind=kind)
         )
@@ -54,32 +54,34 @@ def drawn(seed: int) -> list[Sale]:
 
 
 def lake(sales: list[Sale]) -> Lake:
-    """Return the lake of sales, with time that goes on from epoch to epoch."""
-    made = lake_of(sales)
+    """Return the lake of sales, with time that advances from epoch to epoch."""
+    lake_content = lake_of(sales)
     epochs = tuple(
         replace(
             epoch,
-            watermark_before=reached(epoch.epoch),
-            watermark_after=micros(CLOSED_UNTIL) if epoch is made.epochs[-1] else reached(epoch.epoch + 1),
+            watermark_before=event_time_before(epoch.epoch),
+            watermark_after=micros(CLOSED_UNTIL)
+            if epoch is lake_content.epochs[-1]
+            else event_time_before(epoch.epoch + 1),
         )
-        for epoch in made.epochs
+        for epoch in lake_content.epochs
     )
-    return replace(made, epochs=epochs)
+    return replace(lake_content, epochs=epochs)
 
 
 def expected(sales: list[Sale], age: int) -> dict[str, list[float]]:
     """Return by measure the error of each window at an age: sums over shops of what differs, over all there is."""
     errors = defaultdict(list)
     for hour in (hour for hour in range(HOURS) if is_known(hour, age)):
-        mine = [sale for sale in sales if sale.hour == hour]
-        shown = [one for one in mine if one.kind == "accepted" and not is_beyond(one, age)]
+        hour_sales = [sale for sale in sales if sale.hour == hour]
+        shown_sales = [sale for sale in hour_sales if sale.kind == "accepted" and not is_beyond(sale, age)]
         for measure in ("records", "revenue"):
             by_shop = {
                 shop: [
-                    sum(1 if measure == "records" else one.amount for one in some if one.shop == shop)
-                    for some in (shown, mine)
+                    sum(1 if measure == "records" else sale.amount for sale in some if sale.shop == shop)
+                    for some in (shown_sales, hour_sales)
                 ]
-                for shop in {one.shop for one in mine}
+                for shop in {sale.shop for sale in hour_sales}
             }
             off = sum(abs(a - b) for a, b in by_shop.values())
             errors[measure].append(off / sum(b for _, b in by_shop.values()))
@@ -88,15 +90,15 @@ def expected(sales: list[Sale], age: int) -> dict[str, list[float]]:
 
 def is_known(hour: int, age: int) -> bool:
     """Return whether the epoch in which a window came to an age ended before it came to the next one."""
-    beyond = next((one for one in AGES if age < one < CLOSES), CLOSES)
-    last = max(epoch for epoch in range(10_000) if (reached(epoch) or 0) < micros(hour + 1) + age)
-    return age == CLOSES or micros(0) + (last + 1) * STEP < micros(hour + 1) + beyond
+    beyond = next((later_age for later_age in AGES if age < later_age < CLOSES), CLOSES)
+    last_epoch = max(epoch for epoch in range(10_000) if (event_time_before(epoch) or 0) < micros(hour + 1) + age)
+    return age == CLOSES or micros(0) + (last_epoch + 1) * STEP < micros(hour + 1) + beyond
 
 
 def is_beyond(sale: Sale, age: int) -> bool:
     """Return whether the epoch of a sale began when its window had come to an age."""
-    before = reached(sale.epoch)
-    return before is not None and before - micros(sale.hour + 1) >= age
+    reached_before = event_time_before(sale.epoch)
+    return reached_before is not None and reached_before - micros(sale.hour + 1) >= age
 
 
 def early(settings: Settings, sales: list[Sale]) -> EarlyAnswers:
@@ -109,7 +111,7 @@ def early(settings: Settings, sales: list[Sale]) -> EarlyAnswers:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_errors_by_age_are_those_of_a_plain_fold(settings: Settings, seed: int) -> None:
-    sales = drawn(seed)
+    sales = draw_sales(seed)
 
     early_answers = early(settings, sales)
 
@@ -117,9 +119,9 @@ def test_errors_by_age_are_those_of_a_plain_fold(settings: Settings, seed: int) 
     assert [point.minutes * MINUTE for point in early_answers.points] == ages
     assert [point.is_open for point in early_answers.points] == [True] * (len(ages) - 1) + [False]
     for age, point in zip(ages, early_answers.points, strict=True):
-        wanted = expected(sales, age)
+        expected_answers = expected(sales, age)
         by_name = {error.measure: error for error in point.errors}
-        for name, errors in wanted.items():
+        for name, errors in expected_answers.items():
             assert by_name[name].largest == pytest.approx(errors[-1])
             assert by_name[name].p50 == pytest.approx(errors[(len(errors) - 1) // 2])
             assert point.within.of == len(errors) > 0
@@ -131,8 +133,8 @@ def test_windows_that_came_whole_are_right_from_the_first_minute_on(settings: Se
 
     assert all(point.within.hits == point.within.of >= HOURS - 2 for point in early_answers.points)
     assert {error.largest for point in early_answers.points for error in point.errors} == {0.0}
-    said = describe_early(early_answers).replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert said.startswith("Early answers were within 4 % of batch from 1 min after the end of their window on: 1")
+    text = describe_early(early_answers).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert text.startswith("Early answers were within 4 % of batch from 1 min after the end of their window on: 1")
 
 
 def test_one_epoch_says_nothing_of_early_answers(settings: Settings) -> None:
@@ -158,12 +160,12 @@ def test_of_sessions_nothing_is_known_and_that_is_said(settings: Settings) -> No
     )
 
 
-@pytest.mark.parametrize(("most", "windows"), [(17, 5), (16, 4), (1, 3)])  # both sides have 4 rows a window
+@pytest.mark.parametrize(("limit", "windows"), [(17, 5), (16, 4), (1, 3)])  # both sides have 4 rows a window
 def test_the_newest_windows_are_looked_at_as_far_as_their_rows_allow(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, most: int, windows: int
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, limit: int, windows: int
 ) -> None:
     monkeypatch.setattr(answers, "LEAST", 3)
-    monkeypatch.setattr(answers, "MOST_ROWS", most)
+    monkeypatch.setattr(answers, "MOST_ROWS", limit)
 
     early_answers = early(
         settings, [Sale(hour=hour, shop=shop, epoch=hour * 20) for hour in range(HOURS) for shop in "ab"]

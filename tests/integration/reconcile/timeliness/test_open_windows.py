@@ -24,8 +24,8 @@ from tests.integration.reconcile.lake_of import (
     START,
     Lake,
     Sale,
-    held,
     lake_of,
+    log_of_lake,
     reconcile,
     write,
 )
@@ -34,15 +34,15 @@ CLEAN = [Sale(hour=hour) for hour in range(10)]
 HOSTILE = "a|b`<script>alert(1)</script>\n\x1b[31m"
 
 
-def looked(settings: Settings, lake: Lake) -> tuple[Report, OpenAnswers]:
+def compare_open_windows(settings: Settings, lake: Lake) -> tuple[Report, OpenAnswers]:
     write(settings, closed(lake))
-    found = reconcile(settings, PIPELINE)
-    assert found.finding.open_answers is not None
-    shown = page.render(found)
-    assert describe_open(found.finding.open_answers) in shown
-    assert "<script>alert" not in shown
-    assert "<script>alert" not in markdown.render(found)
-    return found, found.finding.open_answers
+    report = reconcile(settings, PIPELINE)
+    assert report.finding.open_answers is not None
+    html = page.render(report)
+    assert describe_open(report.finding.open_answers) in html
+    assert "<script>alert" not in html
+    assert "<script>alert" not in markdown.render(report)
+    return report, report.finding.open_answers
 
 
 def closed(lake: Lake) -> Lake:
@@ -69,14 +69,19 @@ def open_sales(seed: int) -> list[Sale]:
 def test_what_was_accepted_is_what_the_log_holds(settings: Settings, seed: int) -> None:
     sales = open_sales(seed)
 
-    _, found = looked(settings, lake_of([*CLEAN, *sales]))
+    _, open_answers = compare_open_windows(settings, lake_of([*CLEAN, *sales]))
 
     hours = {sale.hour for sale in sales}
-    assert (found.unknown, found.windows, found.looked, found.same) == (None, len(hours), len(hours), len(hours))
-    assert {error.largest for error in found.errors} == {0.0}
-    assert sum(point.windows for point in found.points) == len(hours)
+    assert (open_answers.unknown, open_answers.windows, open_answers.looked, open_answers.same) == (
+        None,
+        len(hours),
+        len(hours),
+        len(hours),
+    )
+    assert {error.largest for error in open_answers.errors} == {0.0}
+    assert sum(point.windows for point in open_answers.points) == len(hours)
     ages = [CLOSED_UNTIL - hour for hour in sorted(hours, reverse=True)]
-    assert found.points[0].to_minutes == (0.0 if ages[0] < 0 else found.points[0].to_minutes)
+    assert open_answers.points[0].to_minutes == (0.0 if ages[0] < 0 else open_answers.points[0].to_minutes)
 
 
 @pytest.mark.parametrize("seed", [4, 5])
@@ -89,27 +94,29 @@ def test_an_open_row_that_is_off_is_measured_and_changes_no_verdict(settings: Se
     row = lake.partials[off]
     spoilt = (*lake.partials[:off], row | {"revenue": row["revenue"] + 7}, *lake.partials[off + 1 :])
 
-    result, found = looked(settings, replace(lake, partials=spoilt))
+    result, open_answers = compare_open_windows(settings, replace(lake, partials=spoilt))
 
     total = sum(sale.amount for sale in sales if sale.hour == (start - START) // timedelta(hours=1))
     assert hour >= CLOSED_UNTIL
     assert result.finding.verdict is Verdict.CONSISTENT
-    assert found.same == found.windows - 1
-    errors = {error.measure: error.largest for error in found.errors}
+    assert open_answers.same == open_answers.windows - 1
+    errors = {error.measure: error.largest for error in open_answers.errors}
     assert errors == {name: (pytest.approx(7 / total) if name == "revenue" else 0.0) for name in PIPELINE.measures}
 
 
 def test_nothing_is_said_without_an_open_window(settings: Settings) -> None:
-    _, found = looked(settings, lake_of(CLEAN))
+    _, open_answers = compare_open_windows(settings, lake_of(CLEAN))
 
-    assert describe_open(found) == "Of windows open at the cut nothing is known. No window is open at the cut."
+    assert describe_open(open_answers) == "Of windows open at the cut nothing is known. No window is open at the cut."
 
 
 def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     lake = lake_of([*CLEAN, Sale(hour=CLOSED_UNTIL)])
     write(settings, closed(lake))
 
-    open_answers = run.reconcile(settings, PIPELINE, log=replace(held(lake), begins={0: 11})).finding.open_answers
+    open_answers = run.reconcile(
+        settings, PIPELINE, log=replace(log_of_lake(lake), begins={0: 11})
+    ).finding.open_answers
 
     assert open_answers is not None
     assert (open_answers.looked, open_answers.windows) == (0, 1)
@@ -119,10 +126,14 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
 def test_windows_beyond_what_is_read_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutover.reconcile.early.open_windows.RECORDS", 2)
 
-    _, found = looked(settings, lake_of([*CLEAN, *(Sale(hour=CLOSED_UNTIL + n) for n in range(5))]))
+    _, open_answers = compare_open_windows(
+        settings, lake_of([*CLEAN, *(Sale(hour=CLOSED_UNTIL + n) for n in range(5))])
+    )
 
-    assert (found.windows, found.looked, found.same) == (5, 2, 2)
-    assert describe_open(found).startswith("Of the newest 2 open windows (5 in all) what was accepted so far is that")
+    assert (open_answers.windows, open_answers.looked, open_answers.same) == (5, 2, 2)
+    assert describe_open(open_answers).startswith(
+        "Of the newest 2 open windows (5 in all) what was accepted so far is that"
+    )
 
 
 def pane(hour: int, amount: int, *, epoch: int, order: int, kind: str = "early") -> dict[str, object]:

@@ -1,1 +1,1 @@
-"""Drivers that die, compete, fold and tell what they cost."""
+"""Drivers that die, compete, fold and record their cost."""

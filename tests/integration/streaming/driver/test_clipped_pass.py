@@ -32,22 +32,22 @@ def value(partition: int, offset: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def found(spark: "SparkSession") -> tuple[pa.Table, dict[int, int]]:
+def pass_result(spark: "SparkSession") -> tuple[pa.Table, dict[int, int]]:
     """Return rows and newest event times of an epoch that ends at offset 3 of partition 0 and begins partition 1."""
     batch = frame(spark, [(value(*place), *place, NOON) for place in PLACES])
     plan = EpochPlan(epoch=0, start={0: 0, 1: 0}, end={0: 3, 1: 0}, clipped=True, watermark=None)
-    passed = aggregate.one_pass(batch, PIPELINE, plan)
-    rows = aggregate.collect_partials(passed.partials, PIPELINE)
-    return rows, aggregate.newest_events(passed)
+    one_pass = aggregate.one_pass(batch, PIPELINE, plan)
+    rows = aggregate.collect_partials(one_pass.partials, PIPELINE)
+    return rows, aggregate.newest_events(one_pass)
 
 
 def test_offsets_from_the_end_on_and_partitions_that_the_epoch_does_not_name_are_left_out(
-    found: tuple[pa.Table, dict[int, int]],
+    pass_result: tuple[pa.Table, dict[int, int]],
 ) -> None:
-    rows = [(row["k"], row["n"], row["most"]) for row in found[0].to_pylist()]
+    rows = [(row["k"], row["n"], row["most"]) for row in pass_result[0].to_pylist()]
 
     assert rows == [("p0", 3, 2)]
 
 
-def test_records_behind_the_end_move_no_time(found: tuple[pa.Table, dict[int, int]]) -> None:
-    assert found[1] == {0: (SECONDS + 2) * 1_000_000}
+def test_records_behind_the_end_move_no_time(pass_result: tuple[pa.Table, dict[int, int]]) -> None:
+    assert pass_result[1] == {0: (SECONDS + 2) * 1_000_000}

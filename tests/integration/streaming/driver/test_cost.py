@@ -1,4 +1,4 @@
-"""What a real driver and a real batch run leave of their cost, and what `cutover cost` makes of it."""
+"""Recorded costs of a real driver and a real batch run, and the output of `cutover cost`."""
 
 import json
 import time
@@ -38,7 +38,7 @@ def live(count: int) -> list[Event]:
     return [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2, logged=now) for i in range(count)]
 
 
-def recorded(settings: Settings, pipeline: Pipeline) -> list[EpochRecord]:
+def read_records(settings: Settings, pipeline: Pipeline) -> list[EpochRecord]:
     version = versions.current(settings, pipeline)
     assert version is not None
     return EpochLog(version.uri).records()
@@ -48,12 +48,12 @@ def both_paths(settings: Settings, pipeline: Pipeline, events: list[Event]) -> P
     rig.send(settings, pipeline.source.name, events)
     driver.run(settings, pipeline, until="drain")
     recompute.run(settings, pipeline)
-    found = run.reconcile(settings, pipeline)
-    assert found.cost is not None
-    stored = files.load(settings, pipeline.name, found.run.run_id)
-    assert stored.cost == found.cost
+    report = run.reconcile(settings, pipeline)
+    assert report.cost is not None
+    stored = files.load(settings, pipeline.name, report.run.run_id)
+    assert stored.cost == report.cost
     assert "What both paths cost" in page.render(stored)
-    return found.cost
+    return report.cost
 
 
 def test_both_paths_leave_what_they_used(quick: Settings, topic: str) -> None:
@@ -88,35 +88,35 @@ def test_what_a_driver_says_to_have_written_is_what_its_table_lists(quick: Setti
     rig.send(quick, topic, live(RECORDS))
     driver.run(quick, pipeline, until="drain")
 
-    epochs = recorded(quick, pipeline)
+    epochs = read_records(quick, pipeline)
     version = versions.current(quick, pipeline)
     assert version is not None
-    listed = delta.actions(delta.open_table(version.uri))
-    last = [
-        int(a["size_bytes"]) for a in listed if f"epoch-{epochs[-1].epoch}-" in a["path"] and "kind=epoch" in a["path"]
+    actions = delta.actions(delta.open_table(version.uri))
+    last_files = [
+        int(a["size_bytes"]) for a in actions if f"epoch-{epochs[-1].epoch}-" in a["path"] and "kind=epoch" in a["path"]
     ]
 
-    assert len(last) == 1
+    assert len(last_files) == 1
     assert epochs[-1].cost is not None
-    assert epochs[-1].cost.written_bytes == sum(int(a["size_bytes"]) for a in listed) - last[0]
+    assert epochs[-1].cost.written_bytes == sum(int(a["size_bytes"]) for a in actions) - last_files[0]
 
 
 def test_a_second_driver_counts_from_its_own_start(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     rig.send(quick, topic, live(RECORDS))
     driver.run(quick, pipeline, until="drain")
-    first = recorded(quick, pipeline)
+    first_cost = read_records(quick, pipeline)
     rig.send(quick, topic, live(10))
     driver.run(quick, pipeline, until="drain")
 
-    every = recorded(quick, pipeline)
-    found = measure(quick, pipeline, None)
+    all_costs = read_records(quick, pipeline)
+    measured = measure(quick, pipeline, None)
 
-    ends = [first[-1].cost, every[-1].cost]
-    assert every[-1].run_id != first[-1].run_id
-    assert found.streaming.runs == 2
-    assert found.streaming.core_seconds == pytest.approx(sum(c.core_seconds or 0 for c in ends if c), abs=0.01)
-    assert found.streaming.records == RECORDS + 10
+    ends = [first_cost[-1].cost, all_costs[-1].cost]
+    assert all_costs[-1].run_id != first_cost[-1].run_id
+    assert measured.streaming.runs == 2
+    assert measured.streaming.core_seconds == pytest.approx(sum(c.core_seconds or 0 for c in ends if c), abs=0.01)
+    assert measured.streaming.records == RECORDS + 10
 
 
 def test_records_of_the_past_are_in_no_delay(quick: Settings, topic: str) -> None:
@@ -140,7 +140,7 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     console.command(cost.cost)(pipeline.name, as_json=True)
     costs = json.loads(capsys.readouterr().out)
     console.command(cost.cost)(pipeline.name)
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
 
     monkeypatch.setattr(gate, "load_settings", lambda: quick)
     main(["gate", pipeline.name, "show"])
@@ -148,8 +148,8 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
 
     assert "the paths differ in 0 of" in " ".join(shown_at_gate.split())
     assert costs["streaming"]["records"] == RECORDS
-    assert shown.splitlines()[-1].startswith("Batch cost ")
-    assert SystemClock().now().date().isoformat() in shown
+    assert output.splitlines()[-1].startswith("Batch cost ")
+    assert SystemClock().now().date().isoformat() in output
 
 
 def test_a_run_of_an_older_release_is_unknown(quick: Settings, topic: str) -> None:
@@ -157,8 +157,8 @@ def test_a_run_of_an_older_release_is_unknown(quick: Settings, topic: str) -> No
     rig.send(quick, topic, live(20))
     driver.run(quick, pipeline, until="drain")
     recompute.run(quick, pipeline)
-    (made,) = batch_runs.read_effective_runs(quick, pipeline)
-    older = json.loads(made.to_json())
+    (batch_run,) = batch_runs.read_effective_runs(quick, pipeline)
+    older = json.loads(batch_run.to_json())
     del older["cost"]
 
     assert batch_runs.BatchRun.from_json(json.dumps(older)).cost is None

@@ -26,7 +26,7 @@ AT_ONCE, DIES = 15, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """How a delivery is broken, and what comes of it."""
+    """A broken delivery and its expected effect."""
 
     delivery: Delivery
     point: Point
@@ -54,30 +54,30 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
 
     def dies(point: Point, epoch: int) -> None:
         if (point, epoch) == (case.point, DIES):
-            msg = "the driver is gone"
+            msg = "the driver was killed"
             raise OSError(msg)
 
     with pytest.raises(CutoverError):
         driver.run(settings, pipeline, until="drain", probe=dies)
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
-    found = reconcile(settings, pipeline)
+    report = reconcile(settings, pipeline)
 
     touched = rig.records(settings, pipeline)[DIES]
     hit = [e for e in EVENTS if touched.start[e.partition] <= e.id // 2 < touched.end[e.partition]]
-    rest = [e for e in EVENTS if e not in hit]
+    other_events = [e for e in EVENTS if e not in hit]
     assert len(hit) in range(1, AT_ONCE + 1)
-    assert rig.counted(settings, pipeline) == rig.expected([*rest, *hit * case.times])
-    assert found.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
-    assert set(found.finding.windows.incomplete_because) == ({case.reason} if case.reason else set())
-    assert found.finding.windows.compared > 0
-    named = [note for note in found.finding.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
-    assert len(named) == (0 if case.reason is None else 1)
+    assert rig.count_by_cell(settings, pipeline) == rig.expected([*other_events, *hit * case.times])
+    assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert set(report.finding.windows.incomplete_because) == ({case.reason} if case.reason else set())
+    assert report.finding.windows.compared > 0
+    notes = [note for note in report.finding.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
+    assert len(notes) == (0 if case.reason is None else 1)
     with views.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
         states = {str(row[0]) for row in connection.execute("SELECT DISTINCT _state FROM streaming").fetchall()}
     assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
     checks = verify(settings, pipeline, clock=SystemClock()).checks
-    judged = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
+    check_states = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
     once = CheckState.HELD if case.reason is None else CheckState.WAIVED
-    assert judged == {"N1": once, "N2": once, "N4": once, "N5": CheckState.HELD}
+    assert check_states == {"N1": once, "N2": once, "N4": once, "N5": CheckState.HELD}
     note_feature(f"delivery: {case.delivery}", "streaming")

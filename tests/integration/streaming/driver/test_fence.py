@@ -37,30 +37,30 @@ def test_driver_overtaken_before_its_commit_is_fenced(
     old, new = two_homes
     pipeline = rig.pipeline(topic)
     rig.send(old, topic, EVENTS)
-    reached, go = threading.Event(), threading.Event()
+    has_reached, may_continue = threading.Event(), threading.Event()
 
     def wait_before_commit(point: Point, epoch: int) -> None:
         if (point, epoch) == ("epoch.aggregated", 0):
-            reached.set()
-            assert go.wait(WITHIN)
+            has_reached.set()
+            assert may_continue.wait(WITHIN)
 
     overtaken = start(old, pipeline, probe=wait_before_commit)
-    assert reached.wait(WITHIN)
+    assert has_reached.wait(WITHIN)
     driver.run(new, pipeline, until="drain")
     rig.send(new, topic, MORE)
     driver.run(new, pipeline, until="drain")
     version = rig.epoch_log(new, pipeline).version
-    go.set()
+    may_continue.set()
     overtaken.join()
 
     assert isinstance(overtaken.failure, LakeError)
     assert (overtaken.failure.exit_code, overtaken.failure.runbook) == (2, "StreamFenced")
     assert "was committed by another driver (pid " in str(overtaken.failure)
     assert version == rig.epoch_log(new, pipeline).version
-    assert rig.expected([*EVENTS, *MORE]) == rig.counted(new, pipeline)
-    last = heartbeat.read(old, pipeline.name)
-    assert last is not None
-    assert (last.state, last.runbook, last.exit_code) == ("FAILED", "StreamFenced", 2)
+    assert rig.expected([*EVENTS, *MORE]) == rig.count_by_cell(new, pipeline)
+    last_beat = heartbeat.read(old, pipeline.name)
+    assert last_beat is not None
+    assert (last_beat.state, last_beat.runbook, last_beat.exit_code) == ("FAILED", "StreamFenced", 2)
 
 
 def test_micro_batch_that_begins_elsewhere_than_the_epoch_is_refused(
@@ -96,8 +96,8 @@ def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke
     rig.send(quick, topic, [Event(id=i, minute=i, partition=i % 2) for i in range(4)])
     fed = Fed(spark, quick, pipeline, HandClock())
     fed.feed({0: 2, 1: 2})
-    asked = Mock()
-    monkeypatch.setattr(same_log, "check_unchanged", asked)
+    client_mock = Mock()
+    monkeypatch.setattr(same_log, "check_unchanged", client_mock)
 
     counts = []
     for is_broken, is_stopping in ((False, False), (True, False), (False, False), (True, True)):
@@ -105,6 +105,6 @@ def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke
         if is_stopping:
             fed.stream.context.stopping.set()
         fed.poll()
-        counts.append(asked.call_count)
+        counts.append(client_mock.call_count)
 
     assert counts == [0, 1, 1, 1]

@@ -1,4 +1,4 @@
-"""What both paths record of their settings is read from the running engine, and a change of one is seen."""
+"""Settings recorded by both paths: read from the running engine, and a change of one is detected."""
 
 from typing import TYPE_CHECKING
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 PINNED, OTHER = "spark.sql.mapKeyDedupPolicy", "spark.sql.json.enablePartialResults"
 
 
-def sent(settings: Settings, topic: str, first: int) -> None:
-    rig.send(settings, topic, [Event(id=first + i, minute=first + i * 2) for i in range(5)])
+def send_events(settings: Settings, topic: str, first_id: int) -> None:
+    rig.send(settings, topic, [Event(id=first_id + i, minute=first_id + i * 2) for i in range(5)])
 
 
-def judged(settings: Settings, pipeline: Pipeline) -> Report:
+def recompute_and_compare(settings: Settings, pipeline: Pipeline) -> Report:
     recompute.run(settings, pipeline)
     return reconcile(settings, pipeline)
 
@@ -41,20 +41,20 @@ def test_a_conf_that_changed_in_one_batch_run_is_mended_by_the_next(
     quick: Settings, topic: str, spark: "SparkSession"
 ) -> None:
     pipeline = rig.pipeline(topic)
-    sent(quick, topic, 0)
+    send_events(quick, topic, 0)
     driver.run(quick, pipeline, until="drain")
     recompute.run(quick, pipeline)
-    sent(quick, topic, 60)
+    send_events(quick, topic, 60)
     driver.run(quick, pipeline, until="drain")
     spark.conf.set(PINNED, "LAST_WIN")
     spark.conf.set(OTHER, "false")
 
     try:
-        drifted = judged(quick, pipeline)
+        drifted = recompute_and_compare(quick, pipeline)
     finally:
         spark.conf.set(PINNED, "EXCEPTION")
         spark.conf.unset(OTHER)
-    mended = judged(quick, pipeline)
+    mended = recompute_and_compare(quick, pipeline)
 
     runs = batch_runs.read_effective_runs(quick, pipeline)
     assert items(drifted) == {OTHER}  # a pinned one is set again before anything is read
@@ -69,36 +69,36 @@ def test_a_conf_that_changed_between_epochs_is_named_with_the_epochs(
     quick: Settings, topic: str, spark: "SparkSession"
 ) -> None:
     pipeline = rig.pipeline(topic)
-    sent(quick, topic, 0)
+    send_events(quick, topic, 0)
     driver.run(quick, pipeline, until="drain")
-    sent(quick, topic, 60)
+    send_events(quick, topic, 60)
     spark.conf.set(OTHER, "false")
 
     try:
         driver.run(quick, pipeline, until="drain")
     finally:
         spark.conf.unset(OTHER)
-    found = judged(quick, pipeline)
+    report = recompute_and_compare(quick, pipeline)
 
     records = rig.records(quick, pipeline)
-    changed = next(r.epoch for r in records if r.in_force != records[0].in_force)
-    assert items(found) == {OTHER}
-    assert f"ran with `not set`; the stream in epochs {changed}" in found.finding.seal.breaches[0].message.replace(
-        f"epoch {changed} ran", f"epochs {changed} ran"
-    )
-    assert [r.epoch for r in records if r.in_force_items] == [0, changed]  # whole once, then its digest alone
+    changed_epoch = next(r.epoch for r in records if r.in_force != records[0].in_force)
+    assert items(report) == {OTHER}
+    assert f"ran with `not set`; the stream in epochs {changed_epoch}" in report.finding.seal.breaches[
+        0
+    ].message.replace(f"epoch {changed_epoch} ran", f"epochs {changed_epoch} ran")
+    assert [r.epoch for r in records if r.in_force_items] == [0, changed_epoch]  # whole once, then its digest alone
 
 
 @pytest.mark.parametrize("side", ["stream", "batch"])
 def test_isolation_is_that_of_the_client_and_not_of_the_definition(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, side: str
 ) -> None:
-    pipeline, asked = rig.pipeline(topic), query.source_options
-    sent(quick, topic, 0)
+    pipeline, source_options = rig.pipeline(topic), query.source_options
+    send_events(quick, topic, 0)
     if side == "stream":
 
         def otherwise(settings: Settings, reading: query.QuerySource) -> dict[str, str]:
-            return {**asked(settings, reading), "kafka.isolation.level": "read_uncommitted"}
+            return {**source_options(settings, reading), "kafka.isolation.level": "read_uncommitted"}
 
         monkeypatch.setattr(query, "source_options", otherwise)
         driver.run(quick, pipeline, until="drain")
@@ -106,12 +106,12 @@ def test_isolation_is_that_of_the_client_and_not_of_the_definition(
         driver.run(quick, pipeline, until="drain")
         monkeypatch.setattr("cutover.records.reading.scan.ISOLATION", "kafka.made.up")
 
-    found = judged(quick, pipeline)
+    report = recompute_and_compare(quick, pipeline)
 
-    said = [breach.message for breach in found.finding.seal.breaches if breach.code == "isolation"]
-    assert len(said) == 1
-    assert "read_committed" in said[0]
-    assert "read_uncommitted" in said[0]
+    messages = [breach.message for breach in report.finding.seal.breaches if breach.code == "isolation"]
+    assert len(messages) == 1
+    assert "read_committed" in messages[0]
+    assert "read_uncommitted" in messages[0]
 
 
 def test_a_pinned_conf_in_the_settings_stops_both_paths_before_they_begin(quick: Settings, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""N4 of a stream that remembers ids: what it remembers is held against the log, not against itself."""
+"""N4 of a stream that remembers ids: the remembered ids are compared with the log, not with themselves."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,8 +25,8 @@ EVENTS = [Event(id=i % 7, minute=i % 7, key="ab"[i % 2]) for i in range(20)]
 
 def of_ids(settings: Settings, topic: str) -> Pipeline:
     """Return a drained stream over records of which most came before."""
-    made = rig.pipeline(topic)
-    pipeline = replace(made, source=replace(made.source, record_id="id"))
+    plain_pipeline = rig.pipeline(topic)
+    pipeline = replace(plain_pipeline, source=replace(plain_pipeline.source, record_id="id"))
     rig.send(settings, topic, EVENTS)
     driver.run(settings, pipeline, until="drain")
     return pipeline
@@ -55,6 +55,6 @@ def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[
 
     edit_ids(quick, pipeline, edit)
 
-    found = verify(quick, pipeline, only=["N4"], exhaustive=True)
-    assert (sound.checks["N4"].state, found.checks["N4"].state) == (CheckState.HELD, CheckState.VIOLATED)
-    assert any(text in violation.text for violation in found.violations)
+    verification = verify(quick, pipeline, only=["N4"], exhaustive=True)
+    assert (sound.checks["N4"].state, verification.checks["N4"].state) == (CheckState.HELD, CheckState.VIOLATED)
+    assert any(text in violation.text for violation in verification.violations)

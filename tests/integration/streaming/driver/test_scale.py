@@ -51,10 +51,10 @@ def definition(topic: str) -> Pipeline:
 
 def rows(settings: Settings, pipeline: Pipeline) -> Counter[str]:
     """Return every row of the epoch log but the records, as text, and how often it stands there."""
-    return Counter(repr(row) for row in rig.ask(settings, pipeline, "SELECT * EXCLUDE (_unknown) FROM rows"))
+    return Counter(repr(row) for row in rig.query_rows(settings, pipeline, "SELECT * EXCLUDE (_unknown) FROM rows"))
 
 
-def told(settings: Settings, pipeline: Pipeline) -> list[tuple[object, ...]]:
+def summarize_epochs(settings: Settings, pipeline: Pipeline) -> list[tuple[object, ...]]:
     """Return what each epoch counted, and how far it saw the time come."""
     return [(r.counts, r.records, r.unknown, r.max_event) for r in rig.records(settings, pipeline)]
 
@@ -78,20 +78,20 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     collect, brought = aggregate.collect_partials, list[int]()
 
     def collected(frame: "DataFrame", definition: Pipeline) -> pa.Table:
-        made = collect(frame, definition)
-        brought.append(made.num_rows)
-        return made
+        collected = collect(frame, definition)
+        brought.append(collected.num_rows)
+        return collected
 
     monkeypatch.setattr(aggregate, "collect_partials", collected)
     driver.run(overflowing, pipeline, until="drain")
 
     assert max(brought, default=0) <= overflowing.stream.overflow_rows + 1  # what the driver ever held
-    found = rows(overflowing, pipeline)
+    overflow_rows = rows(overflowing, pipeline)
     assert rig.by_spark(overflowing, pipeline)
     assert rig.by_spark(plain, pipeline) == []
-    assert found == rows(plain, pipeline)
-    assert told(overflowing, pipeline) == told(plain, pipeline)
-    assert found.total() > len(EVENTS) // 2
+    assert overflow_rows == rows(plain, pipeline)
+    assert summarize_epochs(overflowing, pipeline) == summarize_epochs(plain, pipeline)
+    assert overflow_rows.total() > len(EVENTS) // 2
     root = delta.local_root(rig.epoch_log(overflowing, pipeline).table)
     assert root is not None
     assert list(root.glob("overflow-*")) == []
@@ -106,25 +106,28 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
     log = rig.epoch_log(settings, pipeline)
     schema = epoch_log_schema(pipeline)
     columns = schema.remove(schema.get_field_index("_kind"))
-    listed = compactor.list_files(log.table)
+    listed_files = compactor.list_files(log.table)
 
     for kind in ("partial", "ledger", "epoch"):
-        group = [file for file in listed if file.kind == kind]
-        made = merge.merge_group(settings, pipeline, version.uri, group).made
+        group = [file for file in listed_files if file.kind == kind]
+        merged_file = merge.merge_group(settings, pipeline, version.uri, group).made
 
         assert len(group) > 1
-        assert (made.first, made.last) == (min(file.first for file in group), max(file.last for file in group))
+        assert (merged_file.first, merged_file.last) == (
+            min(file.first for file in group),
+            max(file.last for file in group),
+        )
         with queries.connect() as connection:
             files.read(connection, "before", version.uri, group, columns)
-            files.read(connection, "after", version.uri, [made], columns)
-            wanted = fold_sql(pipeline, "before") if kind == "partial" else "SELECT * FROM before"
-            names = ", ".join(item[0] for item in connection.execute(f"DESCRIBE {wanted}").fetchall())
-            before = connection.execute(f"SELECT {names} FROM ({wanted}) ORDER BY ALL").fetchall()
-            after = connection.execute(f"SELECT {names} FROM after ORDER BY ALL").fetchall()
+            files.read(connection, "after", version.uri, [merged_file], columns)
+            expected_query = fold_sql(pipeline, "before") if kind == "partial" else "SELECT * FROM before"
+            names = ", ".join(item[0] for item in connection.execute(f"DESCRIBE {expected_query}").fetchall())
+            rows_before = connection.execute(f"SELECT {names} FROM ({expected_query}) ORDER BY ALL").fetchall()
+            rows_after = connection.execute(f"SELECT {names} FROM after ORDER BY ALL").fetchall()
             epochs = [row[0] for row in connection.execute("SELECT _epoch FROM after").fetchall()]
-        assert before == after
-        assert set(epochs) == {made.last} if kind == "partial" else epochs == sorted(epochs)
-        assert same_types(version.uri, made, columns.names) == columns.types
+        assert rows_before == rows_after
+        assert set(epochs) == {merged_file.last} if kind == "partial" else epochs == sorted(epochs)
+        assert same_types(version.uri, merged_file, columns.names) == columns.types
 
 
 def same_types(uri: str, file: File, names: list[str]) -> list[object]:

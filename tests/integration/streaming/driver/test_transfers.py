@@ -31,43 +31,43 @@ Sent = Mapping[int, list[dict[str, Any]]]  # partition -> its records, by offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is tried."""
+    """Size of a trial."""
 
     transfers: int
-    epochs: int  # that are looked at, drawn from all
+    epochs: int  # that are checked, drawn from all
 
 
 def send(settings: Settings, topic: str, transfers: Iterable[dict[str, Any]]) -> Sent:
     producer = Producer({"bootstrap.servers": str(settings.kafka.bootstrap_servers), "enable.idempotence": True})
-    sent: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
+    sent_transfers: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
     for transfer in transfers:
         partition = transfer["id"] % 2
         producer.produce(topic, json.dumps(transfer).encode(), partition=partition, timestamp=transfer["logged"])
-        sent[partition].append(transfer)
+        sent_transfers[partition].append(transfer)
     assert producer.flush(30) == 0
-    return sent
+    return sent_transfers
 
 
-def dies(where: Point, when: int) -> Probe:
-    def told(point: Point, epoch: int) -> None:
-        if (point, epoch) == (where, when):
-            msg = "the driver is gone"
+def dies(stop_point: Point, epoch_number: int) -> Probe:
+    def stop_driver(point: Point, epoch: int) -> None:
+        if (point, epoch) == (stop_point, epoch_number):
+            msg = "the driver was killed"
             raise OSError(msg)
 
-    return told
+    return stop_driver
 
 
-def balances(sent: Sent, end: Mapping[int, int]) -> dict[str, Decimal]:
+def balances(sent_transfers: Sent, end: Mapping[int, int]) -> dict[str, Decimal]:
     """Return what each account has of the records before an end, in plain Python."""
-    found: dict[str, Decimal] = defaultdict(Decimal)
-    for partition, transfers in sent.items():
+    balance_by_account: dict[str, Decimal] = defaultdict(Decimal)
+    for partition, transfers in sent_transfers.items():
         for transfer in transfers[: end.get(partition, 0)]:
-            found[transfer["payee"]] += Decimal(str(transfer["amount"]))
-            found[transfer["payer"]] -= Decimal(str(transfer["amount"]))
-    return dict(found)
+            balance_by_account[transfer["payee"]] += Decimal(str(transfer["amount"]))
+            balance_by_account[transfer["payer"]] -= Decimal(str(transfer["amount"]))
+    return dict(balance_by_account)
 
 
-def shown(settings: Settings, pipeline: Pipeline, epoch: int) -> dict[str, Decimal]:
+def read_balances(settings: Settings, pipeline: Pipeline, epoch: int) -> dict[str, Decimal]:
     with views.connect(settings, pipeline, epoch=epoch) as connection:
         return dict(connection.execute(BALANCES).fetchall())
 
@@ -83,21 +83,21 @@ def test_balances_add_up_at_every_epoch_while_drivers_die(quick: Settings, topic
     settings = rig.fast(quick, fold_every=10_000)  # a fold would make one epoch of many
     sample = get(settings, "transfers")
     pipeline = replace(rig.renamed(sample, topic), max_rows_per_epoch=AT_ONCE)
-    sent = send(settings, topic, records(count=size.transfers, accounts=20, seed=size.transfers))
+    sent_transfers = send(settings, topic, records(count=size.transfers, accounts=20, seed=size.transfers))
 
     for death in (dies("epoch.aggregated", 3), dies("epoch.committed", 7)):
         with pytest.raises(CutoverError):
             driver.run(settings, pipeline, until="drain", probe=death)
     driver.run(settings, pipeline, until="drain", probe=silent)
 
-    found = rig.records(settings, pipeline)
-    assert len(found) >= size.epochs
-    for record in random.Random(size.epochs).sample(found, size.epochs):  # noqa: S311 -- a sample, no secret
-        accounts = shown(settings, pipeline, record.epoch)
+    epoch_records = rig.records(settings, pipeline)
+    assert len(epoch_records) >= size.epochs
+    for record in random.Random(size.epochs).sample(epoch_records, size.epochs):  # noqa: S311 -- a sample, no secret
+        accounts = read_balances(settings, pipeline, record.epoch)
         assert sum(accounts.values()) == 0
-        assert accounts == balances(sent, record.end)
-    with pytest.raises(DefinitionError, match=f"0 to {found[-1].epoch}"):
-        shown(settings, pipeline, found[-1].epoch + 1)
+        assert accounts == balances(sent_transfers, record.end)
+    with pytest.raises(DefinitionError, match=f"0 to {epoch_records[-1].epoch}"):
+        read_balances(settings, pipeline, epoch_records[-1].epoch + 1)
     recompute.run(settings, pipeline)
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)

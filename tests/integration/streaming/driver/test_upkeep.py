@@ -1,4 +1,4 @@
-"""Folds and overflow files: other files, the same rows, and nothing that a reader holds is taken away."""
+"""Folds and overflow files: other files, the same rows, and no file that a reader holds is deleted."""
 
 import threading
 from datetime import timedelta
@@ -60,8 +60,8 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     clock = SystemClock()
     later = clock.now() + timedelta(hours=1)
     pins.pin(settings, version, PINNED, holder="test", expires_at=later, now=clock.now())
-    at_pin = rig.counted(settings, pipeline, epoch=PINNED)
-    ledger_at_pin = rig.counted(settings, pipeline, classes=["late"], epoch=PINNED)
+    at_pin = rig.count_by_cell(settings, pipeline, epoch=PINNED)
+    ledger_at_pin = rig.count_by_cell(settings, pipeline, classes=["late"], epoch=PINNED)
     rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
     folds = Folds()
 
@@ -72,9 +72,9 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     epochs = rig.records(settings, pipeline)
     assert len(epochs) > LAST_WAIT
     assert folds.committed
-    assert rig.expected(EVENTS) == rig.counted(settings, pipeline)
-    assert at_pin == rig.counted(settings, pipeline, epoch=PINNED)
-    assert ledger_at_pin == rig.counted(settings, pipeline, classes=["late"], epoch=PINNED)
+    assert rig.expected(EVENTS) == rig.count_by_cell(settings, pipeline)
+    assert at_pin == rig.count_by_cell(settings, pipeline, epoch=PINNED)
+    assert ledger_at_pin == rig.count_by_cell(settings, pipeline, classes=["late"], epoch=PINNED)
     assert not any(f.kind == "partial" and f.first <= PINNED < f.last for f in files)
     assert any(f.kind == "partial" and f.span > 1 for f in files)
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
@@ -85,16 +85,16 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
 def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(quick: Settings, topic: str) -> None:
     settings, pipeline, version = read_up_to_pin(quick, topic)
     clock = SystemClock()
-    held = partial(pins.pin, settings, version, expires_at=clock.now() + timedelta(hours=1), now=clock.now())
-    held(0, holder="before")
+    pin_epoch = partial(pins.pin, settings, version, expires_at=clock.now() + timedelta(hours=1), now=clock.now())
+    pin_epoch(0, holder="before")
     with restored_after(settings, control_uri(settings, "pins")):
-        held(PINNED, holder="test")
+        pin_epoch(PINNED, holder="test")
     rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
 
     driver.run(settings, pipeline, until="drain")
 
     files = compactor.list_files(rig.epoch_log(settings, pipeline).table)
-    assert rig.expected(EVENTS) == rig.counted(settings, pipeline)
+    assert rig.expected(EVENTS) == rig.count_by_cell(settings, pipeline)
     assert [f for f in files if f.kind == "partial" and f.first <= PINNED < f.last] == []
     assert len(rig.records(settings, pipeline)) > LAST_WAIT
 
@@ -109,7 +109,7 @@ def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driv
     driver.run(settings, pipeline, until="drain")
 
     assert rig.by_spark(settings, pipeline)
-    assert rig.expected(many[:-1]) == rig.counted(settings, pipeline)
+    assert rig.expected(many[:-1]) == rig.count_by_cell(settings, pipeline)
     assert [
         (sum(e.records for e in epochs), sum(e.counts["malformed"] for e in epochs))
         for epochs in [rig.records(settings, pipeline)]
@@ -125,4 +125,4 @@ def test_handle_that_is_loaded_anew_goes_on(quick: Settings, topic: str, reload_
 
     driver.run(settings, pipeline, until="drain")
 
-    assert rig.expected(EVENTS) == rig.counted(settings, pipeline)
+    assert rig.expected(EVENTS) == rig.count_by_cell(settings, pipeline)

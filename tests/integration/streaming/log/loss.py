@@ -1,4 +1,4 @@
-"""How a log loses something: cut at its beginning, or deleted and made again."""
+"""Losses of a log: cut at its beginning, or deleted and recreated."""
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -10,16 +10,16 @@ from tests.integration.streaming import rig
 from tests.support.suite.until import until
 
 
-def cut_away(settings: Settings, topic: str, before: dict[int, int]) -> None:
+def cut_away(settings: Settings, topic: str, first_kept: dict[int, int]) -> None:
     """Let the log forget everything before an offset, by partition."""
-    wanted = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+    offsets = [TopicPartition(topic, partition, offset) for partition, offset in first_kept.items()]
     admin = AdminClient({"bootstrap.servers": bootstrap_servers(settings)})
-    for future in admin.delete_records(wanted).values():
+    for future in admin.delete_records(offsets).values():
         future.result()
 
 
 def delete(settings: Settings, topic: str) -> None:
-    """Delete a topic, and wait until the cluster no longer tells of it."""
+    """Delete a topic, and wait until the cluster no longer lists it."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers(settings)})
     admin.delete_topics([topic])[topic].result()
     until(lambda: topic not in LogClient(settings).topics())

@@ -60,27 +60,27 @@ def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     client = LogClient(settings)
-    begun = start_offsets.begin(pipeline, client, fencing.check(table, version), losses.losses(settings, version))
-    committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=begun.accepted)
-    before, end = committer.newest, client.latest(begun.log.topic)
-    seen = dict(before.max_event) if before else {}
-    for partition, offset in begun.offsets.items():
-        for found in client.read_range(begun.log.topic, partition, offset, end[partition]):
-            seen[partition] = max(seen.get(partition, 0), found.log_time_micros)
+    opened = start_offsets.begin(pipeline, client, fencing.check(table, version), losses.losses(settings, version))
+    committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=opened.accepted)
+    newest_record, end = committer.newest, client.latest(opened.log.topic)
+    max_event = dict(newest_record.max_event) if newest_record else {}
+    for partition, offset in opened.offsets.items():
+        for record_read in client.read_range(opened.log.topic, partition, offset, end[partition]):
+            max_event[partition] = max(max_event.get(partition, 0), record_read.log_time_micros)
     record = EpochRecord(
-        epoch=before.epoch + 1 if before else 0,
+        epoch=newest_record.epoch + 1 if newest_record else 0,
         run_id=committer.run_id,
-        topic=begun.log.topic,
-        topic_id=begun.log.topic_id,
-        cluster_id=begun.log.cluster_id,
-        start=begun.offsets,
+        topic=opened.log.topic,
+        topic_id=opened.log.topic_id,
+        cluster_id=opened.log.cluster_id,
+        start=opened.offsets,
         end=end,
-        max_event=seen,
-        watermark_before=before.watermark_after if before else None,
-        watermark_after=min(seen.values()) - 5 * MINUTE if seen else None,
+        max_event=max_event,
+        watermark_before=newest_record.watermark_after if newest_record else None,
+        watermark_after=min(max_event.values()) - 5 * MINUTE if max_event else None,
     )
-    own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
-    committer.commit(pa.Table.from_pylist([own], schema=schema), record)
+    epoch_row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+    committer.commit(pa.Table.from_pylist([epoch_row], schema=schema), record)
     return record
 
 
@@ -101,7 +101,7 @@ def cut_stream(settings: Settings, topic: str) -> Pipeline:
     return pipeline
 
 
-def recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
+def list_recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
     version = versions.current(settings, pipeline)
     assert version is not None
     return losses.losses(settings, version)
@@ -110,20 +110,22 @@ def recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
 def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
     assert refused(home, pipeline).runbook == "LogDataLost"
-    shown = accept_loss.preview(home, pipeline, CLOCK)
-    assert recorded(home, pipeline) == ()
+    preview = accept_loss.preview(home, pipeline, CLOCK)
+    assert list_recorded(home, pipeline) == ()
     assert refused(home, pipeline).runbook == "LogDataLost"
 
     step = accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
     commit(home, pipeline)
 
-    assert recorded(home, pipeline) == step.losses
+    assert list_recorded(home, pipeline) == step.losses
     assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 20, 40), (1, 20, 40)]
-    assert [(loss.first, loss.windows) for loss in shown.losses] == [(loss.first, loss.windows) for loss in step.losses]
+    assert [(loss.first, loss.windows) for loss in preview.losses] == [
+        (loss.first, loss.windows) for loss in step.losses
+    ]
     records = rig.records(home, pipeline)
-    behind = next(record for record in records if record.epoch == step.losses[0].epoch)
-    assert dict(behind.start) == {0: 40, 1: 40}
-    assert [epoch for epoch, _, _ in rig.gaps(records)] == [behind.epoch]
+    epoch_behind = next(record for record in records if record.epoch == step.losses[0].epoch)
+    assert dict(epoch_behind.start) == {0: 40, 1: 40}
+    assert [epoch for epoch, _, _ in rig.gaps(records)] == [epoch_behind.epoch]
 
 
 def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_empty_epoch(
@@ -132,7 +134,7 @@ def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_e
     pipeline = rig.pipeline(log)
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
-    commit(home, pipeline)  # reads nothing: it stands where the next one begins to miss records
+    commit(home, pipeline)  # reads nothing: the next one begins to miss records here
     rig.send(home, log, [*LOST, *LEFT])
     cut_away(home, log, {0: 40, 1: 40})
     accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
@@ -140,10 +142,10 @@ def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_e
 
     source, facts = open_source(home, pipeline, VerifyRequest(now=CLOCK.now()))
     with source.connection:
-        found = log_counts.count_records(source, facts)
+        counted_records = log_counts.count_records(source, facts)
 
-    assert found.records == {(1, 0): 0, (1, 1): 0, (2, 0): 30, (2, 1): 30}
-    assert found.omission.startswith("Epochs up to 0 cannot be counted again")
+    assert counted_records.records == {(1, 0): 0, (1, 1): 0, (2, 0): 30, (2, 1): 30}
+    assert counted_records.omission.startswith("Epochs up to 0 cannot be counted again")
 
 
 def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record_left(home: Settings, log: str) -> None:
@@ -151,10 +153,10 @@ def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record
     watermark = rig.records(home, pipeline)[-1].watermark_after
     assert watermark == NOON + 33 * MINUTE
 
-    found = accept_loss.preview(home, pipeline, CLOCK)
+    preview = accept_loss.preview(home, pipeline, CLOCK)
 
     # 30 to 40 was open; the first records left are of minutes 60 and 61, and 60 minutes ahead are allowed
-    assert {loss.windows for loss in found.losses} == {(NOON + 30 * MINUTE, NOON + 130 * MINUTE)}
+    assert {loss.windows for loss in preview.losses} == {(NOON + 30 * MINUTE, NOON + 130 * MINUTE)}
 
 
 def test_step_is_recorded_once_and_then_there_is_nothing_to_accept(home: Settings, log: str) -> None:
@@ -164,7 +166,7 @@ def test_step_is_recorded_once_and_then_there_is_nothing_to_accept(home: Setting
     with pytest.raises(LogError, match="expected a loss to accept, got none") as nothing:
         accept_loss.accept(home, pipeline, "second", CLOCK)
 
-    assert (nothing.value.exit_code, len(recorded(home, pipeline))) == (2, 2)
+    assert (nothing.value.exit_code, len(list_recorded(home, pipeline))) == (2, 2)
 
 
 def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: Settings, log: str) -> None:
@@ -176,8 +178,8 @@ def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: S
     accept_loss.accept(home, pipeline, "again", CLOCK)
     commit(home, pipeline)
 
-    found = [(loss.partition, loss.first, loss.next, loss.sequence) for loss in recorded(home, pipeline)]
-    assert found == [(0, 20, 40, 0), (1, 20, 40, 0), (0, 40, 45, 1)]
+    recorded_ranges = [(loss.partition, loss.first, loss.next, loss.sequence) for loss in list_recorded(home, pipeline)]
+    assert recorded_ranges == [(0, 20, 40, 0), (1, 20, 40, 0), (0, 40, 45, 1)]
 
 
 def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Settings, log: str) -> None:
@@ -188,7 +190,7 @@ def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Setting
     with pytest.raises(DefinitionError, match="expected a reason"):
         accept_loss.accept(home, pipeline, "  ", CLOCK)
 
-    assert recorded(home, pipeline) == ()
+    assert list_recorded(home, pipeline) == ()
 
 
 def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
@@ -209,8 +211,8 @@ def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, eve
     commit(home, pipeline)
     old = rig.epoch_log(home, pipeline)
     recreate(home, log)
-    again = [Event(id=1000 + i, minute=200 + i, partition=i % 2) for i in range(events)]
-    rig.send(home, log, again)
+    new_events = [Event(id=1000 + i, minute=200 + i, partition=i % 2) for i in range(events)]
+    rig.send(home, log, new_events)
     assert refused(home, pipeline).runbook == "TopicIdentityChanged"
 
     step = accept_loss.accept(home, pipeline, "somebody deleted it", CLOCK)
@@ -242,10 +244,10 @@ def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) ->
     commit(home, pipeline)
     delete(home, log)
 
-    with pytest.raises(LogError, match="is not there") as gone:
+    with pytest.raises(LogError, match="is not there") as raised:
         accept_loss.preview(home, pipeline, CLOCK)
 
-    assert gone.value.runbook == "TopicIdentityChanged"
+    assert raised.value.runbook == "TopicIdentityChanged"
 
 
 def break_history(uri: str) -> None:
@@ -314,10 +316,10 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     assert step.is_recorded
     assert len(losses.list_losses(home, pipeline)) == len(rows.losses)
     assert [version.number for version in versions.list_versions(home, pipeline)] == [0, 1]
-    assert start_offsets.find_expected_log(None, recorded(home, pipeline)) == LogClient(home).topic_id(log)
+    assert start_offsets.find_expected_log(None, list_recorded(home, pipeline)) == LogClient(home).topic_id(log)
 
 
-def said(captured: str) -> str:
+def normalize_spaces(captured: str) -> str:
     return " ".join(captured.split())
 
 
@@ -328,20 +330,20 @@ def test_command_shows_then_records_then_finds_nothing(
     rig.for_commands(monkeypatch, home, log)
 
     codes = [main(["accept-loss", "clicks", *options]) for options in ([], ["--dry-run", "--why", "only a look"])]
-    shown = said(capsys.readouterr().out)
+    output = normalize_spaces(capsys.readouterr().out)
     assert losses.list_losses(home, rig.pipeline(log)) == ()
     codes += [main(["accept-loss", "clicks", "--why", "too short", "--json"])]
-    found = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
     codes += [main(["accept-loss", "clicks", "--why", "again"])]
     refusal = capsys.readouterr().err
 
     assert codes == [0, 0, 0, 2]
-    assert "stream-0 continues at epoch 1, after the lost offsets." in shown
-    assert "20 to 39 (20)" in shown
-    assert "2026-03-01T12:30:00Z to 2026-03-01T14:00:00Z (10), by start" in shown
-    assert shown.count('Nothing was recorded. `cutover accept-loss clicks --why "..."` records it.') == 2
-    assert (found["recorded"], found["kind"], found["runbook"]) == (True, "gap", "LogDataLost")
-    assert [(row["partition"], row["first"], row["next"], row["why"]) for row in found["losses"]] == [
+    assert "stream-0 continues at epoch 1, after the lost offsets." in output
+    assert "20 to 39 (20)" in output
+    assert "2026-03-01T12:30:00Z to 2026-03-01T14:00:00Z (10), by start" in output
+    assert output.count('Nothing was recorded. `cutover accept-loss clicks --why "..."` records it.') == 2
+    assert (answer["recorded"], answer["kind"], answer["runbook"]) == (True, "gap", "LogDataLost")
+    assert [(row["partition"], row["first"], row["next"], row["why"]) for row in answer["losses"]] == [
         (0, 20, 40, "too short"),
         (1, 20, 40, "too short"),
     ]
@@ -367,5 +369,5 @@ def test_loss_in_the_right_topic_of_a_join_is_told_and_accepted_alone(home: Sett
     assert failure.runbook == "LogDataLost"
     assert f"Topic {right}, partition 1" in str(failure)
     assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(RIGHT_PARTITION_BASE + 1, 20, 40)]
-    behind = rig.records(home, pipeline)[-1]
-    assert dict(behind.start) == {0: 20, 1: 20, RIGHT_PARTITION_BASE: 20, RIGHT_PARTITION_BASE + 1: 40}
+    record_behind = rig.records(home, pipeline)[-1]
+    assert dict(record_behind.start) == {0: 20, 1: 20, RIGHT_PARTITION_BASE: 20, RIGHT_PARTITION_BASE + 1: 40}

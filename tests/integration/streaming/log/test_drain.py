@@ -39,7 +39,7 @@ class Drained:
 
 @pytest.fixture(scope="module")
 def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Drained:
-    """Drain once, again, and after more records; every test below looks at one fact of it."""
+    """Drain once, again, and after more records; every test below checks one fact of it."""
     settings = rig.fast(
         Settings(home=tmp_path_factory.mktemp("drain"), kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap))
     )
@@ -52,7 +52,7 @@ def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
     assert driver.run(settings, pipeline, until="drain") == 0
     epochs, version = rig.records(settings, pipeline), rig.epoch_log(settings, pipeline).version
     assert driver.run(settings, pipeline, until="drain") == 0
-    again = rig.epoch_log(settings, pipeline).version
+    version_again = rig.epoch_log(settings, pipeline).version
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result()
     rig.send(settings, topic, MORE)
@@ -63,20 +63,20 @@ def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
         pipeline=pipeline,
         epochs=epochs,
         version=version,
-        version_again=again,
+        version_again=version_again,
         resumed=resumed,
         sealed=resumed[-1],
     )
 
 
 def test_accepted_and_late_together_count_every_good_record_once(drained: Drained) -> None:
-    assert rig.expected([*GOOD, *LATE]) == rig.counted(
+    assert rig.expected([*GOOD, *LATE]) == rig.count_by_cell(
         drained.settings, drained.pipeline, epoch=len(drained.epochs) - 1
     )
 
 
 def test_late_records_are_those_behind_the_watermark(drained: Drained) -> None:
-    late = rig.counted(drained.settings, drained.pipeline, classes=["late"])
+    late = rig.count_by_cell(drained.settings, drained.pipeline, classes=["late"])
 
     assert rig.expected(LATE) == late
 
@@ -106,7 +106,9 @@ def test_broken_records_are_kept_by_position_with_a_reason(drained: Drained) -> 
     """
     reasons = ["json", "utf8", "empty", "type", "missing", "json"]
 
-    assert [(1, i, reason) for i, reason in enumerate(reasons)] == rig.ask(drained.settings, drained.pipeline, query)
+    assert [(1, i, reason) for i, reason in enumerate(reasons)] == rig.query_rows(
+        drained.settings, drained.pipeline, query
+    )
 
 
 def test_watermark_follows_the_slower_partition_and_ignores_the_future(drained: Drained) -> None:
@@ -126,9 +128,9 @@ def test_drain_of_a_log_without_news_commits_nothing(drained: Drained) -> None:
 
 
 def test_new_partition_is_read_from_its_first_offset(drained: Drained) -> None:
-    first = drained.resumed[len(drained.epochs)]
+    first_resumed = drained.resumed[len(drained.epochs)]
 
-    assert (0, len(MORE)) == (first.start[3], first.end[3])
+    assert (0, len(MORE)) == (first_resumed.start[3], first_resumed.end[3])
 
 
 def test_final_closes_every_window_and_seals_the_version(drained: Drained) -> None:
@@ -148,7 +150,7 @@ def test_sealing_twice_is_no_error(drained: Drained) -> None:
 
 def test_driver_leaves_a_last_heartbeat(drained: Drained) -> None:
     driver.run(drained.settings, drained.pipeline, until="final")
-    last = heartbeat.read(drained.settings, drained.pipeline.name)
+    last_beat = heartbeat.read(drained.settings, drained.pipeline.name)
 
-    assert last is not None
-    assert (last.state, last.exit_code) == ("STOPPED", 0)
+    assert last_beat is not None
+    assert (last_beat.state, last_beat.exit_code) == ("STOPPED", 0)

@@ -29,11 +29,11 @@ def recreate(settings: Settings, topic: str, events: int) -> None:
     rig.send(settings, topic, [Event(id=10_000 + i, minute=i, partition=i % 2) for i in range(events)])
 
 
-def cut_away(settings: Settings, topic: str, before: int) -> None:
+def cut_away(settings: Settings, topic: str, first_kept: int) -> None:
     """Let the log forget everything before an offset, in each partition."""
-    wanted = [TopicPartition(topic, partition, before) for partition in (0, 1)]
+    offsets = [TopicPartition(topic, partition, first_kept) for partition in (0, 1)]
     admin = AdminClient({"bootstrap.servers": bootstrap_servers(settings)})
-    for future in admin.delete_records(wanted).values():
+    for future in admin.delete_records(offsets).values():
         future.result()
 
 
@@ -81,7 +81,7 @@ def test_offsets_gone_while_stopped_are_named(quick: Settings, topic: str) -> No
     rig.send(quick, topic, EVENTS)
     driver.run(quick, pipeline, until="drain")
     rig.send(quick, topic, EVENTS)
-    cut_away(quick, topic, before=30)
+    cut_away(quick, topic, first_kept=30)
 
     with pytest.raises(LogError) as refused:
         driver.run(quick, pipeline, until="drain")
@@ -99,7 +99,7 @@ def test_offsets_gone_while_running_stop_the_stream_before_a_commit_that_skips(q
     def lose() -> None:
         # The consumer holds the first forty already: what is lost is what it has not fetched.
         rig.send(quick, topic, [Event(id=100 + i, minute=50, partition=i % 2) for i in range(400)])
-        cut_away(quick, topic, before=150)
+        cut_away(quick, topic, first_kept=150)
 
     with pytest.raises(LogError, match="offsets are gone") as refused:
         driver.run(quick, pipeline, probe=at_epoch(1, lose))
@@ -112,18 +112,18 @@ def test_offsets_gone_while_running_stop_the_stream_before_a_commit_that_skips(q
 def test_log_that_lost_its_beginning_before_the_first_epoch_says_so(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
-    cut_away(quick, topic, before=5)
+    cut_away(quick, topic, first_kept=5)
 
     driver.run(quick, pipeline, until="drain")
 
     assert dict(rig.records(quick, pipeline)[0].start) == {0: 5, 1: 5}
 
 
-@pytest.mark.parametrize("named", ["unknown", "compacted"])
+@pytest.mark.parametrize("expected_text", ["unknown", "compacted"])
 def test_topic_that_cannot_be_read_again_is_refused_before_anything_is_made(
-    quick: Settings, topic_name: str, named: str
+    quick: Settings, topic_name: str, expected_text: str
 ) -> None:
-    if named == "compacted":
+    if expected_text == "compacted":
         LogClient(quick).create_topic(topic_name, partitions=1, config={"cleanup.policy": "compact"})
     pipeline = rig.pipeline(topic_name)
 

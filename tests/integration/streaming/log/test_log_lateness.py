@@ -1,4 +1,4 @@
-"""How late the records of a real log were, beside plain Python: by their log timestamps, and by the driver's ledger."""
+"""Lateness of a real log's records compared with plain Python: by log timestamps, and by the driver's ledger."""
 
 import json
 import random
@@ -24,7 +24,7 @@ from tests.support.log.real_speed import quantile, simulate
 OUT_OF_ORDERNESS = 5 * MINUTE
 
 
-def drawn(count: int, *, seed: int) -> list[Event]:
+def draw_events(count: int, *, seed: int) -> list[Event]:
     """Return records that reach the log minutes after their event time; some are filtered."""
     draw = random.Random(seed)  # noqa: S311 -- no secret
     late = [draw.choice((0, 0, 0, 0, 1, 6, 20, 50)) for _ in range(count)]
@@ -38,22 +38,22 @@ def drawn(count: int, *, seed: int) -> list[Event]:
 def expected(events: list[Event], wait: int = OUT_OF_ORDERNESS) -> tuple[list[int], int]:
     """Return how far each record that counts was behind, and how many are late at real speed under a wait."""
     records = [(event.partition, int((event.logged or 0) * MINUTE), event.micros) for event in events]
-    reached = simulate(records, MINUTE)
-    counted = [(at, event) for at, event in zip(reached, events, strict=True) if event.key != "drop"]
-    ends = [one.micros // (10 * MINUTE) * 10 * MINUTE + 10 * MINUTE for _, one in counted]
-    late = sum(at - wait >= end for (at, _), end in zip(counted, ends, strict=True))
-    return [max(0, at - one.micros) for at, one in counted], late
+    marks = simulate(records, MINUTE)
+    counted_events = [(at, event) for at, event in zip(marks, events, strict=True) if event.key != "drop"]
+    ends = [event.micros // (10 * MINUTE) * 10 * MINUTE + 10 * MINUTE for _, event in counted_events]
+    late = sum(at - wait >= end for (at, _), end in zip(counted_events, ends, strict=True))
+    return [max(0, at - event.micros) for at, event in counted_events], late
 
 
 def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
-    events = drawn(500, seed=5)
+    events = draw_events(500, seed=5)
     rig.send(settings, topic, events)
     driver.run(settings, pipeline, until="drain")
 
     log_lateness = measure_log_lateness(settings, pipeline, SystemClock())
 
-    behind, late = expected(events)
+    delays, late = expected(events)
     assert log_lateness.lateness is not None
     seconds = [
         log_lateness.lateness.p50,
@@ -61,11 +61,11 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
         log_lateness.lateness.p99,
         log_lateness.lateness.largest,
     ]
-    wanted = [*(quantile(behind, share) for share in (0.5, 0.9, 0.99)), max(behind)]
-    assert seconds == [value / 1_000_000 for value in wanted]
-    ledger = rig.ask(settings, pipeline, "SELECT count(*) FROM rows WHERE _class = 'late'")[0][0]
+    expected_quantiles = [*(quantile(delays, share) for share in (0.5, 0.9, 0.99)), max(delays)]
+    assert seconds == [value / 1_000_000 for value in expected_quantiles]
+    ledger = rig.query_rows(settings, pipeline, "SELECT count(*) FROM rows WHERE _class = 'late'")[0][0]
     assert (log_lateness.shares.pairs, log_lateness.shares.at_real_speed, log_lateness.shares.as_read) == (
-        len(behind),
+        len(delays),
         late,
         ledger,
     )
@@ -83,33 +83,37 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
     for partition in partitions:
         assert sum(count.records for count in partition.histogram) == partition.records
         by_bin.update({(count.from_seconds, count.to_seconds): count.records for count in partition.histogram})
-    assert {(one.from_seconds, one.to_seconds): one.records for one in log_lateness.histogram if one.records} == +by_bin
+    assert {
+        (bucket.from_seconds, bucket.to_seconds): bucket.records for bucket in log_lateness.histogram if bucket.records
+    } == +by_bin
 
 
 def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
-    events = drawn(300, seed=7)
+    events = draw_events(300, seed=7)
     rig.send(settings, topic, events)
     driver.run(settings, pipeline, until="drain")
 
-    gathered = gather(settings, pipeline)
+    lateness = gather(settings, pipeline)
 
     lengths = [(0, 0), (5, 0), (0, 12), (20, 15), (60, 0)]
-    told = [predict(gathered.delays, o * MINUTE, a * MINUTE).real for o, a in lengths]
-    assert [one and one.late for one in told] == [expected(events, (o + a) * MINUTE)[1] for o, a in lengths]
-    assert told[0] is not None
-    assert told[0].late > predict(gathered.delays, 0, 0).late > 0
+    predictions = [predict(lateness.delays, o * MINUTE, a * MINUTE).real for o, a in lengths]
+    assert [prediction and prediction.late for prediction in predictions] == [
+        expected(events, (o + a) * MINUTE)[1] for o, a in lengths
+    ]
+    assert predictions[0] is not None
+    assert predictions[0].late > predict(lateness.delays, 0, 0).late > 0
 
 
 def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
-    rig.send(settings, topic, [replace(one, logged=0.0) for one in drawn(120, seed=6)])
+    rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
     driver.run(settings, pipeline, until="drain")
 
-    gathered = gather(settings, pipeline)
+    lateness = gather(settings, pipeline)
 
-    assert (gathered.delays.real, gathered.log_pace) == (None, None)
-    assert gathered.read_speed.is_replay
+    assert (lateness.delays.real, lateness.log_pace) == (None, None)
+    assert lateness.read_speed.is_replay
 
 
 def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
@@ -132,7 +136,7 @@ def test_the_command_keeps_what_it_found_for_the_report(
     quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
-    rig.send(settings, topic, [replace(one, logged=0.0) for one in drawn(120, seed=6)])
+    rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
     driver.run(settings, pipeline, until="drain")
     rig.for_commands(monkeypatch, settings, topic)
     assert record.newest(settings, pipeline) is None
@@ -140,12 +144,12 @@ def test_the_command_keeps_what_it_found_for_the_report(
 
     code = main(["lateness", "clicks", "--json"])
 
-    said = json.loads(capsys.readouterr().out)
-    assert (code, said["shares"]["pace"], said["shares"]["at_real_speed"]) == (0, None, 0)
-    assert any(note.startswith("All log timestamps are one") for note in said["notes"])
-    kept = record.newest(settings, pipeline)
-    assert kept is not None
-    assert (kept.records, kept.epoch) == (said["records"], said["epoch"])
+    answer = json.loads(capsys.readouterr().out)
+    assert (code, answer["shares"]["pace"], answer["shares"]["at_real_speed"]) == (0, None, 0)
+    assert any(note.startswith("All log timestamps are one") for note in answer["notes"])
+    stored = record.newest(settings, pipeline)
+    assert stored is not None
+    assert (stored.records, stored.epoch) == (answer["records"], answer["epoch"])
 
 
 def test_a_log_that_nobody_has_read_is_refused(quick: Settings, topic: str) -> None:

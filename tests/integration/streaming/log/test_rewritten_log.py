@@ -1,4 +1,4 @@
-"""A log that was put back from a copy and written again: it is known by what it holds, not by its id and offsets."""
+"""A log restored from a copy and written again: its content identifies it, not its id and offsets."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -36,41 +36,43 @@ GONE = [Event(id=100 + i, minute=30 + i, partition=i % 2) for i in range(30)]
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker that these tests may stop."""
-    made = Broker(tmp_path_factory.mktemp("broker"))
-    made.start()
-    yield made
-    made.stop()
+    new_broker = Broker(tmp_path_factory.mktemp("broker"))
+    new_broker.start()
+    yield new_broker
+    new_broker.stop()
 
 
 @pytest.fixture
-def own(settings: Settings, broker: Broker, spark: SparkSession) -> Settings:  # noqa: ARG001 -- the session that drivers share
-    """Return settings with a home of this test's own and the broker that may be stopped."""
+def broker_settings(settings: Settings, broker: Broker, spark: SparkSession) -> Settings:  # noqa: ARG001 -- the session that drivers share
+    """Return settings with a new home and the broker that may be stopped."""
     return rig.fast(
         settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers=broker.bootstrap, timeout_seconds=60)})
     )
 
 
 def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
-    own: Settings, broker: Broker, topic_name: str, tmp_path: Path
+    broker_settings: Settings, broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
     pipeline = rig.pipeline(topic_name)
-    rig.make_topic(own, topic_name, partitions=2)
-    rig.send(own, topic_name, KEPT)
-    driver.run(own, pipeline, until="drain")
+    rig.make_topic(broker_settings, topic_name, partitions=2)
+    rig.send(broker_settings, topic_name, KEPT)
+    driver.run(broker_settings, pipeline, until="drain")
     copy = LogCopy(broker, topic_name, tmp_path / "copy")
-    rig.send(own, topic_name, GONE)
-    driver.run(own, pipeline, until="drain")
-    version = rig.epoch_log(own, pipeline).version
+    rig.send(broker_settings, topic_name, GONE)
+    driver.run(broker_settings, pipeline, until="drain")
+    version = rig.epoch_log(broker_settings, pipeline).version
 
     copy.restore()
-    rig.send(own, topic_name, [Event(id=1000 + i, minute=30 + i, partition=i % 2) for i in range(len(GONE))])
+    rig.send(
+        broker_settings, topic_name, [Event(id=1000 + i, minute=30 + i, partition=i % 2) for i in range(len(GONE))]
+    )
     with pytest.raises(LogError) as refused:
-        driver.run(own, pipeline, until="drain")
+        driver.run(broker_settings, pipeline, until="drain")
 
     assert refused.value.runbook == "LogDataLost"
     assert f"Topic {topic_name}, partition 0: expected at offset " in str(refused.value)
     assert "offsets 15 to 29 are missing or hold other records" in str(refused.value)
-    assert version == rig.epoch_log(own, pipeline).version
+    assert version == rig.epoch_log(broker_settings, pipeline).version
 
 
 def read_up_to(settings: Settings, pipeline: Pipeline, log: list[RawRecord], background: Background | None) -> None:
@@ -101,46 +103,48 @@ def of_side(log: list[RawRecord], side: int) -> list[RawRecord]:
 def append(settings: Settings, topics: Sequence[str], raw_records: list[RawRecord], log: list[RawRecord]) -> None:
     """Write what a log holds behind its beginning, to each topic its own."""
     for side, topic in enumerate(topics):
-        there, every = of_side(raw_records, side), of_side(log, side)
+        present_records, all_records = of_side(raw_records, side), of_side(log, side)
         if topic:
-            Writer(settings).write(topic, [r for r in every if r not in there], preceding=there)
+            Writer(settings).write(
+                topic, [r for r in all_records if r not in present_records], preceding=present_records
+            )
 
 
 @pytest.mark.parametrize("driven", ["started anew", "running"])
 def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_compared(
-    own: Settings, broker: Broker, topic_name: str, tmp_path: Path, start: Start, driven: str
+    broker_settings: Settings, broker: Broker, topic_name: str, tmp_path: Path, start: Start, driven: str
 ) -> None:
     pipeline = rig.renamed(TWO, topic_name)
-    first, right = split_topics(name_log(pipeline))
-    kept = log_of_sent((*IN_TIME, *NEXT))
-    Writer(own).fill(pipeline, kept)
-    beside = start(own, pipeline) if driven == "running" else None
-    read_up_to(own, pipeline, kept, beside)
+    left_topic, right = split_topics(name_log(pipeline))
+    kept_records = log_of_sent((*IN_TIME, *NEXT))
+    Writer(broker_settings).fill(pipeline, kept_records)
+    background = start(broker_settings, pipeline) if driven == "running" else None
+    read_up_to(broker_settings, pipeline, kept_records, background)
     copy = LogCopy(broker, right, tmp_path / "copy")
     raw_records = log_of_sent((*IN_TIME, *NEXT, *FAR))
-    append(own, (first, right), kept, raw_records)
-    read_up_to(own, pipeline, raw_records, beside)
-    recompute.run(own, pipeline)
-    sound, before = reconcile(own, pipeline), rig.epoch_log(own, pipeline).version
+    append(broker_settings, (left_topic, right), kept_records, raw_records)
+    read_up_to(broker_settings, pipeline, raw_records, background)
+    recompute.run(broker_settings, pipeline)
+    sound, version_before = reconcile(broker_settings, pipeline), rig.epoch_log(broker_settings, pipeline).version
 
     copy.restore()
-    append(own, ("", right), kept, log_of_sent((*IN_TIME, *NEXT, *FAR[: LEFT + 2], *OTHERS)))
-    if beside is None:
+    append(broker_settings, ("", right), kept_records, log_of_sent((*IN_TIME, *NEXT, *FAR[: LEFT + 2], *OTHERS)))
+    if background is None:
         with pytest.raises(LogError) as refused:
-            driver.run(own, pipeline, until="drain")
+            driver.run(broker_settings, pipeline, until="drain")
         failure: BaseException | None = refused.value
     else:
-        beside.join()
-        failure = beside.failure
-    found = reconcile(own, pipeline)
+        background.join()
+        failure = background.failure
+    report = reconcile(broker_settings, pipeline)
 
     assert sound.finding.verdict is Verdict.CONSISTENT
     assert f"Topic {right}, partition 0: expected at offset " in str(failure)
-    assert f"Topic {first}, " not in str(failure)
-    assert before == rig.epoch_log(own, pipeline).version
-    assert (found.finding.verdict, found.finding.exit_code, found.finding.runbook) == (
+    assert f"Topic {left_topic}, " not in str(failure)
+    assert version_before == rig.epoch_log(broker_settings, pipeline).version
+    assert (report.finding.verdict, report.finding.exit_code, report.finding.runbook) == (
         Verdict.NOT_COMPARABLE,
         2,
         "LogDataLost",
     )
-    assert f"Topic {right}, partition 0" in found.finding.sentence
+    assert f"Topic {right}, partition 0" in report.finding.sentence

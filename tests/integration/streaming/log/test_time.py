@@ -48,9 +48,9 @@ def test_partition_with_nothing_unread_leaves_the_watermark_after_its_idle_time(
     until(lambda: epochs() >= 3)
     clock.seconds += 3600
     running.stop()
-    held, still_held, idle = (rig.records(quick, pipeline))[:3]
+    held_record, still_held, idle = (rig.records(quick, pipeline))[:3]
 
     assert running.failure is None
-    assert rig.NOON + 4 * rig.MINUTE == held.watermark_after == still_held.watermark_after
+    assert rig.NOON + 4 * rig.MINUTE == held_record.watermark_after == still_held.watermark_after
     assert (idle.tick, idle.idle, idle.watermark_after) == (True, (1,), rig.NOON + 56 * rig.MINUTE)
-    assert rig.expected([*FAST, *SLOW, Event(id=500, minute=61)]) == rig.counted(quick, pipeline)
+    assert rig.expected([*FAST, *SLOW, Event(id=500, minute=61)]) == rig.count_by_cell(quick, pipeline)

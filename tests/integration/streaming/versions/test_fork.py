@@ -48,7 +48,7 @@ def current(settings: Settings, pipeline: Pipeline) -> Version:
     return version
 
 
-def go_on(settings: Settings, pipeline: Pipeline, probe: Probe = silent) -> None:
+def continue_stream(settings: Settings, pipeline: Pipeline, probe: Probe = silent) -> None:
     rig.send(settings, pipeline.source.name, LATER)
     driver.run(settings, pipeline, until="drain", probe=probe)
 
@@ -57,13 +57,13 @@ def waits_for_a_fold() -> Probe:
     """Return a probe that holds a late epoch until a fold is written, so that it is committed before the end."""
     event = threading.Event()
 
-    def told(point: Point, epoch: int) -> None:
+    def note_point(point: Point, epoch: int) -> None:
         if point == "compact.written":
             event.set()
         if point == "epoch.planned" and epoch == LATE_EPOCH:
             assert event.wait(WITHIN)
 
-    return told
+    return note_point
 
 
 def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_alone(
@@ -71,8 +71,8 @@ def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_a
 ) -> None:
     settings, pipeline = stream
     savepoint = fork.savepoint(settings, pipeline, "before_release", KEPT, CLOCK)
-    at_kept = rig.counted(settings, pipeline, epoch=KEPT)
-    go_on(settings, pipeline)
+    at_kept = rig.count_by_cell(settings, pipeline, epoch=KEPT)
+    continue_stream(settings, pipeline)
     old, old_records = current(settings, pipeline), rig.records(settings, pipeline)
     old_version = rig.epoch_log(settings, pipeline).version
 
@@ -80,12 +80,12 @@ def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_a
 
     assert (version.number, version.fork) == (1, Fork(version=0, epoch=KEPT))
     assert rig.records(settings, pipeline) == old_records[: KEPT + 1]
-    assert rig.counted(settings, pipeline) == at_kept
+    assert rig.count_by_cell(settings, pipeline) == at_kept
     driver.run(settings, pipeline, until="drain")
-    assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
+    assert rig.count_by_cell(settings, pipeline) == rig.expected([*EARLY, *LATER])
     assert rig.gaps(rig.records(settings, pipeline)) == []
-    found = verify(settings, pipeline, clock=CLOCK)
-    assert [name for name, check in found.checks.items() if check.state is CheckState.VIOLATED] == []
+    verification = verify(settings, pipeline, clock=CLOCK)
+    assert [name for name, check in verification.checks.items() if check.state is CheckState.VIOLATED] == []
     assert EpochLog(old.uri).version == old_version
 
 
@@ -103,18 +103,18 @@ def test_fork_that_was_killed_before_its_rows_were_copied_is_filled_by_its_drive
             fork.fork(settings, pipeline, 2, CLOCK)
     assert not delta.exists(current(settings, pipeline).uri)
 
-    go_on(settings, pipeline)
+    continue_stream(settings, pipeline)
 
     records = rig.records(settings, pipeline)
     assert current(settings, pipeline).number == 1
     assert [record.run_id for record in records[:3]] == [records[0].run_id] * 3
     assert records[3].run_id != records[2].run_id
-    assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
+    assert rig.count_by_cell(settings, pipeline) == rig.expected([*EARLY, *LATER])
 
 
 def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = stream
-    go_on(settings, replace(pipeline, max_rows_per_epoch=6), waits_for_a_fold())
+    continue_stream(settings, replace(pipeline, max_rows_per_epoch=6), waits_for_a_fold())
 
     with pytest.raises(LakeError, match=r"epoch 1 of stream-0: expected its own rows, accepted ones were folded"):
         fork.fork(settings, pipeline, 1, CLOCK)
@@ -147,8 +147,8 @@ def test_sealed_epoch_is_no_place_to_go_on_from(stream: tuple[Settings, Pipeline
         fork.fork(settings, pipeline, newest, CLOCK)
 
     fork.fork(settings, pipeline, newest - 1, CLOCK)
-    go_on(settings, pipeline)
-    assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
+    continue_stream(settings, pipeline)
+    assert rig.count_by_cell(settings, pipeline) == rig.expected([*EARLY, *LATER])
 
 
 def test_commands_keep_list_go_back_and_release(
@@ -159,21 +159,21 @@ def test_commands_keep_list_go_back_and_release(
     settings, pipeline = stream
     rig.for_commands(monkeypatch, settings, pipeline.source.name)
 
-    def said(code: int, *arguments: str) -> str:
+    def run_savepoint(code: int, *arguments: str) -> str:
         assert main(["savepoint", "clicks", *arguments]) == code
-        shown = capsys.readouterr()
-        return " ".join((shown.err if code else shown.out).split())
+        output = capsys.readouterr()
+        return " ".join((output.err if code else output.out).split())
 
-    assert said(0, "create", "calm", "--epoch", "1") == "clicks: `calm` keeps epoch 1 of stream-0."
-    assert "expected a new name, `calm` is kept already" in said(2, "create", "calm")
-    assert "expected letters, digits and `_`" in said(2, "create", "a/b")
-    assert "expected a savepoint's name or --epoch, got none" in said(2, "fork")
-    assert "expected one of stream-0 (calm), got `storm`" in said(2, "fork", "storm")
-    assert "stream-1 begins after epoch 1 of stream-0." in said(0, "fork", "calm")
-    found = json.loads(said(0, "list", "--json"))
-    assert [row["fork"] for row in found["versions"]] == [None, {"version": 0, "epoch": 1}]
-    assert [(row["name"], row["version"], row["epoch"]) for row in found["savepoints"]] == [("calm", 0, 1)]
-    assert "begins after epoch 1 of stream-0" in said(0, "list")
-    said(0, "create", "here")
-    assert "`here` keeps epoch 1 of stream-1 no longer." in said(0, "release", "here")
-    assert "`calm` keeps epoch 1 of stream-0 no longer." in said(0, "release", "calm")
+    assert run_savepoint(0, "create", "calm", "--epoch", "1") == "clicks: `calm` keeps epoch 1 of stream-0."
+    assert "expected a new name, `calm` is kept already" in run_savepoint(2, "create", "calm")
+    assert "expected letters, digits and `_`" in run_savepoint(2, "create", "a/b")
+    assert "expected a savepoint's name or --epoch, got none" in run_savepoint(2, "fork")
+    assert "expected one of stream-0 (calm), got `storm`" in run_savepoint(2, "fork", "storm")
+    assert "stream-1 begins after epoch 1 of stream-0." in run_savepoint(0, "fork", "calm")
+    answer = json.loads(run_savepoint(0, "list", "--json"))
+    assert [row["fork"] for row in answer["versions"]] == [None, {"version": 0, "epoch": 1}]
+    assert [(row["name"], row["version"], row["epoch"]) for row in answer["savepoints"]] == [("calm", 0, 1)]
+    assert "begins after epoch 1 of stream-0" in run_savepoint(0, "list")
+    run_savepoint(0, "create", "here")
+    assert "`here` keeps epoch 1 of stream-1 no longer." in run_savepoint(0, "release", "here")
+    assert "`calm` keeps epoch 1 of stream-0 no longer." in run_savepoint(0, "release", "calm")

@@ -1,4 +1,4 @@
-"""A replay: a version beside the one that serves, filled while its driver is at work, compared, and let serve."""
+"""A replay: a second version next to the one that serves, filled while its driver runs, compared, and then served."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ FROM = 1
 
 
 class GoneError(Exception):
-    """The driver of a replay is gone, in the middle of an epoch."""
+    """The driver of a replay was killed in the middle of an epoch."""
 
 
 def gone_once(point: str, epoch: int) -> None:
@@ -52,15 +52,15 @@ def test_records_that_retention_takes_during_a_replay_end_it_and_are_named(quick
     rig.send(settings, topic, EVENTS)
     driver.run(settings, pipeline, until="drain")
 
-    with pytest.raises(CutoverError, match="GoneError"):  # a driver of its own may hold read records in memory
+    with pytest.raises(CutoverError, match="GoneError"):  # a separate driver may hold read records in memory
         replay(settings, pipeline, 1, CLOCK, probe=gone_once)
     cut_away(settings, topic, {0: 35, 1: 35})
-    before = [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)]
-    for _ in range(2):  # it does not go on behind the gap by itself, either
+    epochs_before = [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)]
+    for _ in range(2):  # it does not continue behind the gap by itself, either
         with pytest.raises(LogError, match="offsets are gone") as ended:
             replay(settings, pipeline, 1, CLOCK)
         assert ended.value.runbook == "LogDataLost"
-    assert [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)] == before
+    assert [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)] == epochs_before
     serving = versions.current(settings, pipeline)
     assert serving is not None
     assert serving.number == 0
@@ -74,19 +74,19 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     driver.run(settings, pipeline, until="drain")
     served = rig.epoch_log(settings, pipeline).version
 
-    with only_driver(folder(settings, pipeline.name), pipeline.name):  # as the driver at work holds it
+    with only_driver(folder(settings, pipeline.name), pipeline.name):  # as the running driver holds it
         with pytest.raises(CutoverError, match="GoneError"):
             replay(settings, pipeline, 1, CLOCK, epoch=FROM, probe=gone_once)
         replay(settings, pipeline, 1, CLOCK)
         replay(settings, pipeline, 2, CLOCK)
 
-    looked = {number: looking_at(settings, number) for number in (1, 2)}
+    settings_by_version = {number: looking_at(settings, number) for number in (1, 2)}
     assert served == rig.epoch_log(settings, pipeline).version
-    assert rig.records(looked[1], pipeline)[: FROM + 1] == rig.records(settings, pipeline)[: FROM + 1]
-    for chosen in looked.values():
-        assert rig.counted(chosen, pipeline) == rig.expected(EVENTS)
-        assert rig.gaps(rig.records(chosen, pipeline)) == []
-    assert_compared(looked[2], pipeline)
+    assert rig.records(settings_by_version[1], pipeline)[: FROM + 1] == rig.records(settings, pipeline)[: FROM + 1]
+    for version_settings in settings_by_version.values():
+        assert rig.count_by_cell(version_settings, pipeline) == rig.expected(EVENTS)
+        assert rig.gaps(rig.records(version_settings, pipeline)) == []
+    assert_compared(settings_by_version[2], pipeline)
     assert_versions_compared(settings, pipeline)
 
     rig.for_commands(monkeypatch, settings, topic)
@@ -98,17 +98,19 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     version = versions.current(settings, pipeline)
     assert version is not None
     assert version.number == 2
-    assert rig.counted(settings, pipeline) == rig.expected([*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)])
-    assert rig.counted(looked[1], pipeline) == rig.expected(EVENTS)
+    assert rig.count_by_cell(settings, pipeline) == rig.expected(
+        [*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)]
+    )
+    assert rig.count_by_cell(settings_by_version[1], pipeline) == rig.expected(EVENTS)
 
 
 def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     """A version with a row that differs serves only if that many were agreed to; one that served goes at once."""
     uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
     table = change_one_row(uri)
-    for words, said in (((), "expected 0 rows"), (("--differences", "2"), "expected 2 rows")):
+    for words, message in (((), "expected 0 rows"), (("--differences", "2"), "expected 2 rows")):
         assert main(["serve", pipeline.name, "--version", "1", "--why", "x", *words]) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert number_serving(settings, pipeline) == 0
     assert main(["serve", pipeline.name, "--version", "1", "--why", "x", "--differences", "1"]) == 0
     assert "1 of" in capsys.readouterr().out
@@ -131,7 +133,7 @@ def newest_reason(settings: Settings, pipeline: Pipeline) -> str:
 
 
 def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
-    """One row that is wrong in the version beside is found, and no other; it is as it was afterwards."""
+    """One wrong row in the new version is found, and no other; it is restored afterwards."""
     agreed = compare_versions(settings, pipeline, 2)
     assert (agreed.counts, agreed.serving, agreed.beside, agreed.exit_code) == (
         {},
@@ -156,8 +158,8 @@ def change_one_row(uri: str) -> pa.Table:
         delta.bind(connection, "held", delta.open_table(uri))
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
         table = queries.read_table(connection, "SELECT * FROM rows")
-        first = "(SELECT min(rowid) FROM rows WHERE _class = 'accepted')"
-        connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE rowid = {first}")  # noqa: S608 -- ours
+        first_row = "(SELECT min(rowid) FROM rows WHERE _class = 'accepted')"
+        connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE rowid = {first_row}")  # noqa: S608 -- ours
         replace_rows(uri, queries.read_table(connection, "SELECT * FROM rows"), kind="partial")
     return table
 
@@ -180,7 +182,9 @@ def test_versions_are_compared_where_their_epochs_end_together() -> None:
 
     assert list(list_common_cuts(ends(10, 20, 30), ends(10, 15, 20, 20, 35))) == [(1, 3), (0, 0)]
     assert list(list_common_cuts(ends(10, 20), ends(15))) == []
-    assert list(list_common_cuts(ends(10, 20), [replace(one, topic_id="U") for one in ends(20)])) == []
+    assert (
+        list(list_common_cuts(ends(10, 20), [replace(epoch_record, topic_id="U") for epoch_record in ends(20)])) == []
+    )
 
 
 def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
@@ -195,7 +199,7 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
     monkeypatch.setattr(
         prefix,
         "find_folded_classes",
-        lambda one, records: ["accepted"] if records[-1].epoch == newest else real(one, records),
+        lambda version, records: ["accepted"] if records[-1].epoch == newest else real(version, records),
     )
 
     assert find_readable_cut(log, log) == (newest - 1, newest - 1)
@@ -203,9 +207,9 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
 
 def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
     recompute.run(settings, pipeline)
-    found = reconcile(settings, pipeline)
-    assert found.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
-    assert found.finding.seal.stream_version == settings.stream_version
+    report = reconcile(settings, pipeline)
+    assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert report.finding.seal.stream_version == settings.stream_version
     checks = verify(settings, pipeline, clock=CLOCK).checks
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
@@ -215,11 +219,11 @@ def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings
     versions.open_or_create(quick, pipeline, CLOCK)
     versions.register(quick, pipeline, CLOCK, expected_sequence=versions.next_sequence(quick, pipeline), beside=True)
 
-    for number, epoch, said in (
+    for number, epoch, message in (
         (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which does not exist"),
         (0, None, "got 0, which serves or has served"),
         (1, 3, "expected to continue from the log's beginning, got epoch 3"),
     ):
-        with pytest.raises(DefinitionError, match=said):
+        with pytest.raises(DefinitionError, match=message):
             replay(quick, pipeline, number, CLOCK, epoch=epoch)
     assert len(versions.list_versions(quick, pipeline)) == len(["serves", "beside"])

@@ -1,4 +1,4 @@
-"""A changed definition beside the one that serves: filled up to its epoch, compared by its note, swapped and back."""
+"""A changed definition next to the one that serves: filled up to its epoch, compared by its note, swapped and back."""
 
 import json
 import threading
@@ -100,35 +100,35 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
     settings = at_work
     new, old = both(settings)
     serving_table.publish(settings, old)
-    before = rows_of(settings, "clicks")
+    rows_before = rows_of(settings, "clicks")
     rig.send(settings, topic, LATER)  # the old one has not read them: the new one is read up to its epoch
 
-    with only_driver(folder(settings, "clicks"), "clicks"):  # as its driver at work holds it
+    with only_driver(folder(settings, "clicks"), "clicks"):  # as its running driver holds it
         assert main(["replay", "clicks_2"]) == 0
         assert "has read the log up to an epoch of clicks" in capsys.readouterr().out
         assert rig.records(settings, new)[-1].end == rig.records(settings, old)[-1].end
 
         assert main(["swap", "clicks_2"]) == 0
-        out = capsys.readouterr().out
-        assert f"{DROPS} extra" in out
-        assert "rows differ in nothing else" in out
-        assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", before)
+        output = capsys.readouterr().out
+        assert f"{DROPS} extra" in output
+        assert "rows differ in nothing else" in output
+        assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
 
         assert main(["swap", "clicks_2", "--why", "dropped clicks are paid for"]) == 0
         assert main(["serve-view", "clicks", "--json"]) == 0
     published = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (published["served"], published["months"]) == ("clicks_2", [])  # the swap has published it
     serving_table.publish(settings, new)
-    assert rows_of(settings, "clicks") == rows_of(settings, "clicks_2") != before
+    assert rows_of(settings, "clicks") == rows_of(settings, "clicks_2") != rows_before
     (row,) = swaps.history(settings, "clicks")
     assert (row.served_by, row.why) == ("clicks_2", "dropped clicks are paid for")
     assert "0 of" in row.evidence
 
     assert_old_file_may_go(settings)
-    driver.run(settings, old, until="drain")  # the old one goes on, so it is a way back
+    driver.run(settings, old, until="drain")  # the old one continues, so a swap back is possible
     assert main(["swap", "clicks", "--back", "--why", "a regression"]) == 0
     assert {(row["k"], row["clicks"]) for row in rows_of(settings, "clicks")} >= {("b", 4)} | {
-        (row["k"], row["clicks"]) for row in before if str(row["window_start"])[14:16] == "00"
+        (row["k"], row["clicks"]) for row in rows_before if str(row["window_start"])[14:16] == "00"
     }
     assert main(["swap", "clicks", "--back", "--why", "again"]) == 2
     assert "it serves itself" in capsys.readouterr().err
@@ -189,7 +189,7 @@ def test_definitions_without_a_common_cut_are_not_compared(at_work: Settings, to
 def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
     at_work: Settings, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What readers see never goes back: not by a swap, not on the way back, unless a person says so."""
+    """Readers never see an older state: not by a swap, not by a swap back, unless a person confirms it."""
     settings = at_work
     new, old = both(settings)
     serving_table.publish(settings, old)
@@ -197,56 +197,63 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
     rig.send(settings, topic, LATER)
     driver.run(settings, old, until="drain")
     serving_table.publish(settings, old)
-    before = rows_of(settings, "clicks")
+    rows_before = rows_of(settings, "clicks")
 
     with pytest.raises(LakeError, match=r"clicks_2 stream-0: expected to have read what clicks stream-0 has"):
         swapping.swap(settings, new, old, why="x", agreed=ALL_SEEN, clock=CLOCK)
     with pytest.raises(LakeError, match="expected to have read what"):
         swapping.swap(settings, new, old, why="x", agreed=Agreed(uncompared=True), clock=CLOCK)
-    assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", before)
+    assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
 
     driver.run(settings, new, until="drain")
     rig.send(settings, topic, [replace(event, id=event.id + 100) for event in LATER])
     driver.run(settings, new, until="drain")
     definitions = compare_definitions(settings, new, old)
     assert (definitions.counts, definitions.beyond) == ({}, len(LATER))
-    done = swapping.swap(settings, new, old, why="x", agreed=ALL_SEEN, clock=CLOCK)
-    assert (done.behind, rows_of(settings, "clicks")[-1]["clicks"]) == ((), 2 * len(LATER))
+    swap_row = swapping.swap(settings, new, old, why="x", agreed=ALL_SEEN, clock=CLOCK)
+    assert (swap_row.behind, rows_of(settings, "clicks")[-1]["clicks"]) == ((), 2 * len(LATER))
 
     assert main(["swap", "clicks", "--back", "--why", "x"]) == 2
     assert "readers would go back in time" in capsys.readouterr().err
     assert main(["swap", "clicks", "--back", "--anyway", "--why", "x"]) == 0
-    assert rows_of(settings, "clicks") == before
+    assert rows_of(settings, "clicks") == rows_before
 
 
 def test_what_is_no_difference_of_the_definitions_is_not_compared(at_work: Settings) -> None:
-    """What was read from another beginning, lost, doubled, or joined with other versions: no row is judged by it."""
+    """Exclude rows read from another start, lost, doubled, or joined with other versions: none is judged by them."""
     settings = at_work
     new, old = both(settings)
     replay_definition(settings, new, old, CLOCK)
-    serving, beside = (
-        find_coverage(settings, find_stream(settings, one), rig.records(settings, one)[-1].epoch) for one in (old, new)
+    serving, new_coverage = (
+        find_coverage(settings, find_stream(settings, pipeline), rig.records(settings, pipeline)[-1].epoch)
+        for pipeline in (old, new)
     )
-    reject_unfair(serving, beside)
-    first = beside.records[0]
-    later = replace(first, start={0: 3, 1: 0})
-    priced = replace(first, dimensions={"prices": 2}, dimension_ids={"prices": "p"})
+    reject_unfair(serving, new_coverage)
+    first_record = new_coverage.records[0]
+    later = replace(first_record, start={0: 3, 1: 0})
+    priced = replace(first_record, dimensions={"prices": 2}, dimension_ids={"prices": "p"})
     looked_up = {"prices": Lookup(table="prices", on={"k": "k"}, columns={"price": "bigint"})}
     ids = replace(old.source, record_id="id")
-    for changed, said in (
-        (replace(beside, records=[later, *beside.records[1:]]), "partition 0 is read from offset 3 by clicks_2"),
-        (replace(beside, records=[replace(first, delivery="at_least_once")]), "delivers at_least_once"),
-        (replace(beside, losses=[LOSS]), "continues after a recorded loss"),
-        (with_pipeline(beside, lookups=looked_up, records=[priced]), None),
-        (with_pipeline(beside, source=ids, records=[replace(first, counts={"late": 2})]), "has 2 late rows of records"),
+    for changes, message in (
+        (
+            replace(new_coverage, records=[later, *new_coverage.records[1:]]),
+            "partition 0 is read from offset 3 by clicks_2",
+        ),
+        (replace(new_coverage, records=[replace(first_record, delivery="at_least_once")]), "delivers at_least_once"),
+        (replace(new_coverage, losses=[LOSS]), "continues after a recorded loss"),
+        (with_pipeline(new_coverage, lookups=looked_up, records=[priced]), None),
+        (
+            with_pipeline(new_coverage, source=ids, records=[replace(first_record, counts={"late": 2})]),
+            "has 2 late rows of records",
+        ),
     ):
-        if said is None:
+        if message is None:
             coverage = with_pipeline(serving, lookups=looked_up, records=[replace(priced, dimensions={"prices": 1})])
             with pytest.raises(LakeError, match=r"the lookup `prices` was joined at 2 versions"):
-                reject_unfair(coverage, replace(changed, records=[replace(priced, start=coverage.records[0].start)]))
+                reject_unfair(coverage, replace(changes, records=[replace(priced, start=coverage.records[0].start)]))
             continue
-        with pytest.raises(LakeError, match=said):
-            reject_unfair(serving, changed)
+        with pytest.raises(LakeError, match=message):
+            reject_unfair(serving, changes)
 
 
 def with_pipeline(coverage: Coverage, *, records: Sequence[EpochRecord], **changes: Any) -> Coverage:
@@ -261,18 +268,18 @@ def test_an_epoch_that_the_log_does_not_reach_is_refused_and_nothing_is_written(
     settings = at_work
     new, old = both(settings)
     aim = rig.records(settings, old)[-1].cut
-    for offsets, log, said in (
+    for offsets, log, message in (
         ({0: 31, 1: 30}, aim.log, "expected records up to offset 31, it ends at 30"),
         (aim.offsets, replace(aim.log, topic_id="other"), "was deleted and made again"),
         ({0: 1, 1: 1, 7: 1}, aim.log, "Partition 7"),
     ):
-        with pytest.raises(LogError, match=said):
+        with pytest.raises(LogError, match=message):
             driver.run(settings, new, until="drain", aim=replace(aim, offsets=offsets, log=log))
         assert rig.records(settings, new) == []
 
 
 def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topic: str) -> None:
-    """The driver commits while the replay looks: both are held until a person has compared, also behind a fold."""
+    """The driver commits while the replay compares: both are pinned until a person has compared, also behind a fold."""
     settings = at_work
     _, old = both(settings)
     rig.send(settings, topic, LATER)
@@ -289,8 +296,8 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
 
     versions = compare_versions(settings, old, 1)
     assert (versions.counts, versions.beyond, versions.exit_code) == ({}, 0, 0)
-    held = pins.holders(settings, "clicks", find_stream(settings, old).version.result_fingerprint, now=CLOCK.now())
-    assert held == ("beside/clicks",)
+    holders = pins.holders(settings, "clicks", find_stream(settings, old).version.result_fingerprint, now=CLOCK.now())
+    assert holders == ("beside/clicks",)
 
 
 def test_names_follow_a_chain_and_a_circle_is_broken_by_going_back(at_work: Settings) -> None:
