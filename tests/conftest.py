@@ -1,4 +1,4 @@
-"""Fixtures for every kind of test: real servers once a session, cheap things of its own for each test."""
+"""Fixtures for every kind of test: real servers once a session, new cheap ones for each test."""
 
 import contextlib
 import json

@@ -42,7 +42,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a target's last run ended."""
+    """Outcome of a target's last run."""
 
     exit_code: int
     seconds: float
@@ -81,12 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the targets, update the page after each, and return 0 if all passed, else 1."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="names of targets, with commas between them")
-    wanted = [name for name in parser.parse_args(arguments).only.split(",") if name]
-    unknown = sorted(set(wanted) - {target.name for target in TARGETS})
+    selected = [name for name in parser.parse_args(arguments).only.split(",") if name]
+    unknown = sorted(set(selected) - {target.name for target in TARGETS})
     if unknown:
         sys.stderr.write(f"Nightly targets: expected some of {', '.join(t.name for t in TARGETS)}, got {unknown}.\n")
         return 2
-    return run_targets([t for t in TARGETS if not wanted or t.name in wanted], execute)
+    return run_targets([t for t in TARGETS if not selected or t.name in selected], execute)
 
 
 def run_targets(targets: Sequence[Target], execute: Callable[[Target], Outcome]) -> int:
@@ -107,8 +107,10 @@ def execute(target: Target) -> Outcome:
     LOGS.mkdir(parents=True, exist_ok=True)
     began, at = time.monotonic(), datetime.now(UTC).isoformat(timespec="minutes")
     command = ["make", target.name, *(f"{name}={value}" for name, value in target.variables.items())]
-    with (LOGS / f"{target.name}.log").open("wb") as out:
-        code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False).returncode
+    with (LOGS / f"{target.name}.log").open("wb") as log_file:
+        code = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, check=False
+        ).returncode
     return Outcome(exit_code=code, seconds=round(time.monotonic() - began), at=at, revision=read_revision())
 
 
@@ -122,12 +124,12 @@ def read_outcomes() -> dict[str, Outcome]:
 def read_revision() -> str:
     """Return what git calls the tree that ran."""
 
-    def ask(*words: str) -> str:
+    def run_git(*words: str) -> str:
         return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
 
     pages = {str(PAGE), str(RESULTS)}
-    changed = [line for line in ask("status", "--porcelain").splitlines() if line[3:] not in pages]
-    return ask("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    changes = [line for line in run_git("status", "--porcelain").splitlines() if line[3:] not in pages]
+    return run_git("rev-parse", "--short", "HEAD") + ("+" if changes else "")
 
 
 def format_table(targets: Sequence[Target], outcomes: Mapping[str, Outcome]) -> str:
@@ -142,8 +144,8 @@ def format_table(targets: Sequence[Target], outcomes: Mapping[str, Outcome]) -> 
 
 def replace_table(page: str, table: str) -> str:
     """Return the page with another table between its two markers."""
-    head, _, rest = page.partition(BEGIN)
-    return head + BEGIN + table + END + rest.partition(END)[2]
+    head, _, after_begin = page.partition(BEGIN)
+    return head + BEGIN + table + END + after_begin.partition(END)[2]
 
 
 def format_outcome(outcome: Outcome) -> str:
@@ -152,8 +154,8 @@ def format_outcome(outcome: Outcome) -> str:
 
 
 def _cells(outcome: Outcome) -> list[str]:
-    when = outcome.at.replace("T", " ").removesuffix("+00:00")
-    return [format_outcome(outcome), f"{outcome.seconds / 60:.0f}", when, outcome.revision]
+    ended_at = outcome.at.replace("T", " ").removesuffix("+00:00")
+    return [format_outcome(outcome), f"{outcome.seconds / 60:.0f}", ended_at, outcome.revision]
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Which files one epoch and one comparison visit: `python -m tests.trace` (`--files` names them in order).
+"""Files that one epoch and one comparison visit: `python -m tests.trace` (`--files` names them in order).
 
-A small log, a real broker and Spark. Of each function of ours its first call is noted, in the order of the calls; a
+A small log, a real broker and Spark. Of each product function the first call is noted, in the order of the calls; a
 reader who follows the work from call to call opens the files in this order. A return is a step to a file that was
-open before. Those of the path's own room are the main line; the core below is counted beside it. A comparison has
-three parts: what is judged, what is told of it, and what is written.
+open before. Those of the path's own room are the main line; the core below is counted separately. A comparison
+has three parts: comparing, describing and writing.
 """
 
 import argparse
@@ -47,8 +47,8 @@ class Visits:
 
     def in_room(self, room: str, part: str = "") -> list[str]:
         """Return the files in the order in which they are opened, those of one room and part; all for `""`."""
-        chosen = (file for name, file in self._files if file.startswith(room) and name.startswith(part))
-        return [file for file, _ in groupby(chosen)]
+        files = (file for name, file in self._files if file.startswith(room) and name.startswith(part))
+        return [file for file, _ in groupby(files)]
 
     def parts(self) -> list[str]:
         """Return the parts of the work in their order."""

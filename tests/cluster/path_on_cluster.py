@@ -1,8 +1,8 @@
-"""One path on a cluster, in a process of its own; says when executors are there and when one has a task in hand.
+"""One path on a cluster, in a separate process; reports when executors are registered and when one runs a task.
 
 Argument: JSON with `home`, `bootstrap`, `topic`, `cap`, `path` (`stream` or `batch`), `spark`, `marker` (a file).
 Lines of the marker: `ready` (executors registered; waits for `<marker>.go`), `running:<port>` (the executor that
-listens there has a task in hand).
+listens there runs a task).
 """
 
 import json
@@ -41,9 +41,9 @@ class Signals:
             self.arm()
 
     def arm(self) -> None:
-        """Wait for the word to go on; then watch for the first task."""
+        """Wait for the go file; then watch for the first task."""
         until(lambda: self._registered() >= self._executors, WITHIN)
-        self._say("ready")
+        self._write_line("ready")
         until(Path(f"{self._marker}.go").exists, WITHIN)
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -51,7 +51,7 @@ class Signals:
         while True:
             busy = [info for info in self._infos() if info.numRunningTasks()]
             if busy:
-                self._say(f"running:{busy[0].port()}")
+                self._write_line(f"running:{busy[0].port()}")
                 return
             time.sleep(0.02)
 
@@ -61,7 +61,7 @@ class Signals:
     def _infos(self) -> list[Any]:
         return list(self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos())
 
-    def _say(self, word: str) -> None:
+    def _write_line(self, word: str) -> None:
         with self._marker.open("a", encoding="utf-8") as file:
             file.write(f"{word}\n")
             file.flush()
@@ -70,17 +70,17 @@ class Signals:
 
 def main() -> None:
     """Run the path."""
-    told = json.loads(sys.argv[1])
+    arguments = json.loads(sys.argv[1])
     events.configure(pretty=False)
     settings = Settings(
-        home=Path(told["home"]),
-        kafka=KafkaSettings(bootstrap_servers=told["bootstrap"]),
-        spark=SparkSettings.model_validate(told["spark"]),
+        home=Path(arguments["home"]),
+        kafka=KafkaSettings(bootstrap_servers=arguments["bootstrap"]),
+        spark=SparkSettings.model_validate(arguments["spark"]),
         stream=StreamSettings(trigger_seconds=0.05, heartbeat_seconds=0.2),
     )
-    pipeline = rig.pipeline(told["topic"], cap=told["cap"])
-    signals = Signals(spark.session(settings, app=told["path"]), Path(told["marker"]), executors=2)
-    if told["path"] == "stream":
+    pipeline = rig.pipeline(arguments["topic"], cap=arguments["cap"])
+    signals = Signals(spark.session(settings, app=arguments["path"]), Path(arguments["marker"]), executors=2)
+    if arguments["path"] == "stream":
         driver.run(settings, pipeline, until="drain", probe=signals)
     else:
         signals.arm()

@@ -54,9 +54,9 @@ def batch_rows(settings: Settings, topic: str) -> list[tuple[Any, ...]]:
 
 
 def run_and_kill(settings: Settings, topic: str, workers: Cluster, path: Literal["stream", "batch"]) -> str:
-    """Run a path on the cluster, kill the executor that has a task, wait for the end; return what Spark said."""
+    """Run a path on the cluster, kill the executor that has a task, wait for the end; return Spark's output."""
     marker, log = settings.home / f"{path}.marker", settings.home / f"{path}.log"
-    told = {
+    arguments = {
         "home": str(settings.home),
         "bootstrap": settings.kafka.bootstrap_servers,
         "topic": topic,
@@ -65,9 +65,11 @@ def run_and_kill(settings: Settings, topic: str, workers: Cluster, path: Literal
         "spark": {"master": workers.master, "conf": dict(workers.conf())},
         "marker": str(marker),
     }
-    with log.open("wb") as out:
-        command = [sys.executable, "-m", "tests.cluster.path_on_cluster", json.dumps(told)]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    with log.open("wb") as log_file:
+        command = [sys.executable, "-m", "tests.cluster.path_on_cluster", json.dumps(arguments)]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, start_new_session=True
+        )
     try:
         until(lambda: process.poll() is not None or "ready" in said_in(marker), WITHIN)
         executors = until(lambda: executors_of(workers), WITHIN)
@@ -90,9 +92,9 @@ def run_and_kill(settings: Settings, topic: str, workers: Cluster, path: Literal
 
 
 def executors_of(workers: Cluster) -> list[Identity]:
-    """Return the executors, one of each worker; empty until all are there."""
-    found = [list_executors(worker) for worker in workers.workers]
-    return [one for of_worker in found for one in of_worker] if all(found) else []
+    """Return the executors, one of each worker; empty until all are registered."""
+    executors_by_worker = [list_executors(worker) for worker in workers.workers]
+    return [executor for of_worker in executors_by_worker for executor in of_worker] if all(executors_by_worker) else []
 
 
 def list_executors(worker: Identity) -> list[Identity]:
@@ -108,9 +110,9 @@ def is_executor(member: Identity) -> bool:
 
 
 def said_in(marker: Path) -> dict[str, str]:
-    """Return what the path has said: each word, and what it said with it."""
+    """Return the lines of the marker: each word with its value."""
     words = marker.read_text(encoding="utf-8").split() if marker.exists() else []
-    return {word: rest for word, _, rest in (word.partition(":") for word in words)}
+    return {word: value for word, _, value in (word.partition(":") for word in words)}
 
 
 def listens(process: Identity, port: int) -> bool:
@@ -132,11 +134,14 @@ def test_tables_are_the_same_when_an_executor_dies_in_each_path(
     rig.make_topic(settings, topic_name, partitions=4)
     rig.send(settings, topic_name, [*EVENTS, *LATE, *CLOSING])
 
-    said = [run_and_kill(settings, topic_name, workers, "stream"), run_and_kill(settings, topic_name, workers, "batch")]
+    outputs = [
+        run_and_kill(settings, topic_name, workers, "stream"),
+        run_and_kill(settings, topic_name, workers, "batch"),
+    ]
     driver.run(alone, pipeline, until="drain")
     recompute.run(alone, pipeline)
 
-    assert ["Lost executor" in text for text in said] == [True, True]
+    assert ["Lost executor" in text for text in outputs] == [True, True]
     assert rig.gaps(rig.records(settings, pipeline)) == []
     assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
     assert batch_rows(alone, topic_name) == batch_rows(settings, topic_name)

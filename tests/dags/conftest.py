@@ -1,4 +1,4 @@
-"""An Airflow of its own for these tests: a temporary home, its database made once, the DAG folder of this project."""
+"""A separate Airflow for these tests: a temporary home, its database created once, the DAG folder of this project."""
 
 import os
 import subprocess

@@ -31,7 +31,7 @@ BACK_WITHIN = 60.0
 """Seconds, of the promise; on a machine that does nothing else it takes less than one."""
 
 
-def put(stage: str) -> None:
+def record_move(stage: str) -> None:
     settings = load_settings()
     record_stage(settings, catalogue.get(settings, "flights"), stage)
 
@@ -53,17 +53,17 @@ def record_regression() -> None:
     audit_record.record(settings, catalogue.get(settings, "flights"), window_audit)
 
 
-@pytest.mark.parametrize("where", ["LAMBDA", "SHADOW"])
-def test_outside_of_kappa_nothing_is_audited(home: "Path", where: str) -> None:
-    put(where)
+@pytest.mark.parametrize("stage_name", ["LAMBDA", "SHADOW"])
+def test_outside_of_kappa_nothing_is_audited(home: "Path", stage_name: str) -> None:
+    record_move(stage_name)
 
-    with pytest.raises(AirflowSkipException, match=f"flights is in {where}"):
+    with pytest.raises(AirflowSkipException, match=f"flights is in {stage_name}"):
         audit_sample("flights")
     assert home.is_dir()
 
 
 def test_a_policy_without_an_audit_is_skipped(home: "Path", monkeypatch: pytest.MonkeyPatch) -> None:
-    put("KAPPA")
+    record_move("KAPPA")
     flights = catalogue.get(load_settings(), "flights")
     without = replace(flights, policy=replace(flights.policy, audit=None))
     monkeypatch.setattr(catalogue, "get", lambda *_: without)
@@ -74,7 +74,7 @@ def test_a_policy_without_an_audit_is_skipped(home: "Path", monkeypatch: pytest.
 
 
 def test_an_audit_without_a_new_window_is_skipped(home: "Path", monkeypatch: pytest.MonkeyPatch) -> None:
-    put("KAPPA")
+    record_move("KAPPA")
     child_end = ChildEnd(exit_code=0, value={"state": "nothing_new", "reason": "No window became final."}, message="")
     monkeypatch.setattr("cutover_tasks.audit_task.run_command", lambda *_, **__: child_end)
 
@@ -98,7 +98,7 @@ def test_an_audit_that_nobody_expected_to_end_so_is_tried_again() -> None:
 
 
 def test_an_audit_that_agrees_moves_nothing(home: "Path") -> None:
-    put("KAPPA")
+    record_move("KAPPA")
 
     with pytest.raises(AirflowSkipException, match="of the sample agree with the log"):
         roll_back("flights", AGREES)
@@ -107,15 +107,15 @@ def test_an_audit_that_agrees_moves_nothing(home: "Path") -> None:
 
 
 def test_a_regression_puts_batch_back_once_and_keeps_the_audit_as_evidence(home: "Path") -> None:
-    put("KAPPA")
+    record_move("KAPPA")
     record_regression()
 
     roll_back("flights", FOUND)
     roll_back("flights", FOUND)
 
     assert (stage(), [row.event for row in rows()]) == (Stage.LAMBDA, ["advanced", "rolled_back"])
-    kept = json.loads(rows()[-1].evidence)["because"]["audit"]
-    assert (kept["seed"], kept["windows"], kept["wrong"], kept["unexplained"]) == (7, [3], [3], 1)
+    audit = json.loads(rows()[-1].evidence)["because"]["audit"]
+    assert (audit["seed"], audit["windows"], audit["wrong"], audit["unexplained"]) == (7, [3], [3], 1)
     assert "audit at 2026-01-01" in rows()[-1].why
     assert home.is_dir()
 
@@ -125,53 +125,53 @@ def test_the_run_of_a_regression_is_red() -> None:
         fail_with_regression("flights", FOUND)
 
 
-@pytest.mark.parametrize("where", ["SHADOW", "KAPPA"])
-def test_batch_serves_again_within_a_minute_from_any_stage(bag: "DagBag", home: "Path", where: str) -> None:
-    put(where)
+@pytest.mark.parametrize("stage_name", ["SHADOW", "KAPPA"])
+def test_batch_serves_again_within_a_minute_from_any_stage(bag: "DagBag", home: "Path", stage_name: str) -> None:
+    record_move(stage_name)
     task = next(task for task in bag.dags["flights_rollback"].tasks if task.task_id == "move_back")
-    begun = time.monotonic()
+    started_at = time.monotonic()
 
     assert move_back_to("flights", {"why": "a drill"}, "run-1", "ada") == "LAMBDA"
     assert stage() is Stage.LAMBDA
-    assert time.monotonic() - begun < BACK_WITHIN
+    assert time.monotonic() - started_at < BACK_WITHIN
     assert (rows()[-1].who, rows()[-1].why) == ("airflow:ada", "a drill")
     assert task.downstream_task_ids == {"start_batch"}
     assert home.is_dir()
 
 
 def test_a_rollback_that_is_run_again_moves_once(home: "Path") -> None:
-    put("KAPPA")
-    said = {"why": "a drill", "to": "SHADOW"}
+    record_move("KAPPA")
+    conf = {"why": "a drill", "to": "SHADOW"}
 
-    assert [move_back_to("flights", said, "run-1", None) for _ in range(2)] == ["SHADOW", "SHADOW"]
+    assert [move_back_to("flights", conf, "run-1", None) for _ in range(2)] == ["SHADOW", "SHADOW"]
     assert len(rows()) == 2
     assert home.is_dir()
 
 
-@pytest.mark.parametrize("where", ["LAMBDA", "SHADOW"])
-def test_a_rollback_to_where_a_pipeline_is_stays_and_takes_the_turn(home: "Path", where: str) -> None:
-    put(where)
+@pytest.mark.parametrize("stage_name", ["LAMBDA", "SHADOW"])
+def test_a_rollback_to_where_a_pipeline_is_stays_and_takes_the_turn(home: "Path", stage_name: str) -> None:
+    record_move(stage_name)
 
-    assert move_back_to("flights", {"why": "a drill", "to": where}, "run-1", "ada") == where
-    assert [(row.event, row.stage) for row in rows()][1:] == [("withdrawn", where)]
+    assert move_back_to("flights", {"why": "a drill", "to": stage_name}, "run-1", "ada") == stage_name
+    assert [(row.event, row.stage) for row in rows()][1:] == [("withdrawn", stage_name)]
     assert (rows()[-1].who, rows()[-1].why) == ("airflow:ada", "a drill")
-    put("KAPPA")  # a week later; somebody clears the old run
-    assert move_back_to("flights", {"why": "a drill", "to": where}, "run-1", "ada") == where
+    record_move("KAPPA")  # a week later; the old run is cleared
+    assert move_back_to("flights", {"why": "a drill", "to": stage_name}, "run-1", "ada") == stage_name
     assert stage() is Stage.KAPPA
     assert home.is_dir()
 
 
 @pytest.mark.parametrize(
-    ("where", "params", "match"),
+    ("stage_name", "params", "match"),
     [
         ("LAMBDA", {"why": "a drill", "to": "SHADOW"}, "stays in LAMBDA: it cannot be rolled back to SHADOW"),
         ("KAPPA", {"why": " "}, "expected a reason|why"),
     ],
 )
-def test_what_is_no_way_back_is_refused(home: "Path", where: str, params: dict[str, str], match: str) -> None:
-    put(where)
+def test_what_is_no_way_back_is_refused(home: "Path", stage_name: str, params: dict[str, str], match: str) -> None:
+    record_move(stage_name)
 
     with pytest.raises(AirflowFailException, match=match):
         move_back_to("flights", params, "run-1", "ada")
-    assert (str(stage()), len(rows())) == (where, 1)
+    assert (str(stage()), len(rows())) == (stage_name, 1)
     assert home.is_dir()

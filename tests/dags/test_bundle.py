@@ -55,10 +55,10 @@ def times(bundle: DefinitionsBundle) -> set[int]:
 
 
 def is_touched(bundle: DefinitionsBundle, clock: Clock, *, at: float) -> bool:
-    before = times(bundle)
+    times_before = times(bundle)
     clock.now = at
     bundle.refresh()
-    return max(times(bundle)) > max(before)
+    return max(times(bundle)) > max(times_before)
 
 
 def test_every_dag_file_is_copied_and_its_helpers_are_not(bundle: DefinitionsBundle) -> None:

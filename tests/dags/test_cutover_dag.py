@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 def proposal(stage: str = "LAMBDA", target: str = "SHADOW") -> dict[str, Any]:
     settings = load_settings()
     fingerprint = result_fingerprint(catalogue.get(settings, "flights"))
-    said = {"pipeline": "flights", "stage": stage, "target": target, "turn": 0, "stream_version": 0, "runs": ["r1"]}
-    return said | {"result_fingerprint": fingerprint, "text": "evidence"}
+    fields = {"pipeline": "flights", "stage": stage, "target": target, "turn": 0, "stream_version": 0, "runs": ["r1"]}
+    return fields | {"result_fingerprint": fingerprint, "text": "evidence"}
 
 
-def put(said: dict[str, Any]) -> None:
-    """Append the move that a proposal asks for, as the task before would have made it."""
+def record_move(proposed: dict[str, Any]) -> None:
+    """Append the move that a proposal describes, as the task before would have done."""
     proposal = Proposal(
-        **{name: value for name, value in said.items() if name != "text"} | {"runs": tuple(said["runs"])}
+        **{name: value for name, value in proposed.items() if name != "text"} | {"runs": tuple(proposed["runs"])}
     )
     settings, evidence = load_settings(), json.dumps({"approved": proposal.digest})
     values = {"result_fingerprint": proposal.result_fingerprint, "evidence": evidence}
@@ -63,10 +63,10 @@ def test_missing_evidence_is_listed(home: "Path") -> None:
 
 
 def test_a_move_that_is_made_is_not_made_twice(home: "Path") -> None:
-    said = proposal()
-    put(said)
+    proposed = proposal()
+    record_move(proposed)
 
-    assert move_approved("flights", said, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
+    assert move_approved("flights", proposed, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
     assert len(read_events(load_settings(), "flights")) == 1
     assert home.is_dir()
 
@@ -79,14 +79,14 @@ def test_an_approval_without_evidence_behind_it_is_refused(home: "Path") -> None
 
 
 def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
-    said = proposal()
-    put(said)
+    proposed = proposal()
+    record_move(proposed)
 
     with pytest.raises(AirflowFailException, match="flights is back in LAMBDA"):
-        roll_back_unverified("flights", said)
+        roll_back_unverified("flights", proposed)
     settings = load_settings()
     with pytest.raises(AirflowSkipException, match="was not moved"):  # the task was killed after its write: once more
-        roll_back_unverified("flights", said)
+        roll_back_unverified("flights", proposed)
 
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
     assert [row.event for row in read_events(settings, "flights")] == ["advanced", "rolled_back"]
@@ -98,7 +98,7 @@ def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_m
         with pytest.raises(AirflowSkipException, match="was not moved"):
             roll_back_unverified("flights", proposal())
     settings = load_settings()
-    with pytest.raises(SequenceConflictError):  # by a task that somebody marked failed at its commit
+    with pytest.raises(SequenceConflictError):  # by a task that was marked failed at its commit
         Journal(settings, "flights", GateEvent).append(make_row(GateEvent, pipeline="flights"), expected_sequence=0)
     assert [row.event for row in read_events(settings, "flights")] == ["withdrawn"]
     assert list_moves(settings, "flights") == []

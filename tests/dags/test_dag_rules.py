@@ -32,7 +32,7 @@ made = Pipeline(
 
 
 def parse(pipelines: Path, script: str) -> "Any":
-    """Parse the DAG folder in a process of its own and return what the script printed."""
+    """Parse the DAG folder in a separate process and return the script's output."""
     environment = {**os.environ, "CUTOVER_PIPELINES": str(pipelines)}
     head = (
         "import json, sys\nfrom pathlib import Path\nfrom airflow.dag_processing.dagbag import DagBag\n"
@@ -40,9 +40,9 @@ def parse(pipelines: Path, script: str) -> "Any":
         "bag = DagBag(dag_folder=str(folder), bundle_path=folder, bundle_name='dags-folder')\n"
     )
     command = [sys.executable, "-c", head + script]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 def test_every_dag_file_loads(bag: "DagBag") -> None:
@@ -76,9 +76,9 @@ def test_every_dag_has_words_for_the_person_on_call(bag: "DagBag") -> None:
 
 def test_every_runbook_that_a_dag_names_exists(bag: "DagBag") -> None:
     words = " ".join(str(dag.doc_md) for dag in bag.dags.values()).replace("`", " ").split()
-    named = {word.strip(".,;:()*") for word in words if "docs/runbooks/" in word}
+    runbooks = {word.strip(".,;:()*") for word in words if "docs/runbooks/" in word}
 
-    assert sorted(named) == sorted(name for name in named if (ROOT / name).is_file())
+    assert sorted(runbooks) == sorted(name for name in runbooks if (ROOT / name).is_file())
 
 
 def test_every_dag_is_tagged_with_its_path_and_pipeline(bag: "DagBag") -> None:

@@ -77,11 +77,11 @@ def test_refusal_fires_it_without_a_wait(home: Path, process: "subprocess.Popen[
 
 
 def test_stop_by_hand_goes_on_when_airflow_cancels_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = home / "done"
+    stop_ended = home / "done"
 
     def slow_stop(_: HeartbeatTrigger) -> None:
         subprocess.run([sys.executable, "-c", "import time; time.sleep(0.5)"], check=True)
-        done.touch()
+        stop_ended.touch()
 
     monkeypatch.setattr(HeartbeatTrigger, "_stop", slow_stop)
 
@@ -92,12 +92,12 @@ def test_stop_by_hand_goes_on_when_airflow_cancels_it(home: Path, monkeypatch: p
         with pytest.raises(asyncio.CancelledError):
             await kill
         async with asyncio.timeout(DEADLINE):
-            while not done.exists():  # noqa: ASYNC110 -- a file, polled to a deadline
+            while not stop_ended.exists():  # noqa: ASYNC110 -- a file, polled to a deadline
                 await asyncio.sleep(0.05)
 
     asyncio.run(cancelled())
 
-    assert done.exists()
+    assert stop_ended.exists()
 
 
 def test_restart_of_the_triggerer_leaves_the_driver_alone(home: Path, process: "subprocess.Popen[bytes]") -> None:
@@ -115,7 +115,7 @@ def test_stop_by_hand_ends_a_driver_whose_definition_is_gone_at_its_own_pace(
     monkeypatch.setenv("CUTOVER_PIPELINES", str(home / "nowhere"))
     write_beat(home, process)
     killed: list[int] = []
-    monkeypatch.setattr("psutil.Process.kill", lambda one: killed.append(one.pid))
+    monkeypatch.setattr("psutil.Process.kill", lambda process_killed: killed.append(process_killed.pid))
     touch = Path.touch
 
     def touch_and_end(path: Path) -> None:

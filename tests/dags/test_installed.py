@@ -1,4 +1,4 @@
-"""Cutover as a wheel in an environment of its own, beside an Airflow whose folders bear the names of our rooms."""
+"""Cutover as a wheel in a separate environment, next to an Airflow whose folders have the names of our packages."""
 
 import json
 import os
@@ -29,25 +29,25 @@ print(json.dumps({"errors": bag.import_errors, "dags": bag.dag_ids, "rooms": our
 
 
 class Installed(NamedTuple):
-    """A wheel, and an environment that has it and, by a path, what it stands on."""
+    """A wheel, and an environment with it and, by a path, its dependencies."""
 
     wheel: Path
     environment: Path
 
     def run(self, program: str, *arguments: str, folder: Path, code: int = 0) -> str:
         """Run a program of the environment in a folder, without the repository in sight; returns what it printed."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CUTOVER_", "PYTHON"))}
-        done = subprocess.run(
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CUTOVER_", "PYTHON"))}
+        completed = subprocess.run(
             [self.environment / "bin" / program, *arguments],
-            env=kept | {"CUTOVER_HOME": str(folder / "home"), "CUTOVER_PIPELINES": str(ROOT / "pipelines")},
+            env=inherited | {"CUTOVER_HOME": str(folder / "home"), "CUTOVER_PIPELINES": str(ROOT / "pipelines")},
             cwd=folder,
             capture_output=True,
             text=True,
             check=False,
             timeout=240,
         )
-        assert done.returncode == code, done.stdout[-2000:] + done.stderr[-2000:]
-        return done.stdout + done.stderr
+        assert completed.returncode == code, completed.stdout[-2000:] + completed.stderr[-2000:]
+        return completed.stdout + completed.stderr
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def uv(words: list[str | Path], *, cwd: Path) -> None:
-    done = subprocess.run([UV, "--offline", *words], cwd=cwd, capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == 0, done.stderr[-2000:]
+    completed = subprocess.run(
+        [UV, "--offline", *words], cwd=cwd, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert completed.returncode == 0, completed.stderr[-2000:]
 
 
 def test_wheel_adds_one_top_level_name(installed: Installed) -> None:
@@ -94,9 +96,9 @@ def test_wheel_has_every_module_of_the_rooms(installed: Installed) -> None:
 
 
 def test_every_command_of_an_installed_cutover_is_listed(installed: Installed, tmp_path: Path) -> None:
-    listed = installed.run("cutover", "--help", folder=tmp_path)
+    help_text = installed.run("cutover", "--help", folder=tmp_path)
 
-    assert [name for name in ("lint", "stream", "batch", "reconcile", "up") if f" {name} " not in listed] == []
+    assert [name for name in ("lint", "stream", "batch", "reconcile", "up") if f" {name} " not in help_text] == []
 
 
 @pytest.mark.parametrize("command", ["stream", "batch", "reconcile", "up"])
@@ -129,9 +131,9 @@ def test_dags_parse_beside_folders_with_the_names_of_our_rooms(
         ignored.write("".join(f"{room}/\n" for room in ROOMS))
 
     printed = installed.run("python", "-c", PARSE, str(dags), " ".join(ROOMS), folder=tmp_path)
-    found = json.loads(next(line for line in printed.splitlines() if line.startswith('{"errors"')))
+    bag_summary = json.loads(next(line for line in printed.splitlines() if line.startswith('{"errors"')))
 
-    assert found["errors"] == {}
-    assert {"flights_batch", "flights_reconcile", "flights_stream"} <= set(found["dags"])
-    assert found["rooms"] == []
-    assert [file for file in found["files"] if not file.startswith(str(installed.environment))] == []
+    assert bag_summary["errors"] == {}
+    assert {"flights_batch", "flights_reconcile", "flights_stream"} <= set(bag_summary["dags"])
+    assert bag_summary["rooms"] == []
+    assert [file for file in bag_summary["files"] if not file.startswith(str(installed.environment))] == []

@@ -1,4 +1,4 @@
-"""The repair DAG: what its tasks ask for and say as tables, and whole runs by `dag.test()` without a server."""
+"""The repair DAG: requests and messages of its tasks as tables, and whole runs by `dag.test()` without a server."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ NOON, ONE = "2013-02-08T12:00:00+00:00", "2013-02-08T13:00:00+00:00"
 
 
 @pytest.mark.parametrize(
-    ("named", "expected"),
+    ("windows", "expected"),
     [
         ([], [DIRTY]),
         (["  "], [DIRTY]),
@@ -25,8 +25,8 @@ NOON, ONE = "2013-02-08T12:00:00+00:00", "2013-02-08T13:00:00+00:00"
         (["2013-02-08T12:00:00Z", "2013-02-08T07:00:00-05:00"], [NOON]),
     ],
 )
-def test_each_window_is_one_request_in_utc(named: list[str], expected: list[str]) -> None:
-    assert collect_starts("flights", {"windows": named}) == expected
+def test_each_window_is_one_request_in_utc(windows: list[str], expected: list[str]) -> None:
+    assert collect_starts("flights", {"windows": windows}) == expected
 
 
 def test_a_window_that_is_no_time_fails_the_task() -> None:
@@ -56,17 +56,17 @@ def test_rows_that_would_change_are_no_failure_and_a_refusal_is_not_tried_again(
 
 
 @pytest.mark.parametrize(
-    ("changes", "params", "said"),
+    ("changes", "params", "message"),
     [
         ([0, 0], {"publish": True}, "Nothing would change in 2 windows"),
         ([0, 3], {"publish": False}, "Dry run: 3 rows in 1 windows of flights would change"),
         ([0, 3], {}, "Dry run"),
     ],
 )
-def test_publishing_is_skipped_with_the_reason(changes: list[int], params: dict[str, Any], said: str) -> None:
+def test_publishing_is_skipped_with_the_reason(changes: list[int], params: dict[str, Any], message: str) -> None:
     previews = [{"window": NOON, "would_change": count} for count in changes]
 
-    with pytest.raises(AirflowSkipException, match=said):
+    with pytest.raises(AirflowSkipException, match=message):
         publish_windows("flights", previews, params)
 
 

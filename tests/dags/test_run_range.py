@@ -1,4 +1,4 @@
-"""Which windows a run of the batch DAG computes, as a table."""
+"""Windows that a run of the batch DAG computes, as a table."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

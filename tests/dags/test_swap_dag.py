@@ -47,13 +47,13 @@ def at_work(
     rig.for_commands(monkeypatch, settings, topic_name)
     folder = settings.home / "definitions"
     (folder / "clicks.py").write_text(DEFINITIONS.format(topic=topic_name), encoding="utf-8")
-    known = settings.model_copy(update={"pipelines": folder})
-    old = catalogue.get(known, "clicks")
-    rig.send(known, topic_name, EVENTS)
-    driver.run(known, old, until="drain")
-    replay_definition(known, catalogue.get(known, "clicks_2"), old, SystemClock())
-    serving_table.publish(known, old)
-    return known
+    installation = settings.model_copy(update={"pipelines": folder})
+    old = catalogue.get(installation, "clicks")
+    rig.send(installation, topic_name, EVENTS)
+    driver.run(installation, old, until="drain")
+    replay_definition(installation, catalogue.get(installation, "clicks_2"), old, SystemClock())
+    serving_table.publish(installation, old)
+    return installation
 
 
 def count_served(settings: Settings) -> int:
@@ -63,9 +63,9 @@ def count_served(settings: Settings) -> int:
 def test_a_person_approves_what_was_compared_and_it_is_made_once(
     at_work: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = count_served(at_work)
+    served_before = count_served(at_work)
 
-    proposal, others = compare("clicks_2", "run-1"), compare("clicks_2", "run-2")
+    proposal, other_proposal = compare("clicks_2", "run-1"), compare("clicks_2", "run-2")
     assert "| note: removed | squares |" in proposal["text"]
     assert f"| rows that differ as the note declares | {2 * DROPS:,} changed, {DROPS:,} extra |" in proposal["text"]
     with pytest.raises(AirflowFailException, match="expected the person who approved it, got nobody"):
@@ -76,10 +76,10 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     (row,) = swaps.history(at_work, "clicks")
     assert (row.served_by, row.who, row.why) == ("clicks_2", "airflow:ada", "dropped clicks are paid for")
     assert verify_served("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
-    assert count_served(at_work) == before + DROPS
+    assert count_served(at_work) == served_before + DROPS
 
     with pytest.raises(AirflowSkipException, match="a swap of this run is not the latest one"):
-        swap_back_unverified("clicks_2", others)
+        swap_back_unverified("clicks_2", other_proposal)
 
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -87,10 +87,10 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
         )  # as if killed before the publication
         with pytest.raises(AirflowFailException, match="serving table follows"):
             swap_back_unverified("clicks_2", proposal)
-    assert count_served(at_work) == before + DROPS
+    assert count_served(at_work) == served_before + DROPS
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
         swap_back_unverified("clicks_2", proposal)
-    assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", before)
+    assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", served_before)
     assert [row.who for row in swaps.history(at_work, "clicks")] == ["airflow:ada", "airflow"]
     with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn since"):
         swap_approved("clicks_2", proposal, ADA)
@@ -108,9 +108,9 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         swap_back_unverified("clicks_2", proposal)
     assert len(swaps.history(at_work, "clicks")) == 3
-    behind = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # no comparison proposes that; even so
+    outdated = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # no comparison proposes that; even so
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
-        swap_back_unverified("clicks_2", behind)
+        swap_back_unverified("clicks_2", outdated)
     assert (len(swaps.history(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
         compare("clicks_2", "run-1")
@@ -122,8 +122,8 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
     reject_as_is = approval.reject_replaced
 
-    def reject_before_a_swap(*given: Any) -> None:
-        reject_as_is(*given)
+    def reject_before_a_swap(*arguments: Any) -> None:
+        reject_as_is(*arguments)
         swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
 
     monkeypatch.setattr(approval, "reject_replaced", reject_before_a_swap)
@@ -137,10 +137,10 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
 def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     proposal, append = compare("clicks_2", "run-1"), Journal.append
 
-    def append_behind_the_swap(*given: Any, **named: Any) -> int:
+    def append_behind_the_swap(*arguments: Any, **keywords: Any) -> int:
         monkeypatch.setattr(Journal, "append", append)
         assert swap_approved("clicks_2", proposal, ADA) == "clicks"
-        return append(*given, **named)
+        return append(*arguments, **keywords)
 
     monkeypatch.setattr(Journal, "append", append_behind_the_swap)
 
@@ -152,11 +152,11 @@ def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, m
 def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     proposal, swap_as_is = compare("clicks_2", "run-1"), swaps.swap
 
-    def swap_while_marked_failed(*given: Any, **named: Any) -> None:
+    def swap_while_marked_failed(*arguments: Any, **keywords: Any) -> None:
         for _ in range(2):  # killed after its write: once more
             with pytest.raises(AirflowSkipException, match="a swap of this run is not the latest one"):
                 swap_back_unverified("clicks_2", proposal)
-        swap_as_is(*given, **named)
+        swap_as_is(*arguments, **keywords)
 
     monkeypatch.setattr(swaps, "swap", swap_while_marked_failed)
 
@@ -171,10 +171,10 @@ def test_a_try_that_the_one_before_overtook_has_made_its_swap(
 ) -> None:
     proposal, compare_as_is = compare("clicks_2", "run-1"), compare_definitions
 
-    def compare_beside_the_try_before(*given: Any) -> Any:
+    def compare_beside_the_try_before(*arguments: Any) -> Any:
         monkeypatch.setattr(swapping, "compare_definitions", compare_as_is)
         assert swap_approved("clicks_2", proposal, ADA) == "clicks"
-        return compare_as_is(*given)
+        return compare_as_is(*arguments)
 
     monkeypatch.setattr(swapping, "compare_definitions", compare_beside_the_try_before)
 
@@ -183,19 +183,23 @@ def test_a_try_that_the_one_before_overtook_has_made_its_swap(
 
 
 @pytest.mark.parametrize(
-    ("found", "error", "said"),
+    ("result_fields", "error", "message"),
     [
         ({"violations": (SimpleNamespace(check="N1", text="a row is missing"),)}, AirflowFailException, "N1: a row is"),
         ({"error": "the log does not answer"}, RuntimeError, "the log does not answer"),
     ],
 )
 def test_what_cannot_be_judged_is_tried_again_and_what_is_violated_is_not(
-    at_work: Settings, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], error: type[Exception], said: str
+    at_work: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    result_fields: dict[str, Any],
+    error: type[Exception],
+    message: str,
 ) -> None:
-    checked = SimpleNamespace(**{"violations": (), "error": None} | found)
+    checked = SimpleNamespace(**{"violations": (), "error": None} | result_fields)
     monkeypatch.setattr(record, "verify_and_record", lambda *_: checked)
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         verify_served("clicks_2", "clicks_2")
     assert at_work.home.is_dir()
 

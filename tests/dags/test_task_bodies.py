@@ -1,4 +1,4 @@
-"""What the tasks say and announce: pure parts as tables, whole runs by `dag.test()` without a server."""
+"""Messages and announcements of the tasks: pure parts as tables, whole runs by `dag.test()` without a server."""
 
 import json
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ RUN = {"epoch": 41, "run_id": "r", "batch_version": 3, "cut": {"0": 7}}
 
 
 class Event:
-    """A triggering event, as far as requests look at it."""
+    """Triggering event, with the fields that requests read."""
 
     def __init__(self, second: int, extra: dict[str, Any]) -> None:
         self.timestamp, self.extra = datetime(2026, 1, 1, second=second, tzinfo=UTC), extra
@@ -130,7 +130,7 @@ def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
 
 
 def test_range_of_sessions_fails_the_task_and_announces_nothing(bag: "DagBag", home: Path) -> None:
-    samples.turn_on(load_settings(), ["ad_billing"])  # the run parses the folder anew, under this home
+    samples.turn_on(load_settings(), ["ad_billing"])  # the run parses the folder again, under this home
     run = bag.dags["ad_billing_batch"].test(run_conf={"day": "2013-02-08"})
 
     (task,) = run.get_task_instances()

@@ -37,15 +37,15 @@ def find_unnoticed(copies: Sequence[Path], mutations: Sequence[Mutation], runner
             noticed = try_mutation(copy, mutation, plan_steps(mutation, runners, copy))
         finally:
             free.put(copy)
-        _tell(f"{mutation}\n    {noticed or 'NOT NOTICED'} ({time.monotonic() - began:.0f} s)")
+        _print_line(f"{mutation}\n    {noticed or 'NOT NOTICED'} ({time.monotonic() - began:.0f} s)")
         return noticed is not None
 
     with ThreadPoolExecutor(len(copies)) as pool:
         noticed = list(pool.map(attempt, mutations))
-    return [mutation for mutation, seen in zip(mutations, noticed, strict=True) if not seen]
+    return [mutation for mutation, is_noticed in zip(mutations, noticed, strict=True) if not is_noticed]
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
@@ -61,7 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
         copies = [copy_repository(Path(place, name)) for name in ("one", "other")]
         runners = find_runners(copies[0])
         unnoticed = find_unnoticed(copies, draw(args.seed, args.lines, copies[0]), runners)
-    _tell(f"{args.lines - len(unnoticed)} of {args.lines} noticed, seed {args.seed}")
+    _print_line(f"{args.lines - len(unnoticed)} of {args.lines} noticed, seed {args.seed}")
     return int(len(unnoticed) > args.unnoticed)
 
 

@@ -1,4 +1,4 @@
-"""What is broken: a line of the kernel, changed in one place in a way that still compiles."""
+"""Mutations: a line of the kernel, changed in one place in a way that still compiles."""
 
 import io
 import random
@@ -76,11 +76,11 @@ class Mutation:
 
     file: str
     line: int  # from 1
-    before: str
-    after: str
+    original: str
+    mutated: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}\n    - {self.before.strip()}\n    + {self.after.strip()}"
+        return f"{self.file}:{self.line}\n    - {self.original.strip()}\n    + {self.mutated.strip()}"
 
 
 def find_code(source: str) -> dict[int, str]:
@@ -101,8 +101,14 @@ def find_code(source: str) -> dict[int, str]:
         if token.type not in _NO_CODE:
             statement.append(token)
         elif token.type == tokenize.NEWLINE:
-            first = statement[0]
-            if first.type != tokenize.STRING and first.string not in {"import", "from", "class", "def", "@"}:
+            first_token = statement[0]
+            if first_token.type != tokenize.STRING and first_token.string not in {
+                "import",
+                "from",
+                "class",
+                "def",
+                "@",
+            }:
                 numbers |= {number for part in statement for number in range(part.start[0], part.end[0] + 1)}
             statement = []
     return {number: lines[number - 1] for number in sorted(numbers)}
@@ -110,11 +116,11 @@ def find_code(source: str) -> dict[int, str]:
 
 def _blank(lines: list[str], token: tokenize.TokenInfo) -> None:
     """Put blanks where a token stands; the columns of all others stay."""
-    (first, start), (last, end) = token.start, token.end
-    for number in range(first, last + 1):
+    (first_line, start), (last_line, end) = token.start, token.end
+    for number in range(first_line, last_line + 1):
         line = lines[number - 1]
-        left, right = start if number == first else 0, end if number == last else len(line) - 1
-        lines[number - 1] = line[:left] + " " * (right - left) + line[right:]
+        start_column, end_column = start if number == first_line else 0, end if number == last_line else len(line) - 1
+        lines[number - 1] = line[:start_column] + " " * (end_column - start_column) + line[end_column:]
 
 
 def list_mutations(file: str, source: str) -> Iterator[Mutation]:
@@ -126,23 +132,23 @@ def list_mutations(file: str, source: str) -> Iterator[Mutation]:
     """
     lines = source.splitlines(keepends=True)
     for number, code in find_code(source).items():
-        before = lines[number - 1]
+        original = lines[number - 1]
         for pattern, other in _CHANGES:
-            found = pattern.search(code)
-            if found is not None:
-                after = before[: found.start()] + other + before[found.end() :]
-                yield Mutation(file=file, line=number, before=before, after=after)
+            match = pattern.search(code)
+            if match is not None:
+                mutated = original[: match.start()] + other + original[match.end() :]
+                yield Mutation(file=file, line=number, original=original, mutated=mutated)
 
 
 def apply_mutation(mutation: Mutation, source: str) -> str:
     """Return a module's text with the line as it is broken."""
     lines = source.splitlines(keepends=True)
-    lines[mutation.line - 1] = mutation.after
+    lines[mutation.line - 1] = mutation.mutated
     return "".join(lines)
 
 
 def compiles(mutation: Mutation, source: str) -> bool:
-    """Tell whether the broken module is Python still."""
+    """Return whether the mutated module still compiles."""
     try:
         compile(apply_mutation(mutation, source), mutation.file, "exec")
     except SyntaxError:

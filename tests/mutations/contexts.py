@@ -1,4 +1,4 @@
-"""A plugin of pytest that tells coverage which test file runs now."""
+"""Plugin of pytest that gives coverage the test file that runs now."""
 
 from collections.abc import Iterator
 

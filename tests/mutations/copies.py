@@ -46,7 +46,7 @@ def try_mutation(copy: Path, mutation: Mutation, steps: Sequence[Sequence[str]])
 
 @contextmanager
 def broken(copy: Path, mutation: Mutation) -> Iterator[None]:
-    """Break a line in a copy, and mend it."""
+    """Mutate a line in a copy, and restore it."""
     file = copy / mutation.file
     text = file.read_text(encoding="utf-8")
     file.write_text(apply_mutation(mutation, text), encoding="utf-8")
@@ -76,8 +76,8 @@ def list_failed(ended: subprocess.CompletedProcess[str]) -> list[str]:
     """
     failed = _FAILED.findall(ended.stdout)
     if not failed and ended.returncode not in _PASSED:
-        said = f"{ended.stdout[-500:]}{ended.stderr[-500:]}"
-        msg = f"expected tests that pass or fail, got exit {ended.returncode}: {said}"
+        output = f"{ended.stdout[-500:]}{ended.stderr[-500:]}"
+        msg = f"expected tests that pass or fail, got exit {ended.returncode}: {output}"
         raise RuntimeError(msg)
     return failed
 
@@ -90,7 +90,7 @@ def passes(copy: Path, test: str) -> bool:
 def run_tests(copy: Path, *words: str, env: Mapping[str, str] = os.environ) -> subprocess.CompletedProcess[str]:
     """Run tests in a copy of the repository."""
     command = [sys.executable, "-m", "pytest", "--timeout=300", "-p", "no:cacheprovider", *words]
-    own = {**env, "PYTHONPATH": str(copy)}  # what a test starts runs the broken code too
+    environment = {**env, "PYTHONPATH": str(copy)}  # what a test starts runs the broken code too
     return subprocess.run(
-        command, cwd=copy, env=own, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

@@ -1,7 +1,7 @@
-"""Which test files run a line: those are the first to be tried.
+"""Test files that run a line: those are tried first.
 
 They are not all: what is cached in a process, made once for several files, or made while tests are collected runs for
-the first file alone, and a process that is killed tells nothing. So where none of these notices, all tests are tried.
+the first file alone, and a process that is killed reports nothing. So where none of these notices, all tests are tried.
 """
 
 import ast
@@ -72,11 +72,11 @@ def list_importers(file: str, root: Path = ROOT) -> list[str]:
         file: The module's path in the repository.
         root: Of the repository, or of a copy.
     """
-    *rest, name = Path(file).with_suffix("").parts
-    parent = ".".join(["cutover", *rest[rest[:1] == ["cutover"] :]])
+    *parents, name = Path(file).with_suffix("").parts
+    parent = ".".join(["cutover", *parents[parents[:1] == ["cutover"] :]])
     imports = re.compile(rf"from {re.escape(parent)}(\.{name} import|\b import .*\b{name}\b)")
-    found = (path for room in ("unit", "spec") for path in sorted((root / "tests" / room).rglob("test_*.py")))
-    return [str(path.relative_to(root)) for path in found if imports.search(path.read_text(encoding="utf-8"))]
+    test_files = (path for room in ("unit", "spec") for path in sorted((root / "tests" / room).rglob("test_*.py")))
+    return [str(path.relative_to(root)) for path in test_files if imports.search(path.read_text(encoding="utf-8"))]
 
 
 def find_statement(source: str, line: int) -> range | None:
@@ -84,31 +84,31 @@ def find_statement(source: str, line: int) -> range | None:
 
     Of a statement with a body, the lines of its head.
     """
-    found = None
+    innermost = None
     for function in ast.walk(ast.parse(source)):
         if isinstance(function, ast.FunctionDef):
             for node in (part for statement in function.body for part in ast.walk(statement)):
                 lines = _lines_of(node) if isinstance(node, ast.stmt | ast.match_case | ast.ExceptHandler) else range(0)
-                if line in lines and (found is None or len(lines) <= len(found)):
-                    found = lines
-    return found
+                if line in lines and (innermost is None or len(lines) <= len(innermost)):
+                    innermost = lines
+    return innermost
 
 
 def _lines_of(node: ast.stmt | ast.match_case | ast.ExceptHandler) -> range:
-    first = node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
+    first_line = node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
     body = getattr(node, "body", None)
     if body:
-        return range(first, max(first + 1, body[0].lineno))
-    return range(first, (getattr(node, "end_lineno", None) or first) + 1)
+        return range(first_line, max(first_line + 1, body[0].lineno))
+    return range(first_line, (getattr(node, "end_lineno", None) or first_line) + 1)
 
 
 def find_runners(copy: Path) -> Runners:
     """Return which tests run which lines, from a run of all of them that is kept until a line of the kernel changes."""
     digest = hashlib.sha256(json.dumps(list_sources(copy), sort_keys=True).encode()).hexdigest()[:16]
-    kept = ROOT / "build" / "mutations" / f"{digest}.coverage"
-    if not kept.exists():
-        shutil.move(_measure(copy), kept)
-    data = CoverageData(str(kept))
+    coverage_file = ROOT / "build" / "mutations" / f"{digest}.coverage"
+    if not coverage_file.exists():
+        shutil.move(_measure(copy), coverage_file)
+    data = CoverageData(str(coverage_file))
     data.read()
     return Runners(data, _read_durations(), copy)
 
@@ -119,11 +119,11 @@ def _measure(copy: Path) -> Path:
     Raises:
         RuntimeError: Tests fail though no line is broken.
     """
-    written = copy / "build" / "coverage"
-    written.mkdir(parents=True)
-    config = written / "coverage.ini"
+    folder = copy / "build" / "coverage"
+    folder.mkdir(parents=True)
+    config = folder / "coverage.ini"
     rooms = "\n".join(f"    {copy}/{room}/*" for room in KERNEL)
-    places = f"data_file = {written}/data\ninclude =\n{rooms}\n"
+    places = f"data_file = {folder}/data\ninclude =\n{rooms}\n"
     config.write_text(_CONFIG.read_text(encoding="utf-8") + places, encoding="utf-8")
     environment = {**os.environ, "COVERAGE_PROCESS_START": str(config)}
     plugin = ("-p", "tests.mutations.contexts")
@@ -132,10 +132,10 @@ def _measure(copy: Path) -> Path:
     if failed:
         msg = f"expected tests that pass before a line is broken, got: {', '.join(failed)}"
         raise RuntimeError(msg)
-    tool = [str(ROOT / ".venv/bin/coverage"), "combine", f"--rcfile={config}", str(written)]
+    tool = [str(ROOT / ".venv/bin/coverage"), "combine", f"--rcfile={config}", str(folder)]
     subprocess.run(tool, cwd=copy, check=True, capture_output=True)
     (ROOT / "build" / "mutations").mkdir(parents=True, exist_ok=True)
-    return written / "data"
+    return folder / "data"
 
 
 def _read_durations() -> Mapping[str, float]:

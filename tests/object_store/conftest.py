@@ -1,4 +1,4 @@
-"""An S3-compatible server on loopback, in a process group of its own, and settings whose lake lies in it."""
+"""An S3-compatible server on loopback, in a separate process group, and settings whose lake is in it."""
 
 import socket
 import subprocess
@@ -22,9 +22,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    with (tmp_path_factory.mktemp("store") / "server.log").open("wb") as out:
+    with (tmp_path_factory.mktemp("store") / "server.log").open("wb") as log_file:
         command = [str(SERVER), "-H", "127.0.0.1", "-p", str(port)]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log_file, stderr=log_file, start_new_session=True
+        )
     try:
         until(lambda: _answers(port))
         yield address
@@ -35,14 +37,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def store_settings(kafka_settings: Settings, store: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Return settings with a new bucket as lake; the keys are in the environment, as in production."""
-    told = {
+    variables = {
         "AWS_ENDPOINT_URL": store,
         "AWS_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "nobody",
         "AWS_SECRET_ACCESS_KEY": "nothing",
         "AWS_ALLOW_HTTP": "true",
     }
-    for name, value in told.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     bucket = f"lake-{kafka_settings.home.name}".replace("_", "-")
     urllib.request.urlopen(urllib.request.Request(f"{store}/{bucket}", method="PUT")).close()  # noqa: S310 -- loopback

@@ -29,11 +29,11 @@ def test_both_paths_agree_up_to_the_late_rows(store_settings: Settings, topic_na
         rig.send(settings, topic_name, part)
         driver.run(settings, pipeline, until="drain")
     recompute.run(settings, pipeline)
-    found = reconcile(settings, pipeline)
+    report = reconcile(settings, pipeline)
 
     assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
     assert rig.gaps(rig.records(settings, pipeline)) == []
-    assert (found.finding.verdict, found.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
+    assert (report.finding.verdict, report.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
 
 
 def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: str) -> None:
@@ -43,10 +43,10 @@ def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: st
     driver.run(settings, pipeline, until="drain")
     version = versions.current(settings, pipeline)
     assert version is not None
-    first, second = delta.open_table(version.uri), delta.open_table(version.uri)
+    first_handle, second = delta.open_table(version.uri), delta.open_table(version.uri)
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
     empty = delta.read_schema(second).empty_table()
-    commits.append(first, empty, commit=commit)
+    commits.append(first_handle, empty, commit=commit)
 
     with pytest.raises(CommitFailedError, match="Concurrent transaction"):
         commits.append(second, empty, commit=commit)

@@ -39,13 +39,15 @@ TYPES = {
 }  # fmt: skip
 
 
-def _pairs(first: str, second: str, values: Sequence[Any], rows: int, kind: pa.DataType) -> "dict[str, pa.Array[Any]]":
+def _pairs(
+    first_name: str, second: str, values: Sequence[Any], rows: int, kind: pa.DataType
+) -> "dict[str, pa.Array[Any]]":
     pairs = list(product(values, values))
     # A stride that shares no divisor with the number of pairs visits all of them, in a mixed order.
     picked = [pairs[(row * 7919) % len(pairs)] for row in range(rows)]
     return {
-        first: pa.array([left for left, _ in picked], kind),
-        second: pa.array([right for _, right in picked], kind),
+        first_name: pa.array([first_value for first_value, _ in picked], kind),
+        second: pa.array([second_value for _, second_value in picked], kind),
     }
 
 

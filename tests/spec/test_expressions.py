@@ -38,9 +38,9 @@ def spark_says(spark: "SparkSession", compiled: Mapping[str, Expression]) -> pa.
     frame.cache()
     parts = []
     items = list(enumerate(compiled.values()))
-    for first in range(0, len(items), 25):
-        columns = [f"{e.spark} AS e{i}" for i, e in items[first : first + 25]]
-        columns += [f"{e.spark_failed} AS f{i}" for i, e in items[first : first + 25]]
+    for start in range(0, len(items), 25):
+        columns = [f"{e.spark} AS e{i}" for i, e in items[start : start + 25]]
+        columns += [f"{e.spark_failed} AS f{i}" for i, e in items[start : start + 25]]
         parts.append(frame.selectExpr("row", *columns).toArrow().sort_by("row"))
     return _side_by_side(parts)
 
@@ -64,8 +64,8 @@ def spark_alone(spark: "SparkSession", compiled: Mapping[str, Expression]) -> pa
     frame = spark.createDataFrame(nasty_table()).repartition(1)
     parts = []
     items = [(i, e) for i, e in enumerate(compiled.values()) if e.text not in OTHER_THAN_SPARK]
-    for first in range(0, len(items), 25):
-        columns = [f"CASE WHEN NOT {e.spark_failed} THEN {e.text} END AS e{i}" for i, e in items[first : first + 25]]
+    for start in range(0, len(items), 25):
+        columns = [f"CASE WHEN NOT {e.spark_failed} THEN {e.text} END AS e{i}" for i, e in items[start : start + 25]]
         parts.append(frame.selectExpr("row", *columns).toArrow().sort_by("row"))
     return _side_by_side(parts)
 
@@ -128,8 +128,8 @@ def test_where_it_does_not_fail_it_is_what_spark_alone_says(
 def test_the_type_is_the_one_said(text: str, compiled: Mapping[str, Expression], spark_says: pa.Table) -> None:
     zoned = "timestamp[us, tz=UTC]"
     names = {"int": "int32", "bigint": "int64", "boolean": "bool", "date": "date32[day]", "timestamp": zoned}
-    said = compiled[text].type
-    decimal = said.replace("decimal(", "decimal128(").replace(",", ", ")
-    expected = decimal if said.startswith("decimal") else names.get(said, said)
+    declared = compiled[text].type
+    decimal = declared.replace("decimal(", "decimal128(").replace(",", ", ")
+    expected = decimal if declared.startswith("decimal") else names.get(declared, declared)
 
     assert expected == str(spark_says[f"e{TEXTS.index(text)}"].type)

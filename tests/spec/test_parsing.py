@@ -1,4 +1,4 @@
-"""What a record's bytes mean: the reference and Spark's parser say the same of each, by field and by reason."""
+"""Parsing of records: the reference and Spark's parser agree on each, by field and by reason."""
 
 import csv
 from datetime import UTC, datetime, timedelta
@@ -72,8 +72,8 @@ WHOLE = [
 
 def _records() -> list[bytes | None]:
     base = {"n": "1", "at": '"2013-01-31T12:00:00Z"'}
-    made = [base | {name: text} for name, texts in FIELDS.items() for text in texts]
-    return WHOLE + [("{" + ",".join(f'"{k}":{v}' for k, v in item.items()) + "}").encode() for item in made]
+    items = [base | {name: text} for name, texts in FIELDS.items() for text in texts]
+    return WHOLE + [("{" + ",".join(f'"{k}":{v}' for k, v in item.items()) + "}").encode() for item in items]
 
 
 RECORDS = _records()
@@ -103,11 +103,11 @@ def _read_cells() -> list[FileRecord]:
 @pytest.fixture(scope="module")
 def spark_says(spark: "SparkSession") -> list[dict[str, Any]]:
     rows = [(value, 0, offset, datetime(2013, 1, 1, tzinfo=UTC)) for offset, value in enumerate(RECORDS)]
-    made = frame(spark, rows)
-    return [dict(row) for row in parse_records(made, PIPELINE).toArrow().sort_by("_offset").to_pylist()]
+    records = frame(spark, rows)
+    return [dict(row) for row in parse_records(records, PIPELINE).toArrow().sort_by("_offset").to_pylist()]
 
 
-def _shown(value: Any) -> Any:
+def _comparable(value: Any) -> Any:
     if isinstance(value, datetime):
         return (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     return value
@@ -122,16 +122,16 @@ def test_reference_and_spark_say_the_same_of_a_record(number: int, spark_says: l
         actual["_unknown"],
     )
     if expected.reason is None:
-        assert expected.values == {name: _shown(actual[name]) for name in expected.values}
+        assert expected.values == {name: _comparable(actual[name]) for name in expected.values}
 
 
 def test_produce_calls_malformed_what_spark_calls_malformed(spark: "SparkSession") -> None:
     records = _read_cells()
     rows = [(record.value, 0, offset, datetime(2013, 1, 1, tzinfo=UTC)) for offset, record in enumerate(records)]
-    found = parse_records(frame(spark, rows), PIPELINE).toArrow().sort_by("_offset").to_pylist()
+    parsed_rows = parse_records(frame(spark, rows), PIPELINE).toArrow().sort_by("_offset").to_pylist()
 
-    told = [None if record.malformed is None else str(record.malformed.reason) for record in records]
-    assert told == [row["_reason"] for row in found]
-    assert {*told} == {None, "type", "missing"}
-    texts = [row["s"] for row in found]
+    reasons = [None if record.malformed is None else str(record.malformed.reason) for record in records]
+    assert reasons == [row["_reason"] for row in parsed_rows]
+    assert {*reasons} == {None, "type", "missing"}
+    texts = [row["s"] for row in parsed_rows]
     assert [text for text in texts if text is not None] == [cell for cell in CELLS if cell]

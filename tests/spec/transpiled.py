@@ -1,7 +1,7 @@
-"""What a general transpiler would give for the expressions of the whitelist: `python -m tests.spec.transpiled`.
+"""Results of a general transpiler for the expressions of the whitelist: `python -m tests.spec.transpiled`.
 
-DuckDB runs each expression twice over the values on which engines disagree: as ours compiles it (which the tests
-beside this file hold to Spark's values) and as sqlglot writes it from Spark's dialect.
+DuckDB runs each expression twice over the values on which engines disagree: as ours compiles it (which the tests in
+this folder compare with Spark's values) and as sqlglot writes it from Spark's dialect.
 """
 
 import sys
@@ -27,16 +27,18 @@ def open_values() -> duckdb.DuckDBPyConnection:
 
 def judge(connection: duckdb.DuckDBPyConnection, compiled: Expression) -> str:
     """Return `same`, `another value` or `an error`, over the rows on which the expression does not fail."""
-    written = sqlglot.transpile(compiled.text, read="spark", write="duckdb")[0]
+    transpiled = sqlglot.transpile(compiled.text, read="spark", write="duckdb")[0]
     sound = f"FROM nasty WHERE NOT {compiled.duckdb_failed} ORDER BY row"
     try:
-        found = connection.execute(f"SELECT {written} {sound}").fetchall()
+        actual = connection.execute(f"SELECT {transpiled} {sound}").fetchall()
     except duckdb.Error:
         return "an error"
     expected: list[Any] = connection.execute(f"SELECT {compiled.duckdb} {sound}").fetchall()
-    pairs = zip(expected, found, strict=True)
-    same = all(_plain(_unsigned(one)) == _plain(_unsigned(other)) for (one,), (other,) in pairs)
-    return "same" if same else "another value"
+    pairs = zip(expected, actual, strict=True)
+    is_same = all(
+        _plain(_unsigned(expected_value)) == _plain(_unsigned(other)) for (expected_value,), (other,) in pairs
+    )
+    return "same" if is_same else "another value"
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""A person before Airflow: starts a run, opens its report, approves, rejects; a viewer may not. Killed tasks go on."""
+"""A person in Airflow starts a run, opens its report, approves, rejects; a viewer may not. Killed tasks continue."""
 
 import json
 import os
@@ -69,12 +69,12 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         LogClient(settings).create_topic(NAME, partitions=2, config={"retention.ms": "-1"})
     _send(settings, range(1_000))
     running = start.up(settings, broker_only=False, report_progress=lambda _: None)
-    found = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
+    new_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     try:
-        found.start_stream()
-        found.read_all(not_before=datetime.now(UTC))
-        found.unpause(f"{NAME}_reconcile")
-        yield found
+        new_runs.start_stream()
+        new_runs.read_all(not_before=datetime.now(UTC))
+        new_runs.unpause(f"{NAME}_reconcile")
+        yield new_runs
     finally:
         stop.down(settings, report_progress=lambda _: None)
 
@@ -83,9 +83,9 @@ def _send(settings: Settings, numbers: range) -> None:
     """Send sales from two days ago on, 100 an hour."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 20})
     refused: list[str] = []
-    first = (datetime.now(UTC) - timedelta(hours=48)).timestamp() * 1000
+    first_time = (datetime.now(UTC) - timedelta(hours=48)).timestamp() * 1000
     for number in numbers:
-        at = int(first + number * HOUR / 100)
+        at = int(first_time + number * HOUR / 100)
         value = {"shop": "abc"[number % 3], "amount": number, "at": at}
         producer.produce(
             NAME,
@@ -102,14 +102,14 @@ def _send(settings: Settings, numbers: range) -> None:
 def nothing_open(runs: Runs) -> Iterator[None]:
     """End what a test that failed has left waiting: one run at a time."""
     yield
-    for one in runs.api.get(f"dags/{MOVES}/dagRuns", state=["queued", "running"])["dag_runs"]:
-        runs.api.patch(f"dags/{MOVES}/dagRuns/{quote(one['dag_run_id'], safe='')}", {"state": "failed"})
+    for run in runs.api.get(f"dags/{MOVES}/dagRuns", state=["queued", "running"])["dag_runs"]:
+        runs.api.patch(f"dags/{MOVES}/dagRuns/{quote(run['dag_run_id'], safe='')}", {"state": "failed"})
 
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    with running_browser(online=True) as found:
-        yield found
+    with running_browser(online=True) as tab:
+        yield tab
 
 
 def log_in(page: Page, runs: Runs, user: str) -> None:
@@ -123,22 +123,22 @@ def log_in(page: Page, runs: Runs, user: str) -> None:
 
 
 def newest_run(runs: Runs, dag: str) -> str | None:
-    found = runs.api.get(f"dags/{dag}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
-    return str(found[0]["dag_run_id"]) if found else None
+    dag_runs = runs.api.get(f"dags/{dag}/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
+    return str(dag_runs[0]["dag_run_id"]) if dag_runs else None
 
 
 def read_tasks(runs: Runs, run: str) -> dict[str, dict[str, Any]]:
     """Return the tasks of a run of the cutover DAG by their ids."""
     path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances"
-    return {str(one["task_id"]): dict(one) for one in runs.api.get(path)["task_instances"]}
+    return {str(task["task_id"]): dict(task) for task in runs.api.get(path)["task_instances"]}
 
 
 def read_states(runs: Runs, run: str) -> dict[str, str]:
     return {name: str(task["state"]) for name, task in read_tasks(runs, run).items()}
 
 
-def tell_state(runs: Runs, run: str) -> str | None:
-    """Return how the approval of a run of the cutover DAG stands, None before it waits."""
+def read_approval_state(runs: Runs, run: str) -> str | None:
+    """Return the state of the approval of a run of the cutover DAG, None before it waits."""
     assert runs.api.state(MOVES, run) != "failed"
     state = read_states(runs, run).get("approve")
     return state if state in {"deferred", "awaiting_input", "success"} else None
@@ -148,18 +148,18 @@ def propose(runs: Runs) -> str:
     """Start the cutover DAG and return its run once that waits for a person."""
     runs.unpause(MOVES)
     run = runs.trigger(MOVES)
-    until(lambda: tell_state(runs, run), within=3 * MINUTE)
+    until(lambda: read_approval_state(runs, run), within=3 * MINUTE)
     return run
 
 
 def find_end(runs: Runs, run: str) -> str:
     """Return the state in which a run of the cutover DAG ended."""
 
-    def look() -> str | None:
+    def read_final_state() -> str | None:
         state = runs.api.state(MOVES, run)
         return state if state in FINAL else None
 
-    return until(look, within=5 * MINUTE) or ""
+    return until(read_final_state, within=5 * MINUTE) or ""
 
 
 def prove(runs: Runs) -> Pipeline:
@@ -167,8 +167,8 @@ def prove(runs: Runs) -> Pipeline:
     pipeline = catalogue.get(runs.settings, NAME)
     if str(current_stage(runs.settings, pipeline)) != "LAMBDA":
         stage.move(runs.settings, pipeline, "rollback", "the next test", SystemClock())
-    first = next(NUMBERS)
-    _send(runs.settings, range(first, first + 100))
+    first_number = next(NUMBERS)
+    _send(runs.settings, range(first_number, first_number + 100))
     runs.read_all(not_before=datetime.now(UTC))
     assert runs.wait_verdict(runs.recompute()).verdict == "CONSISTENT"
     record_passed(runs.settings, pipeline)
@@ -176,19 +176,21 @@ def prove(runs: Runs) -> Pipeline:
 
 
 def kill_task(runs: Runs, run: str, task: str) -> None:
-    """End a task's process by force while it is at work."""
+    """End a task's process by force while it runs."""
     title = f"airflow worker -- {until(lambda: _find_running(runs, run, task), within=2 * MINUTE)}"
 
     def find() -> list[psutil.Process]:
-        return [one for one in psutil.process_iter(["cmdline"]) if title in " ".join(one.info["cmdline"] or [])]
+        return [
+            process for process in psutil.process_iter(["cmdline"]) if title in " ".join(process.info["cmdline"] or [])
+        ]
 
     (process,) = until(find, within=MINUTE, every=0.02)
     os.kill(process.pid, signal.SIGKILL)
 
 
 def _find_running(runs: Runs, run: str, task: str) -> str | None:
-    found = read_tasks(runs, run).get(task, {})
-    return str(found["id"]) if found.get("state") == "running" else None
+    found_task = read_tasks(runs, run).get(task, {})
+    return str(found_task["id"]) if found_task.get("state") == "running" else None
 
 
 def read_moves(runs: Runs) -> list[tuple[str, str, str]]:
@@ -198,7 +200,7 @@ def read_moves(runs: Runs) -> list[tuple[str, str, str]]:
 
 
 def answer(page: Page, runs: Runs, run: str) -> None:
-    """Open what is asked, say why, and press Approve."""
+    """Open the request, give a reason, and press Approve."""
     page.navigate(f"{runs.page(f'{NAME}_cutover', run)}/tasks/approve/required_actions")
     page.wait_for_text("LAMBDA to SHADOW")
     page.fill("[name=element_why]", WHY)
@@ -220,20 +222,20 @@ def test_a_run_that_is_started_by_hand_ends_in_a_report_in_its_tab(page: Page, r
     page.navigate(f"{runs.page(f'{NAME}_reconcile', newest_run(runs, f'{NAME}_reconcile'))}/plugin/cutover_run")
 
     assert (verdict.verdict, verdict.exit_code) == ("CONSISTENT", 0)
-    shown = "(document.querySelector('iframe')?.contentDocument?.body?.innerText ?? '')"
-    page.wait_for(f"{shown}.includes('Streaming and batch agree in all')")
+    frame_text = "(document.querySelector('iframe')?.contentDocument?.body?.innerText ?? '')"
+    page.wait_for(f"{frame_text}.includes('Streaming and batch agree in all')")
 
 
 def test_who_rejects_a_move_skips_it(runs: Runs) -> None:
-    pipeline, before = prove(runs), read_moves(runs)
+    pipeline, moves_before = prove(runs), read_moves(runs)
     run = propose(runs)
 
     runs.answer(MOVES, run, option="Reject", reason=WHY)
 
     assert find_end(runs, run) == "success"
-    done = dict.fromkeys(("collect_evidence", "approve"), "success")
-    assert read_states(runs, run) == done | dict.fromkeys(REST, "skipped")
-    assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("LAMBDA", before)
+    completed = dict.fromkeys(("collect_evidence", "approve"), "success")
+    assert read_states(runs, run) == completed | dict.fromkeys(REST, "skipped")
+    assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("LAMBDA", moves_before)
 
 
 @in_browser
@@ -244,7 +246,7 @@ def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Pag
     log_in(page, runs, "viewer")
     answer(page, runs, run)
     page.wait_for_text("You do not have permission to perform this action.")
-    assert (tell_state(runs, run) != "success", str(current_stage(settings, pipeline))) == (True, "LAMBDA")
+    assert (read_approval_state(runs, run) != "success", str(current_stage(settings, pipeline))) == (True, "LAMBDA")
 
     with running_browser(online=True) as other:
         log_in(other, runs, instance.ADMIN)
@@ -263,9 +265,9 @@ def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) ->
     runs.answer(MOVES, run, option="Approve", reason=WHY)
 
     assert find_end(runs, run) == "failed"
-    rest = {"move_stage": "failed", "verify_move": "upstream_failed", "put_stage_back": "skipped"}
+    later_states = {"move_stage": "failed", "verify_move": "upstream_failed", "put_stage_back": "skipped"}
     states = read_states(runs, run)
-    assert {name: states[name] for name in rest} == rest
+    assert {name: states[name] for name in later_states} == later_states
     assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("SHADOW", moves)
 
 
@@ -276,7 +278,7 @@ def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs
     run = runs.trigger(MOVES)
 
     kill_task(runs, run, "collect_evidence")
-    until(lambda: tell_state(runs, run), within=3 * MINUTE)
+    until(lambda: read_approval_state(runs, run), within=3 * MINUTE)
     runs.answer(MOVES, run, option="Approve", reason=WHY)
     kill_task(runs, run, "move_stage")
     kill_task(runs, run, "verify_move")
@@ -299,10 +301,10 @@ def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(r
     runs.api.patch(path, {"new_state": "failed"})
 
     assert find_end(runs, run) == "failed"
-    time.sleep(20)  # whoever is still at work has the time to move
+    time.sleep(20)  # a task that still runs has the time to move
     assert str(current_stage(runs.settings, pipeline)) == "LAMBDA"
-    made = [event for event, _, _ in read_moves(runs)[len(moves) :]]
-    assert made in (["withdrawn"], ["advanced", "rolled_back"])
+    new_events = [event for event, _, _ in read_moves(runs)[len(moves) :]]
+    assert new_events in (["withdrawn"], ["advanced", "rolled_back"])
 
 
 def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
@@ -314,11 +316,11 @@ def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
     for file in instance.folder(settings).glob("airflow.db*"):
         file.unlink()
     running = start.up(settings, broker_only=False, report_progress=lambda _: None)
-    again = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
-    again.unpause(BACK)
-    assert again.api.get(f"dags/{BACK}/dagRuns")["total_entries"] == 0
-    assert (str(current_stage(settings, pipeline)), read_moves(again)) == ("SHADOW", moves)
+    restored_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
+    restored_runs.unpause(BACK)
+    assert restored_runs.api.get(f"dags/{BACK}/dagRuns")["total_entries"] == 0
+    assert (str(current_stage(settings, pipeline)), read_moves(restored_runs)) == ("SHADOW", moves)
 
-    run = again.api.trigger(BACK, {"why": "a new database"})
-    assert again.wait(BACK, run, title="rolls back") == "success"
-    assert read_moves(again) == [*moves, ("rolled_back", "LAMBDA", "airflow:admin")]
+    run = restored_runs.api.trigger(BACK, {"why": "a new database"})
+    assert restored_runs.wait(BACK, run, title="rolls back") == "success"
+    assert read_moves(restored_runs) == [*moves, ("rolled_back", "LAMBDA", "airflow:admin")]

@@ -45,8 +45,8 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture(scope="module")
 def collector() -> Iterator[tuple[str, Hook]]:
     """A collector of OpenTelemetry's metrics: its address, and the messages that came."""
-    with listening(parse=ExportMetricsServiceRequest.FromString) as found:
-        yield found
+    with listening(parse=ExportMetricsServiceRequest.FromString) as receiver:
+        yield receiver
 
 
 @pytest.fixture(scope="module")
@@ -63,21 +63,21 @@ def runs(collector: tuple[str, Hook], kafka_bootstrap: str, tmp_path_factory: py
     )
     with suppress(CutoverError):
         LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})
-    send(settings, first=0, count=1_000)
+    send(settings, first_number=0, count=1_000)
     running = start.up(settings, broker_only=False, report_progress=lambda _: None)
-    found = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline="chain")
+    new_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline="chain")
     try:
-        streaming(found)
-        yield found
+        streaming(new_runs)
+        yield new_runs
     finally:
         stop.down(settings, report_progress=lambda _: None)
     assert Supervisor(settings.home.resolve()).leftovers() == []
 
 
-def send(settings: Settings, *, first: int, count: int) -> None:
+def send(settings: Settings, *, first_number: int, count: int) -> None:
     """Send sales, 100 an hour."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 20})
-    for number in range(first, first + count):
+    for number in range(first_number, first_number + count):
         at = 1_700_000_000_000 + number * HOUR // 100
         value = {"shop": "abc"[number % 3], "amount": number, "at": at}
         producer.produce(TOPIC, json.dumps(value).encode(), partition=number % 2, timestamp=at)
@@ -97,12 +97,12 @@ def alive(beat: dict[str, Any]) -> bool:
 
 
 def stream_run(runs: Runs) -> str:
-    found = runs.api.get("dags/chain_stream/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
-    return str(found[0]["dag_run_id"])
+    dag_runs = runs.api.get("dags/chain_stream/dagRuns", order_by="-run_after", limit=1)["dag_runs"]
+    return str(dag_runs[0]["dag_run_id"])
 
 
 def triggerer(runs: Runs) -> int | None:
-    """Return the job of the triggerer that watches the stream's task; None while nobody does."""
+    """Return the job of the triggerer that watches the stream's task; None while none does."""
     task = runs.api.get(f"dags/chain_stream/dagRuns/{quote(stream_run(runs), safe='')}/taskInstances/drive")
     job = task["triggerer_job"] if task["state"] == "deferred" else None
     return None if job is None else int(job["id"])
@@ -117,18 +117,18 @@ def stream_log(runs: Runs) -> str:
 
 
 def test_killed_driver_is_started_again_and_goes_on_after_its_last_epoch(runs: Runs) -> None:
-    before = streaming(runs)
-    os.kill(before["pid"], signal.SIGKILL)
+    heartbeat_before = streaming(runs)
+    os.kill(heartbeat_before["pid"], signal.SIGKILL)
 
-    until(lambda: runs.heartbeat()["pid"] != before["pid"] and alive(runs.heartbeat()), within=3 * MINUTE)
+    until(lambda: runs.heartbeat()["pid"] != heartbeat_before["pid"] and alive(runs.heartbeat()), within=3 * MINUTE)
 
-    assert not alive(before)
-    epoch = before["epoch"]
+    assert not alive(heartbeat_before)
+    epoch = heartbeat_before["epoch"]
     until(lambda: f"epoch {epoch} committed, resumed at {epoch + 1}" in stream_log(runs), within=MINUTE)
 
 
 def test_killed_triggerer_leaves_the_driver_alone_and_the_next_one_watches_it(runs: Runs) -> None:
-    before = streaming(runs)
+    heartbeat_before = streaming(runs)
     watched = until(lambda: triggerer(runs), within=MINUTE)
     supervisor = Supervisor(runs.settings.home.resolve())
     (killed,) = [state.pid for state in supervisor.states() if state.name == "triggerer"]
@@ -136,26 +136,26 @@ def test_killed_triggerer_leaves_the_driver_alone_and_the_next_one_watches_it(ru
 
     until(lambda: triggerer(runs) not in {None, watched}, within=4 * MINUTE)
 
-    assert alive(before)
-    assert runs.heartbeat()["pid"] == before["pid"]
+    assert alive(heartbeat_before)
+    assert runs.heartbeat()["pid"] == heartbeat_before["pid"]
     assert runs.api.state("chain_stream", stream_run(runs)) == "running"
 
 
 def test_killed_services_come_back_and_the_driver_has_gone_on_without_them(runs: Runs) -> None:
-    before = streaming(runs)
+    heartbeat_before = streaming(runs)
     supervisor = Supervisor(runs.settings.home.resolve())
     killed = {state.name: state.pid for state in supervisor.states() if state.name in SERVICES}
     for pid in killed.values():
         os.kill(pid, signal.SIGKILL)
-    send(runs.settings, first=1_000, count=100)
+    send(runs.settings, first_number=1_000, count=100)
 
-    until(lambda: runs.heartbeat()["epoch"] > before["epoch"], within=MINUTE)
+    until(lambda: runs.heartbeat()["epoch"] > heartbeat_before["epoch"], within=MINUTE)
     until(lambda: killed.items().isdisjoint({s.name: s.pid for s in supervisor.states()}.items()), within=MINUTE)
     until(runs.api.is_healthy, within=3 * MINUTE)
 
     assert killed.keys() == SERVICES
-    assert alive(before)
-    assert runs.heartbeat()["pid"] == before["pid"]
+    assert alive(heartbeat_before)
+    assert runs.heartbeat()["pid"] == heartbeat_before["pid"]
     assert runs.api.state("chain_stream", stream_run(runs)) == "running"
 
 
@@ -169,14 +169,14 @@ def test_batch_run_is_followed_by_the_report_on_its_cut(runs: Runs) -> None:
 
 def test_a_collector_is_sent_the_metrics_of_airflow(runs: Runs, collector: tuple[str, Hook]) -> None:
     streaming(runs)
-    runs.recompute()  # of a task that only waits no end is told
+    runs.recompute()  # a task that only waits reports no end
 
     def read_names() -> set[str]:
         return {
             metric.name
-            for path, sent in collector[1].got
+            for path, message in collector[1].got
             if path == "/v1/metrics"
-            for resource in sent.resource_metrics
+            for resource in message.resource_metrics
             for scope in resource.scope_metrics
             for metric in scope.metrics
         }
@@ -185,24 +185,24 @@ def test_a_collector_is_sent_the_metrics_of_airflow(runs: Runs, collector: tuple
 
 
 def test_task_stopped_by_hand_stops_the_driver(runs: Runs) -> None:
-    before = streaming(runs)
+    heartbeat_before = streaming(runs)
     run = stream_run(runs)
     task = f"dags/chain_stream/dagRuns/{quote(run, safe='')}/taskInstances/drive"
     until(lambda: runs.api.get(task)["state"] == "deferred", within=MINUTE)
     runs.api.patch(task, {"new_state": "failed"})
 
-    until(lambda: not alive(before), within=2 * MINUTE)
+    until(lambda: not alive(heartbeat_before), within=2 * MINUTE)
 
     assert runs.heartbeat()["state"] == "STOPPED"
     assert runs.api.wait("chain_stream", run, MINUTE) == "failed"
 
 
 def test_cleared_task_goes_on_with_one_driver(runs: Runs) -> None:
-    before = streaming(runs)
+    heartbeat_before = streaming(runs)
     run = stream_run(runs)
     runs.api.post("dags/chain_stream/clearTaskInstances", {"dag_run_id": run, "only_failed": False, "dry_run": False})
 
-    until(lambda: runs.heartbeat()["pid"] != before["pid"] and alive(runs.heartbeat()), within=3 * MINUTE)
+    until(lambda: runs.heartbeat()["pid"] != heartbeat_before["pid"] and alive(runs.heartbeat()), within=3 * MINUTE)
 
-    assert not alive(before)
+    assert not alive(heartbeat_before)
     assert runs.api.state("chain_stream", run) == "running"

@@ -19,7 +19,7 @@ PAGES = ("/cutover/", "/cutover/pipelines/flights", f"/cutover/reports/flights/{
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A home with one recorded comparison, and files that nobody may get."""
+    """A home with one recorded comparison, and files that must not be served."""
     settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=Path("pipelines").resolve())
     recorded.record(settings, catalogue.get(settings, "flights"), flights())
     reports = settings.reports_dir
@@ -69,15 +69,15 @@ def test_page_takes_no_action_of_anybody(server: ApiServer, path: str, method: s
 
 
 def escapes(home: Path) -> list[str]:
-    """Return requests that lead out of a pipeline's folder if anything of them is taken as a path."""
+    """Return requests that lead out of a pipeline's folder if any part of them is used as a path."""
     up = ("../", "..%2f", "%2e%2e/", "%2e%2e%2f", "%252e%252e%252f", "..%5c", "%c0%ae%c0%ae/")
     climbing = [f"/cutover/reports/flights/{step * n}secret.html" for step in up for n in (1, 2, 3)]
-    whole = str(home / "secret.html")
+    absolute = str(home / "secret.html")
     return [
         *climbing,
-        f"/cutover/reports/flights/{whole}",
-        f"/cutover/reports/flights/{whole.replace('/', '%2f')}",
-        f"/cutover/reports/%2e%2e/{whole.replace('/', '%2f')}",
+        f"/cutover/reports/flights/{absolute}",
+        f"/cutover/reports/flights/{absolute.replace('/', '%2f')}",
+        f"/cutover/reports/%2e%2e/{absolute.replace('/', '%2f')}",
         "/cutover/reports/../secret.html",
         "/cutover/reports/..%2fsecret.html",
         "/cutover/reports/%2e/secret.html",
@@ -100,11 +100,11 @@ def escapes(home: Path) -> list[str]:
 def test_no_request_leads_to_a_file_outside_of_the_pipelines_folder(server: ApiServer, installation: Settings) -> None:
     home = installation.home
     for path in escapes(home):
-        found = server.send(path, user="admin")
+        response = server.send(path, user="admin")
 
-        assert SECRET not in found.body, path
-        assert found.status in {303, 401, 403, 404, 405}, (path, found.status)
-    assert (home / "secret.html").read_bytes() == SECRET  # it is there to be read
+        assert SECRET not in response.body, path
+        assert response.status in {303, 401, 403, 404, 405}, (path, response.status)
+    assert (home / "secret.html").read_bytes() == SECRET  # it can be read
 
 
 def test_link_inside_the_folder_is_no_report_either(server: ApiServer) -> None:
@@ -113,24 +113,24 @@ def test_link_inside_the_folder_is_no_report_either(server: ApiServer) -> None:
 
 def test_path_of_a_request_is_escaped_in_the_log(server: ApiServer) -> None:
     server.send("/cutover/pipelines/%0d%0aforged%1b%5b31m")
-    written = server.log.read_bytes()
+    log = server.log.read_bytes()
 
-    assert b"\nforged" not in written
-    assert b"\x1b[31m" not in written
+    assert b"\nforged" not in log
+    assert b"\x1b[31m" not in log
 
 
 def test_name_with_markup_is_not_repeated(server: ApiServer) -> None:
-    found = server.send("/cutover/pipelines/%3Cscript%3Ealert(1)%3C%2Fscript%3E")
+    response = server.send("/cutover/pipelines/%3Cscript%3Ealert(1)%3C%2Fscript%3E")
 
-    assert found.status == 404
-    assert b"<script" not in found.body
-    assert found.headers["content-type"] == "application/json"
+    assert response.status == 404
+    assert b"<script" not in response.body
+    assert response.headers["content-type"] == "application/json"
 
 
 def test_plugin_has_loaded_with_its_tabs_and_the_page_links_to_the_report(server: ApiServer) -> None:
-    listed = server.send("/api/v2/plugins", user="admin").body.decode()
+    plugins = server.send("/api/v2/plugins", user="admin").body.decode()
 
     for route in ('"cutover"', '"cutover_dag"', '"cutover_run"', '"cutover_task"'):
-        assert f'"url_route":{route}' in listed
+        assert f'"url_route":{route}' in plugins
     assert server.send("/api/v2/plugins/importErrors", user="admin").body == b'{"import_errors":[],"total_entries":0}'
     assert f"/cutover/reports/flights/{RUN}.html" in server.send("/cutover/pipelines/flights").body.decode()

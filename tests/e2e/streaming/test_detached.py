@@ -19,7 +19,7 @@ EVENTS = [Event(id=i, minute=i / 3, partition=i % 2) for i in range(50)]
 
 @pytest.fixture
 def installed(kafka_settings: Settings, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Return an installation with one definition file, which a process of its own finds by its environment."""
+    """Return an installation with one definition file, which a separate process finds by its environment."""
     (tmp_path / "clicks.py").write_text(
         f"from tests.integration.streaming import rig\n\nclicks = rig.pipeline({topic_name!r}, cap=20)\n",
         encoding="utf-8",
@@ -34,20 +34,20 @@ def installed(kafka_settings: Settings, topic_name: str, tmp_path: Path, monkeyp
 
 def test_detached_driver_is_found_again_and_stops_when_asked(installed: Settings) -> None:
     pipeline = catalogue.get(installed, "clicks")
-    first = detached.ensure(installed, pipeline.name)
+    first_driver = detached.ensure(installed, pipeline.name)
     try:
-        again = detached.ensure(installed, pipeline.name)
-        environment = psutil.Process(first.pid).environ()
+        second_driver = detached.ensure(installed, pipeline.name)
+        environment = psutil.Process(first_driver.pid).environ()
         until(lambda: (beat := heartbeat.read(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60)
     finally:
-        last = detached.stop(installed, pipeline.name)
+        last_beat = detached.stop(installed, pipeline.name)
 
-    assert first.identity == again.identity
+    assert first_driver.identity == second_driver.identity
     assert "AIRFLOW_HOME" not in environment
-    assert last is not None
-    assert ("STOPPED", 0, first.pid) == (last.state, last.exit_code, last.pid)
+    assert last_beat is not None
+    assert ("STOPPED", 0, first_driver.pid) == (last_beat.state, last_beat.exit_code, last_beat.pid)
     assert rig.expected(EVENTS) == rig.count_by_cell(installed, pipeline)
-    assert not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE
+    assert not psutil.pid_exists(first_driver.pid) or psutil.Process(first_driver.pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_driver_whose_definition_is_gone_is_found_watched_and_stopped_by_its_name(
@@ -56,22 +56,22 @@ def test_driver_whose_definition_is_gone_is_found_watched_and_stopped_by_its_nam
     monkeypatch.setenv("CUTOVER_HOME", str(installed.home))
     monkeypatch.setenv("CUTOVER_PIPELINES", str(installed.pipelines))
     pipeline = catalogue.get(installed, "clicks")
-    first = detached.ensure(installed, "clicks")
+    first_driver = detached.ensure(installed, "clicks")
     try:
         until(lambda: (beat := heartbeat.read(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60)
         (installed.pipelines / "clicks.py").unlink()
-        again = detached.ensure(installed, "clicks")
+        second_driver = detached.ensure(installed, "clicks")
         watched = app.main(["watch", "clicks", "--once", "--json"])
-        said = capsys.readouterr()
+        output = capsys.readouterr()
         rows = app.main(["sql", "clicks", "SELECT sum(clicks)::bigint AS n FROM streaming", "--json"])
-        counted = json.loads(capsys.readouterr().out)
+        answer = json.loads(capsys.readouterr().out)
     finally:
         stopped = app.main(["stream", "clicks", "--stop"])
 
     assert (watched, rows, stopped) == (0, 0, 0)
-    assert first.identity == again.identity
-    assert json.loads(said.out)["driver"]["alive"]
-    assert "clicks: the definition does not load" in said.err
-    assert 0 < counted["n"] <= len(EVENTS)
+    assert first_driver.identity == second_driver.identity
+    assert json.loads(output.out)["driver"]["alive"]
+    assert "clicks: the definition does not load" in output.err
+    assert 0 < answer["n"] <= len(EVENTS)
     assert rig.expected(EVENTS) == rig.count_by_cell(installed, pipeline)
-    assert not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE
+    assert not psutil.pid_exists(first_driver.pid) or psutil.Process(first_driver.pid).status() == psutil.STATUS_ZOMBIE

@@ -1,4 +1,4 @@
-"""A driver that is killed, as a process, before, in and behind its epochs: its panes tell the same as its result."""
+"""A driver that is killed, as a process, before, in and behind its epochs: its panes add up to its result."""
 
 import signal
 from collections import Counter
@@ -40,9 +40,9 @@ def test_panes_of_a_driver_that_is_killed_again_and_again_come_once(
             ended = child.kill()
         assert ended == -signal.SIGKILL
 
-    last = Child(Task(role="stream", settings=settings, make=make, trace=tmp_path / "last", until="drain"))
+    last_child = Child(Task(role="stream", settings=settings, make=make, trace=tmp_path / "last", until="drain"))
 
-    assert last.wait() == 0
+    assert last_child.wait() == 0
     with views.connect(settings, make()) as connection:
         panes = connection.execute(
             "SELECT epoch_us(window_start), k, _pane, _index, ids::BIGINT, _n FROM panes ORDER BY _epoch, _order"

@@ -18,13 +18,13 @@ EVENTS = [Event(id=i, minute=i / 3, partition=i % 2) for i in range(50)]
 
 @pytest.fixture
 def drained(kafka_settings: Settings, topic_name: str, tmp_path: Path) -> "subprocess.CompletedProcess[str]":
-    """Drain a log of 50 records in a process of its own."""
+    """Drain a log of 50 records in a separate process."""
     (tmp_path / "clicks.py").write_text(
         f"from tests.integration.streaming import rig\n\nclicks = rig.pipeline({topic_name!r})\n", encoding="utf-8"
     )
     rig.make_topic(kafka_settings, topic_name, partitions=2)
     rig.send(kafka_settings, topic_name, EVENTS)
-    named = {
+    variables = {
         "CUTOVER_HOME": str(tmp_path / "home"),
         "CUTOVER_PIPELINES": str(tmp_path),
         "CUTOVER_KAFKA__BOOTSTRAP_SERVERS": str(kafka_settings.kafka.bootstrap_servers),
@@ -32,7 +32,7 @@ def drained(kafka_settings: Settings, topic_name: str, tmp_path: Path) -> "subpr
     }
     return subprocess.run(
         [sys.executable, "-m", "cutover.cli.app", "stream", "clicks", "--drain"],
-        env=os.environ | named,
+        env=os.environ | variables,
         capture_output=True,
         text=True,
         check=False,
@@ -43,7 +43,7 @@ def drained(kafka_settings: Settings, topic_name: str, tmp_path: Path) -> "subpr
 def test_a_drain_says_what_was_meant_and_its_last_line_names_the_log_of_its_engines(
     drained: "subprocess.CompletedProcess[str]", tmp_path: Path
 ) -> None:
-    *events, last = drained.stderr.splitlines()
+    *events, last_line = drained.stderr.splitlines()
 
     assert drained.returncode == 0
     assert re.fullmatch(r"clicks: stopped, epoch 0, watermark \S+, 0 unread \(pid \d+\)\n", drained.stdout)
@@ -53,7 +53,7 @@ def test_a_drain_says_what_was_meant_and_its_last_line_names_the_log_of_its_engi
         "epoch_committed",
         "stream_stopped",
     ]
-    home, _, files = last.removeprefix("Engine log in ").partition(": ")
+    home, _, files = last_line.removeprefix("Engine log in ").partition(": ")
     engine, jvm = [Path(home) / file for file in files.split(", ")]
     assert (engine.parent, jvm.name) == (tmp_path / "home" / "logs" / "engine", f"{engine.stem}.spark.log")
     assert " WARN " in jvm.read_text(encoding="utf-8")

@@ -36,7 +36,7 @@ def test_code_is_no_docstring_no_import_no_head_and_no_comment() -> None:
 
 
 def test_each_mutation_changes_one_place_of_one_line() -> None:
-    mutated_lines = {(mutation.line, mutation.after.strip()) for mutation in list_mutations("a.py", SOURCE)}
+    mutated_lines = {(mutation.line, mutation.mutated.strip()) for mutation in list_mutations("a.py", SOURCE)}
 
     assert mutated_lines == {(4, "LIMIT = 1  # not 1 < 2"), (10, "end < LIMIT")}
 
@@ -112,7 +112,7 @@ def test_tests_of_a_statement_are_planned_quickest_first_in_growing_steps(tmp_pa
 
 
 def test_all_tests_run_if_no_covering_test_fails(tmp_path: Path) -> None:
-    mutation = Mutation(file="reconcile/gate/__init__.py", line=1, before="", after="")
+    mutation = Mutation(file="reconcile/gate/__init__.py", line=1, original="", mutated="")
 
     assert plan_steps(mutation, Runners(measure({}, tmp_path), {}), ROOT) == [[*copies.ALL, "-n2"]]
 
