@@ -1,4 +1,4 @@
-"""What a figure is handed: an installation, sizes, and what other figures of the same run have made already."""
+"""Context of one benchmark run: installation, sizes, and objects that several figures share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -7,50 +7,50 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from benchmarks.shown.figure import Figure
+from benchmarks.results.figure import Figure
 from cutover.engine.spark import session
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
 
-Made = TypeVar("Made")
-BACKLOG_ROWS = 1_000_000  # partial rows that the driver takes
+Shared = TypeVar("Shared")
+BACKLOG_ROWS = 1_000_000  # partial rows of an epoch that the driver accepts
 BACKLOG_NOTE = f"Ours drains with `stream.overflow_rows` at {BACKLOG_ROWS:,}, in epochs of up to 500,000 records."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One run."""
+    """Context of one run, with its settings and sizes."""
 
     settings: Settings
-    scale: float = 1.0  # of the sizes that the goals name
-    rounds: int = 3  # counted ones
-    minutes: float = 5.0  # of overload
-    into: Path = Path("docs")  # where earlier figures are
-    wanted_rate: float | None = None  # events a second that are kept up; None: as measured before
-    _made: dict[str, Any] = field(default_factory=dict)
+    scale: float = 1.0  # fraction of the goals' sizes
+    rounds: int = 3  # measured rounds
+    minutes: float = 5.0  # duration of the overload
+    into: Path = Path("docs")  # folder with earlier figures
+    wanted_rate: float | None = None  # sustained events per second; None: as measured before
+    _shared: dict[str, Any] = field(default_factory=dict)
 
     def sized(self, full: int, *, least: int = 1) -> int:
-        """Return a size of this run."""
+        """Scale the size of a goal to this run, to at least `least`."""
         return max(least, round(full * self.scale))
 
-    def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """Return what was made under a name, made on the first call."""
-        if name not in self._made:
-            self._made[name] = make()
-        found: Made = self._made[name]
-        return found
+    def once(self, name: str, make: Callable[[], Shared]) -> Shared:
+        """Return the object with a name, which the first call makes."""
+        if name not in self._shared:
+            self._shared[name] = make()
+        value: Shared = self._shared[name]
+        return value
 
-    def of_backlog(self) -> "Bench":
-        """Return this run with a driver that drains a backlog in few and large epochs."""
+    def for_backlog(self) -> "Bench":
+        """Copy this context with settings that drain a backlog in few, large epochs."""
         stream = self.settings.stream.model_copy(update={"overflow_rows": BACKLOG_ROWS})
         return replace(self, settings=self.settings.model_copy(update={"stream": stream}))
 
     @property
     def rate(self) -> float:
-        """Return the events a second that this machine keeps up with, as `sustained` has found.
+        """Sustained events per second of this machine, from `--rate` or from the figure `sustained`.
 
         Raises:
-            DefinitionError: Nobody has measured or named it.
+            DefinitionError: The rate is neither given nor measured.
         """
         file = self.into / "benchmarks" / "sustained.json"
         if self.wanted_rate is None and not file.is_file():
@@ -60,5 +60,5 @@ class Bench:
 
     @property
     def spark(self) -> SparkSession:
-        """Return the run's session, the same for all that is compared."""
+        """Spark session of the run, shared by all compared programs."""
         return self.once("spark", lambda: session(self.settings, app="cutover-benchmarks"))

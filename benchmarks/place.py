@@ -1,4 +1,4 @@
-"""An installation of the benchmarks' own: a broker, a home, and settings, gone when the run ends."""
+"""Temporary installation of a benchmark run: broker, home and settings."""
 
 import os
 import signal
@@ -23,12 +23,12 @@ STOP_SECONDS = 20.0
 def installed(
     bootstrap: str | None = None, *, keep: Path | None = None, driver_memory: str = "4g"
 ) -> Iterator[Settings]:
-    """Run a broker in a home of the benchmarks' own and hand out the settings.
+    """Run a broker in a separate home, and yield the settings of this installation.
 
     Args:
-        bootstrap: A broker that runs already; None: one is started.
-        keep: A home that stays, with its log and its lakes; None: a temporary one.
-        driver_memory: Of Spark, the same for all that is compared.
+        bootstrap: Address of a running broker; None: start one.
+        keep: Home that is kept with its log and lakes; None: a temporary one.
+        driver_memory: Spark's driver memory, the same for all compared programs.
     """
     temporary = tempfile.TemporaryDirectory(prefix="cutover-benchmarks-", ignore_cleanup_errors=True)
     with nullcontext(keep) if keep is not None else temporary as folder:
@@ -46,30 +46,30 @@ def installed(
 
 @contextmanager
 def _broker(home: Path) -> Iterator[None]:
-    chosen = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
-    server.prepare(home, chosen)
-    with (home / "kafka" / "stdout.log").open("wb") as out:
+    broker_ports = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
+    server.prepare(home, broker_ports)
+    with (home / "kafka" / "stdout.log").open("wb") as log_file:
         process = subprocess.Popen(
             server.command(home),
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
+            stdout=log_file,
+            stderr=log_file,
             start_new_session=True,
-            # A run that is killed must leave no broker behind.
+            # The broker must end with a killed run.
             preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 -- one call to the kernel
         )
     try:
-        server.wait_ready(home, chosen, timeout=READY_SECONDS, is_alive=lambda: process.poll() is None)
-        server.write_address(home / "run", chosen)
+        server.wait_ready(home, broker_ports, timeout=READY_SECONDS, is_alive=lambda: process.poll() is None)
+        server.write_address(home / "run", broker_ports)
         yield
     finally:
         _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
-            os.killpg(process.pid, sign)
+            os.killpg(process.pid, signal_number)
             try:
                 process.wait(timeout=STOP_SECONDS)
             except subprocess.TimeoutExpired:

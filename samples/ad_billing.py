@@ -65,10 +65,10 @@ def _visit(chance: random.Random, viewer: str, begin: int) -> Iterator[tuple[Rec
     back = moments[-1] + chance.randint(2 * HOUR, 9 * HOUR) if offline else None
     for at, ad in zip(moments, chance.sample(range(ADVERTISERS * ADS), length), strict=True):  # each once a visit
         owner = _advertiser(ad // ADS)
-        same = {"viewer": viewer, "ad": f"{owner}/ad-{ad % ADS}", "advertiser": owner}
+        shared_fields = {"viewer": viewer, "ad": f"{owner}/ad-{ad % ADS}", "advertiser": owner}
         bid = chance.randint(10, 90) / 1_000
-        clicked = same | {"price": bid} | _times(chance, at + chance.randint(1, 60) * SECOND, back)
-        yield same | {"bid": bid} | _times(chance, at, back), clicked if chance.random() < _CLICKED else None
+        clicked = shared_fields | {"price": bid} | _times(chance, at + chance.randint(1, 60) * SECOND, back)
+        yield shared_fields | {"bid": bid} | _times(chance, at, back), clicked if chance.random() < _CLICKED else None
 
 
 def _times(chance: random.Random, at: int, back: int | None) -> Record:
@@ -102,9 +102,9 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed gives the same sample.")] = 1,
 ) -> None:
     """Write the sample's files."""
-    made = sample(viewers=viewers, days=days, seed=seed)
-    write(folder, made)
-    typer.echo(f"{len(made.impressions):,} impressions, {len(made.clicks):,} clicks in {folder}")
+    generated = sample(viewers=viewers, days=days, seed=seed)
+    write(folder, generated)
+    typer.echo(f"{len(generated.impressions):,} impressions, {len(generated.clicks):,} clicks in {folder}")
 
 
 if __name__ == "__main__":

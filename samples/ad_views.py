@@ -46,10 +46,10 @@ class World:
 
 def world(seed: int) -> World:
     """Draw the ids."""
-    drawn = random.Random(seed)  # noqa: S311 -- test data, the same every time
+    generator = random.Random(seed)  # noqa: S311 -- test data, the same every time
 
     def ids(count: int) -> tuple[str, ...]:
-        return tuple(str(UUID(int=drawn.getrandbits(128), version=4)) for _ in range(count))
+        return tuple(str(UUID(int=generator.getrandbits(128), version=4)) for _ in range(count))
 
     return World(ads=ids(CAMPAIGNS * ADS_A_CAMPAIGN), campaigns=ids(CAMPAIGNS), users=ids(USERS), pages=ids(PAGES))
 
@@ -58,9 +58,9 @@ class AdEvents:
     """Draws events one by one; the n-th of a seed is the same whatever its time."""
 
     def __init__(self, seed: int) -> None:
-        found = world(seed)
+        drawn_world = world(seed)
         self._users, self._pages, self._ads = (
-            [i.encode() for i in ids] for ids in (found.users, found.pages, found.ads)
+            [i.encode() for i in ids] for ids in (drawn_world.users, drawn_world.pages, drawn_world.ads)
         )
         self._drawn = random.Random(seed + 1)  # noqa: S311 -- test data, the same every time
         self._types = [(ad.encode(), kind.encode()) for ad in AD_TYPES for kind in EVENT_TYPES]
@@ -88,8 +88,8 @@ def stream_of(count: int, *, seed: int) -> Iterator[tuple[int, bytes]]:
 
 def ads_csv(seed: int) -> str:
     """Return the dimension as CSV: `ad_id`, `campaign_id`."""
-    found = world(seed)
-    lines = (f"{ad},{found.campaign_of(number)}" for number, ad in enumerate(found.ads))
+    drawn_world = world(seed)
+    lines = (f"{ad},{drawn_world.campaign_of(number)}" for number, ad in enumerate(drawn_world.ads))
     return "\n".join(["ad_id,campaign_id", *lines]) + "\n"
 
 
@@ -103,9 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args.into.mkdir(parents=True, exist_ok=True)
     (args.into / "ads.csv").write_text(ads_csv(args.seed), encoding="utf-8")
     # Without a name and a time of its own, so that the same seed gives the same file.
-    with (args.into / "ad_events.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
+    with (args.into / "ad_events.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as archive:
         for _, value in stream_of(args.events, seed=args.seed):
-            out.write(value + b"\n")
+            archive.write(value + b"\n")
     return 0
 
 

@@ -34,8 +34,8 @@ def records(*, devices: int, hours: int, seed: int) -> list[Record]:
         `logged` (milliseconds since 1970).
     """
     chance = random.Random(seed)  # noqa: S311 -- a sample, no secret
-    made = [record for device in range(devices) for record in _of_device(chance, device, hours)]
-    return sorted(made, key=lambda record: (record["logged"], record["id"]))
+    records = [record for device in range(devices) for record in _of_device(chance, device, hours)]
+    return sorted(records, key=lambda record: (record["logged"], record["id"]))
 
 
 def _of_device(chance: random.Random, device: int, hours: int) -> Iterator[Record]:
@@ -45,7 +45,7 @@ def _of_device(chance: random.Random, device: int, hours: int) -> Iterator[Recor
         back = BEGINS + (hour + chance.randint(2, 9)) * HOUR if chance.random() < _OFFLINE else 0
         for number in range(hour * per_hour, (hour + 1) * per_hour):
             at = BEGINS + number * _STEP + chance.randrange(_STEP)
-            sent = max(at, back) + chance.randint(100, 20 * SECOND)
+            sent_at = max(at, back) + chance.randint(100, 20 * SECOND)
             reading = {
                 "id": device * hours * per_hour + number,
                 "device": f"device-{device:03}",
@@ -53,9 +53,9 @@ def _of_device(chance: random.Random, device: int, hours: int) -> Iterator[Recor
                 "volts": None if chance.random() < _NO_VOLTS else chance.uniform(2.7, 3.3),
                 "at": at,
             }
-            yield reading | {"logged": sent}
+            yield reading | {"logged": sent_at}
             if chance.random() < _AGAIN:
-                yield reading | {"logged": sent + chance.choice((5 * SECOND, MINUTE, 3 * HOUR))}
+                yield reading | {"logged": sent_at + chance.choice((5 * SECOND, MINUTE, 3 * HOUR))}
 
 
 def main(

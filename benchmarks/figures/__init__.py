@@ -1,10 +1,10 @@
-"""The figures, by name. A module's `measure(bench)` returns what it found."""
+"""Figures by name; the function `measure(bench)` of each module measures one."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from benchmarks.bench import Bench
-from benchmarks.shown.figure import Figure
+from benchmarks.results.figure import Figure
 
 ROOMS = {
     "epoch": "epochs",
@@ -31,10 +31,10 @@ ROOMS = {
     "commands": "comparison",
     "idle": "installation",
 }
-"""Name of a figure, in the order in which they are measured, to its room."""
+"""Folder of each figure, in the order in which they are measured."""
 NAMES = tuple(ROOMS)
 
 
 def measures(names: tuple[str, ...] = NAMES) -> Mapping[str, Callable[[Bench], Figure]]:
-    """Return name to function; a module is imported when it is asked for."""
+    """Return the measuring function of each named figure; only their modules are imported."""
     return {name: import_module(f"benchmarks.figures.{ROOMS[name]}.{name}").measure for name in names}

@@ -1,1 +1,1 @@
-"""Millions of keys in open windows: what the driver's two processes take, and what a reader takes."""
+"""Memory of the driver's two processes, and of a reader, with millions of keys in open windows."""

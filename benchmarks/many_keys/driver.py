@@ -1,4 +1,4 @@
-"""The driver that is measured: the real one, in a process of its own.
+"""Measured driver, in a separate process.
 
 python -m benchmarks.many_keys.driver --home HOME --bootstrap HOST:PORT --epoch-rows N --fold-every N
 """
@@ -17,7 +17,7 @@ TOPIC = "many"
 
 
 def pipeline(epoch_rows: int) -> Pipeline:
-    """Return the definition: one window of a year, which stays open, by key."""
+    """Make the definition, with one window of a year, which stays open, per key."""
     return Pipeline(
         name="many",
         source=Topic(
@@ -35,7 +35,7 @@ def pipeline(epoch_rows: int) -> Pipeline:
 
 
 def settings_of(home: Path, bootstrap: str, fold_every: int) -> Settings:
-    """Return the settings: the defaults, but that what was read is folded soon."""
+    """Make the settings: the defaults, except that epochs are folded earlier."""
     return Settings(
         home=home,
         kafka=KafkaSettings(bootstrap_servers=bootstrap),
@@ -45,7 +45,7 @@ def settings_of(home: Path, bootstrap: str, fold_every: int) -> Settings:
 
 
 def main() -> None:
-    """Drive until the process is ended."""
+    """Run the driver until the process is terminated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--bootstrap", required=True)

@@ -1,4 +1,4 @@
-"""The records of many keys, sent ahead of the measurement.
+"""Filling of the topic with many keys, before the measurement.
 
 python -m benchmarks.many_keys.fill --bootstrap HOST:PORT --keys 5000000
 """
@@ -17,25 +17,25 @@ PARTITIONS = 2
 
 
 def fill(settings: Settings, keys: int, passes: int) -> None:
-    """Make the topic and send each key once a pass; every epoch of a pass has other keys.
+    """Create the topic and send each key once per pass, so that the epochs of a pass have different keys.
 
     Raises:
-        AssertionError: The log does not hold each record.
+        AssertionError: The log does not have all records.
     """
     client = LogClient(settings)
     client.create_topic(TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": client.bootstrap, "linger.ms": 50, "compression.type": "lz4"})
     for number in range(keys * passes):
-        put(producer, number, number % keys)
+        send_record(producer, number, number % keys)
     producer.flush(300)
-    held = sum(client.latest(TOPIC).values())
-    if held != keys * passes:
-        msg = f"expected {keys * passes} records, the log holds {held}"
+    record_count = sum(client.latest(TOPIC).values())
+    if record_count != keys * passes:
+        msg = f"expected {keys * passes} records, the log holds {record_count}"
         raise AssertionError(msg)
 
 
-def put(producer: Producer, number: int, key: int) -> None:
-    """Hand over one record; wait while the client's buffer is full."""
+def send_record(producer: Producer, number: int, key: int) -> None:
+    """Send one record; wait while the client's buffer is full."""
     value = b'{"id":%d,"k":"key-%08d","v":%d,"at":%d}' % (number, key, number % 1_009, START_MILLIS + number % 60_000)
     while True:
         try:
@@ -47,7 +47,7 @@ def put(producer: Producer, number: int, key: int) -> None:
 
 
 def main() -> None:
-    """Fill the topic of a broker that runs."""
+    """Fill the topic of a running broker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--keys", type=int, required=True)

@@ -1,4 +1,4 @@
-"""A reader of the folded result, in a process of its own; prints what it found as JSON.
+"""Reader of the folded result, in a separate process, which prints its totals as JSON.
 
 python -m benchmarks.many_keys.reader --home HOME --bootstrap HOST:PORT --epoch-rows N
 """
@@ -15,7 +15,7 @@ QUERY = "SELECT count(*), sum(n)::BIGINT, sum(total)::BIGINT, sum(ids)::HUGEINT,
 
 
 def main() -> None:
-    """Fold and add up."""
+    """Fold all windows and print the totals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--epoch-rows", type=int, required=True)

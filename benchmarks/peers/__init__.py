@@ -1,1 +1,1 @@
-"""What Cutover is measured against: each file is the obvious way to write it."""
+"""Programs that Cutover is compared with; each file is the obvious way to write one."""

@@ -1,4 +1,4 @@
-"""The smallest batch job that counts each record once: read, parse, dropDuplicates, aggregate, throw the rows away."""
+"""Minimal batch job that counts each record once: read, parse, dropDuplicates, aggregate, noop sink."""
 
 import json
 
@@ -14,7 +14,7 @@ SCHEMA = "id bigint, k string, v bigint, at bigint"
 
 
 def run(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> None:
-    """Run it over a whole topic of `benchmarks.made.events`."""
+    """Run the job over a whole topic of `benchmarks.workloads.events`."""
     topic = pipeline.source.name
     ends = {str(p): offset for p, offset in LogClient(settings).latest(topic).items()}
     records = (
@@ -27,5 +27,5 @@ def run(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> None:
     )
     parsed = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("r")).select("r.*")
     once = parsed.withColumn("at", F.timestamp_millis("at")).dropDuplicates(["id", "at"])
-    counted = once.groupBy(F.window("at", "10 seconds"), "k").agg(F.count("*"), F.sum("v"), F.max("v"), F.sum("id"))
-    counted.write.format("noop").mode("overwrite").save()
+    aggregates = once.groupBy(F.window("at", "10 seconds"), "k").agg(F.count("*"), F.sum("v"), F.max("v"), F.sum("id"))
+    aggregates.write.format("noop").mode("overwrite").save()

@@ -1,18 +1,19 @@
-"""What one would write: read both topics once, join by window and key, aggregate. No classes, no positions."""
+"""Hand-written batch join: read both topics once, join by window and key, aggregate; no classes, no positions."""
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
 
-from benchmarks.made.events import SCHEMA
+from benchmarks.workloads.events import SCHEMA
 
 
-def joined(spark: SparkSession, *, bootstrap: str, left: str, right: str) -> DataFrame:
-    """Return pairs, what their right rows are worth, the largest left value and the sum of differences.
+def joined(spark: SparkSession, *, bootstrap: str, left_topic: str, right_topic: str) -> DataFrame:
+    """Join both topics over windows of 10 seconds, and aggregate the pairs by `window_start` and `k`.
 
-    By `window_start` and `k`; of an inner join over windows of 10 seconds.
+    Returns:
+        Number of pairs, sum of the right values, largest left value, and sum of the differences.
     """
-    ours, theirs = (_rows(spark, bootstrap, topic) for topic in (left, right))
-    pairs = ours.join(theirs.select("window_start", "k", F.col("v").alias("c_v")), ["window_start", "k"])
+    left_rows, right_rows = (_rows(spark, bootstrap, topic) for topic in (left_topic, right_topic))
+    pairs = left_rows.join(right_rows.select("window_start", "k", F.col("v").alias("c_v")), ["window_start", "k"])
     return pairs.groupBy("window_start", "k").agg(
         F.count(F.lit(1)).alias("n"),
         F.sum("c_v").alias("worth"),

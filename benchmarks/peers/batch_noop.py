@@ -1,4 +1,4 @@
-"""The limit of a batch: the same records read once, parsed, classified, aggregated by window and key, thrown away."""
+"""Lower bound of a batch run: records are read once, parsed, classified and aggregated, with a noop sink."""
 
 from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""The hand-written batch: read the topic, `from_json`, group by key and a window of Spark's own, write Parquet."""
+"""Hand-written batch job: read the topic, `from_json`, group by key and a window of Spark, write Parquet."""
 
 from pathlib import Path
 
@@ -9,13 +9,13 @@ SCHEMA = "id bigint, k string, v bigint, at bigint"
 
 
 def sessions(minutes: int) -> Column:
-    """Return the session of a row."""
+    """Make the session window of a row."""
     return F.session_window("at", f"{minutes} minutes")
 
 
-def sliding(size: str, every: str) -> Column:
-    """Return the windows of a row."""
-    return F.window("at", size, every)
+def sliding(size: str, period: str) -> Column:
+    """Make the sliding windows of a row."""
+    return F.window("at", size, period)
 
 
 def run(spark: SparkSession, *, bootstrap: str, topic: str, window: Column, into: Path) -> None:

@@ -1,7 +1,7 @@
-"""Two tables compared by DataComPy on Spark, as its documentation shows it: join columns, then `matches()`.
+"""Comparison of two tables by DataComPy on Spark, as in its documentation: join columns, then `matches()`.
 
-Its report is not asked for, which would take longer. DataComPy is installed by `make bench` alone
-(benchmarks/requirements.txt), beside the packages that Cutover runs on.
+It makes no report, which would take longer. Only `make bench` installs DataComPy (benchmarks/requirements.txt), in
+addition to Cutover's packages.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def matches(spark: SparkSession, expected: DataFrame, actual: DataFrame, *, key: Sequence[str]) -> bool:
-    """Return whether two frames hold the same rows."""
-    from datacompy import SparkSQLCompare  # noqa: PLC0415 -- of the benchmarks alone
+    """Check that two frames have equal rows."""
+    from datacompy import SparkSQLCompare  # noqa: PLC0415 -- only installed for benchmarks
 
     try:
         return bool(SparkSQLCompare(spark, expected, actual, join_columns=list(key)).matches())

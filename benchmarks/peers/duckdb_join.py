@@ -1,4 +1,4 @@
-"""Two Parquet tables compared by one full join in DuckDB, written by hand: null-safe, each column beside its twin."""
+"""Comparison of two Parquet tables by a hand-written full join in DuckDB, null-safe, column by column."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ import duckdb
 def count(
     connection: duckdb.DuckDBPyConnection, expected: str, actual: str, *, key: Sequence[str], values: Sequence[str]
 ) -> tuple[int, int, int]:
-    """Return how many rows are missing, extra and changed."""
+    """Count missing, extra and changed rows."""
     on = " AND ".join(f"e.{name} IS NOT DISTINCT FROM a.{name}" for name in key)
     differs = " OR ".join(f"e.{name} IS DISTINCT FROM a.{name}" for name in values)
     query = f"""
@@ -17,5 +17,5 @@ def count(
         FROM (SELECT *, true AS there FROM '{expected}') e FULL JOIN (SELECT *, true AS there FROM '{actual}') a ON {on}
         WHERE e.there IS NULL OR a.there IS NULL OR {differs}
     """
-    missing, extra, changed = connection.execute(query).fetchall()[0]
-    return int(missing), int(extra), int(changed)
+    missing, extra, differing = connection.execute(query).fetchall()[0]
+    return int(missing), int(extra), int(differing)

@@ -1,8 +1,8 @@
-"""A hand-written job: Spark's own windows and watermark, state in RocksDB, each micro-batch merged into Delta.
+"""Hand-written job with Spark's windows and watermark, state in RocksDB, and a MERGE of each micro-batch into Delta.
 
-As the Spark and Delta documentation would have it: `from_json`, `withWatermark`, `groupBy(window, key)`, update mode,
-`foreachBatch` with a MERGE; RocksDB with changelog checkpoints. Rows that do not parse are dropped, rows that come
-late are dropped, and a crash between MERGE and checkpoint merges again.
+It follows the documentation of Spark and Delta: `from_json`, `withWatermark`, `groupBy(window, key)`, update mode,
+`foreachBatch` with a MERGE; RocksDB with changelog checkpoints. Malformed and late rows are dropped, and after a crash
+between MERGE and checkpoint the micro-batch is merged again.
 """
 
 from collections.abc import Callable
@@ -23,17 +23,17 @@ STATE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is computed of a topic's records."""
+    """Computation of a hand-written job: its table, its key, and its windowed aggregate."""
 
-    columns: str  # of the table, with types; `window_start` and the key among them
+    columns: str  # schema of the table, with `window_start` and the key
     key: str
-    windows: Callable[[DataFrame], DataFrame]  # the records of a Kafka source to these columns
+    windows: Callable[[DataFrame], DataFrame]  # from records of a Kafka source to these columns
 
 
-def start(  # noqa: PLR0913 -- all that such a job is told
+def start(  # noqa: PLR0913 -- the parameters of a streaming query
     spark: SparkSession, job: Job, *, bootstrap: str, topic: str, cap: int, checkpoint: Path, table: Path, name: str
 ) -> StreamingQuery:
-    """Read a topic from its beginning, at most `cap` records a micro-batch, into a Delta table."""
+    """Start a query from a topic's beginning into a Delta table, at most `cap` records per micro-batch."""
     for key, value in STATE.items():
         spark.conf.set(key, value)
     DeltaTable.createIfNotExists(spark).location(str(table)).addColumns(

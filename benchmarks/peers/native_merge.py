@@ -1,4 +1,4 @@
-"""The hand-written job over the events of every figure: all measures by key and ten seconds."""
+"""Hand-written job over the events of most figures: all measures by key and ten seconds."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
@@ -10,7 +10,7 @@ TABLE = "window_start timestamp, window_end timestamp, k string, n bigint, total
 
 
 def windows(records: DataFrame) -> DataFrame:
-    """Return the windowed aggregate of the topic's records, by Spark's own state."""
+    """Aggregate records by window and key, with Spark's state store."""
     events = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("e")).select(
         "e.id", "e.k", "e.v", F.timestamp_millis("e.at").alias("at")
     )

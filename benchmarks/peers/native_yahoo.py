@@ -1,4 +1,4 @@
-"""The hand-written job of the Yahoo Streaming Benchmark: the ads are broadcast as they are when it starts."""
+"""Hand-written job of the Yahoo Streaming Benchmark, with the ads at its start as a broadcast join."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
@@ -10,12 +10,12 @@ TABLE = "window_start timestamp, window_end timestamp, campaign_id string, views
 
 
 def job(ads: DataFrame) -> Job:
-    """Return the job with a dimension of ads."""
+    """Make the job with a dimension of ads."""
     return Job(columns=TABLE, key="campaign_id", windows=lambda records: windows(records, ads))
 
 
 def windows(records: DataFrame, ads: DataFrame) -> DataFrame:
-    """Return the views by campaign and ten seconds, by Spark's own state."""
+    """Aggregate views by campaign and ten seconds, with Spark's state store."""
     events = (
         records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("e"))
         .where("e.event_type = 'view'")

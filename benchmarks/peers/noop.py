@@ -1,6 +1,6 @@
-"""The limit of a stream: the same parser, classes and aggregate on every micro-batch, and the rows thrown away.
+"""Lower bound of a streaming path: the same parser, classes and aggregate on every micro-batch, with a noop sink.
 
-Nothing is collected, nothing committed, no watermark kept: what a streaming path built on this query cannot go below.
+It collects and commits nothing and maintains no watermark.
 """
 
 from pathlib import Path
@@ -24,9 +24,9 @@ def start(
     name: str,
     dimensions: Dimensions,
 ) -> StreamingQuery:
-    """Read a topic from its beginning, at most `max_rows_per_epoch` records a micro-batch."""
+    """Start a query that reads a topic from its beginning, at most `max_rows_per_epoch` records per micro-batch."""
 
-    def each(batch: DataFrame, _: int) -> None:
+    def process_batch(batch: DataFrame, _: int) -> None:
         records = parse_records(batch, pipeline, dimensions)
         rows = aggregate_partials(classify_records(records, pipeline, watermark_micros=None), pipeline)
         rows.write.format("noop").mode("overwrite").save()
@@ -39,4 +39,9 @@ def start(
         .option("maxOffsetsPerTrigger", pipeline.max_rows_per_epoch)
         .load()
     )
-    return records.writeStream.queryName(name).option("checkpointLocation", str(checkpoint)).foreachBatch(each).start()
+    return (
+        records.writeStream.queryName(name)
+        .option("checkpointLocation", str(checkpoint))
+        .foreachBatch(process_batch)
+        .start()
+    )

@@ -1,7 +1,8 @@
-"""Two Parquet tables compared by checksums of segments in DuckDB, in the manner of reladiff (data-diff).
+"""Comparison of two Parquet tables by checksums of segments in DuckDB, like reladiff (data-diff).
 
-The range of the key's first column is cut into 32 segments; of each a count and a sum of MD5 sums over the text of all
-columns is asked for on both sides; a segment that differs is cut again, until it has few rows, which are fetched.
+The range of the key's first column is split into 32 segments. For each segment, the number of rows and a sum of MD5
+sums over the text of all columns are compared. A segment that differs is split again, until it has few rows, which are
+fetched.
 """
 
 from collections.abc import Sequence
@@ -11,18 +12,18 @@ from typing import Any
 import duckdb
 
 SEGMENTS = 32
-FEW = 16_384  # rows that are fetched; the bound of reladiff's own
+MAX_FETCHED_ROWS = 16_384  # the default of reladiff
 Rows = set[tuple[Any, ...]]
 
 
 def find(
     connection: duckdb.DuckDBPyConnection, expected: str, actual: str, *, column: str, columns: Sequence[str]
 ) -> tuple[Rows, Rows]:
-    """Return the rows that only one of the tables has: the expected one, the other one."""
+    """Find the rows that only the expected table has, and those that only the actual one has."""
     both = f"(SELECT {column} FROM '{expected}' UNION ALL SELECT {column} FROM '{actual}')"
     bounds = f"SELECT min({column}), max({column}) + INTERVAL 1 MICROSECOND FROM {both}"
-    first, end = connection.execute(bounds).fetchall()[0]
-    return _descend(connection, (expected, actual), column, columns, first, end)
+    start, end = connection.execute(bounds).fetchall()[0]
+    return _descend(connection, (expected, actual), column, columns, start, end)
 
 
 def _descend(
@@ -30,26 +31,26 @@ def _descend(
     tables: tuple[str, str],
     column: str,
     columns: Sequence[str],
-    first: datetime,
+    start: datetime,
     end: datetime,
 ) -> tuple[Rows, Rows]:
     text = f"concat_ws('|', {', '.join(f'coalesce({name}::VARCHAR, chr(0))' for name in columns)})"
-    within = f"{column} >= ? AND {column} < ?"
-    asked = f"SELECT count(*), sum(('0x' || md5({text})[18:])::BIGINT) FROM '{{}}' WHERE {within}"
-    found: tuple[Rows, Rows] = (set(), set())
-    width = (end - first) / SEGMENTS
+    condition = f"{column} >= ? AND {column} < ?"
+    query = f"SELECT count(*), sum(('0x' || md5({text})[18:])::BIGINT) FROM '{{}}' WHERE {condition}"
+    differing: tuple[Rows, Rows] = (set(), set())
+    width = (end - start) / SEGMENTS
     for n in range(SEGMENTS):
-        low, high = first + n * width, end if n == SEGMENTS - 1 else first + (n + 1) * width
-        sums = [connection.execute(asked.format(table), [low, high]).fetchall()[0] for table in tables]
+        low, high = start + n * width, end if n == SEGMENTS - 1 else start + (n + 1) * width
+        sums = [connection.execute(query.format(table), [low, high]).fetchall()[0] for table in tables]
         if sums[0] == sums[1]:
             continue
-        if max(int(rows) for rows, _ in sums) <= FEW:
+        if max(int(rows) for rows, _ in sums) <= MAX_FETCHED_ROWS:
             parts = _fetch(connection, tables, column, columns, low, high)
         else:
             parts = _descend(connection, tables, column, columns, low, high)
-        for side, part in zip(found, parts, strict=True):
+        for side, part in zip(differing, parts, strict=True):
             side.update(part)
-    return found
+    return differing
 
 
 def _fetch(
@@ -57,14 +58,14 @@ def _fetch(
     tables: tuple[str, str],
     column: str,
     columns: Sequence[str],
-    first: datetime,
+    start: datetime,
     end: datetime,
 ) -> tuple[Rows, Rows]:
-    listed = ", ".join(columns)
+    column_list = ", ".join(columns)
     rows = [
         set(
             connection.execute(
-                f"SELECT {listed} FROM '{table}' WHERE {column} >= ? AND {column} < ?", [first, end]
+                f"SELECT {column_list} FROM '{table}' WHERE {column} >= ? AND {column} < ?", [start, end]
             ).fetchall()
         )
         for table in tables

@@ -1,1 +1,1 @@
-"""Many epochs, and whether anything grows."""
+"""Soak test over many epochs: growth of times, files and memory."""

@@ -1,10 +1,11 @@
-"""The soak: the real driver over many small epochs, and whether anything grows.
+"""Soak test: the driver over many small epochs, to detect growth of times, files and memory.
 
     make soak EPOCHS=10000
 
-A broker of its own, a producer at a steady rate, the driver as it is in production but for the pause between epochs.
-Every epoch is noted; every few seconds what the driver takes and leaves behind is counted from outside. Then the
-Committer and the Compactor alone over as many prepared epochs. Writes docs/soak.json, docs/soak.md, docs/soak.svg.
+It runs a broker, a producer with a steady rate, and the driver with its production settings, except for the pause
+between epochs. The driver records each epoch; every few seconds its memory and files are measured from outside. Then
+the Committer and the Compactor run alone over as many prepared epochs. The results are docs/soak.json, docs/soak.md and
+docs/soak.svg.
 """
 
 import argparse
@@ -32,57 +33,57 @@ SAMPLE_SECONDS = 5.0
 
 
 def soak(home: Path, bootstrap: str, epochs: int, rate: int, minutes: float) -> None:
-    """Run the driver until it has committed so many epochs, or for so many minutes; samples go to `samples.jsonl`."""
+    """Run the driver for a number of epochs, at most for `minutes`, and write samples to `samples.jsonl`."""
     settings, topic = settings_of(home, bootstrap), "soak"
     LogClient(settings).create_topic(topic, partitions=workload.PARTITIONS, config={"retention.ms": "-1"})
-    where = ["--topic", topic, "--bootstrap", bootstrap]
+    arguments = ["--topic", topic, "--bootstrap", bootstrap]
     samples, deadline = workload.Notes(home / "samples.jsonl"), time.monotonic() + 60 * minutes
     with (
-        child("benchmarks.soak.producer", home / "producer.log", [*where, "--rate", str(rate)]),
+        child("benchmarks.soak.producer", home / "producer.log", [*arguments, "--rate", str(rate)]),
         child(
-            "benchmarks.soak.driver", home / "driver.log", [*where, "--home", str(home), "--epochs", str(epochs)]
-        ) as it,
+            "benchmarks.soak.driver", home / "driver.log", [*arguments, "--home", str(home), "--epochs", str(epochs)]
+        ) as driver,
     ):
         while time.monotonic() < deadline:
             try:
-                it.wait(SAMPLE_SECONDS)
+                driver.wait(SAMPLE_SECONDS)
             except psutil.TimeoutExpired:
-                samples.add(**sample(settings, topic, it))
+                samples.add(**sample(settings, topic, driver))
                 continue
             break
 
 
 def sample(settings: Settings, topic: str, driver: psutil.Popen) -> dict[str, object]:
-    """Return what the driver takes and leaves behind now: bytes and numbers of files."""
-    java = [each for each in driver.children(recursive=True) if each.name() == "java"]
-    found: dict[str, object] = {
+    """Measure the memory of the driver in bytes, and the numbers of its files."""
+    java = [child_process for child_process in driver.children(recursive=True) if child_process.name() == "java"]
+    values: dict[str, object] = {
         "at": time.time(),
         "driver_rss": driver.memory_info().rss,
         "driver_pss": proportional_set_size(driver.pid),
-        "jvm_rss": sum(each.memory_info().rss for each in java),
-        "jvm_pss": sum(proportional_set_size(each.pid) for each in java),
+        "jvm_rss": sum(process.memory_info().rss for process in java),
+        "jvm_pss": sum(proportional_set_size(process.pid) for process in java),
     }
     version = versions.current(settings, workload.pipeline(topic))
     if version is None or not delta.exists(version.uri):
-        return found
+        return values
     root = Path(version.uri)
     try:
-        listed = len(pa.table(delta.open_table(version.uri).get_add_actions()))
+        listed_files = len(pa.table(delta.open_table(version.uri).get_add_actions()))
     except LakeError:
-        listed = None  # its log was tidied between listing and reading
+        listed_files = None  # its log was cleaned up between listing and reading
     data = sum(len(files) for folder, _, files in os.walk(root) if "_delta_log" not in folder)
     logged = len(os.listdir(root / "_delta_log"))  # noqa: PTH208 -- names only, of a large folder
-    return {**found, "listed": listed, "data": data, "log": logged}
+    return {**values, "listed": listed_files, "data": data, "log": logged}
 
 
 def main() -> None:
-    """Run, and write the three files."""
+    """Run the soak test, and write its three files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=10_000)
     parser.add_argument("--rate", type=int, default=500, help="records a second")
     parser.add_argument("--minutes", type=float, default=120.0, help="longest time of the driver's part")
-    parser.add_argument("--bootstrap", help="a broker that runs; none: one of its own")
-    parser.add_argument("--home", type=Path, help="keeps all state there; none: a temporary folder")
+    parser.add_argument("--bootstrap", help="address of a running broker; default: start one")
+    parser.add_argument("--home", type=Path, help="folder that keeps all state; default: a temporary one")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--note", default="", help="a sentence about the circumstances, for the page")
     args = parser.parse_args()
@@ -93,7 +94,7 @@ def main() -> None:
             soak(home, bootstrap, args.epochs, args.rate, args.minutes)
         alone = ["-m", "benchmarks.soak.commits", "--epochs", str(args.epochs), "--home", str(home / "alone")]
         subprocess.run([sys.executable, *alone], check=True)
-        publish.write(home, args.out, asked=args.epochs, rate=args.rate, note=args.note)
+        publish.write(home, args.out, requested=args.epochs, rate=args.rate, note=args.note)
 
 
 if __name__ == "__main__":

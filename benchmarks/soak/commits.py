@@ -1,9 +1,9 @@
-"""The Committer and the Compactor alone, without Spark and without a log: prepared epochs, one after the other.
+"""Committer and Compactor alone, without Spark and without a log, over prepared epochs.
 
     .venv/bin/python -m benchmarks.soak.commits --epochs 10000
 
-Each epoch has the partial aggregates of KEYS keys in two windows, a few late records, and its record, as the driver
-would commit them; the fold runs beside it in its thread, as in the driver. One JSON line an epoch goes to the log file.
+Each epoch has the partial aggregates of KEYS keys in two windows, a few late records, and its record, like an epoch of
+the driver; the fold runs in its thread, as in the driver. The log file gets one JSON line per epoch.
 """
 
 import argparse
@@ -35,15 +35,15 @@ from cutover.streaming.sink.committer import NO_HOOKS, Committer
 SAMPLE_EVERY = 20
 CONTROL_EVERY, YOUNG_EPOCHS = 4, 200
 SCALED_LOG = {"delta.logRetentionDuration": "interval 40 seconds"}
-"""As many commits as the ten minutes of `SHORT_LOG` have at two a second: here about thirty pass in one."""
+"""About as many commits as in the ten minutes of `SHORT_LOG` at two per second; here they are thirty times faster."""
 
 
 def run(settings: Settings, epochs: int, path: Path) -> None:
-    """Commit so many epochs and note what each cost."""
+    """Commit a number of epochs and record their times."""
     pipeline, clock = workload.pipeline("soak"), SystemClock()
     notes = workload.Notes(path)
     beat = HeartbeatWriter(settings.run_dir / "heartbeat.json", first_beat("soak", clock), seconds=60, clock=clock)
-    client = LogClient(settings)  # asked nothing here
+    client = LogClient(settings)  # unused here
     place = settings.run_dir / "soak"
     context = DriverContext(
         settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place
@@ -63,23 +63,23 @@ def run(settings: Settings, epochs: int, path: Path) -> None:
         committed = time.perf_counter()
         compactor.step()
         ended = time.perf_counter()
-        beside = {"control": control.commit(rows)} if epoch % CONTROL_EVERY == 0 else {}
-        notes.add(epoch=epoch, at=time.time(), commit=committed - began, step=ended - committed, **beside)
+        control_seconds = {"control": control.commit(rows)} if epoch % CONTROL_EVERY == 0 else {}
+        notes.add(epoch=epoch, at=time.time(), commit=committed - began, step=ended - committed, **control_seconds)
         if epoch % SAMPLE_EVERY == 0:
-            listed = len(pa.table(committer.table.get_add_actions()))
+            listed_files = len(pa.table(committer.table.get_add_actions()))
             logged = len(os.listdir(log_folder))  # noqa: PTH208 -- names only, of a large folder
-            notes.add(sample=epoch, at=time.time(), log=logged, listed=listed, driver=process.memory_info().rss)
+            notes.add(sample=epoch, at=time.time(), log=logged, listed=listed_files, driver=process.memory_info().rss)
 
 
 class Control:
-    """A table that is always young: the same rows at the same moments, made anew every 200 epochs."""
+    """Control table that is always young: it gets the same rows, and is replaced by an empty one every 200 epochs."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
         self._home, self._schema, self._number = settings.home.resolve() / "control", epoch_log_schema(pipeline), 0
         self._table: DeltaTable | None = None
 
     def commit(self, rows: pa.Table) -> float:
-        """Append rows and return the seconds that it took."""
+        """Append rows and return the seconds of the commit."""
         if self._table is None or self._number % (YOUNG_EPOCHS // CONTROL_EVERY) == 0:
             shutil.rmtree(self._home, ignore_errors=True)
             self._table = delta.ensure(str(self._home), self._schema, partition_by=["_kind"])
@@ -115,7 +115,7 @@ def _record(version: Version, epoch: int) -> EpochRecord:
 
 
 def main() -> None:
-    """Run and print the log file's name."""
+    """Run the test and print the name of the log file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=10_000)
     parser.add_argument("--home", type=Path, required=True)

@@ -1,4 +1,4 @@
-"""The soak's driver: the real one, in a process of its own, asked to stop after so many epochs.
+"""Driver of the soak test, in a separate process that stops after a number of epochs.
 
 python -m benchmarks.soak.driver --home HOME --topic TOPIC --epochs N --bootstrap HOST:PORT
 """
@@ -14,11 +14,11 @@ from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSetti
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import folder
 
-TRIGGER_SECONDS = 0.05  # micro-batches follow one another almost at once: many epochs in little time
+TRIGGER_SECONDS = 0.05  # almost no pause between micro-batches, for many epochs in little time
 
 
 def settings_of(home: Path, bootstrap: str) -> Settings:
-    """Return the soak's settings: the defaults, but for the pace."""
+    """Make the settings of the soak test: the defaults, except for the pause between epochs."""
     return Settings(
         home=home,
         kafka=KafkaSettings(bootstrap_servers=bootstrap),
@@ -28,7 +28,7 @@ def settings_of(home: Path, bootstrap: str) -> Settings:
 
 
 def main() -> None:
-    """Drive, and leave without waiting for py4j's threads."""
+    """Run the driver, and exit without waiting for py4j's threads."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--topic", required=True)

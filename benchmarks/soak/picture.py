@@ -1,4 +1,4 @@
-"""The soak's picture: commit time and numbers of files by epoch, for the driver and for the Committer alone."""
+"""Plot of the soak test: commit time and number of files by epoch, for the driver and for the Committer alone."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,9 +20,9 @@ text { fill: #59626d; } .title { fill: #1d2126; font-weight: 600; font-size: 15p
 Points = Sequence[tuple[float, float]]
 
 
-def draw(found: Mapping[str, Any]) -> Markup:
-    """Return the picture."""
-    real, alone = found["driver"], found["alone"]
+def draw(figures: Mapping[str, Any]) -> Markup:
+    """Draw the plot."""
+    real, alone = figures["driver"], figures["alone"]
     panels = [
         ("Driver: commit, ms", _times(real["curve"])),
         ("Driver: files", _files(real["samples"])),
@@ -42,7 +42,7 @@ def draw(found: Mapping[str, Any]) -> Markup:
 
 
 def _times(curve: Sequence[Mapping[str, Any]]) -> dict[str, Points]:
-    # The first bucket is the JVM's warming up; its size would hide the others.
+    # The first buckets are the warm-up of the JVM; their size would hide the others.
     return {name: [(c["epoch"], c["commit_ms"][name]) for c in curve[2:]] for name in ("p50", "p99")}
 
 
@@ -66,9 +66,9 @@ def _panel(top: float, title: str, lines: Mapping[str, Points]) -> list[Markup]:
     box = Box(left=LEFT, top=top + 14, width=WIDTH - LEFT - 30, height=PANEL - 14)
     points = [point for line in lines.values() for point in line]
     y, parts = axes.vertical(box, 0, max((value for _, value in points), default=1))
-    last = max((at for at, _ in points), default=1)
-    x: Callable[[float], float] = Scale(low=0, high=last, first=box.left, last=box.right)
-    parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, last, 8) if at <= last])
+    end = max((at for at, _ in points), default=1)
+    x: Callable[[float], float] = Scale(low=0, high=end, first=box.left, last=box.right)
+    parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, end, 8) if at <= end])
     parts.append(text(12, top, title, class_="title"))
     for place, (name, line) in enumerate(lines.items()):
         parts.append(path([(x(at), y(value)) for at, value in line], f"line{place}"))

@@ -1,4 +1,4 @@
-"""Processes beside the one that measures: modules of the benchmarks, and a broker; they end with it."""
+"""Child processes of a measurement: modules of the benchmarks, and a broker; they end with their parent."""
 
 import subprocess
 import sys
@@ -13,9 +13,9 @@ from tests.support.servers.broker import running_broker
 
 
 @contextmanager
-def child(module: str, out: Path, arguments: Sequence[str]) -> Iterator[psutil.Popen]:
-    """Run a module in a process of its own, which is ended with the block."""
-    with out.open("ab") as file:
+def child(module: str, output_path: Path, arguments: Sequence[str]) -> Iterator[psutil.Popen]:
+    """Run a module in a separate process, which is terminated with the block."""
+    with output_path.open("ab") as file:
         process = psutil.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
@@ -33,7 +33,7 @@ def child(module: str, out: Path, arguments: Sequence[str]) -> Iterator[psutil.P
 
 @contextmanager
 def broker(home: Path, running: str | None) -> Iterator[str]:
-    """Return the address of a broker: one that runs, or one of the soak's own."""
+    """Yield the address of the running broker, or of one that runs as long as the block."""
     if running:
         yield running
         return

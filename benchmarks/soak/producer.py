@@ -1,4 +1,4 @@
-"""The soak's producer: a steady stream of small records until it is ended.
+"""Producer of the soak test: a steady stream of small records until the process is terminated.
 
 python -m benchmarks.soak.producer --topic TOPIC --bootstrap HOST:PORT --rate 500
 """
@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 
 from benchmarks.soak import workload
 
-LATE_EVERY = 500  # one record in so many comes a minute late
+LATE_EVERY = 500  # one record in 500 is a minute late
 
 
 def main() -> None:
-    """Send until the process is ended."""
+    """Send records until the process is terminated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--bootstrap", required=True)

@@ -1,4 +1,4 @@
-"""From the soak's notes to soak.json, soak.md and soak.svg.
+"""Results of the soak test: soak.json, soak.md and soak.svg, generated from its notes.
 
 .venv/bin/python -m benchmarks.soak.publish --home HOME --asked 10000 --rate 200
 """
@@ -40,24 +40,24 @@ MEANING = """
 """
 
 
-def write(home: Path, path: Path, *, asked: int, rate: int, note: str) -> None:
+def write(home: Path, path: Path, *, requested: int, rate: int, note: str) -> None:
     """Write the three files into a folder and print the summary."""
-    found = figures.gather(home, asked=asked, rate=rate, note=note)
+    results = figures.gather(home, requested=requested, rate=rate, note=note)
     path.mkdir(parents=True, exist_ok=True)
-    (path / "soak.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (path / "soak.svg").write_text(picture.draw(found) + "\n", encoding="utf-8")
-    (path / "soak.md").write_text(page(found) + "\n" + keys.render(path / "scale"), encoding="utf-8")
-    print(json.dumps(found["summary"], indent=1))
+    (path / "soak.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (path / "soak.svg").write_text(picture.draw(results) + "\n", encoding="utf-8")
+    (path / "soak.md").write_text(page(results) + "\n" + keys.render(path / "scale"), encoding="utf-8")
+    print(json.dumps(results["summary"], indent=1))
 
 
-def page(found: dict[str, Any]) -> str:
-    """Return the page."""
-    real, alone, asked = found["summary"]["driver"], found["summary"]["alone"], found["asked"]
+def page(results: dict[str, Any]) -> str:
+    """Format the page."""
+    real, alone, parameters = results["summary"]["driver"], results["summary"]["alone"], results["asked"]
     lines = [
         HEAD.format(answer=_answer(real)),
         f"**{real['epochs']:,} epochs of the driver** in {real['minutes']:g} minutes"
-        f" ({asked['epochs']:,} requested, {asked['records_a_second']:,} records a second),"
-        f" {alone['epochs']:,} of the Committer alone in {alone['minutes']:g} minutes. {found['note']}".rstrip(),
+        f" ({parameters['epochs']:,} requested, {parameters['records_a_second']:,} records a second),"
+        f" {alone['epochs']:,} of the Committer alone in {alone['minutes']:g} minutes. {results['note']}".rstrip(),
         "",
         "| | first tenth | middle | last tenth | last / first |",
         "|---|---|---|---|---|",
@@ -83,13 +83,13 @@ def page(found: dict[str, Any]) -> str:
         "",
         MEANING.strip(),
         "",
-        "Machine: " + ", ".join(f"{name} {value}" for name, value in found["machine"].items()) + ".",
+        "Machine: " + ", ".join(f"{name} {value}" for name, value in results["machine"].items()) + ".",
     ]
     return "\n".join(lines) + "\n"
 
 
 def _answer(real: dict[str, Any]) -> str:
-    """Summarize the driver's run: what its last tenth took, compared with the first and the middle."""
+    """Summarize the run of the driver: its last tenth, compared with the first and the middle one."""
     ratio = real["epoch_ms"]["p50_ratio"]
     memory = sum(real[name]["last_tenth"] for name in ("python_mib", "jvm_mib"))
     middle = sum(real[name]["middle_tenth"] for name in ("python_mib", "jvm_mib"))
@@ -102,8 +102,8 @@ def _answer(real: dict[str, Any]) -> str:
 
 
 def _times(name: str, figure: dict[str, Any], quantile: str) -> str:
-    shown = " | ".join(f"{figure[part][quantile]:,.1f} ms" for part in TENTHS)
-    return f"| {name} | {shown} | {figure[f'{quantile}_ratio']:g} |"
+    cells = " | ".join(f"{figure[part][quantile]:,.1f} ms" for part in TENTHS)
+    return f"| {name} | {cells} | {figure[f'{quantile}_ratio']:g} |"
 
 
 def _ratios(name: str, figure: dict[str, Any], quantile: str) -> str:
@@ -112,15 +112,15 @@ def _ratios(name: str, figure: dict[str, Any], quantile: str) -> str:
 
 
 def _counts(name: str, figure: dict[str, float]) -> str:
-    shown = " | ".join(f"{figure[part]:,.0f}" for part in TENTHS)
-    return f"| {name} | {shown} (most {figure['max']:,.0f}) | |"
+    cells = " | ".join(f"{figure[part]:,.0f}" for part in TENTHS)
+    return f"| {name} | {cells} (most {figure['max']:,.0f}) | |"
 
 
 def _folds(real: dict[str, Any]) -> list[str]:
-    every, folding, over = real["commit_to_commit_ms"], real["commit_to_commit_while_folding_ms"], real["over_2_s"]
+    cycles, folding, over = real["commit_to_commit_ms"], real["commit_to_commit_while_folding_ms"], real["over_2_s"]
     text = (
-        f"From one commit to the next: p50 {every['p50']:,.0f} ms, p99 {every['p99']:,.0f} ms, longest"
-        f" {every['max']:,.0f} ms. In the {folding['epochs']:,} epochs during which a fold ran or was committed: p50"
+        f"From one commit to the next: p50 {cycles['p50']:,.0f} ms, p99 {cycles['p99']:,.0f} ms, longest"
+        f" {cycles['max']:,.0f} ms. In the {folding['epochs']:,} epochs during which a fold ran or was committed: p50"
         f" {folding['p50']:,.0f} ms, p99 {folding['p99']:,.0f} ms, longest {folding['max']:,.0f} ms. Beyond 2 s:"
         f" {over['while_folding']:,} of these, {over['all']:,} of all."
     )
@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--note", default="")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     args = parser.parse_args()
-    write(args.home, args.out, asked=args.asked, rate=args.rate, note=args.note)
+    write(args.home, args.out, requested=args.asked, rate=args.rate, note=args.note)
 
 
 if __name__ == "__main__":

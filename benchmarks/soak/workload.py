@@ -1,4 +1,4 @@
-"""What the soaks share: a small definition, its records, prepared epochs, and the file that measurements go to."""
+"""Workload of the soak tests: a small definition, prepared epochs, and the file of the measurements."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ WINDOW = 10_000_000  # microseconds
 
 
 def pipeline(topic: str) -> Pipeline:
-    """Return the definition: windows of 10 seconds by key."""
+    """Make the definition, with windows of 10 seconds by key."""
     return Pipeline(
         name="soak",
         source=Topic(
@@ -39,24 +39,24 @@ def pipeline(topic: str) -> Pipeline:
 
 
 class Notes:
-    """Appends one JSON line for each measurement; as a probe it notes when each point was reached."""
+    """File with one JSON line per measurement; as a probe, it records when each point was reached."""
 
-    def __init__(self, out: Path) -> None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        self._file, self._lock = out.open("a", encoding="utf-8", buffering=1), threading.Lock()
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file, self._lock = path.open("a", encoding="utf-8", buffering=1), threading.Lock()
 
     def __call__(self, point: Point, epoch: int) -> None:
-        """Note a point."""
+        """Record that a point was reached."""
         self.add(point=point, of=epoch, at=time.time())
 
     def add(self, **values: object) -> None:
-        """Write one line."""
+        """Append one line."""
         with self._lock:
             self._file.write(json.dumps(values) + "\n")
 
 
 class Prepared:
-    """An epoch's rows as the driver would commit them: each key in two windows, five late records, the record."""
+    """Rows of an epoch like those of the driver: all keys in two windows, five late records, and the epoch's record."""
 
     def __init__(self, definition: Pipeline) -> None:
         self._schema = epoch_log_schema(definition)
@@ -64,13 +64,13 @@ class Prepared:
         self._rows = pa.Table.from_pylist([*rows, *(_late(number) for number in range(5))], schema=self._schema)
 
     def of(self, record: EpochRecord) -> pa.Table:
-        """Return the rows of one epoch: windows go on with time."""
+        """Make the rows of an epoch, whose windows advance with its number."""
         shift = pa.scalar(record.epoch * 1_000_000 // WINDOW * WINDOW, pa.duration("us"))
         rows = self._set("_epoch", self._rows, pa.repeat(pa.scalar(record.epoch, pa.int64()), self._rows.num_rows))
         for name in ("window_start", "window_end"):
             rows = self._set(name, rows, pc.add(rows[name], shift))
-        own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
-        return pa.concat_tables([rows, pa.Table.from_pylist([own], schema=self._schema)])
+        record_row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+        return pa.concat_tables([rows, pa.Table.from_pylist([record_row], schema=self._schema)])
 
     def _set(self, name: str, rows: pa.Table, values: "pa.Array[Any] | pa.ChunkedArray[Any]") -> pa.Table:
         return rows.set_column(self._schema.get_field_index(name), self._schema.field(name), values)

@@ -1,1 +1,1 @@
-"""Measurements behind a decision, run by hand; the ADR that rests on one names it."""
+"""Measurements behind decisions, run manually; the ADR that depends on one names it."""

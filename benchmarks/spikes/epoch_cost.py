@@ -1,8 +1,9 @@
-"""What an epoch costs, by how it ends: the same aggregate of the same records, four endings.
+"""Cost of an epoch for four sinks of the same aggregate of the same records.
 
-Records of a cached frame stand for a micro-batch, so that reading is the same small part for all: `noop` throws the
-partial aggregates away, `ours` collects them over Arrow and commits by delta-rs, `append` lets Spark append to Delta,
-`merge` lets Spark MERGE into Delta. Rounds interleaved, the first dropped. The figures of docs/adr/0001 come from here:
+A cached frame replaces the micro-batch, so that reading costs little for all of them. `noop` has a noop sink, `ours`
+collects the partial aggregates over Arrow and commits with delta-rs, `append` appends to Delta with Spark, `merge`
+merges into Delta with Spark. Rounds are interleaved, and the first one is dropped. Source of the figures in
+docs/adr/0001:
 
     .venv/bin/python benchmarks/spikes/epoch_cost.py --records 5000 --rounds 15
 """
@@ -42,13 +43,13 @@ SAME_ROW = "t.window_start <=> s.window_start AND t.k <=> s.k AND t._class <=> s
 
 
 def records(spark: "SparkSession", folder: Path, count: int) -> "DataFrame":
-    """Return a cached micro-batch: 200 keys, two minutes of event time, four partitions."""
+    """Make a cached micro-batch of 200 keys and two minutes of event time in four partitions."""
     rng = random.Random(7)  # noqa: S311 -- test data
     file = folder / "values.json"
-    with file.open("w", encoding="utf-8") as out:
+    with file.open("w", encoding="utf-8") as json_file:
         for number in range(count):
             at = 1_700_000_000_000 + rng.randrange(120_000)
-            out.write(
+            json_file.write(
                 json.dumps({"id": number, "k": f"key-{rng.randrange(200)}", "v": rng.randrange(1000), "at": at}) + "\n"
             )
     frame = spark.read.text(str(file)).repartition(4)
@@ -81,7 +82,7 @@ def main() -> None:
 
 
 def one_pass(batch: "DataFrame") -> "DataFrame":
-    """Return the partial aggregates of one micro-batch."""
+    """Compute the partial aggregates of one micro-batch."""
     records = classify.classify_records(parse.parse_records(batch, PIPELINE), PIPELINE, watermark_micros=None)
     return partials.aggregate_partials(records, PIPELINE)
 
@@ -89,7 +90,7 @@ def one_pass(batch: "DataFrame") -> "DataFrame":
 def endings_of(
     spark: "SparkSession", frame: "Callable[[], DataFrame]", ours: str, appended: str, merged: str
 ) -> dict[str, Callable[[], object]]:
-    """Return the four endings; the MERGE's table is made first."""
+    """Make the functions of the four sinks, after creating the table of MERGE."""
     frame().write.format("delta").save(merged)
     target = SparkDeltaTable.forPath(spark, merged)
 
@@ -107,7 +108,7 @@ def endings_of(
 
 
 def measure(endings: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each ending, in interleaved rounds; the first round is dropped."""
+    """Measure the seconds of each sink in interleaved rounds; the first round is dropped."""
     times: dict[str, list[float]] = {name: [] for name in endings}
     for number in range(rounds + 1):
         for name, ending in endings.items():

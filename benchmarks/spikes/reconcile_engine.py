@@ -1,7 +1,7 @@
-"""Compare two result tables in DuckDB, in the process, and in Spark, in a JVM.
+"""Comparison of two result tables in DuckDB, in this process, and in Spark, in a JVM.
 
 Two equal Parquet tables of ROWS rows (window, key, three measures); per-window digests of both and a count of windows
-that differ, in each engine; rounds interleaved, medians printed. The figures of docs/adr/0004 come from here:
+that differ, in each engine; rounds interleaved, medians printed. Source of the figures in docs/adr/0004:
 
     .venv/bin/python benchmarks/spikes/reconcile_engine.py --rows 1000000 --rounds 5
 """
@@ -35,7 +35,7 @@ SPARK = """
 
 
 def make(folder: Path, rows: int) -> tuple[Path, Path]:
-    """Write the two tables: 10,000 keys, as many windows as it takes."""
+    """Write two equal tables with 10,000 keys per window."""
     files = folder / "expected.parquet", folder / "actual.parquet"
     for file in files:
         duckdb.execute(f"""
@@ -46,8 +46,8 @@ def make(folder: Path, rows: int) -> tuple[Path, Path]:
     return files
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Return how long one call takes."""
+def time_call(work: Callable[[], object]) -> float:
+    """Return the seconds that one call takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
@@ -68,13 +68,13 @@ def main() -> None:
         spark.read.parquet(str(actual)).createOrReplaceTempView("actual")
         results = {"duckdb": [0.0] * 0, "spark": [0.0] * 0}
         for _ in range(args.rounds + 1):
-            results["duckdb"].append(seconds(lambda: duckdb.execute(DUCKDB.format(expected, actual)).fetchall()))
-            results["spark"].append(seconds(lambda: spark.sql(SPARK).collect()))
+            results["duckdb"].append(time_call(lambda: duckdb.execute(DUCKDB.format(expected, actual)).fetchall()))
+            results["spark"].append(time_call(lambda: spark.sql(SPARK).collect()))
         spark.stop()
     print(f"rows {args.rows:,} a side; Spark's session takes {started:.1f} s to start")
     for engine, times in results.items():
-        counted = times[1:]
-        print(f"{engine:7} median {statistics.median(counted):.2f} s, {min(counted):.2f} to {max(counted):.2f}")
+        measured = times[1:]
+        print(f"{engine:7} median {statistics.median(measured):.2f} s, {min(measured):.2f} to {max(measured):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What a skewed key costs: an epoch of the same number of records, by how their keys are spread.
+"""Cost of a skewed key: time of an epoch of equally many records for different distributions of keys.
 
-`even`: 200 keys alike; `skewed`: nine of ten records have one key; `tenfold`: 2,000 keys alike. Each round takes every
-spread once, from parsing to the commit of the partial aggregates; the first round is dropped, ratios are taken within
-a round. Records of cached frames stand for a micro-batch, so that reading is the same small part for all.
+`even`: 200 uniform keys; `skewed`: nine of ten records have one key; `tenfold`: 2,000 uniform keys. Each round runs
+every distribution once, from parsing to the commit of the partial aggregates; the first round is dropped, and ratios
+are computed within a round. Cached frames replace the micro-batch, so that reading costs little for all of them.
 
     .venv/bin/python -m benchmarks.spikes.skew --records 50000 --rounds 15
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import write_deltalake
 
 from benchmarks.many_keys import page
-from benchmarks.shown import machine
+from benchmarks.results import machine
 from benchmarks.soak import workload
 from cutover.engine.spark import session
 from cutover.settings import Settings, SparkSettings
@@ -36,14 +36,14 @@ GOAL = 3.0
 
 
 def records(spark: "SparkSession", folder: Path, name: str, count: int) -> "DataFrame":
-    """Return a cached micro-batch: two minutes of event time, four partitions that are alike."""
+    """Make a cached micro-batch of two minutes of event time in four equal partitions."""
     keys, share = SPREADS[name]
     rng, file = random.Random(7), folder / f"{name}.json"  # noqa: S311 -- test data
-    with file.open("w", encoding="utf-8") as out:
+    with file.open("w", encoding="utf-8") as json_file:
         for number in range(count):
             key = 0 if rng.random() < share else rng.randrange(keys)
             value = {"id": number, "k": f"key-{key}", "v": rng.randrange(1000)}
-            out.write(json.dumps(value | {"at": START_MILLIS + rng.randrange(120_000)}) + "\n")
+            json_file.write(json.dumps(value | {"at": START_MILLIS + rng.randrange(120_000)}) + "\n")
     frame = (
         spark.read.text(str(file))
         .repartition(PARTITIONS)
@@ -60,24 +60,24 @@ def records(spark: "SparkSession", folder: Path, name: str, count: int) -> "Data
 
 
 def one_epoch(batch: "DataFrame", table: Path, number: int, count: int) -> int:
-    """Do what an epoch does from parsing to its commit; return the number of partial rows."""
+    """Run an epoch from parsing to its commit; return the number of partial rows."""
     offsets = dict.fromkeys(range(PARTITIONS), count // PARTITIONS)
     plan = aggregate.EpochPlan(
         epoch=number, start=dict.fromkeys(offsets, 0), end=offsets, clipped=False, watermark=None
     )
-    passed = aggregate.one_pass(batch, PIPELINE, plan)
-    rows = aggregate.collect_partials(passed.partials, PIPELINE)
-    aggregate.newest_events(passed)
-    counted = aggregate.count_rows(rows, PIPELINE, plan)
-    if counted.records != count:
-        msg = f"expected {count} records, the epoch counted {counted.records}"
+    one_pass_result = aggregate.one_pass(batch, PIPELINE, plan)
+    rows = aggregate.collect_partials(one_pass_result.partials, PIPELINE)
+    aggregate.newest_events(one_pass_result)
+    counts = aggregate.count_rows(rows, PIPELINE, plan)
+    if counts.records != count:
+        msg = f"expected {count} records, the epoch counted {counts.records}"
         raise AssertionError(msg)
     write_deltalake(str(table), rows, mode="append")
     return int(rows.num_rows)
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Return the seconds of each spread by rounds, and each spread's ratio to `even`."""
+    """Measure the seconds of each distribution by rounds, and its ratio to `even`."""
     times: dict[str, list[float]] = {name: [] for name in SPREADS}
     partial_rows: dict[str, int] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
@@ -95,16 +95,16 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
 
 
 def ratios(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
-    """Return median, lowest and highest of the ratios taken within a round."""
-    found = {}
+    """Compute median, lowest and highest of the ratios within a round."""
+    ratios_by_spread = {}
     for name in times.keys() - {"even"}:
         paired = [time / even for time, even in zip(times[name], times["even"], strict=True)]
-        found[name] = {
+        ratios_by_spread[name] = {
             "median": round(statistics.median(paired), 2),
             "lowest": round(min(paired), 2),
             "highest": round(max(paired), 2),
         }
-    return found
+    return ratios_by_spread
 
 
 def main() -> None:
@@ -114,13 +114,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", type=Path, default=Path("docs/scale/skew.json"))
     args = parser.parse_args()
-    before = machine.describe()
-    found = measure(args.records, args.rounds)
-    asked = {"records": args.records, "rounds": args.rounds}
+    machine_before = machine.describe()
+    result = measure(args.records, args.rounds)
+    parameters = {"records": args.records, "rounds": args.rounds}
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps({"asked": asked, "goal": GOAL, **found, "machine": before}, indent=1) + "\n")
+    args.out.write_text(
+        json.dumps({"asked": parameters, "goal": GOAL, **result, "machine": machine_before}, indent=1) + "\n"
+    )
     page.write(args.out.parent)
-    print(json.dumps(found["ratio_to_even"], indent=1))
+    print(json.dumps(result["ratio_to_even"], indent=1))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What the batch path costs beside its own scan: a whole recompute, and the same records read and thrown away."""
+"""Throughput of a batch recompute, compared with a scan of the same records into a noop sink."""
 
 from benchmarks.bench import Bench
-from benchmarks.made import lakes
-from benchmarks.made.lakes import Lake
 from benchmarks.peers import batch_noop
-from benchmarks.rounds import interleaved, seconds
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved, time_call
+from benchmarks.workloads import lakes
+from benchmarks.workloads.lakes import Lake
 from cutover.lake.serving import views
 from cutover.log.address import bootstrap_servers
 
@@ -13,14 +13,14 @@ EVENTS = 1_000_000
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the throughput of both, by rounds."""
-    lake = lakes.of_events(bench, bench.sized(EVENTS))
+    """Measure the throughput of both, by rounds."""
+    lake = lakes.make_event_lake(bench, bench.sized(EVENTS))
     spark, address = bench.spark, bootstrap_servers(bench.settings)
 
     def noop(_: int) -> float:
-        return lake.rows / seconds(lambda: batch_noop.scan(spark, bootstrap=address, pipeline=lake.pipeline))
+        return lake.rows / time_call(lambda: batch_noop.scan(spark, bootstrap=address, pipeline=lake.pipeline))
 
-    samples = interleaved({"ours": lambda _: lake.rows / seconds(lake.recompute), "noop": noop}, bench.rounds)
+    samples = measure_interleaved({"ours": lambda _: lake.rows / time_call(lake.recompute), "noop": noop}, bench.rounds)
     return Figure(
         name="batch",
         title="Batch recompute throughput",
@@ -28,14 +28,14 @@ def measure(bench: Bench) -> Figure:
         sizes={"events": lake.rows, "rounds": bench.rounds},
         unit="events/s",
         samples=samples,
-        equal=(checked(lake),),
+        equal=(check(lake),),
         notes=("Ours is a complete run: pin, scan, index, fold, publication in one commit.",),
         full=lake.rows >= EVENTS,
     )
 
 
-def checked(lake: Lake) -> str:
-    """Compare the batch table with the stream's fold, and both with what was sent.
+def check(lake: Lake) -> str:
+    """Compare the batch table with the stream's fold, and both with the sent events.
 
     Raises:
         AssertionError: They differ.
@@ -47,8 +47,10 @@ def checked(lake: Lake) -> str:
                    (SELECT count(*) FROM (SELECT {columns} FROM streaming EXCEPT ALL SELECT {columns} FROM batch)),
                    (SELECT count(*) FROM batch), (SELECT sum(n)::BIGINT FROM batch), (SELECT sum(ids) FROM batch)
         """
-        here, there, rows, counted, ids = connection.execute(query).fetchall()[0]
-    if here or there or counted != lake.rows or ids != lake.rows * (lake.rows - 1) // 2:
-        msg = f"Batch: {here} and {there} of {rows} rows differ from the stream's; {counted} of {lake.rows} events."
-        raise AssertionError(msg)
-    return f"the batch table and the stream's fold: {rows:,} (window, key) rows; all {counted:,} events, ids added up"
+        only_in_batch, only_in_stream, rows, event_count, ids = connection.execute(query).fetchall()[0]
+    if only_in_batch or only_in_stream or event_count != lake.rows or ids != lake.rows * (lake.rows - 1) // 2:
+        msg = f"Batch: {only_in_batch} rows only in batch, {only_in_stream} only in the stream, of {rows}; "
+        raise AssertionError(msg + f"{event_count} of {lake.rows} events.")
+    return (
+        f"the batch table and the stream's fold: {rows:,} (window, key) rows; all {event_count:,} events, ids added up"
+    )

@@ -1,4 +1,4 @@
-"""What a command costs before it answers: processor time of a process of its own, user and system."""
+"""Processor time of commands, user and system, each in a separate process."""
 
 import resource
 import subprocess
@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.made import events
-from benchmarks.rounds import interleaved
-from benchmarks.shown.figure import Figure, value
+from benchmarks.results.figure import Figure, value
+from benchmarks.rounds import measure_interleaved
+from benchmarks.workloads import events
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process import detached
@@ -24,16 +24,16 @@ COMMANDS = {
     "watch": ("watch", NAME, "--once"),
     "gate": ("gate", NAME, "show"),
 }
-"""Name of a goal, behind `command_`, to the arguments."""
+"""Arguments of each command; the goal of a command is `command_<name>`."""
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds of processor time that each command takes, by rounds, over a stream with one drain."""
+    """Measure the processor time of each command in seconds, by rounds, over a stream that was drained once."""
     pipeline = events.define(bench.settings, NAME, cap=RECORDS)
-    events.fill(bench.settings, pipeline.source.name, events.stream_of(RECORDS))
+    events.fill(bench.settings, pipeline.source.name, events.generate_events(RECORDS))
     driver.run(bench.settings, pipeline, until="drain")
     variants = {name: partial(_processor_time, bench.settings, words) for name, words in COMMANDS.items()}
-    samples = interleaved(variants, bench.rounds)
+    samples = measure_interleaved(variants, bench.rounds)
     return Figure(
         name=NAME,
         title="Processor time of a command",
@@ -47,9 +47,9 @@ def measure(bench: Bench) -> Figure:
     )
 
 
-def _processor_time(settings: Settings, words: tuple[str, ...], _: int) -> float:
+def _processor_time(settings: Settings, arguments: tuple[str, ...], _: int) -> float:
     command = Path(sys.executable).with_name("cutover")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([command, *words], env=detached.environment(settings), stdout=subprocess.DEVNULL, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([command, *arguments], env=detached.environment(settings), stdout=subprocess.DEVNULL, check=True)
+    usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime

@@ -1,7 +1,7 @@
-"""Two equal tables of five million rows: `cutover diff`, DataComPy on Spark, and three ways by hand in DuckDB.
+"""Comparison of two equal tables of five million rows: `cutover diff`, DataComPy on Spark, and three DuckDB queries.
 
-Ours is all of `cutover diff` but the start of its process: schema, digests, multisets of keys, files pinned, digests
-kept. Each peer is the least that gives the same answer; DuckDB has its own settings, all cores and all memory.
+Ours is a complete `cutover diff` except for the start of its process: schema, digests, multisets of keys, pinned files,
+stored digests. Each peer is the minimal program with the same result; DuckDB uses its defaults, all cores and memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,11 +13,11 @@ import duckdb
 from pyspark.sql import DataFrame
 
 from benchmarks.bench import Bench
-from benchmarks.made import tables
-from benchmarks.made.tables import KEY, MEASURES, Pair
 from benchmarks.peers import datacompy_spark, duckdb_except, duckdb_join, segment_checksums
-from benchmarks.rounds import interleaved, seconds
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved, time_call
+from benchmarks.workloads import tables
+from benchmarks.workloads.tables import KEY, MEASURES, Pair
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -26,15 +26,15 @@ ROWS = 5_000_000
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds of each, by rounds."""
-    pair = tables.equal(bench, bench.sized(ROWS, least=tables.FILES))
-    samples = interleaved(
+    """Measure the seconds of each, by rounds."""
+    pair = tables.make_equal_pair(bench, bench.sized(ROWS, least=tables.FILES))
+    samples = measure_interleaved(
         {
-            "ours": lambda _: ours(bench, pair, differing=0),
-            "EXCEPT both ways": lambda _: timed(pair, by_except, (0, 0)),
-            "full join": lambda _: timed(pair, by_join, (0, 0, 0)),
-            "segments of MD5": lambda _: timed(pair, by_segments, (set(), set())),
-            "DataComPy": lambda _: theirs(bench, pair, equal=True),
+            "ours": lambda _: time_fresh_diff(bench, pair, differing=0),
+            "EXCEPT both ways": lambda _: time_query(pair, query_except, (0, 0)),
+            "full join": lambda _: time_query(pair, query_join, (0, 0, 0)),
+            "segments of MD5": lambda _: time_query(pair, query_segments, (set(), set())),
+            "DataComPy": lambda _: time_datacompy(bench, pair, equal=True),
         },
         bench.rounds,
     )
@@ -60,30 +60,30 @@ def measure(bench: Bench) -> Figure:
 
 
 @contextmanager
-def fresh(bench: Bench) -> Iterator[Settings]:
-    """Hand out settings of a home in which nothing is kept."""
+def open_fresh_home(bench: Bench) -> Iterator[Settings]:
+    """Yield settings with an empty home, without stored digests."""
     with TemporaryDirectory(dir=bench.settings.home, prefix="home-") as home:
         yield bench.settings.model_copy(update={"home": Path(home)})
 
 
-def ours(bench: Bench, pair: Pair, *, differing: int) -> float:
-    """Return the seconds of a comparison of which nothing is kept.
+def time_fresh_diff(bench: Bench, pair: Pair, *, differing: int) -> float:
+    """Return the seconds of a comparison without stored digests.
 
     Raises:
-        AssertionError: It does not find so many rows.
+        AssertionError: The number of changed rows is not `differing`.
     """
-    with fresh(bench) as settings:
-        return compared(settings, pair, differing=differing)
+    with open_fresh_home(bench) as settings:
+        return time_diff(settings, pair, differing=differing)
 
 
-def compared(settings: Settings, pair: Pair, *, differing: int) -> float:
+def time_diff(settings: Settings, pair: Pair, *, differing: int) -> float:
     """Return the seconds of a comparison.
 
     Raises:
-        AssertionError: It does not find so many changed rows.
+        AssertionError: The number of changed rows is not `differing`.
     """
     reports: list[Report] = []
-    took = seconds(lambda: reports.append(compare_tables(pair.request, settings)))
+    took = time_call(lambda: reports.append(compare_tables(pair.request, settings)))
     rows = reports[0].finding.rows
     if (rows.compared, rows.changed, rows.missing, rows.extra) != (pair.rows, differing, 0, 0):
         msg = f"Diff: expected {differing} changed rows of {pair.rows}, got: {reports[0].finding.sentence}"
@@ -91,51 +91,51 @@ def compared(settings: Settings, pair: Pair, *, differing: int) -> float:
     return took
 
 
-def timed(pair: Pair, work: Callable[[duckdb.DuckDBPyConnection, Pair], object], expected: object) -> float:
-    """Return the seconds of a query in a new engine, as ours has one.
+def time_query(pair: Pair, query: Callable[[duckdb.DuckDBPyConnection, Pair], object], expected: object) -> float:
+    """Return the seconds of a query on a new DuckDB connection, as ours uses one.
 
     Raises:
-        AssertionError: It answers otherwise.
+        AssertionError: Its result is not `expected`.
     """
-    found: list[object] = []
+    answers: list[object] = []
     with duckdb.connect() as connection:
-        took = seconds(lambda: found.append(work(connection, pair)))
-    if found != [expected]:
-        msg = f"Peer: expected {expected}, got {str(found[0])[:200]}"
+        took = time_call(lambda: answers.append(query(connection, pair)))
+    if answers != [expected]:
+        msg = f"Peer: expected {expected}, got {str(answers[0])[:200]}"
         raise AssertionError(msg)
     return took
 
 
-def by_except(connection: duckdb.DuckDBPyConnection, pair: Pair) -> tuple[int, int]:
-    """Ask DuckDB for the rows that only one side has."""
+def query_except(connection: duckdb.DuckDBPyConnection, pair: Pair) -> tuple[int, int]:
+    """Count the rows that only one side has."""
     return duckdb_except.count(connection, *pair.globs)
 
 
-def by_join(connection: duckdb.DuckDBPyConnection, pair: Pair) -> tuple[int, int, int]:
-    """Ask DuckDB for missing, extra and changed rows."""
+def query_join(connection: duckdb.DuckDBPyConnection, pair: Pair) -> tuple[int, int, int]:
+    """Count missing, extra and changed rows."""
     return duckdb_join.count(connection, *pair.globs, key=KEY, values=MEASURES)
 
 
-def by_segments(connection: duckdb.DuckDBPyConnection, pair: Pair) -> object:
-    """Ask DuckDB for checksums of segments, and for the rows of those that differ."""
+def query_segments(connection: duckdb.DuckDBPyConnection, pair: Pair) -> object:
+    """Compare checksums of segments, and return the rows of those that differ."""
     return segment_checksums.find(connection, *pair.globs, column="window_start", columns=(*KEY, *MEASURES))
 
 
-def theirs(bench: Bench, pair: Pair, *, equal: bool) -> float:
+def time_datacompy(bench: Bench, pair: Pair, *, equal: bool) -> float:
     """Return the seconds of DataComPy.
 
     Raises:
-        AssertionError: It answers otherwise.
+        AssertionError: Its result is not `equal`.
     """
-    found: list[bool] = []
+    answers: list[bool] = []
 
     def frame(side: Path) -> DataFrame:
         return bench.spark.read.parquet(str(side))
 
-    took = seconds(
-        lambda: found.append(datacompy_spark.matches(bench.spark, frame(pair.expected), frame(pair.actual), key=KEY))
+    took = time_call(
+        lambda: answers.append(datacompy_spark.matches(bench.spark, frame(pair.expected), frame(pair.actual), key=KEY))
     )
-    if found != [equal]:
-        msg = f"DataComPy: expected {'equal' if equal else 'different'} tables, got others."
+    if answers != [equal]:
+        msg = f"DataComPy: expected {'equal' if equal else 'different'} tables, got the opposite."
         raise AssertionError(msg)
     return took

@@ -1,18 +1,18 @@
-"""A second `cutover diff` after one window in a hundred changed, beside the first one of the same round."""
+"""Second `cutover diff` after 1 % of the windows have changed, compared with the first one of the same round."""
 
 from benchmarks.bench import Bench
 from benchmarks.figures.comparison import diff
-from benchmarks.made import tables
-from benchmarks.made.tables import FILES, Pair
+from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import Samples
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.workloads import tables
+from benchmarks.workloads.tables import FILES, Pair
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds of a first run, of one where nothing changed, and of one where windows did."""
-    pair = tables.equal(bench, bench.sized(diff.ROWS, least=FILES))
+    """Measure the seconds of a first run, of one without changes, and of one with changed windows."""
+    pair = tables.make_equal_pair(bench, bench.sized(diff.ROWS, least=FILES))
     rounds = [_round(bench, pair, number) for number in range(bench.rounds + 1)][1:]
-    samples: Samples = {name: tuple(one[name] for one in rounds) for name in rounds[0]}
+    samples: Samples = {name: tuple(seconds_by_run[name] for seconds_by_run in rounds) for name in rounds[0]}
     for name, numbers in samples.items():
         print(f"  {name:32} {numbers}", flush=True)
     return Figure(
@@ -41,14 +41,14 @@ def measure(bench: Bench) -> Figure:
 def _round(bench: Bench, pair: Pair, number: int) -> dict[str, float]:
     windows = max(1, pair.rows // tables.KEYS)
     window = (7 * number + 3) % windows
-    with diff.fresh(bench) as settings:
-        found = {
-            "first": diff.compared(settings, pair, differing=0),
-            "again, nothing changed": diff.compared(settings, pair, differing=0),
+    with diff.open_fresh_home(bench) as settings:
+        seconds_by_run = {
+            "first": diff.time_diff(settings, pair, differing=0),
+            "again, nothing changed": diff.time_diff(settings, pair, differing=0),
         }
         tables.change_window(pair, window, number + 1)
-        found["again, both sides changed"] = diff.compared(settings, pair, differing=0)
+        seconds_by_run["again, both sides changed"] = diff.time_diff(settings, pair, differing=0)
         tables.change_window(pair, window, number + 2, actual=False)
-        found["again, one side changed"] = diff.compared(settings, pair, differing=pair.rows // FILES)
+        seconds_by_run["again, one side changed"] = diff.time_diff(settings, pair, differing=pair.rows // FILES)
         tables.change_window(pair, window, 0)
-    return found
+    return seconds_by_run

@@ -1,24 +1,24 @@
-"""Two tables of five million rows of which one in a thousand differs: `cutover diff` and the same peers."""
+"""Comparison of two tables of five million rows, of which one in a thousand differs, by `cutover diff` and peers."""
 
 from benchmarks.bench import Bench
 from benchmarks.figures.comparison import diff
-from benchmarks.made import tables
-from benchmarks.rounds import interleaved
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved
+from benchmarks.workloads import tables
 
-EVERY = 1_000
+STEP = 1_000
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds of each, by rounds."""
-    pair = tables.changed(bench, bench.sized(diff.ROWS, least=tables.FILES), every=EVERY)
-    differing = -(-pair.rows // EVERY)
-    samples = interleaved(
+    """Measure the seconds of each, by rounds."""
+    pair = tables.make_changed_pair(bench, bench.sized(diff.ROWS, least=tables.FILES), step=STEP)
+    differing = -(-pair.rows // STEP)
+    samples = measure_interleaved(
         {
-            "ours": lambda _: diff.ours(bench, pair, differing=differing),
-            "EXCEPT both ways": lambda _: diff.timed(pair, diff.by_except, (differing, differing)),
-            "full join": lambda _: diff.timed(pair, diff.by_join, (0, 0, differing)),
-            "DataComPy": lambda _: diff.theirs(bench, pair, equal=False),
+            "ours": lambda _: diff.time_fresh_diff(bench, pair, differing=differing),
+            "EXCEPT both ways": lambda _: diff.time_query(pair, diff.query_except, (differing, differing)),
+            "full join": lambda _: diff.time_query(pair, diff.query_join, (0, 0, differing)),
+            "DataComPy": lambda _: diff.time_datacompy(bench, pair, equal=False),
         },
         bench.rounds,
     )

@@ -1,4 +1,4 @@
-"""`cutover diff` of ten times the rows: its time; of twenty times the rows: the most memory of its process."""
+"""Growth of `cutover diff`: its time for ten times the rows, the peak memory of its process for twenty times."""
 
 import subprocess
 import sys
@@ -9,24 +9,26 @@ import psutil
 
 from benchmarks.bench import Bench
 from benchmarks.figures.comparison import diff
-from benchmarks.made import tables
-from benchmarks.made.tables import KEY, Pair
-from benchmarks.rounds import interleaved
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved
+from benchmarks.workloads import tables
+from benchmarks.workloads.tables import KEY, Pair
 
 SMALL, MIDDLE, LARGE = 1_000_000, 2_000_000, 20_000_000
 MEBIBYTE = 1 << 20
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds and the mebibytes at each size, by rounds."""
-    pairs = {rows: tables.equal(bench, bench.sized(rows, least=tables.FILES)) for rows in (SMALL, MIDDLE, LARGE)}
-    took = interleaved(
-        {f"seconds, {rows:,} rows": _timed(bench, pairs[rows]) for rows in (MIDDLE, LARGE)},
+    """Measure the seconds and the mebibytes at each size, by rounds."""
+    pairs = {
+        rows: tables.make_equal_pair(bench, bench.sized(rows, least=tables.FILES)) for rows in (SMALL, MIDDLE, LARGE)
+    }
+    took = measure_interleaved(
+        {f"seconds, {rows:,} rows": _make_timer(bench, pairs[rows]) for rows in (MIDDLE, LARGE)},
         bench.rounds,
     )
-    samples = interleaved(
-        {f"MiB, {rows:,} rows": _measured(bench, pairs[rows]) for rows in (SMALL, LARGE)}, bench.rounds
+    samples = measure_interleaved(
+        {f"MiB, {rows:,} rows": _make_memory_meter(bench, pairs[rows]) for rows in (SMALL, LARGE)}, bench.rounds
     )
     return Figure(
         name="diff_growth",
@@ -44,29 +46,29 @@ def measure(bench: Bench) -> Figure:
     )
 
 
-def _timed(bench: Bench, pair: Pair) -> Callable[[int], float]:
-    return lambda _: diff.ours(bench, pair, differing=0)
+def _make_timer(bench: Bench, pair: Pair) -> Callable[[int], float]:
+    return lambda _: diff.time_fresh_diff(bench, pair, differing=0)
 
 
-def _measured(bench: Bench, pair: Pair) -> Callable[[int], float]:
-    return lambda _: _peak(bench, pair)
+def _make_memory_meter(bench: Bench, pair: Pair) -> Callable[[int], float]:
+    return lambda _: _measure_peak(bench, pair)
 
 
-def _peak(bench: Bench, pair: Pair) -> float:
-    """Return the most mebibytes that a process of the command held.
+def _measure_peak(bench: Bench, pair: Pair) -> float:
+    """Return the peak resident memory of a process of the command, in MiB.
 
     Raises:
-        AssertionError: It does not say that the tables agree.
+        AssertionError: The command does not report equal tables.
     """
-    with diff.fresh(bench) as settings:
-        asked = ["diff", str(pair.expected), str(pair.actual), "--key", ",".join(KEY), "--window-column", KEY[0]]
-        command = [sys.executable, "-m", "cutover.cli.app", *asked, "--json"]
+    with diff.open_fresh_home(bench) as settings:
+        arguments = ["diff", str(pair.expected), str(pair.actual), "--key", ",".join(KEY), "--window-column", KEY[0]]
+        command = [sys.executable, "-m", "cutover.cli.app", *arguments, "--json"]
         home = {"CUTOVER_HOME": str(settings.home), "PATH": "/usr/bin:/bin"}
         process = subprocess.Popen(command, env=home, stdout=subprocess.DEVNULL)
-        seen, highest = psutil.Process(process.pid), 0
+        monitored, highest = psutil.Process(process.pid), 0
         while process.poll() is None:
             try:
-                highest = max(highest, seen.memory_info().rss)
+                highest = max(highest, monitored.memory_info().rss)
             except psutil.NoSuchProcess:
                 break
             time.sleep(0.005)

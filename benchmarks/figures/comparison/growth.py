@@ -1,26 +1,26 @@
-"""Ten times the data: how many times longer batch, fold and reconcile take, by turns at both sizes."""
+"""Growth of batch, fold and reconcile with ten times the data, measured alternately at both sizes."""
 
 from benchmarks.bench import Bench
 from benchmarks.figures.comparison import reconcile
-from benchmarks.made import lakes
-from benchmarks.rounds import interleaved, seconds
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved, time_call
+from benchmarks.workloads import lakes
 
 LARGE = 1_000_000
 TIMES = 10
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds of each at both sizes, by rounds."""
+    """Measure the seconds of each at both sizes, by rounds."""
     large = bench.sized(LARGE, least=TIMES)
-    events = {name: lakes.of_events(bench, size) for name, size in (("1", large // TIMES), ("10", large))}
-    cells = {name: lakes.of_cells(bench, size) for name, size in (("1", large // TIMES), ("10", large))}
+    events = {name: lakes.make_event_lake(bench, size) for name, size in (("1", large // TIMES), ("10", large))}
+    cells = {name: lakes.make_cell_lake(bench, size) for name, size in (("1", large // TIMES), ("10", large))}
     for lake in cells.values():
         lake.recompute()
-    samples = interleaved(
-        {f"ours, batch x {n}": lambda _, lake=lake: seconds(lake.recompute) for n, lake in events.items()}
-        | {f"ours, fold x {n}": lambda _, lake=lake: seconds(lake.fold) for n, lake in cells.items()}
-        | {f"ours, reconcile x {n}": lambda _, lake=lake: reconcile.once(lake) for n, lake in cells.items()},
+    samples = measure_interleaved(
+        {f"ours, batch x {n}": lambda _, lake=lake: time_call(lake.recompute) for n, lake in events.items()}
+        | {f"ours, fold x {n}": lambda _, lake=lake: time_call(lake.fold) for n, lake in cells.items()}
+        | {f"ours, reconcile x {n}": lambda _, lake=lake: reconcile.time_reconcile(lake) for n, lake in cells.items()},
         bench.rounds,
     )
     return Figure(

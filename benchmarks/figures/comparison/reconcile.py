@@ -1,7 +1,7 @@
-"""Two equal tables of a million rows compared: a whole reconciliation, and DataComPy on Spark over the same tables.
+"""Comparison of two equal tables of a million rows by a complete reconciliation and by DataComPy on Spark.
 
-Ours is everything that `cutover reconcile` does: seal, digests, causes, verdict, report, record. Of DataComPy only
-`matches()` is asked for, and no report.
+Ours is a complete `cutover reconcile`: seal, digests, causes, verdict, report, record. Of DataComPy, only `matches()`
+is called, without a report.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
 
 from benchmarks.bench import Bench
-from benchmarks.made import lakes
-from benchmarks.made.lakes import Lake
 from benchmarks.peers import datacompy_spark
-from benchmarks.rounds import Samples, interleaved, seconds
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import Samples, measure_interleaved, time_call
+from benchmarks.workloads import lakes
+from benchmarks.workloads.lakes import Lake
 from cutover.lake.paths import batch_uri
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
@@ -25,11 +25,11 @@ MEASURES = ("n", "total", "worst", "ids")
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds of both, first with three partial rows a key, then compacted."""
-    lake = lakes.of_cells(bench, bench.sized(CELLS))
+    """Measure the seconds of both, with three partial rows per key, and compacted."""
+    lake = lakes.make_cell_lake(bench, bench.sized(CELLS))
     lake.recompute()
-    partial = interleaved(_variants(bench, lake, folded), bench.rounds)
-    compacted = interleaved(_variants(bench, lake.compacted(), plain), bench.rounds)
+    partial = measure_interleaved(_variants(bench, lake, fold), bench.rounds)
+    compacted = measure_interleaved(_variants(bench, lake.copy_compacted(), plain), bench.rounds)
     return Figure(
         name="reconcile",
         title="Reconcile a million equal rows",
@@ -49,14 +49,14 @@ def measure(bench: Bench) -> Figure:
     )
 
 
-def once(lake: Lake) -> float:
+def time_reconcile(lake: Lake) -> float:
     """Return the seconds of a reconciliation.
 
     Raises:
-        AssertionError: It does not say that both sides agree.
+        AssertionError: Its verdict is not CONSISTENT.
     """
     results = []
-    took = seconds(lambda: results.append(reconcile(lake.settings, lake.pipeline)))
+    took = time_call(lambda: results.append(reconcile(lake.settings, lake.pipeline)))
     if (
         results[0].finding.verdict is not Verdict.CONSISTENT
         or results[0].finding.rows.compared != lake.rows // lakes.PASSES
@@ -69,12 +69,12 @@ def once(lake: Lake) -> float:
 
 
 def plain(stream: DataFrame) -> DataFrame:
-    """Return the stream's rows as they are: one for each key."""
+    """Select the stream's rows, one per key."""
     return stream.select(*KEY, *MEASURES)
 
 
-def folded(stream: DataFrame) -> DataFrame:
-    """Return the stream's rows merged by key."""
+def fold(stream: DataFrame) -> DataFrame:
+    """Merge the stream's rows by key."""
     return stream.groupBy(*KEY).agg(
         F.sum("n").alias("n"), F.sum("total").alias("total"), F.max("worst").alias("worst"), F.sum("ids").alias("ids")
     )
@@ -83,21 +83,21 @@ def folded(stream: DataFrame) -> DataFrame:
 def _variants(bench: Bench, lake: Lake, shape: Callable[[DataFrame], DataFrame]) -> dict[str, Callable[[int], float]]:
     spark = bench.spark
 
-    def theirs(_: int) -> float:
-        found = []
+    def time_datacompy(_: int) -> float:
+        answers = []
 
         def compare() -> None:
             stream = spark.read.format("delta").load(lake.version.uri).where("_kind = 'partial'")
             batch = spark.read.format("delta").load(batch_uri(lake.settings, lake.pipeline)).select(*KEY, *MEASURES)
-            found.append(datacompy_spark.matches(spark, batch, shape(stream), key=KEY))
+            answers.append(datacompy_spark.matches(spark, batch, shape(stream), key=KEY))
 
-        took = seconds(compare)
-        if found != [True]:
-            msg = "DataComPy: expected equal tables, got others."
+        took = time_call(compare)
+        if answers != [True]:
+            msg = "DataComPy: expected equal tables, got different ones."
             raise AssertionError(msg)
         return took
 
-    return {"ours": lambda _: once(lake), "DataComPy": theirs}
+    return {"ours": lambda _: time_reconcile(lake), "DataComPy": time_datacompy}
 
 
 def _named(samples: Samples, state: str) -> Samples:

@@ -1,1 +1,1 @@
-"""What an epoch costs, and what a driver keeps up with."""
+"""Cost of an epoch, and throughput and latency of a driver."""

@@ -1,4 +1,4 @@
-"""What ids of records cost: the same epochs with and without them, an hour of ids in memory, and whole logs."""
+"""Cost of deduplication by record ids: epochs with and without an hour of stored ids, and complete logs."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.bench import Bench
-from benchmarks.made import events
-from benchmarks.made.streams import Run, Streams, streams_of
 from benchmarks.peers import batch_distinct
-from benchmarks.rounds import interleaved, seconds
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved, time_call
+from benchmarks.workloads import events
+from benchmarks.workloads.streams import Run, Streams, make_streams_over
 from cutover.clock import SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import MINUTE
@@ -24,27 +24,27 @@ from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
 from cutover.streaming.microbatch import dedup_state
 
-EVENTS = 5_000  # an epoch, and a second of event time
+EVENTS = 5_000  # per epoch, and per second of event time
 EPOCHS = 16
 WARM_UP = 3
-HOUR = 60  # minutes of ids that are remembered before the first epoch
+HOUR = 60  # minutes of ids that are stored before the first epoch
 ROWS = 200_000  # of the smaller log; the larger one has ten times as many
 CAP = 500_000
-AGAIN = 1_000  # one of so many events is sent twice
+DUPLICATE_EVERY = 1_000  # one in 1,000 events is sent twice
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the cost of an epoch, of a whole log beside Spark's batch, and of ten times the log."""
+    """Measure an epoch with and without ids, a log by stream and by Spark batch, and ten times the log."""
     epochs = bench.sized(EPOCHS, least=WARM_UP + 2)
-    small, large = (_log(bench, f"dedup_{times}", bench.sized(ROWS * times), CAP) for times in (1, 10))
-    live = _log(bench, "dedup_live", epochs * EVENTS, EVENTS)
-    samples = interleaved(
+    small, large = (_fill_log(bench, f"dedup_{times}", bench.sized(ROWS * times), CAP) for times in (1, 10))
+    live = _fill_log(bench, "dedup_live", epochs * EVENTS, EVENTS)
+    samples = measure_interleaved(
         {
-            "with ids": lambda number: _typical(live.ours(_seeded(live, number, minutes=bench.sized(HOUR)))),
-            "without": lambda number: _typical(_plain(live).ours(number)),
+            "with ids": lambda number: _median_seconds(live.ours(_seed_ids(live, number, minutes=bench.sized(HOUR)))),
+            "without": lambda number: _median_seconds(_without_ids(live).ours(number)),
             "log": lambda number: small.ours(number).seconds,
             "log x 10": lambda number: large.ours(number).seconds,
-            "batch x 10": partial(_batch, bench, large),
+            "batch x 10": partial(_time_batch, bench, large),
         },
         bench.rounds,
     )
@@ -65,45 +65,45 @@ def measure(bench: Bench) -> Figure:
         },
         unit="s",
         samples=samples,
-        equal=(_checked(live, bench.rounds), _checked(large, bench.rounds)),
+        equal=(_check(live, bench.rounds), _check(large, bench.rounds)),
         notes=("Epochs: median `triggerExecution`. Logs: from the first trigger to the last commit.",),
         full=epochs >= EPOCHS,
     )
 
 
-def _batch(bench: Bench, large: Streams, number: int) -> float:
-    """Return how long Spark's own batch takes, the same job in every round."""
+def _time_batch(bench: Bench, large: Streams, number: int) -> float:
+    """Return the seconds of the Spark batch job, which is the same in every round."""
     del number
-    return seconds(lambda: batch_distinct.run(bench.spark, large.settings, large.pipeline))
+    return time_call(lambda: batch_distinct.run(bench.spark, large.settings, large.pipeline))
 
 
-def _typical(run: Run) -> float:
+def _median_seconds(run: Run) -> float:
     return median(trigger.seconds for trigger in run.triggers[WARM_UP:])
 
 
-def _log(bench: Bench, name: str, rows: int, cap: int) -> Streams:
-    """Fill a topic in which some events stand twice, and return the stream that counts them once."""
+def _fill_log(bench: Bench, name: str, rows: int, cap: int) -> Streams:
+    """Fill a topic in which some events occur twice, and make the stream that counts them once."""
     pipeline = events.define(bench.settings, name, cap=cap)
     with_ids = replace(pipeline, source=replace(pipeline.source, record_id="id", id_horizon="1 hour"))
-    return streams_of(bench, with_ids, sent=events.fill(bench.settings, name, _twice(rows)))
+    return make_streams_over(bench, with_ids, rows=events.fill(bench.settings, name, _duplicate_some(rows)))
 
 
-def _twice(rows: int) -> Iterator[tuple[int, bytes]]:
-    for number, event in enumerate(events.stream_of(rows)):
+def _duplicate_some(rows: int) -> Iterator[tuple[int, bytes]]:
+    for number, event in enumerate(events.generate_events(rows)):
         yield event
-        if number % AGAIN == 0:
+        if number % DUPLICATE_EVERY == 0:
             yield event
 
 
-def _plain(live: Streams) -> Streams:
-    """Return the same stream without ids."""
+def _without_ids(live: Streams) -> Streams:
+    """Make the same stream without record ids."""
     source = replace(live.pipeline.source, record_id=None, id_horizon=None)
     return replace(live, pipeline=replace(live.pipeline, name=f"{live.pipeline.name}_plain", source=source))
 
 
-def _seeded(live: Streams, number: int, *, minutes: int) -> int:
-    """Let the epoch log of a round hold the ids of the minutes before its events; return the round's number."""
-    pipeline = live.renamed(number)
+def _seed_ids(live: Streams, number: int, *, minutes: int) -> int:
+    """Store the ids of the minutes before the events in the epoch log of a round; return the round's number."""
+    pipeline = live.for_round(number)
     version = versions.open_or_create(live.settings, pipeline, SystemClock())
     table = delta.ensure(version.uri, epoch_log_schema(pipeline), partition_by=["_kind"], configuration=delta.SHORT_LOG)
     for minute in range(minutes):
@@ -114,15 +114,19 @@ def _seeded(live: Streams, number: int, *, minutes: int) -> int:
     return number
 
 
-def _checked(of: Streams, number: int) -> str:
-    """Compare what was counted with what is in the log: each event once."""
-    pipeline: Pipeline = of.renamed(number)
-    counts = _counts(of.settings, pipeline)
-    counted = counts["accepted"] + counts["late"]
-    if counted + counts["duplicate"] != of.rows or counted != of.rows - -(-counted // AGAIN):
-        msg = f"Stream `{pipeline.name}`: of {of.rows} records {counts}."
+def _check(streams: Streams, number: int) -> str:
+    """Check that the stream has counted each event of the log once."""
+    pipeline: Pipeline = streams.for_round(number)
+    counts = _counts(streams.settings, pipeline)
+    counted_events = counts["accepted"] + counts["late"]
+    if counted_events + counts["duplicate"] != streams.rows or counted_events != streams.rows - -(
+        -counted_events // DUPLICATE_EVERY
+    ):
+        msg = f"Stream `{pipeline.name}`: of {streams.rows} records {counts}."
         raise AssertionError(msg)
-    return f"{pipeline.name}: {counted:,} of {of.rows:,} records counted, {counts['duplicate']:,} sent twice"
+    return (
+        f"{pipeline.name}: {counted_events:,} of {streams.rows:,} records counted, {counts['duplicate']:,} sent twice"
+    )
 
 
 def _counts(settings: Settings, pipeline: Pipeline) -> dict[str, int]:

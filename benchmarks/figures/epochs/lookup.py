@@ -1,4 +1,4 @@
-"""What a lookup adds to an epoch of 5,000 events: one driver and pipeline without one, and with larger dimensions."""
+"""Cost of a lookup in an epoch of 5,000 events: one pipeline without a lookup, and with dimensions of several sizes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,10 +9,10 @@ from deltalake import write_deltalake
 
 from benchmarks.bench import Bench
 from benchmarks.figures.epochs.epoch import EPOCHS, EVENTS, WARM_UP
-from benchmarks.made import yahoo
-from benchmarks.made.streams import Streams
-from benchmarks.rounds import interleaved
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved
+from benchmarks.workloads import yahoo
+from benchmarks.workloads.streams import Streams
 from cutover.definition import Lookup
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.dimensions import dimension
@@ -23,17 +23,17 @@ SIZES = (1_000, 100_000, 1_000_000)  # rows; the last one is beyond `dimensions.
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the median trigger time of an epoch, without a lookup and by the size of the dimension."""
+    """Measure the median trigger time of an epoch, without a lookup and by the size of the dimension."""
     epochs = bench.sized(EPOCHS, least=WARM_UP + 2)
-    filled = yahoo.filled(bench, "lookup", rows=epochs * EVENTS, cap=EVENTS)
-    plain = replace(filled.pipeline, lookups={}, where="event_type = 'view'", key=("ad_type",))
-    variants = {"ours, no lookup": _typical(filled, replace(plain, name="lookup_none"))}
+    streams = yahoo.fill_streams(bench, "lookup", rows=epochs * EVENTS, cap=EVENTS)
+    plain = replace(streams.pipeline, lookups={}, where="event_type = 'view'", key=("ad_type",))
+    variants = {"ours, no lookup": _make_timer(streams, replace(plain, name="lookup_none"))}
     for size in SIZES:
-        _write(bench.settings, f"ads_{size}", size)
+        _write_dimension(bench.settings, f"ads_{size}", size)
         lookup = Lookup(table=f"ads_{size}", on={"ad_id": "ad_id"}, columns={"campaign_id": "string"})
         pipeline = replace(plain, name=f"lookup_{size}", lookups={"ads": lookup})
-        variants[f"ours, {size:,} rows"] = _typical(filled, pipeline)
-    samples = interleaved(variants, bench.rounds)
+        variants[f"ours, {size:,} rows"] = _make_timer(streams, pipeline)
+    samples = measure_interleaved(variants, bench.rounds)
     none = samples["ours, no lookup"]
     return Figure(
         name="lookup",
@@ -52,13 +52,13 @@ def measure(bench: Bench) -> Figure:
     )
 
 
-def _typical(filled: Streams, pipeline: Pipeline) -> Callable[[int], float]:
-    one = replace(filled, pipeline=pipeline)
-    return lambda number: median(t.seconds for t in one.ours(number).triggers[WARM_UP:])
+def _make_timer(streams: Streams, pipeline: Pipeline) -> Callable[[int], float]:
+    variant = replace(streams, pipeline=pipeline)
+    return lambda number: median(t.seconds for t in variant.ours(number).triggers[WARM_UP:])
 
 
-def _write(settings: Settings, name: str, size: int) -> None:
-    """Write a dimension that holds the ads of the events and as many others as it takes."""
+def _write_dimension(settings: Settings, name: str, size: int) -> None:
+    """Write a dimension with the ads of the events, filled up to its size with other ads."""
     world = ad_views.world(yahoo.SEED)
     ids = [*world.ads, *(f"other-{number}" for number in range(size - len(world.ads)))]
     campaigns = [world.campaign_of(number % len(world.ads)) for number in range(size)]

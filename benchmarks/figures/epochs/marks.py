@@ -1,4 +1,4 @@
-"""What marks add to an epoch of 5,000 events, and how long a log is compared with them."""
+"""Cost of marks in an epoch of 5,000 events, and of the comparison of a log with its marks."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,9 +7,9 @@ from unittest.mock import patch
 
 from benchmarks.bench import Bench
 from benchmarks.figures.epochs.epoch import EPOCHS, EVENTS, WARM_UP
-from benchmarks.made.streams import Streams, streams
-from benchmarks.rounds import interleaved, seconds
-from benchmarks.shown.figure import Figure, ratio, value
+from benchmarks.results.figure import Figure, ratio, value
+from benchmarks.rounds import measure_interleaved, time_call
+from benchmarks.workloads.streams import Streams, make_streams
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import same_log
@@ -20,17 +20,24 @@ COMPARISONS = 10
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the median trigger time of an epoch with marks and without, and the time of one comparison."""
+    """Measure the median trigger time of an epoch with and without marks, and the time of one comparison."""
     epochs = bench.sized(EPOCHS, least=WARM_UP + 2)
-    made = streams(bench, "marks", rows=epochs * EVENTS, cap=EVENTS)
-    one, none = (replace(made, pipeline=replace(made.pipeline, name=f"marks_{name}")) for name in ("kept", "none"))
+    base = make_streams(bench, "marks", rows=epochs * EVENTS, cap=EVENTS)
+    with_marks, without_marks = (
+        replace(base, pipeline=replace(base.pipeline, name=f"marks_{name}")) for name in ("kept", "none")
+    )
 
     def without(number: int) -> float:
         with patch.object(MarkReader, "last", lambda *_: {}):
-            return _typical(none)(number)
+            return _make_timer(without_marks)(number)
 
-    samples = interleaved(
-        {"ours": _typical(one), "ours, no marks": without, "a comparison": lambda _: _compared(one)}, bench.rounds
+    samples = measure_interleaved(
+        {
+            "ours": _make_timer(with_marks),
+            "ours, no marks": without,
+            "a comparison": lambda _: _time_comparison(with_marks),
+        },
+        bench.rounds,
     )
     return Figure(
         name="marks",
@@ -47,12 +54,12 @@ def measure(bench: Bench) -> Figure:
     )
 
 
-def _typical(streams: Streams) -> Callable[[int], float]:
+def _make_timer(streams: Streams) -> Callable[[int], float]:
     return lambda number: median(t.seconds for t in streams.ours(number).triggers[WARM_UP:])
 
 
-def _compared(streams: Streams) -> float:
-    """Return how long the log is compared with the newest marks of the first round's run."""
-    version, client = versions.list_versions(streams.settings, streams.renamed(0))[-1], LogClient(streams.settings)
+def _time_comparison(streams: Streams) -> float:
+    """Return the median seconds of a comparison of the log with the latest marks of the first round."""
+    version, client = versions.list_versions(streams.settings, streams.for_round(0))[-1], LogClient(streams.settings)
     newest = EpochLog(version.uri).records()[-1]
-    return median(seconds(lambda: same_log.find_changes(client, newest, tuple)) for _ in range(COMPARISONS))
+    return median(time_call(lambda: same_log.find_changes(client, newest, tuple)) for _ in range(COMPARISONS))

@@ -1,6 +1,6 @@
-"""Twice the rate that is kept up, for some minutes: what happens meanwhile, how long the way back is, what is lost.
+"""Overload with twice the sustained rate for some minutes: state, backlog, time to recover, and lost events.
 
-The rate is that of docs/benchmarks/sustained.json, or of a `sustained` measured in the same run.
+The sustained rate is that of docs/benchmarks/sustained.json, or of a `sustained` measured in the same run.
 """
 
 import time
@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from benchmarks.bench import Bench
 from benchmarks.figures.epochs.sustained import CAP
-from benchmarks.made import events
-from benchmarks.made.drivers import driving, first_epoch, newest
-from benchmarks.made.live import Live
-from benchmarks.shown.figure import Curve, Figure, Marked, Points, Value
+from benchmarks.results.figure import Curve, Figure, Marked, Points, Value
+from benchmarks.workloads import events
+from benchmarks.workloads.drivers import read_latest_epoch, run_driver, wait_for_first_epoch
+from benchmarks.workloads.live import Live
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.control import versions
@@ -22,90 +22,92 @@ from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 
-AFTER = 1_000  # events a second once the overload is over
-BACK = 2.0  # seconds' worth of the sustained rate: a backlog that small counts as caught up
-PATIENCE_SECONDS = 900.0
+RECOVERY_RATE = 1_000  # events per second after the overload
+SMALL_BACKLOG_SECONDS = 2.0  # a backlog of two seconds of the sustained rate counts as caught up
+TIMEOUT_SECONDS = 900.0
 CALM_SECONDS = 10.0
 FULL_MINUTES = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """One look at the driver."""
+class DriverSample:
+    """Backlog and state of the driver at one moment."""
 
     at: float  # seconds since the start
-    sent: int
+    sent_events: int
     backlog: int
     state: str
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the time from the end of the overload until the backlog is gone."""
+    """Measure the time from the end of the overload until the driver has caught up."""
     settings, rate = bench.settings, bench.rate
     pipeline = events.define(settings, "overload", cap=CAP)
     events.make_topic(settings, pipeline.source.name)
-    with driving(settings, pipeline):
+    with run_driver(settings, pipeline):
         live = Live(settings, pipeline.source.name)
-        live.at(rate / 2)
-        first_epoch(settings, pipeline)
-        caught_up = round(BACK * rate)
-        # What came while the driver started is no overload.
-        _look(settings, pipeline, live, time.monotonic(), [], within=PATIENCE_SECONDS, small=caught_up)
-        looks, began = list[Look](), time.monotonic()
-        _look(settings, pipeline, live, began, looks, within=CALM_SECONDS)
-        live.at(2 * rate)
-        over = looks[-1]
-        _look(settings, pipeline, live, began, looks, within=bench.minutes * 60)
-        live.at(AFTER)
-        peak = looks[-1]
-        _look(settings, pipeline, live, began, looks, within=PATIENCE_SECONDS, small=caught_up)
-        back = looks[-1]
+        live.set_rate(rate / 2)
+        wait_for_first_epoch(settings, pipeline)
+        small_backlog = round(SMALL_BACKLOG_SECONDS * rate)
+        # First read the events that were sent while the driver started; they are not part of the overload.
+        _sample(settings, pipeline, live, time.monotonic(), [], duration=TIMEOUT_SECONDS, small=small_backlog)
+        samples, began = list[DriverSample](), time.monotonic()
+        _sample(settings, pipeline, live, began, samples, duration=CALM_SECONDS)
+        live.set_rate(2 * rate)
+        overload_start = samples[-1]
+        _sample(settings, pipeline, live, began, samples, duration=bench.minutes * 60)
+        live.set_rate(RECOVERY_RATE)
+        overload_end = samples[-1]
+        _sample(settings, pipeline, live, began, samples, duration=TIMEOUT_SECONDS, small=small_backlog)
+        recovery = samples[-1]
         live.end()
-        _drained(settings, pipeline, live.sent)
-    reached = (peak.sent - over.sent) / (peak.at - over.at)
-    if back.backlog > caught_up:
-        msg = f"Overload: expected the backlog gone within {PATIENCE_SECONDS:g} s, {back.backlog:,} events are left."
+        _wait_read(settings, pipeline, live.sent)
+    reached_rate = (overload_end.sent_events - overload_start.sent_events) / (overload_end.at - overload_start.at)
+    if recovery.backlog > small_backlog:
+        msg = f"Overload: expected no backlog after {TIMEOUT_SECONDS:g} s, {recovery.backlog:,} events are unread."
         raise AssertionError(msg)
-    return _figure(bench, looks, (over, peak, back), reached, counted(settings, pipeline, live.sent))
+    moments = (overload_start, overload_end, recovery)
+    return _make_figure(bench, samples, moments, reached_rate, check(settings, pipeline, live.sent))
 
 
-def _look(  # noqa: PLR0913 -- one loop for the three stretches
+def _sample(  # noqa: PLR0913 -- one loop for all phases
     settings: Settings,
     pipeline: Pipeline,
     live: Live,
     began: float,
-    looks: list[Look],
+    samples: list[DriverSample],
     *,
-    within: float,
+    duration: float,
     small: int | None = None,
 ) -> None:
-    """Look once a second, for a time or until the backlog is small."""
-    end = time.monotonic() + within
+    """Append a sample once a second, for a duration or until the backlog is small."""
+    end = time.monotonic() + duration
     while time.monotonic() < end:
-        sent, record = live.sent, newest(settings, pipeline)
-        backlog = max(0, sent - (0 if record is None else sum(record.end.values())))
+        sent_count, record = live.sent, read_latest_epoch(settings, pipeline)
+        backlog = max(0, sent_count - (0 if record is None else sum(record.end.values())))
         beat = heartbeat.read(settings, pipeline.name)
         state = "" if beat is None else beat.state
-        looks.append(Look(at=round(time.monotonic() - began, 1), sent=sent, backlog=backlog, state=state))
+        at = round(time.monotonic() - began, 1)
+        samples.append(DriverSample(at=at, sent_events=sent_count, backlog=backlog, state=state))
         if small is not None and backlog <= small and state == "RUNNING":
             return
         time.sleep(1.0)
 
 
-def _drained(settings: Settings, pipeline: Pipeline, sent: int) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
+def _wait_read(settings: Settings, pipeline: Pipeline, sent_count: int) -> None:
+    end = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < end:
-        record = newest(settings, pipeline)
-        if record is not None and sum(record.end.values()) >= sent:
+        record = read_latest_epoch(settings, pipeline)
+        if record is not None and sum(record.end.values()) >= sent_count:
             return
         time.sleep(0.2)
 
 
-def counted(settings: Settings, pipeline: Pipeline, sent: int) -> str:
-    """Compare all that was sent with all that is in the table: number, ids added up, epochs without a gap.
+def check(settings: Settings, pipeline: Pipeline, sent_count: int) -> str:
+    """Compare the sent events with the table by number and sum of ids, and check that epochs have no gaps.
 
     Raises:
-        AssertionError: Something is lost or double.
+        AssertionError: Events are lost or counted twice.
     """
     version = versions.current(settings, pipeline)
     uri = "" if version is None else version.uri
@@ -116,35 +118,46 @@ def counted(settings: Settings, pipeline: Pipeline, sent: int) -> str:
         folded = finish_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
         number, ids = connection.execute(f"SELECT sum(n)::BIGINT, sum(ids) FROM ({folded})").fetchall()[0]
     gaps = [b.epoch for a, b in pairwise(records) if b.epoch != a.epoch + 1 or dict(b.start) != dict(a.end)]
-    if number != sent or ids != sent * (sent - 1) // 2 or gaps:
-        msg = f"Overload: {number} of {sent} events are there, ids {ids}, gaps before epochs {gaps}."
+    if number != sent_count or ids != sent_count * (sent_count - 1) // 2 or gaps:
+        msg = f"Overload: the table has {number} of {sent_count} events, ids {ids}, gaps before epochs {gaps}."
         raise AssertionError(msg)
     late = sum(record.counts.get(Class.LATE, 0) for record in records)
-    return f"all {sent:,} events are in the table once, {late:,} of them late; {len(records):,} epochs without a gap"
+    return (
+        f"all {sent_count:,} events are in the table once, {late:,} of them late; {len(records):,} epochs without a gap"
+    )
 
 
-def _figure(bench: Bench, looks: list[Look], moments: tuple[Look, Look, Look], reached: float, equal: str) -> Figure:
-    over, peak, back = moments
-    line: Points = tuple((look.at, float(look.backlog)) for look in looks)
-    took = round(back.at - peak.at, 1)
-    changes = [(a, b) for a, b in pairwise(looks) if a.state != b.state]
-    said = ", ".join([looks[0].state, *(f"{b.state} at {b.at:g} s" for _, b in changes)])
-    marks = [Marked(at=b.at, text=b.state.lower()) for _, b in changes]
-    marks += [Marked(at=over.at, text=f"{2 * bench.rate:,.0f}/s"), Marked(at=peak.at, text=f"{AFTER:,}/s")]
+def _make_figure(
+    bench: Bench,
+    samples: list[DriverSample],
+    moments: tuple[DriverSample, DriverSample, DriverSample],
+    reached_rate: float,
+    equal: str,
+) -> Figure:
+    overload_start, overload_end, recovery = moments
+    line: Points = tuple((sample.at, float(sample.backlog)) for sample in samples)
+    recovery_seconds = round(recovery.at - overload_end.at, 1)
+    changes = [current for previous, current in pairwise(samples) if previous.state != current.state]
+    states = ", ".join([samples[0].state, *(f"{change.state} at {change.at:g} s" for change in changes)])
+    marks = [Marked(at=change.at, text=change.state.lower()) for change in changes]
+    marks += [
+        Marked(at=overload_start.at, text=f"{2 * bench.rate:,.0f}/s"),
+        Marked(at=overload_end.at, text=f"{RECOVERY_RATE:,}/s"),
+    ]
     return Figure(
         name="overload",
         title="Twice the sustained rate",
-        values=(Value(goal="overload_recovery", value=took, low=took, high=took),),
+        values=(Value(goal="overload_recovery", value=recovery_seconds, low=recovery_seconds, high=recovery_seconds),),
         sizes={
-            "minutes": round((peak.at - over.at) / 60, 2),
+            "minutes": round((overload_end.at - overload_start.at) / 60, 2),
             "wanted_rate": 2 * bench.rate,
-            "reached_rate": round(reached),
-            "highest_backlog": max(look.backlog for look in looks),
+            "reached_rate": round(reached_rate),
+            "highest_backlog": max(sample.backlog for sample in samples),
         },
         unit="s",
-        samples={"ours": (took,)},
+        samples={"ours": (recovery_seconds,)},
         equal=(equal,),
-        notes=(f"State of the driver: {said}.",),
+        notes=(f"State of the driver: {states}.",),
         curve=Curve(
             title="backlog and the driver's state",
             x="seconds",

@@ -1,17 +1,17 @@
-"""The rate that a detached driver keeps up with, while producer and broker share the same cores.
+"""Sustained rate of a detached driver, while producer and broker share the same cores.
 
-The rate goes up by steps. A step is kept up if the producer reached it and the backlog stayed below two seconds' worth
-of events in its second half.
+The rate is increased in steps. A step is sustained if the producer reached its rate, and the backlog stayed below two
+seconds of events in the second half of the step.
 """
 
 import time
 from dataclasses import dataclass
 
 from benchmarks.bench import Bench
-from benchmarks.made import events
-from benchmarks.made.drivers import driving, first_epoch, newest
-from benchmarks.made.live import Live
-from benchmarks.shown.figure import Curve, Figure, Marked, Value
+from benchmarks.results.figure import Curve, Figure, Marked, Value
+from benchmarks.workloads import events
+from benchmarks.workloads.drivers import read_latest_epoch, run_driver, wait_for_first_epoch
+from benchmarks.workloads.live import Live
 from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
@@ -19,59 +19,67 @@ STEPS = (10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 75_000, 90_000, 110_000
 STEP_SECONDS = 15
 WARM_UP_SECONDS = 8
 CAP = 50_000
-WORTH_SECONDS = 2.0
+MAX_BACKLOG_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """One look at a running stream."""
+class BacklogSample:
+    """Backlog of a running stream at one moment."""
 
     at: float  # seconds since the start
-    sent: int
+    sent_events: int
     backlog: int
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the last rate that was kept up."""
+    """Measure the highest sustained rate."""
     span = bench.sized(STEP_SECONDS, least=6)
     pipeline = events.define(bench.settings, "sustained", cap=CAP)
     events.make_topic(bench.settings, pipeline.source.name)
-    kept, samples, marks = 0.0, list[Sample](), list[Marked]()
-    with driving(bench.settings, pipeline):
+    sustained_rate, samples, marks = 0.0, list[BacklogSample](), list[Marked]()
+    with run_driver(bench.settings, pipeline):
         live = Live(bench.settings, pipeline.source.name)
-        live.at(STEPS[0])
-        first_epoch(bench.settings, pipeline)
+        live.set_rate(STEPS[0])
+        wait_for_first_epoch(bench.settings, pipeline)
         time.sleep(WARM_UP_SECONDS)
         began = time.monotonic()
         for rate in STEPS:
-            live.at(rate)
-            found = watched(bench.settings, pipeline, live, began, span)
-            samples += found
-            half = found[len(found) // 2 :]
-            reached = (half[-1].sent - half[0].sent) / (half[-1].at - half[0].at)
-            marks.append(Marked(at=found[0].at, text=f"{rate:,}/s"))
-            print(f"  {rate:,}/s: sent {reached:,.0f}/s, backlog at most {max(s.backlog for s in half):,}", flush=True)
-            if reached < 0.95 * rate or max(s.backlog for s in half) > WORTH_SECONDS * rate:
+            live.set_rate(rate)
+            step_samples = sample_backlog(bench.settings, pipeline, live, began, span)
+            samples += step_samples
+            half = step_samples[len(step_samples) // 2 :]
+            reached_rate = (half[-1].sent_events - half[0].sent_events) / (half[-1].at - half[0].at)
+            marks.append(Marked(at=step_samples[0].at, text=f"{rate:,}/s"))
+            print(
+                f"  {rate:,}/s: sent {reached_rate:,.0f}/s, backlog at most {max(s.backlog for s in half):,}",
+                flush=True,
+            )
+            if reached_rate < 0.95 * rate or max(s.backlog for s in half) > MAX_BACKLOG_SECONDS * rate:
                 break
-            kept = reached
+            sustained_rate = reached_rate
         live.end()
-    return _figure(kept, samples, tuple(marks), full=span >= STEP_SECONDS)
+    return _make_figure(round(sustained_rate), samples, tuple(marks), full=span >= STEP_SECONDS)
 
 
-def watched(settings: Settings, pipeline: Pipeline, live: Live, began: float, seconds: float) -> list[Sample]:
-    """Look at a running stream twice a second for some time."""
-    found = list[Sample]()
+def sample_backlog(
+    settings: Settings, pipeline: Pipeline, live: Live, began: float, seconds: float
+) -> list[BacklogSample]:
+    """Sample the backlog of a running stream twice a second."""
+    samples = list[BacklogSample]()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        sent, record = live.sent, newest(settings, pipeline)
+        sent_count, record = live.sent, read_latest_epoch(settings, pipeline)
         read = 0 if record is None else sum(record.end.values())
-        found.append(Sample(at=round(time.monotonic() - began, 2), sent=sent, backlog=max(0, sent - read)))
+        at, backlog = round(time.monotonic() - began, 2), max(0, sent_count - read)
+        samples.append(BacklogSample(at=at, sent_events=sent_count, backlog=backlog))
         time.sleep(0.5)
-    return found
+    return samples
 
 
-def _figure(kept: float, samples: list[Sample], marks: tuple[Marked, ...], *, full: bool) -> Figure:
-    rate = round(kept)
+def _make_figure(
+    sustained_rate: float, samples: list[BacklogSample], marks: tuple[Marked, ...], *, full: bool
+) -> Figure:
+    rate = round(sustained_rate)
     line = tuple((sample.at, float(sample.backlog)) for sample in samples)
     return Figure(
         name="sustained",

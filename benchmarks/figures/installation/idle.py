@@ -1,4 +1,4 @@
-"""Processor time of an installation in which nothing happens, by process, over ten minutes."""
+"""Processor time of an idle installation, by process, over ten minutes."""
 
 import subprocess
 import sys
@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 
 from benchmarks.bench import Bench
-from benchmarks.made import events
-from benchmarks.made.drivers import newest
-from benchmarks.made.triggers import until
-from benchmarks.shown.figure import Figure, value
+from benchmarks.results.figure import Figure, value
+from benchmarks.workloads import events
+from benchmarks.workloads.drivers import read_latest_epoch
+from benchmarks.workloads.triggers import wait_until
 from cutover.definition.model.pipeline import Pipeline
 from cutover.infra import start
 from cutover.infra.airflow import instance
@@ -25,20 +25,20 @@ from cutover.settings import Settings
 from cutover.streaming.process import detached
 
 SECONDS = 600
-SETTLE_SECONDS = 180  # Airflow's first parses are over by then, and most of what the JVMs compile
+SETTLE_SECONDS = 180  # for Airflow's first parses and most JIT compilation of the JVMs
 RECORDS = 5_000
 PIPELINES = ("idle_one", "idle_two")
-PATIENCE = 600.0
+TIMEOUT_SECONDS = 600.0
 SUPERVISOR = "supervisor"
 LOOP_SECONDS = 0.2
-"""Processor time of `_time_loop` on the machine that the goal is stated for."""
+"""Processor time of `_time_loop` on the machine for which the goal is defined."""
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the share of one core that each process of an idle installation takes.
+    """Measure the share of one core that each process of an idle installation uses.
 
     Raises:
-        AssertionError: A process ended or was replaced while it was measured.
+        AssertionError: A process ended or was restarted during the measurement.
     """
     home = bench.settings.home / "idle"
     settings = Settings(home=home, pipelines=home / "pipelines", lake=None)
@@ -75,16 +75,16 @@ def _time_loop() -> float:
 
 @contextmanager
 def _installation(settings: Settings) -> Iterator[psutil.Popen]:
-    """Run everything that a user runs, with all records read; yield the process of `cutover watch`."""
+    """Run a complete installation whose streams have read all records; yield the process of `cutover watch`."""
     pipelines = [events.define(settings, name, cap=RECORDS) for name in PIPELINES]
     _run(settings, "up")
     try:
         client = instance.api(settings, ports.choose_for_start(start.ports_path(settings), names=()))
         for pipeline in pipelines:
-            events.fill(settings, pipeline.source.name, events.stream_of(RECORDS))
+            events.fill(settings, pipeline.source.name, events.generate_events(RECORDS))
             Runs(api=client, settings=settings, pipeline=pipeline.name).start_stream()
         for pipeline in pipelines:
-            until(lambda p=pipeline: _has_read_all(settings, p), within=PATIENCE, every=1.0)  # type: ignore[misc]  # mypy infers no default
+            wait_until(lambda p=pipeline: _has_read_all(settings, p), timeout=TIMEOUT_SECONDS, interval=1.0)  # type: ignore[misc]  # mypy infers no default
         with psutil.Popen(
             _command("watch", PIPELINES[0], "--json"), env=detached.environment(settings), stdout=subprocess.DEVNULL
         ) as watch:
@@ -95,30 +95,30 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
 
 
 def _has_read_all(settings: Settings, pipeline: Pipeline) -> bool:
-    record = newest(settings, pipeline)
+    record = read_latest_epoch(settings, pipeline)
     return record is not None and sum(record.end.values()) >= RECORDS
 
 
 def _measure_shares(settings: Settings, watch: psutil.Popen, seconds: int) -> dict[str, float]:
-    """Return the percentage of a core that each program takes over some seconds, with all of its children."""
+    """Measure the percentage of a core that each program uses over some seconds, including all of its children."""
     roots = _list_roots(settings) | {"watch": watch.pid}
-    before, began = _count_all(roots), time.monotonic()
+    seconds_before, began = _count_all(roots), time.monotonic()
     time.sleep(seconds)
-    after, took = _count_all(roots), time.monotonic() - began
+    seconds_after, took = _count_all(roots), time.monotonic() - began
     current = _list_roots(settings) | {"watch": watch.pid}
     if current != roots:
         msg = f"An idle installation: expected the same processes for {seconds} s, {roots} became {current}."
         raise AssertionError(msg)
-    return {name: 100 * (after[name] - before[name]) / took for name in roots}
+    return {name: 100 * (seconds_after[name] - seconds_before[name]) / took for name in roots}
 
 
 def _count_all(roots: Mapping[str, int]) -> dict[str, float]:
-    """Return the seconds of each program; those below the supervisor are counted by their own names."""
+    """Return the processor seconds of each program; the supervisor's programs are counted separately from it."""
     return {name: count_processor_seconds(pid, with_children=name != SUPERVISOR) for name, pid in roots.items()}
 
 
 def _list_roots(settings: Settings) -> dict[str, int]:
-    """Return the name and pid of every process below which one program of the installation runs."""
+    """Return the names and pids of the root processes of all programs of the installation."""
     supervisor = Supervisor(settings.home.resolve())
     identity = supervisor.identity()
     beats = {name: detached.find_alive(settings, name) for name in PIPELINES}
@@ -130,7 +130,7 @@ def _list_roots(settings: Settings) -> dict[str, int]:
 
 
 def count_processor_seconds(pid: int, *, with_children: bool = True) -> float:
-    """Return the seconds that a process took so far, with what runs below it and what has ended below it."""
+    """Return the processor seconds of a process so far, including its running and ended descendants."""
     process, total = psutil.Process(pid), 0.0
     for member in [process, *(process.children(recursive=True) if with_children else ())]:
         with suppress(psutil.NoSuchProcess):  # it ended a moment ago, and its parent counts it
@@ -140,9 +140,9 @@ def count_processor_seconds(pid: int, *, with_children: bool = True) -> float:
     return total
 
 
-def _run(settings: Settings, *words: str) -> None:
-    subprocess.run(_command(*words), env=detached.environment(settings), stdin=subprocess.DEVNULL, check=True)
+def _run(settings: Settings, *arguments: str) -> None:
+    subprocess.run(_command(*arguments), env=detached.environment(settings), stdin=subprocess.DEVNULL, check=True)
 
 
-def _command(*words: str) -> list[str]:
-    return [str(Path(sys.executable).with_name("cutover")), *words]
+def _command(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("cutover")), *arguments]

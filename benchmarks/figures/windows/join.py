@@ -1,4 +1,4 @@
-"""A windowed join of two topics, drained by the driver and read once, beside a minimal Spark batch join of it."""
+"""Windowed join of two topics, drained by the driver and read once, compared with a minimal Spark batch join."""
 
 import time
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from benchmarks.bench import BACKLOG_NOTE, Bench
-from benchmarks.made import events
 from benchmarks.peers import batch_join
-from benchmarks.rounds import interleaved, seconds
-from benchmarks.shown.figure import Figure, ratio
+from benchmarks.results.figure import Figure, ratio
+from benchmarks.rounds import measure_interleaved, time_call
+from benchmarks.workloads import events
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
@@ -24,7 +24,7 @@ from cutover.streaming import driver
 ROWS = 500_000  # of each side
 TIMES = 10
 KEYS = 10_000
-EACH = 25_000  # rows of a side in a window of 10 s: 2.5 a key, so about six pairs
+ROWS_PER_WINDOW = 25_000  # of a side, in 10 s: 2.5 per key, so about six pairs
 
 _DEFINITION = '''"""What the benchmark `{name}` computes."""
 
@@ -48,12 +48,12 @@ from cutover.definition import Count, Fixed, Join, Lateness, Max, Pipeline, Sum,
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the seconds of both at the full size, and of ours at a tenth, by rounds."""
-    bench = bench.of_backlog()
-    large = Joined.made(bench, "joined", bench.sized(ROWS, least=TIMES))
-    small = Joined.made(bench, "joined_tenth", max(1, large.rows // TIMES))
-    samples = interleaved(
-        {"ours": large.ours, "hand-written": large.hand_written, "ours, a tenth": small.ours}, bench.rounds
+    """Measure the seconds of both at the full size, and of Cutover at a tenth, by rounds."""
+    bench = bench.for_backlog()
+    large = JoinedTopics.fill(bench, "joined", bench.sized(ROWS, least=TIMES))
+    small = JoinedTopics.fill(bench, "joined_tenth", max(1, large.rows // TIMES))
+    samples = measure_interleaved(
+        {"ours": large.ours, "hand-written": large.spark_job, "ours, a tenth": small.ours}, bench.rounds
     )
     return Figure(
         name="join",
@@ -80,7 +80,7 @@ def measure(bench: Bench) -> Figure:
 
 @dataclass(slots=True)
 class _Span:
-    """Notes when the first epoch was planned and the last one committed; a probe of the driver."""
+    """Probe of the driver that records when the first epoch was planned and the last one committed."""
 
     began: float | None = None
     ended: float = 0.0
@@ -93,49 +93,51 @@ class _Span:
 
     @property
     def seconds(self) -> float:
-        """Return the time between both."""
+        """Seconds between both."""
         return self.ended - (self.began or self.ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """Both topics, filled, and the variants over them."""
+class JoinedTopics:
+    """Two filled topics, and the variants of the join over them."""
 
     bench: Bench
     pipeline: Pipeline
     rows: int  # of each side
 
     @classmethod
-    def made(cls, bench: Bench, name: str, rows: int) -> "Joined":
+    def fill(cls, bench: Bench, name: str, rows: int) -> "JoinedTopics":
         """Write the definition and fill both topics."""
         folder = Path(bench.settings.pipelines)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{name}.py").write_text(_DEFINITION.format(name=name, schema=events.SCHEMA), encoding="utf-8")
         for topic, seed in ((name, 1), (f"{name}_right", 3)):
-            events.fill(bench.settings, topic, _side(rows, seed))
+            events.fill(bench.settings, topic, _generate_side(rows, seed))
         return cls(bench=bench, pipeline=catalogue.get(bench.settings, name), rows=rows)
 
     def ours(self, number: int) -> float:
-        """Drain both topics by the driver as it is, then read the result once."""
+        """Drain both topics with the driver, then read the result once; return the seconds."""
         span = _Span()
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
         driver.run(self.bench.settings, pipeline, until="drain", probe=span)
-        return span.seconds + seconds(lambda: self.read(number))
+        return span.seconds + time_call(lambda: self.read(number))
 
     def read(self, number: int) -> pa.Table:
-        """Return the result of a round."""
+        """Read the result of a round."""
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
         with views.connect(self.bench.settings, pipeline) as connection:
-            found = "SELECT window_start, k, n, worth, worst, apart FROM streaming WHERE n > 0"
-            return queries.read_table(connection, found)
+            query = "SELECT window_start, k, n, worth, worst, apart FROM streaming WHERE n > 0"
+            return queries.read_table(connection, query)
 
-    def hand_written(self, _: int) -> float:
-        """Join by Spark and throw the result away."""
-        return seconds(lambda: self._by_spark().write.format("noop").mode("overwrite").save())
+    def spark_job(self, _: int) -> float:
+        """Join in Spark with a noop sink; return the seconds."""
+        return time_call(lambda: self._spark_join().write.format("noop").mode("overwrite").save())
 
-    def _by_spark(self) -> DataFrame:
-        left, address = self.pipeline.source.name, bootstrap_servers(self.bench.settings)
-        return batch_join.joined(self.bench.spark, bootstrap=address, left=left, right=f"{left}_right")
+    def _spark_join(self) -> DataFrame:
+        left_topic, address = self.pipeline.source.name, bootstrap_servers(self.bench.settings)
+        return batch_join.joined(
+            self.bench.spark, bootstrap=address, left_topic=left_topic, right_topic=f"{left_topic}_right"
+        )
 
     def check(self, number: int) -> str:
         """Compare both results of a round.
@@ -145,22 +147,22 @@ class Joined:
         """
         with queries.connect() as connection:
             connection.register("ours", self.read(number))
-            connection.register("theirs", self._by_spark().toArrow())
+            connection.register("theirs", self._spark_join().toArrow())
             query = """
                 SELECT (SELECT count(*) FROM (SELECT * FROM ours EXCEPT ALL SELECT * FROM theirs)),
                        (SELECT count(*) FROM (SELECT * FROM theirs EXCEPT ALL SELECT * FROM ours)),
                        (SELECT count(*) FROM ours), (SELECT sum(n)::BIGINT FROM ours)
             """
-            here, there, rows, pairs = connection.execute(query).fetchall()[0]
-        if here or there or not rows:
-            msg = f"Join of round {number}: {here} and {there} of {rows} rows differ."
+            only_ours, only_native, rows, pairs = connection.execute(query).fetchall()[0]
+        if only_ours or only_native or not rows:
+            msg = f"Join of round {number}: {only_ours} and {only_native} of {rows} rows differ."
             raise AssertionError(msg)
         return f"our pairs and the hand-written join's: {rows:,} (window, key) rows, all measures; {pairs:,} pairs"
 
 
-def _side(rows: int, seed: int) -> Iterator[tuple[int, bytes]]:
-    """Yield log time (milliseconds) and value of the rows of a side: each key as often as the others, in turn."""
+def _generate_side(rows: int, seed: int) -> Iterator[tuple[int, bytes]]:
+    """Yield log time (milliseconds) and value of the rows of a side, with all keys in turn."""
     for number in range(rows):
-        at = events.START_MILLIS + number * 10_000 // EACH
+        at = events.START_MILLIS + number * 10_000 // ROWS_PER_WINDOW
         key = number * (2 * seed + 1) % KEYS
-        yield at, events.encoded(number, key, number * seed % 997, at)
+        yield at, events.encode_event(number, key, number * seed % 997, at)

@@ -1,7 +1,7 @@
-"""The Yahoo Streaming Benchmark at three rates: from an event's produce call to the end of the micro-batch with it.
+"""Yahoo Streaming Benchmark at three rates: latency from the produce call of an event to the end of its micro-batch.
 
-Every variant runs in this process, one after the other; a producer and the broker share the cores. Ours ends with the
-epoch's commit, the hand-written job with its MERGE, the limit with rows thrown away.
+The variants run one after another in this process; a producer and the broker share the cores. Ours ends with the
+commit of the epoch, the hand-written job with its MERGE, the lower bound with a noop sink.
 """
 
 import threading
@@ -15,12 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.bench import Bench
 from benchmarks.figures.epochs.latency import percentile
-from benchmarks.made import events, yahoo
-from benchmarks.made.drivers import newest
-from benchmarks.made.live import Live
-from benchmarks.made.triggers import listening, until
-from benchmarks.made.yahoo import Yahoo
-from benchmarks.shown.figure import Figure, Value
+from benchmarks.results.figure import Figure, Value
+from benchmarks.workloads import events, yahoo
+from benchmarks.workloads.drivers import read_latest_epoch
+from benchmarks.workloads.live import Live
+from benchmarks.workloads.triggers import listen, wait_until
+from benchmarks.workloads.yahoo import Yahoo
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.probe import Point
@@ -40,13 +40,13 @@ NOTE = (
     "(`stream.trigger_seconds`, half a second), the other two do not."
 )
 
-Ends = Sequence[tuple[float, int]]  # when (monotonic seconds) how many events in all had been taken
-Running = Callable[[], Ends]
+Ends = Sequence[tuple[float, int]]  # end of each micro-batch (monotonic seconds), total number of events read by then
+ReadEnds = Callable[[], Ends]
 
 
 @dataclass(slots=True)
 class _Commits:
-    """Notes when each epoch was committed; a probe of the driver."""
+    """Probe of the driver that records when each epoch was committed."""
 
     at: dict[int, float] = field(default_factory=dict)
 
@@ -56,68 +56,73 @@ class _Commits:
 
 
 def measure(bench: Bench) -> Figure:
-    """Return the delays at each rate, by variant."""
+    """Measure the delays at each rate, by variant."""
     span = bench.sized(SECONDS, least=3)
     samples: dict[str, tuple[float, ...]] = {}
-    variants = {"noop": _noop, "hand-written": _hand_written, "ours": _ours}
+    variants = {"noop": _noop, "hand-written": _native, "ours": _ours}
     for turn, rate in enumerate(RATES):
-        names = [*variants][turn:] + [*variants][:turn]  # so that none always comes after the same one
+        names = [*variants][turn:] + [*variants][:turn]  # so that no variant always follows the same one
         for name in names:
             pipeline = yahoo.define(bench.settings, f"{name.replace('-', '_')}_{rate}", cap=CAP)
-            triggers = bench.once("triggers", lambda: listening(bench.spark))
-            one = Yahoo(bench=bench, pipeline=pipeline, rows=0, triggers=triggers)
+            triggers = bench.once("triggers", lambda: listen(bench.spark))
+            workload = Yahoo(bench=bench, pipeline=pipeline, rows=0, triggers=triggers)
             events.make_topic(bench.settings, pipeline.source.name)
-            delays = _delays(one, variants[name], rate, span)
-            for share, of in SHARES.items():
-                found = tuple(round(percentile(part, of), 3) for part in _thirds(delays))
-                samples[f"{name}, {rate:,}/s, {share}"] = found
-                print(f"  {rate:,}/s  {name:14} {share} {percentile(delays, of):.3f}", flush=True)
-    return _figure(samples, span)
+            delays = _measure_delays(workload, variants[name], rate, span)
+            for label, share in SHARES.items():
+                percentiles = tuple(round(percentile(part, share), 3) for part in _split_thirds(delays))
+                samples[f"{name}, {rate:,}/s, {label}"] = percentiles
+                print(f"  {rate:,}/s  {name:14} {label} {percentile(delays, share):.3f}", flush=True)
+    return _make_figure(samples, span)
 
 
-def _delays(one: Yahoo, start: Callable[[Yahoo], "Iterator[Running]"], rate: int, span: float) -> list[float]:
-    """Return the delay of each event that was sent behind the warm-up, in the order of the produce calls.
+def _measure_delays(
+    workload: Yahoo, start: Callable[[Yahoo], "Iterator[ReadEnds]"], rate: int, span: float
+) -> list[float]:
+    """Return the delay of each event that was sent after the warm-up, in the order of the produce calls.
 
     Raises:
-        AssertionError: Not every event was taken.
+        AssertionError: An event was not read.
     """
     ad_events = AdEvents(yahoo.SEED)
-    with contextmanager(start)(one) as running:
+    with contextmanager(start)(workload) as read_ends:
         live = Live(
-            one.settings, one.pipeline.source.name, keep_times=True, encode=lambda _, millis: ad_events.one(millis)
+            workload.settings,
+            workload.pipeline.source.name,
+            keep_times=True,
+            encode=lambda _, millis: ad_events.one(millis),
         )
-        live.at(rate)
-        until(lambda: bool(running()), within=60, every=0.1)
+        live.set_rate(rate)
+        wait_until(lambda: bool(read_ends()), timeout=60, interval=0.1)
         began = monotonic() + WARM_UP_SECONDS
         sleep(WARM_UP_SECONDS + span)
         live.end()
-        until(lambda: _taken(running()) >= live.sent, within=120, every=0.1)
-        ends = running()
-    if _taken(ends) != live.sent:
-        msg = f"Yahoo at {rate}/s: expected {live.sent} events taken, got {_taken(ends)}."
+        wait_until(lambda: _total(read_ends()) >= live.sent, timeout=120, interval=0.1)
+        ends = read_ends()
+    if _total(ends) != live.sent:
+        msg = f"Yahoo at {rate}/s: expected {live.sent} events read, got {_total(ends)}."
         raise AssertionError(msg)
-    found, number = list[float](), 0
-    for at, taken in ends:
-        found += [at - called for called in live.times[number:taken] if began <= called < began + span]
-        number = taken
-    return found
+    delays, number = list[float](), 0
+    for at, processed in ends:
+        delays += [at - called for called in live.times[number:processed] if began <= called < began + span]
+        number = processed
+    return delays
 
 
-def _taken(ends: Ends) -> int:
+def _total(ends: Ends) -> int:
     return ends[-1][1] if ends else 0
 
 
-def _ours(one: Yahoo) -> Iterator[Running]:
-    commits, settings, pipeline = _Commits(), one.settings, one.pipeline
+def _ours(workload: Yahoo) -> Iterator[ReadEnds]:
+    commits, settings, pipeline = _Commits(), workload.settings, workload.pipeline
     thread = threading.Thread(target=lambda: driver.run(settings, pipeline, probe=commits), name="driver")
     thread.start()
 
     def ends() -> Ends:
         version = versions.current(settings, pipeline)
-        if version is None or newest(settings, pipeline) is None:
+        if version is None or read_latest_epoch(settings, pipeline) is None:
             return ()
-        known = [record for record in EpochLog(version.uri).records() if record.epoch in commits.at]
-        return [*zip((commits.at[r.epoch] for r in known), accumulate(r.records for r in known), strict=True)]
+        committed = [record for record in EpochLog(version.uri).records() if record.epoch in commits.at]
+        return [*zip((commits.at[r.epoch] for r in committed), accumulate(r.records for r in committed), strict=True)]
 
     try:
         yield ends
@@ -126,36 +131,36 @@ def _ours(one: Yahoo) -> Iterator[Running]:
         thread.join()
 
 
-def _noop(one: Yahoo) -> Iterator[Running]:
-    yield from _query(one, one.noop_query(f"live-noop-{one.pipeline.name}"))
+def _noop(workload: Yahoo) -> Iterator[ReadEnds]:
+    yield from _query(workload, workload.noop_query(f"live-noop-{workload.pipeline.name}"))
 
 
-def _hand_written(one: Yahoo) -> Iterator[Running]:
-    yield from _query(one, one.hand_written_query(f"live-hand-{one.pipeline.name}"))
+def _native(workload: Yahoo) -> Iterator[ReadEnds]:
+    yield from _query(workload, workload.spark_job_query(f"live-hand-{workload.pipeline.name}"))
 
 
-def _query(one: Yahoo, query: StreamingQuery) -> Iterator[Running]:
+def _query(workload: Yahoo, query: StreamingQuery) -> Iterator[ReadEnds]:
     name, ahead = query.name, time() - monotonic()
 
     def ends() -> Ends:
-        found = one.triggers.of(name)
-        return [*zip((t.ended - ahead for t in found), accumulate(t.rows for t in found), strict=True)]
+        triggers = workload.triggers.list_for(name)
+        return [*zip((t.ended - ahead for t in triggers), accumulate(t.rows for t in triggers), strict=True)]
 
     try:
         yield ends
     finally:
-        until(lambda: not (query.isActive and query.status["isTriggerActive"]))
+        wait_until(lambda: not (query.isActive and query.status["isTriggerActive"]))
         query.stop()
 
 
-def _thirds(delays: Sequence[float]) -> list[Sequence[float]]:
+def _split_thirds(delays: Sequence[float]) -> list[Sequence[float]]:
     size = -(-len(delays) // 3)
     return [delays[at : at + size] for at in range(0, len(delays), size)]
 
 
-def _figure(samples: dict[str, tuple[float, ...]], span: float) -> Figure:
-    ours, theirs = (samples[f"{name}, {COMPARED:,}/s, p99"] for name in ("ours", "hand-written"))
-    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+def _make_figure(samples: dict[str, tuple[float, ...]], span: float) -> Figure:
+    ours, native = (samples[f"{name}, {COMPARED:,}/s, p99"] for name in ("ours", "hand-written"))
+    ratios = [a / b for a, b in zip(ours, native, strict=True)]
     middle = sorted(ratios)[len(ratios) // 2]
     return Figure(
         name="yahoo_latency",

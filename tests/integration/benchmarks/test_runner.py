@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.shown.figure import Figure
+from benchmarks.results.figure import Figure
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -3,10 +3,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from benchmarks.figures import NAMES, measures
-from benchmarks.rounds import interleaved
-from benchmarks.shown import page
-from benchmarks.shown.figure import Curve, Figure, Marked, ratio, value
-from benchmarks.shown.goals import BY_NAME, GOALS
+from benchmarks.results import page
+from benchmarks.results.figure import Curve, Figure, Marked, ratio, value
+from benchmarks.results.goals import BY_NAME, GOALS
+from benchmarks.rounds import measure_interleaved
 
 BARS = Figure(
     name="epoch",
@@ -96,6 +96,6 @@ def test_first_round_is_dropped_and_variants_take_turns() -> None:
         order.append(name)
         return float(len(order))
 
-    samples = interleaved({"a": lambda _: variant("a"), "b": lambda _: variant("b")}, rounds=2)
+    samples = measure_interleaved({"a": lambda _: variant("a"), "b": lambda _: variant("b")}, rounds=2)
 
     assert (order, samples) == (["a", "b", "b", "a", "a", "b"], {"a": (4.0, 5.0), "b": (3.0, 6.0)})

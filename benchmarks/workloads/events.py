@@ -1,4 +1,4 @@
-"""The events that every figure reads, the definition over them, and a producer that checks what reached the log."""
+"""Events of all figures, the definition over them, and a producer that verifies the number of sent records."""
 
 import random
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ KEYS = 200
 START_MILLIS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 EVENTS_PER_SECOND = 5_000  # of event time
 DISORDER_MILLIS = 20_000
-CAP = 50_000  # records a micro-batch: the default of a definition
+CAP = 50_000  # records per micro-batch: the default of a definition
 WINDOW = "Fixed(seconds=10)"
 SCHEMA = "id bigint NOT NULL, k string, v bigint, at timestamp NOT NULL"
 
@@ -40,7 +40,7 @@ from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sessions, 
 def define(
     settings: Settings, name: str, *, cap: int, out_of_orderness: str = "1 minute", window: str = WINDOW
 ) -> Pipeline:
-    """Write a definition whose topic bears its name, and return it as the catalogue reads it."""
+    """Write a definition whose topic has its name, and load it."""
     settings.pipelines.mkdir(parents=True, exist_ok=True)
     text = _DEFINITION.format(name=name, schema=SCHEMA, cap=cap, out_of_orderness=out_of_orderness, window=window)
     (Path(settings.pipelines) / f"{name}.py").write_text(text, encoding="utf-8")
@@ -48,39 +48,41 @@ def define(
 
 
 def make_topic(settings: Settings, topic: str) -> None:
-    """Create a topic that keeps records of any age."""
+    """Create a topic with unlimited retention."""
     LogClient(settings).create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
 
 
-def encoded(number: int, key: int, amount: int, at_millis: int) -> bytes:
-    """Return one event as JSON."""
+def encode_event(number: int, key: int, amount: int, at_millis: int) -> bytes:
+    """Encode an event as JSON."""
     return b'{"id":%d,"k":"key-%d","v":%d,"at":%d}' % (number, key, amount, at_millis)
 
 
-def live(number: int, millis: int) -> bytes:
-    """Return an event as it comes about: keys by turns, its time the clock's."""
-    return encoded(number, number * 7_919 % KEYS, number % 1_000, millis)
+def encode_live_event(number: int, millis: int) -> bytes:
+    """Encode an event of the current time, with all keys in turn."""
+    return encode_event(number, number * 7_919 % KEYS, number % 1_000, millis)
 
 
-def stream_of(count: int, *, keys: int = KEYS, a_second: int = EVENTS_PER_SECOND) -> Iterator[tuple[int, bytes]]:
-    """Yield log time (milliseconds) and value of `count` events, up to 20 s out of order; `a_second` of event time."""
+def generate_events(
+    count: int, *, keys: int = KEYS, per_second: int = EVENTS_PER_SECOND
+) -> Iterator[tuple[int, bytes]]:
+    """Yield log time (milliseconds) and value of events, up to 20 s out of order, `per_second` of event time."""
     rng = random.Random(7)  # noqa: S311 -- test data, the same every time
     for number in range(count):
-        log_time = START_MILLIS + DISORDER_MILLIS + number * 1_000 // a_second
+        log_time = START_MILLIS + DISORDER_MILLIS + number * 1_000 // per_second
         at = log_time - int(rng.random() * DISORDER_MILLIS)
-        yield log_time, encoded(number, int(rng.random() * keys), int(rng.random() * 1_000), at)
+        yield log_time, encode_event(number, int(rng.random() * keys), int(rng.random() * 1_000), at)
 
 
-def cells_of(cells: int, passes: int, *, keys: int = 10_000) -> Iterator[tuple[int, bytes]]:
-    """Yield events that fill `cells` (window, key) rows, each once a pass."""
+def generate_cells(cells: int, passes: int, *, keys: int = 10_000) -> Iterator[tuple[int, bytes]]:
+    """Yield events of `cells` (window, key) rows, one event per row and pass."""
     for turn in range(passes):
         for cell in range(cells):
             at = START_MILLIS + cell // keys * 10_000 + turn
-            yield START_MILLIS, encoded(turn * cells + cell, cell % keys, cell % 1_301, at)
+            yield START_MILLIS, encode_event(turn * cells + cell, cell % keys, cell % 1_301, at)
 
 
-def producer(settings: Settings, **changes: str | float) -> Producer:
-    """Return a producer that waits for every acknowledgement and keeps the order of a partition."""
+def make_producer(settings: Settings, **changes: str | float) -> Producer:
+    """Make an idempotent producer, which preserves the order within a partition."""
     return Producer(
         {
             "bootstrap.servers": bootstrap_servers(settings),
@@ -95,25 +97,25 @@ def producer(settings: Settings, **changes: str | float) -> Producer:
 
 
 def fill(settings: Settings, topic: str, events: Iterator[tuple[int, bytes]]) -> int:
-    """Make a topic, send events by turns to its partitions, and return how many the log holds.
+    """Create a topic, send events to its partitions in turn, and return the number of records in the log.
 
     Raises:
-        AssertionError: The log does not hold each of them.
+        AssertionError: The log does not contain all of them.
     """
     make_topic(settings, topic)
-    sender, sent = producer(settings), 0
-    for sent, (log_time, value) in enumerate(events, start=1):
-        put(sender, topic, value, partition=sent % PARTITIONS, millis=log_time)
-    left = sender.flush(60)
-    held = sum(LogClient(settings).latest(topic).values())
-    if left or held != sent:
-        msg = f"Topic `{topic}`: expected {sent} records, {held} are there and {left} unsent."
+    sender, sent_count = make_producer(settings), 0
+    for sent_count, (log_time, value) in enumerate(events, start=1):
+        send_record(sender, topic, value, partition=sent_count % PARTITIONS, millis=log_time)
+    unsent = sender.flush(60)
+    stored = sum(LogClient(settings).latest(topic).values())
+    if unsent or stored != sent_count:
+        msg = f"Topic `{topic}`: expected {sent_count} records, got {stored}, with {unsent} unsent."
         raise AssertionError(msg)
-    return sent
+    return sent_count
 
 
-def put(sender: Producer, topic: str, value: bytes, *, partition: int, millis: int) -> None:
-    """Hand over one record; wait while the client's buffer is full."""
+def send_record(sender: Producer, topic: str, value: bytes, *, partition: int, millis: int) -> None:
+    """Send one record; wait while the client's buffer is full."""
     while True:
         try:
             sender.produce(topic, value, partition=partition, timestamp=millis)

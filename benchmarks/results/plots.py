@@ -1,11 +1,11 @@
-"""One picture a figure: bars with their spread, or curves over time. Drawn with the report's own elements."""
+"""Plots of figures: bars with their spread, or curves over time, drawn with the elements of the report."""
 
 from collections.abc import Sequence
 from statistics import median
 
 from markupsafe import Markup
 
-from benchmarks.shown.figure import Curve, Figure
+from benchmarks.results.figure import Curve, Figure
 from cutover.output import svg
 from cutover.output.svg import Box, Scale, element, line, path, text
 from cutover.reconcile.report.drawings import axes
@@ -22,18 +22,18 @@ text { fill: #59626d; } .name { fill: #1d2126; } .title { fill: #1d2126; font-we
 
 
 def draw(figure: Figure) -> Markup:
-    """Return the picture of a figure."""
-    return _curves(figure.curve, figure.title) if figure.curve is not None else _bars(figure)
+    """Draw the plot of a figure."""
+    return _draw_curves(figure.curve, figure.title) if figure.curve is not None else _draw_bars(figure)
 
 
-def _picture(height: float, label: str, parts: Sequence[Markup]) -> Markup:
+def _wrap_svg(height: float, label: str, parts: Sequence[Markup]) -> Markup:
     style = element("style", Markup(STYLE))  # noqa: S704 -- the constant above
     title = text(12, 26, label, class_="title")
     attributes: dict[str, str | float] = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {height:g}"}
     return element("svg", style, title, *parts, width=WIDTH, height=height, role="img", aria_label=label, **attributes)
 
 
-def _bars(figure: Figure) -> Markup:
+def _draw_bars(figure: Figure) -> Markup:
     top = 66
     box = Box(left=LEFT, top=top, width=WIDTH - LEFT - 110, height=BAR * len(figure.samples))
     marks = svg.ticks(0, max(max(numbers) for numbers in figure.samples.values()))
@@ -43,11 +43,11 @@ def _bars(figure: Figure) -> Markup:
         parts.append(line(scale(mark), box.top, scale(mark), box.bottom, "grid"))
         parts.append(text(scale(mark), box.bottom + 18, axes.plain(mark), anchor="middle"))
     for place, (name, numbers) in enumerate(figure.samples.items()):
-        parts += _bar(box.top + place * BAR, name, numbers, scale)
-    return _picture(box.bottom + 34, figure.title, parts)
+        parts += _draw_bar(box.top + place * BAR, name, numbers, scale)
+    return _wrap_svg(box.bottom + 34, figure.title, parts)
 
 
-def _bar(top: float, name: str, numbers: Sequence[float], scale: Scale) -> list[Markup]:
+def _draw_bar(top: float, name: str, numbers: Sequence[float], scale: Scale) -> list[Markup]:
     middle, low, high = median(numbers), min(numbers), max(numbers)
     box = Box(left=LEFT, top=top + 6, width=scale(middle) - LEFT, height=BAR - 12)
     y = top + BAR / 2
@@ -59,13 +59,13 @@ def _bar(top: float, name: str, numbers: Sequence[float], scale: Scale) -> list[
     ]
 
 
-def _curves(curve: Curve, title: str) -> Markup:
+def _draw_curves(curve: Curve, title: str) -> Markup:
     box = Box(left=80, top=92, width=WIDTH - 110, height=240)
     points = [point for line_ in curve.lines.values() for point in line_]
     y, parts = axes.vertical(box, 0, max(value for _, value in points))
-    last = max(at for at, _ in points)
-    x = Scale(low=0, high=last, first=box.left, last=box.right)
-    parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, last, 8) if at <= last])
+    end = max(at for at, _ in points)
+    x = Scale(low=0, high=end, first=box.left, last=box.right)
+    parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, end, 8) if at <= end])
     parts += [text(12, box.top - 12, curve.y), axes.unit(box, curve.x)]
     for place, (name, line_) in enumerate(curve.lines.items()):
         parts.append(path([(x(at), y(value)) for at, value in line_], f"line{place % 2}"))
@@ -73,4 +73,4 @@ def _curves(curve: Curve, title: str) -> Markup:
     for place, mark in enumerate(curve.marks):
         parts.append(line(x(mark.at), box.top, x(mark.at), box.bottom, "mark"))
         parts.append(text(x(mark.at) + 4, box.top + 12 + 14 * (place % 3), mark.text))
-    return _picture(box.bottom + 50, f"{title}: {curve.title}", parts)
+    return _wrap_svg(box.bottom + 50, f"{title}: {curve.title}", parts)

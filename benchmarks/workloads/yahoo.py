@@ -1,14 +1,14 @@
-"""The Yahoo Streaming Benchmark: the sample's definition, ads and events, and the same three variants as elsewhere."""
+"""Yahoo Streaming Benchmark: definition, ads and events of the sample, and the three variants of `streams`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.bench import Bench
-from benchmarks.made import events
-from benchmarks.made.streams import Streams
-from benchmarks.made.triggers import listening
 from benchmarks.peers import native, native_yahoo
+from benchmarks.workloads import events
+from benchmarks.workloads.streams import Streams
+from benchmarks.workloads.triggers import listen
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.dimensions import dimension, frames, load
@@ -22,7 +22,7 @@ COLUMNS = "window_start, window_end, campaign_id, views"
 
 
 def define(settings: Settings, name: str, *, cap: int) -> Pipeline:
-    """Return the sample's definition over a topic of its own, and load its ads."""
+    """Make the sample's definition for another topic, and load its ads."""
     (sample,) = catalogue.load_file(DEFINITION)
     file = settings.home / "ads.csv"
     if not file.is_file():
@@ -32,37 +32,37 @@ def define(settings: Settings, name: str, *, cap: int) -> Pipeline:
         sample,
         name=name,
         source=replace(sample.source, name=name),
-        lateness=replace(sample.lateness, allowed="0 seconds"),  # what is late there is late here
+        lateness=replace(sample.lateness, allowed="0 seconds"),  # so that the same events are late in both
         max_rows_per_epoch=cap,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yahoo(Streams):
-    """The variants over one topic of ad events."""
+    """Variants over one topic of ad events."""
 
     @property
     def job(self) -> native.Job:
-        """Return the views by campaign, of the ads as they are now."""
+        """Views by campaign, with the current ads."""
         return native_yahoo.job(self.bench.spark.read.format("delta").load(dimension.own_uri(self.settings, "ads")))
 
     @property
     def dimensions(self) -> Dimensions:
-        """Return the ads."""
+        """Dimension of the ads."""
         ads = dimension.open_dimension(self.settings, self.pipeline, "ads")
         return {"ads": frames.join_version(self.bench.spark, ads, broadcast_rows=ads.size)}
 
     def check(self, number: int) -> tuple[str, ...]:
-        """Compare what the variants left behind in a round with one another and with what was sent.
+        """Compare the results of the variants in a round with each other and with the sent events.
 
         Raises:
             AssertionError: They differ.
         """
-        rows, views = self.compared(number, COLUMNS, of="views")
-        sent = sum(b'"event_type":"view"' in value for _, value in stream_of(self.rows))
-        read = sum(t.rows for t in self.triggers.of(f"noop-{self.pipeline.name}-{number}"))
-        if views != sent or read != self.rows:
-            msg = f"Yahoo, round {number}: {views} of {sent} views, {read} of {self.rows} events read."
+        rows, views = self.compare_tables(number, COLUMNS, summed="views")
+        sent_views = sum(b'"event_type":"view"' in value for _, value in stream_of(self.rows))
+        read = sum(t.rows for t in self.triggers.list_for(f"noop-{self.pipeline.name}-{number}"))
+        if views != sent_views or read != self.rows:
+            msg = f"Yahoo, round {number}: {views} of {sent_views} views, {read} of {self.rows} events read."
             raise AssertionError(msg)
         return (
             f"our fold and the hand-written table: {rows:,} (window, campaign) rows; {views:,} views as they were sent",
@@ -71,13 +71,13 @@ class Yahoo(Streams):
 
 
 def stream_of(count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield log time (milliseconds) and value of so many events."""
+    """Yield log time (milliseconds) and value of `count` events."""
     return ad_views.stream_of(count, seed=SEED)
 
 
-def filled(bench: Bench, name: str, *, rows: int, cap: int) -> Yahoo:
-    """Fill a topic and return the variants over it."""
+def fill_streams(bench: Bench, name: str, *, rows: int, cap: int) -> Yahoo:
+    """Fill a topic and make the variants over it."""
     pipeline = define(bench.settings, name, cap=cap)
-    sent = events.fill(bench.settings, name, stream_of(rows))
-    triggers = bench.once("triggers", lambda: listening(bench.spark))
-    return Yahoo(bench=bench, pipeline=pipeline, rows=sent, triggers=triggers)
+    event_count = events.fill(bench.settings, name, stream_of(rows))
+    triggers = bench.once("triggers", lambda: listen(bench.spark))
+    return Yahoo(bench=bench, pipeline=pipeline, rows=event_count, triggers=triggers)

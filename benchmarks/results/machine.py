@@ -1,4 +1,4 @@
-"""The machine and the versions behind a figure, in words that name no host and no path."""
+"""Machine and package versions of a measurement, without host names and paths."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ PACKAGES = ("pyspark", "delta-spark", "deltalake", "duckdb", "pyarrow", "conflue
 
 
 def describe() -> dict[str, str]:
-    """Return what a reader must know to judge a figure."""
+    """Collect the facts that a reader needs to interpret a figure."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "cores": str(os.cpu_count()),

@@ -1,4 +1,4 @@
-"""What one module measured: values against goals, the samples behind them, and what was found equal."""
+"""Figure of one module: measured values with their goals, the samples, and the compared results."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One measured value of a goal: the median over the rounds, and the lowest and highest of them."""
+    """Measured value of a goal: the median over the rounds, and the lowest and highest round."""
 
     goal: str
     value: float
@@ -22,7 +22,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marked:
-    """A moment on a curve's x axis."""
+    """Labelled moment on the x axis of a curve."""
 
     at: float
     text: str
@@ -30,7 +30,7 @@ class Marked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Points over time, drawn into one picture."""
+    """Lines over time, drawn into one plot."""
 
     title: str
     x: str
@@ -41,15 +41,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """The result of one module."""
+    """Result of one module."""
 
     name: str
     title: str
     values: tuple[Value, ...]
-    sizes: Mapping[str, float]  # what was measured, such as events or rounds
+    sizes: Mapping[str, float]  # such as events or rounds
     unit: str  # of the samples
-    samples: Mapping[str, tuple[float, ...]]  # variant -> one number a counted round
-    equal: tuple[str, ...] = ()  # what was compared and found equal; a difference raises instead
+    samples: Mapping[str, tuple[float, ...]]  # one number per measured round, by variant
+    equal: tuple[str, ...] = ()  # results of peers that are equal; a difference raises an error instead
     notes: tuple[str, ...] = ()
     curve: Curve | None = None
     machine: Mapping[str, str] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class Figure:
     full: bool = True  # measured at the sizes of the goals
 
     def to_json(self) -> str:
-        """Return the figure as JSON text."""
+        """Encode the figure as JSON."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Return the figure that `to_json` wrote to a file."""
+        """Read a figure from a file that was encoded by `to_json`."""
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         curve = raw["curve"]
         return cls(
@@ -72,21 +72,21 @@ class Figure:
                 "samples": {name: tuple(numbers) for name, numbers in raw["samples"].items()},
                 "equal": tuple(raw["equal"]),
                 "notes": tuple(raw["notes"]),
-                "curve": None if curve is None else _curve(curve),
+                "curve": None if curve is None else _parse_curve(curve),
             }
         )
 
 
-def _curve(raw: dict[str, Any]) -> Curve:
+def _parse_curve(raw: dict[str, Any]) -> Curve:
     lines = {name: tuple((x, y) for x, y in points) for name, points in raw["lines"].items()}
     return Curve(**raw | {"lines": lines, "marks": tuple(Marked(**mark) for mark in raw["marks"])})
 
 
 def value(goal: str, numbers: tuple[float, ...]) -> Value:
-    """Return the value of a goal from its rounds."""
+    """Compute the value of a goal from its rounds."""
     return Value(goal=goal, value=round(median(numbers), 4), low=round(min(numbers), 4), high=round(max(numbers), 4))
 
 
-def ratio(goal: str, above: tuple[float, ...], below: tuple[float, ...]) -> Value:
-    """Return a value whose rounds are pairs: what was measured side by side is divided side by side."""
-    return value(goal, tuple(a / b for a, b in zip(above, below, strict=True)))
+def ratio(goal: str, numerators: tuple[float, ...], denominators: tuple[float, ...]) -> Value:
+    """Compute the value of a goal as a ratio, computed within each round."""
+    return value(goal, tuple(a / b for a, b in zip(numerators, denominators, strict=True)))

@@ -1,1 +1,0 @@
-"""What figures measure over: events, lakes, tables, streams, and the drivers that read them."""

@@ -1,1 +1,0 @@
-"""What is shown of figures: goals, the machine, the page, its pictures."""

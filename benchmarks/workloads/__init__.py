@@ -1,0 +1,1 @@
+"""Workloads of the figures: events, lakes, tables, streams, and the drivers that read them."""
