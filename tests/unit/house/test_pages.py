@@ -18,6 +18,8 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 LINK = re.compile(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 REFERENCE = DOCS / "definition-reference.md"
+IDENTIFIER = re.compile(r"`(_?[A-Za-z]\w{3,})`")
+SOURCES = ("cutover", "streaming", "batch", "reconcile", "dags", "infra", "tests", "benchmarks", "samples")
 
 
 def anchors(page: Path) -> set[str]:
@@ -50,3 +52,12 @@ def test_every_measure_and_window_is_in_the_reference() -> None:
 
     names = [*(kind.__name__ for kind in get_args(Measure)), *(kind.example.partition("(")[0] for kind in KINDS)]
     assert [name for name in names if f"`{name}(" not in page] == []
+
+
+def test_every_name_in_the_architecture_is_in_the_code() -> None:
+    files = [file for folder in SOURCES for file in (ROOT / folder).rglob("*") if file.suffix in {".py", ".j2"}]
+    words = set(re.findall(r"\w+", " ".join(file.read_text(encoding="utf-8") for file in files)))
+    words |= {part for file in files for part in file.relative_to(ROOT).with_suffix("").parts}
+
+    names = set(IDENTIFIER.findall((DOCS / "architecture.md").read_text(encoding="utf-8")))
+    assert sorted(names - words) == []
