@@ -1,4 +1,4 @@
-"""OpenLineage events of both paths and of comparisons: which offsets and table versions went in, and what came out.
+"""OpenLineage events of both paths and of comparisons, with input offsets and table versions, and outputs.
 
-Off unless the settings name a file or an address. None of it ends a run.
+Disabled unless the settings contain a file or a URL. Failures are logged and never fail a run.
 """

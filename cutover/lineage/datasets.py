@@ -1,7 +1,7 @@
-"""What a run reads and writes, as OpenLineage names it.
+"""Inputs and outputs of a run as OpenLineage datasets.
 
-Names follow its convention (OpenLineage, Spec, Naming): a topic is `kafka://host:port` and its name; a table `file` and
-its path, or its store and what follows.
+Namespace and name follow its convention (OpenLineage, Spec, Naming): `kafka://host:port` and the name of a topic;
+`file` and the path of a table, or the object store and the path in it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ from cutover.settings import Settings
 
 PRODUCER = "urn:cutover"
 Span = tuple[int | None, int]
-"""Offsets from, None: from the first there is, up to; the latter exclusive."""
+"""First offset (None: the earliest one) and end offset, exclusive."""
 
 
 @attr.define
 class OffsetsInputDatasetFacet(InputDatasetFacet):
-    """Which records of a topic a run read."""
+    """Offsets of a topic that a run read."""
 
-    topicId: str = attr.field(default="")  # noqa: N815 -- as OpenLineage writes fields
+    topicId: str = attr.field(default="")  # noqa: N815 -- OpenLineage's naming of fields
     clusterId: str = attr.field(default="")  # noqa: N815
-    ranges: list[dict[str, int]] = attr.field(factory=list)  # partition, from (none: the first), to (exclusive)
+    ranges: list[dict[str, int]] = attr.field(factory=list)  # partition, from (missing: the earliest), to (exclusive)
 
     @staticmethod
     def _get_schema() -> str:
@@ -39,17 +39,17 @@ class OffsetsInputDatasetFacet(InputDatasetFacet):
 def make_input_topics(
     settings: Settings, log: str, log_id: str, cluster_id: str, read: Mapping[int, Span]
 ) -> Iterator[InputDataset]:
-    """Yield the topics of a log with what was read of each.
+    """Yield the topics of a log with the offsets that were read.
 
     Args:
-        settings: Which brokers.
-        log: Its name: one topic, or both of a join.
-        log_id: Their ids, in the same form.
-        cluster_id: Of the brokers.
-        read: partition, as we number it -> its offsets.
+        settings: Settings with the address of the cluster.
+        log: Name of the log: one topic, or both topics of a join.
+        log_id: Id of the log, in the same form.
+        cluster_id: Id of the cluster.
+        read: Partition number in the log -> offsets.
 
     Raises:
-        LogError: Nobody says where the brokers are.
+        LogError: The address of the cluster is unknown.
     """
     brokers = bootstrap_servers(settings).split(",")[0]
     for topic_index, (name, topic_id) in enumerate(zip(split_topics(log), split_topics(log_id), strict=True)):
@@ -63,13 +63,13 @@ def make_input_topics(
 
 
 def make_input_table(uri: str, version: int | None) -> InputDataset:
-    """Name the table and, where it is known, its Delta version."""
+    """Return an input table with its Delta version, if that is known."""
     namespace, name = _name_dataset(uri)
     return InputDataset(namespace=namespace, name=name, facets=_make_version_facet(version))
 
 
 def make_output_table(uri: str, version: int | None) -> OutputDataset:
-    """Name the table and the Delta version that a run left, where it is known."""
+    """Return an output table with the Delta version after the run, if that is known."""
     namespace, name = _name_dataset(uri)
     return OutputDataset(namespace=namespace, name=name, facets=_make_version_facet(version))
 
@@ -85,7 +85,7 @@ def _make_version_facet(version: int | None) -> dict[str, DatasetFacet] | None:
     return None if version is None else {"version": DatasetVersionDatasetFacet(datasetVersion=str(version))}
 
 
-def make_event(  # noqa: PLR0913 -- all that an event holds
+def make_event(  # noqa: PLR0913 -- one per field of the event
     *,
     state: str,
     at: str,
@@ -95,23 +95,25 @@ def make_event(  # noqa: PLR0913 -- all that an event holds
     outputs: Sequence[OutputDataset],
     facets: Mapping[str, Any],
 ) -> RunEvent:
-    """Return one event.
+    """Build one event.
 
     Args:
-        state: A name of OpenLineage's `EventType`.
-        at: ISO 8601.
+        state: Name of an OpenLineage `EventType`.
+        at: Time of the event, ISO 8601.
         run_id: A UUID.
         job: Namespace and name.
-        inputs: What was read.
-        outputs: What was written.
-        facets: What else is said of the run, as its facet `cutover_result`.
+        inputs: Datasets that were read.
+        outputs: Datasets that were written.
+        facets: Properties of the run facet `cutover_result`.
     """
-    message = RunFacet(producer=PRODUCER).with_additional_properties(**facets) if facets else None
+    result_facet = cast("RunFacet", RunFacet(producer=PRODUCER).with_additional_properties(**facets))
     return RunEvent(
         eventTime=at,
         producer=PRODUCER,
         eventType=EventType(state),
-        run=Run(runId=run_id, facets={} if message is None else {"cutover_result": cast("RunFacet", message)}),
+        run=Run(
+            runId=run_id, facets={} if result_facet is None else {"cutover_result": cast("RunFacet", result_facet)}
+        ),
         job=Job(namespace=job[0], name=job[1]),
         inputs=list(inputs),
         outputs=list(outputs),

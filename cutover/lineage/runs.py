@@ -1,4 +1,4 @@
-"""One run of one of our jobs, told from its start to its end; nothing that happens here can end it or hold it up."""
+"""OpenLineage events of a run from its start to its end, sent in the background; failures never affect the run."""
 
 import queue
 import threading
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 State = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT"]
 END_STATES: tuple[State, ...] = ("COMPLETE", "FAIL", "ABORT")
-FLUSH_SECONDS = 2.0  # seconds that a run waits at its end for what is not sent yet
+FLUSH_SECONDS = 2.0  # how long a run waits at its end for unsent events
 HTTP_SECONDS = 5.0
 MAX_PENDING = 10
-"""Events that may wait for a listener; a driver's further ones are left out."""
+"""Maximum number of unsent events; further events of a driver are dropped."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -32,11 +32,11 @@ Task = Callable[Concatenate[Settings, Pipeline, Arguments], Result]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDatasets:
-    """What a run read and wrote."""
+    """Datasets that a run read and wrote."""
 
     inputs: "tuple[InputDataset, ...]" = ()
     outputs: "tuple[OutputDataset, ...]" = ()
-    facets: Mapping[str, Any] = field(default_factory=dict)  # of the run, plain values
+    facets: Mapping[str, Any] = field(default_factory=dict)  # properties of the run, plain values
 
 
 Describe = Callable[[Settings, Pipeline, Result], RunDatasets]
@@ -46,136 +46,135 @@ Describe = Callable[[Settings, Pipeline, Result], RunDatasets]
 class _Event:
     state: State
     at: str
-    touched: RunDatasets
+    datasets: RunDatasets
 
 
 class LineageRun:
-    """Tells of one run, from a thread of its own. What cannot be sent is logged once, until something can be again."""
+    """Sender of the events of one run, in a background thread; consecutive failures are logged once."""
 
     def __init__(self, settings: Settings, pipeline: str, task: str) -> None:
         self._settings, self._pipeline, self._task = settings, pipeline, task
-        self._id, self._troubled = str(uuid.uuid4()), False
+        self._id, self._is_failing = str(uuid.uuid4()), False
         self._events: queue.Queue[_Event] = queue.Queue(maxsize=MAX_PENDING)
         self._thread: threading.Thread | None = None
         if is_enabled(settings):
             self._thread = threading.Thread(target=self._send_all, name="lineage", daemon=True)
             self._thread.start()
 
-    def emit(self, state: State, touched: Callable[[], RunDatasets] = RunDatasets) -> None:
-        """Say how the run stands; its end waits for what was not sent yet, for `FLUSH_SECONDS` seconds at most.
+    def emit(self, state: State, describe: Callable[[], RunDatasets] = RunDatasets) -> None:
+        """Emit an event with the state of the run; an end state waits up to `FLUSH_SECONDS` for unsent events.
 
         Args:
-            state: How it stands.
-            touched: Returns what was read and written so far; asked only where somebody listens. An error of it is
-                logged, and the state is told without.
+            state: State of the run.
+            describe: Returns the datasets so far; called only if lineage is enabled. If it fails, that is logged, and
+                the event has no datasets.
         """
         if self._thread is None:
             return
         try:
-            self._events.put_nowait(
-                _Event(state=state, at=datetime.now(UTC).isoformat(), touched=self._describe(touched))
-            )
+            event = _Event(state=state, at=datetime.now(UTC).isoformat(), datasets=self._describe(describe))
+            self._events.put_nowait(event)
         except queue.Full:
-            self._log_failure("the listener is too slow")
+            self._log_failure("the receiver is too slow")
         if state in END_STATES:
             self._thread.join(FLUSH_SECONDS)
             if self._thread.is_alive():
                 self._log_failure(f"no answer within {FLUSH_SECONDS:g} s")
 
-    def _describe(self, touched: Callable[[], RunDatasets]) -> RunDatasets:
+    def _describe(self, describe: Callable[[], RunDatasets]) -> RunDatasets:
         try:
-            return touched()
-        except Exception as error:  # noqa: BLE001 -- how a run stands is told whatever cannot be said of it
+            return describe()
+        except Exception as error:  # noqa: BLE001 -- the state is emitted even without datasets
             self._log_failure(type(error).__name__)
             return RunDatasets()
 
     def _send_all(self) -> None:
-        """Send until the run has ended."""
+        """Send events until an end state."""
         client = None
         while True:
             event = self._events.get()
             try:
                 client = client or make_client(self._settings.lineage)
                 client.emit(self._make_event(event))
-                self._troubled = False
-            except Exception as error:  # noqa: BLE001 -- what was computed stands, whatever is told of it
+                self._is_failing = False
+            except Exception as error:  # noqa: BLE001 -- lineage must not fail the run
                 self._log_failure(describe_failure(error))
             self._events.task_done()
             if event.state in END_STATES:
                 return
 
-    def _log_failure(self, trouble: str) -> None:
-        if not self._troubled:
-            log.warning("lineage_not_sent", pipeline=self._pipeline, task=self._task, error=trouble)
-        self._troubled = True
+    def _log_failure(self, failure: str) -> None:
+        if not self._is_failing:
+            log.warning("lineage_not_sent", pipeline=self._pipeline, task=self._task, error=failure)
+        self._is_failing = True
 
     def _make_event(self, event: _Event) -> Any:
         from cutover.lineage.datasets import make_event  # noqa: PLC0415 -- the client takes a second to load
 
         job = f"{self._pipeline}.{self._task}"
-        touched = event.touched
+        datasets = event.datasets
         return make_event(
             state=event.state,
             at=event.at,
             run_id=self._id,
             job=(self._settings.lineage.namespace, job),
-            inputs=touched.inputs,
-            outputs=touched.outputs,
-            facets=touched.facets,
+            inputs=datasets.inputs,
+            outputs=datasets.outputs,
+            facets=datasets.facets,
         )
 
 
 def is_enabled(settings: Settings) -> bool:
-    """Return whether the settings name somebody who listens."""
+    """Return whether the settings contain a file or a URL for events."""
     return settings.lineage.file is not None or settings.lineage.url is not None
 
 
 @contextmanager
-def track_run(run: LineageRun, touched: Callable[[], RunDatasets]) -> Iterator[None]:
-    """Tell that a run began, and how it ended."""
+def track_run(run: LineageRun, describe: Callable[[], RunDatasets]) -> Iterator[None]:
+    """Emit the start and the end state of the block."""
     run.emit("START")
     try:
         yield
     except BaseException as error:
-        run.emit(decide_end_state(error), touched)
+        run.emit(decide_end_state(error), describe)
         raise
-    run.emit("COMPLETE", touched)
+    run.emit("COMPLETE", describe)
 
 
 def decide_end_state(error: BaseException) -> State:
-    """Return ABORT of what a person ended, FAIL of all else."""
+    """Return ABORT for an interrupt by the user, FAIL for other errors."""
     return "ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL"
 
 
 def emit_lineage(task: str, describe: Describe[Result]) -> Callable[[Task[Arguments, Result]], Task[Arguments, Result]]:
-    """Return a decorator that tells of each run of a task.
+    """Return a decorator that emits lineage events of each run of a task.
 
     Args:
-        task: Last part of the job's name, behind the pipeline's.
-        describe: Returns what a run touched, by its result.
+        task: Last part of the job name, after the pipeline name.
+        describe: Returns the datasets of a run from its result.
     """
 
     def add(function: Task[Arguments, Result]) -> Task[Arguments, Result]:
         @wraps(function)
         def run(settings: Settings, pipeline: Pipeline, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            this, results = LineageRun(settings, pipeline.name, task), list[Result]()
-            with track_run(this, lambda: describe(settings, pipeline, results[0]) if results else RunDatasets()):
+            lineage_run, results = LineageRun(settings, pipeline.name, task), list[Result]()
+            with track_run(lineage_run, lambda: describe(settings, pipeline, results[0]) if results else RunDatasets()):
                 results.append(function(settings, pipeline, *args, **kwargs))
             return results[0]
 
-        return cast("Task[Arguments, Result]", run)  # `wraps` has a type of its own
+        return cast("Task[Arguments, Result]", run)  # `wraps` changes the declared type
 
     return add
 
 
 def make_client(lineage_settings: LineageSettings) -> "OpenLineageClient":
-    """Return a client of the one that the settings name; a file's folder is made.
+    """Create a client for the file or URL of the settings, creating the folder of the file.
 
     Raises:
-        OSError: The folder cannot be made.
+        OSError: The folder cannot be created.
         ImportError: The client is not installed.
     """
-    from openlineage.client import OpenLineageClient  # noqa: PLC0415 -- takes a second to load: where somebody listens
+    from openlineage.client import OpenLineageClient  # noqa: PLC0415 -- takes a second to load
     from openlineage.client.transport.file import FileConfig, FileTransport  # noqa: PLC0415
     from openlineage.client.transport.http import HttpConfig, HttpTransport  # noqa: PLC0415
 
@@ -188,7 +187,7 @@ def make_client(lineage_settings: LineageSettings) -> "OpenLineageClient":
 
 
 def describe_failure(error: Exception) -> str:
-    """Return what went wrong without the words of an error, which may hold an address with its password."""
+    """Describe a failure without the message of the error, which may contain a URL with a password."""
     answer = getattr(error, "response", None)
     status = getattr(answer, "status_code", None)
     return type(error).__name__ + (f", status {status}" if status is not None else "")

@@ -1,1 +1,1 @@
-"""The log: its identity, its offsets, its settings. Nothing here knows what the records mean."""
+"""The log: its identity, offsets and settings, independent of the meaning of its records."""

@@ -1,4 +1,4 @@
-"""Where the log is: the cluster's address, for whoever need not ask it anything."""
+"""Address of the cluster, for modules that need no client."""
 
 import json
 
@@ -7,10 +7,10 @@ from cutover.settings import Settings
 
 
 def bootstrap_servers(settings: Settings) -> str:
-    """Return the cluster's address: from the settings, else that of the broker which `cutover up` started.
+    """Return the cluster's address: from the settings, otherwise that of the broker which `cutover up` started.
 
     Raises:
-        LogError: Neither is there.
+        LogError: There is neither.
     """
     if settings.kafka.bootstrap_servers:
         return settings.kafka.bootstrap_servers

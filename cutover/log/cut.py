@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogId:
-    """Which log this is: a topic that was deleted and made again under the same name is another log."""
+    """Identity of a log; a topic that was deleted and recreated with the same name is another log."""
 
     cluster_id: str
     topic: str
@@ -15,13 +15,13 @@ class LogId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """One log position."""
+    """Position of a log at which both paths are compared."""
 
     log: LogId
     offsets: Mapping[int, int]  # partition -> next offset, exclusive
 
     def to_json(self) -> dict[str, object]:
-        """Return the shape that reports and tables hold: `{"topic", "topic_id", "cluster_id", "cut": {"0": n}}`."""
+        """Convert to the JSON object of reports and tables: `{"topic", "topic_id", "cluster_id", "cut": {"0": n}}`."""
         cut = {str(partition): offset for partition, offset in sorted(self.offsets.items())}
         return {
             "topic": self.log.topic,
@@ -33,7 +33,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """Where one partition ends, as its leader has it."""
+    """End of one partition on its leader."""
 
-    offset: int  # next offset, open transactions included
-    leader_epoch: int  # counts the leaders that the partition has had
+    offset: int  # next offset, including open transactions
+    leader_epoch: int  # incremented with each leader of the partition

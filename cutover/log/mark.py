@@ -1,4 +1,4 @@
-"""A mark: what one of the last records before an offset was. Needs no client: tables hold marks too."""
+"""Marks: fingerprints of the last records before an offset. Needs no client, since tables store marks too."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """What one record was."""
+    """Fingerprint of one record."""
 
     offset: int
     log_time: int  # milliseconds
-    digest: str  # of key and value, null and empty told apart: 16 digits of their SHA-256
+    digest: str  # of key and value: 16 hex digits of their SHA-256; null and empty differ
 
 
 Marks = Mapping[int, tuple[Mark, ...]]
@@ -18,7 +18,7 @@ Marks = Mapping[int, tuple[Mark, ...]]
 
 
 def compute_digest(key: bytes | None, value: bytes | None) -> str:
-    """First 16 hex digits of a SHA-256 over both, with their lengths; null and empty differ."""
+    """Return the first 16 hex digits of a SHA-256 over both with their lengths; null and empty differ."""
     sha256 = hashlib.sha256()
     for part in (key, value):
         sha256.update(b"-" if part is None else b"%d:%b" % (len(part), part))

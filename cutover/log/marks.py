@@ -1,7 +1,7 @@
-"""Marks: what the last records before an offset were, so that a log is known again by what it holds.
+"""Reader of marks: fingerprints of the last records before an offset, by which a log is recognized.
 
-A topic keeps its id and its offsets when its files are put back from a copy, when a leader that lagged behind cuts its
-end off, or when it is written again: an offset alone does not say which record it names.
+A topic keeps its id and offsets when its files are restored from a copy, when a lagging replica becomes leader and
+truncates it, or when it is written again. So an offset alone does not identify a record.
 """
 
 import time
@@ -17,19 +17,19 @@ from cutover.log.topic_partitions import get_offset
 from cutover.log.transient_errors import is_disconnect
 
 MARKS_PER_PARTITION = 4
-"""Marks of each partition."""
+"""Number of marks of each partition."""
 
-_GROWTH = 8  # times: where the last offsets hold no record for a reader, as behind an aborted transaction
-_FETCH_BYTES = 1024  # a batch of records comes whole; more than one is not needed
+_GROWTH = 8  # factor by which the range grows if the last offsets have no visible record (aborted transactions)
+_FETCH_BYTES = 1024  # record batches are always complete, and one is enough
 _NO_RECORD = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- their only names
-_POLL_SECONDS = 0.05  # seconds of one look at what has come
+_POLL_SECONDS = 0.05
 
 
 class MarkReader:
-    """Reads marks, and compares them, through one connection that it keeps. Not for two threads at once.
+    """Reader of marks that keeps one connection. Not thread-safe.
 
     Raises:
-        LogError: No broker answers.
+        LogError: No broker responds.
     """
 
     def __init__(self, client: LogClient, topic: str, isolation: str) -> None:
@@ -37,14 +37,14 @@ class MarkReader:
         self._kept: Consumer | None = None
 
     def close(self) -> None:
-        """Let the connection go; the next question makes another one."""
+        """Close the connection; the next read opens another one."""
         if self._kept is not None:
             with suppress(KafkaException):
                 self._kept.close()
             self._kept = None
 
     def read_last(self, ranges: Ranges) -> dict[int, tuple[Mark, ...]]:
-        """Return the last marks in ranges of offsets; a partition without a record for this reader is left out."""
+        """Read the last marks in ranges of offsets; a partition without visible records is omitted."""
         marks_by_partition: dict[int, tuple[Mark, ...]] = {}
         unread, width = {p: span for p, span in ranges.items() if span[0] < span[1]}, MARKS_PER_PARTITION
         while unread:
@@ -57,16 +57,16 @@ class MarkReader:
         return marks_by_partition
 
     def read_all(self, ranges: Ranges) -> dict[int, tuple[Mark, ...]]:
-        """Read ranges of offsets, and mark each record; a partition without records has none."""
+        """Read the marks of all records in ranges of offsets; empty for a partition without records."""
         marks_by_partition: dict[int, list[Mark]] = {p: [] for p in ranges}
         for partition, message in self.read_messages(ranges):
             marks_by_partition[partition].append(make_mark(message))
         return {p: tuple(marks) for p, marks in marks_by_partition.items()}
 
     def read_messages(self, ranges: Ranges) -> Iterator[tuple[int, Message]]:
-        """Yield what this reader gets of ranges; in order within each partition alone.
+        """Yield the visible records of ranges, ordered within each partition only.
 
-        What lies before the log's first offset or behind its last one yields nothing.
+        Offsets before the start or after the end of the log yield nothing.
         """
         unread = {p: span[1] for p, span in ranges.items() if span[0] < span[1]}
         consumer, silent = self._consumer(), set(unread)
@@ -77,25 +77,26 @@ class MarkReader:
                 yield partition, message
             consumer.unassign()
             if silent:
-                # librdkafka doubles what it asks of a partition at every answer without a record, as compaction leaves
-                # them, and fails in the end: a new connection begins small again.
+                # librdkafka doubles the fetch size of a partition after each response without a record (after
+                # compaction), and fails in the end. A new connection starts with the small size again.
                 self.close()
         except KafkaException as error:
             raise self._client.make_unreachable_error(error) from error
 
     def _read_unread(self, consumer: Consumer, unread: dict[int, int]) -> Iterator[tuple[int, Message]]:
-        heard = time.monotonic()
+        last_message_at = time.monotonic()
         while unread:
             message = consumer.poll(_POLL_SECONDS)
             if message is None or is_disconnect(message.error()):
-                if time.monotonic() - heard > self._client.timeout:
+                if time.monotonic() - last_message_at > self._client.timeout:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 -- its only name
                 continue
-            heard, partition = time.monotonic(), topic_partitions.number_message_partition(self._topic, message)
+            last_message_at = time.monotonic()
+            partition = topic_partitions.number_message_partition(self._topic, message)
             if self._is_record(message) and get_offset(message) < unread.get(partition, 0):
                 yield partition, message
             elif unread.pop(partition, None) is not None:
-                # Not paused: behind `resume` librdkafka may ask the broker for nothing during a whole second.
+                # Not paused: after `resume` librdkafka may not fetch for a whole second.
                 consumer.incremental_unassign([topic_partitions.make_topic_partition(self._topic, partition)])
 
     @staticmethod
@@ -112,5 +113,5 @@ class MarkReader:
 
 
 def make_mark(message: Message) -> Mark:
-    """Mark a record."""
+    """Compute the mark of a record."""
     return Mark(get_offset(message), int(message.timestamp()[1]), compute_digest(message.key(), message.value()))

@@ -1,4 +1,4 @@
-"""Neutral settings of the log become each client's own keys; anything else passes an allow-list or is refused."""
+"""Client options from the neutral settings of the log; other client keys have to be on an allow-list."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from cutover.errors import DefinitionError
 from cutover.settings import KafkaSettings
 
 ClientOption = str | int | float | bool
-"""A value as confluent-kafka takes it."""
+"""Value type of confluent-kafka's options."""
 
 ALLOWED = {
     "client.id",
@@ -19,9 +19,9 @@ ALLOWED = {
     "metadata.max.age.ms",
 }
 FETCH_WAIT_MS = "10"
-"""How long the broker holds a request of Spark's consumers at the log's end. It answers a connection in turn,
-and Spark asks for the log's ends behind a fetch that it sent ahead: at the client's 500 ms an epoch that read up to the
-log's end waited half a second for each partition of a task."""
+"""`fetch.max.wait.ms` of Spark's consumers: how long the broker holds a request at the log's end. A broker handles the
+requests of a connection in order, and Spark requests the log's ends after a prefetch: with the default of 500 ms an
+epoch that read to the log's end waited half a second for each partition of a task."""
 
 _JAVA_LOGIN = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -31,10 +31,10 @@ _JAVA_LOGIN = {
 
 
 def check_client_settings(kafka: KafkaSettings) -> None:
-    """Reject client keys that could load code, reach elsewhere or move the reader.
+    """Reject client keys that could load code, connect elsewhere or change positions.
 
     Raises:
-        DefinitionError: A key is not on the allow-list, or a user and password would not be asked for.
+        DefinitionError: A key is not on the allow-list, or credentials and security protocol do not match.
     """
     for key in sorted(set(kafka.client) - ALLOWED):
         msg = f"`kafka.client`: expected one of {', '.join(sorted(ALLOWED))}, got `{key}`."
@@ -48,7 +48,7 @@ def check_client_settings(kafka: KafkaSettings) -> None:
 
 
 def read_password(kafka: KafkaSettings) -> str | None:
-    """Take the password from the environment, else from its file; None without either.
+    """Read the password from the settings, otherwise from its file; None without either.
 
     Raises:
         DefinitionError: The file cannot be read.
@@ -65,7 +65,7 @@ def read_password(kafka: KafkaSettings) -> str | None:
 
 
 def make_librdkafka_options(kafka: KafkaSettings, bootstrap: str) -> dict[str, ClientOption]:
-    """Write the settings as confluent-kafka takes them; a password's file is read here.
+    """Build the options of confluent-kafka, reading the password from its file.
 
     Raises:
         DefinitionError: See `check_client_settings`.
@@ -85,7 +85,7 @@ def make_librdkafka_options(kafka: KafkaSettings, bootstrap: str) -> dict[str, C
 
 
 def make_spark_options(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
-    """Return the options of Spark's Kafka source; the Java client's keys bear the prefix `kafka.`.
+    """Build the options of Spark's Kafka source, in which keys of the Java client have the prefix `kafka.`.
 
     Raises:
         DefinitionError: See `check_client_settings`.

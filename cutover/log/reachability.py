@@ -1,6 +1,6 @@
-"""Why a cluster cannot be asked: each cause has a sentence of its own, found by plain connections within seconds.
+"""Diagnosis of an unreachable cluster: plain connections find the cause within seconds.
 
-The client alone only says that time is up, whether nothing listens, a name is unknown, or another server answers.
+The client reports only a timeout, no matter if no process listens, a host name is unknown, or another server responds.
 """
 
 import re
@@ -15,21 +15,21 @@ from typing import Literal
 from cutover.errors import DefinitionError, LogError
 
 TIMEOUT_SECONDS = 1.5
-"""How long a look at one address waits: for its name, for a connection, for an answer."""
+"""Timeout of name resolution, of connecting, and of a response, for each address."""
 
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>[0-9]{1,5})")
 _LARGEST_PORT = 65_535
-_API_VERSIONS, _SASL_HANDSHAKE = 18, 17  # keys of requests
-_UNSUPPORTED_SASL_MECHANISM = 33  # error code by which a listener with SASL rejects a mechanism; one without answers 34
-_CORRELATION = 0x0D0A0D0A  # read as text it ends a line, so that a server of HTTP answers too
+_API_VERSIONS, _SASL_HANDSHAKE = 18, 17  # API keys
+_UNSUPPORTED_SASL_MECHANISM = 33  # error code of a listener with SASL for an unknown mechanism; without SASL it is 34
+_CORRELATION = 0x0D0A0D0A  # line breaks in ASCII, so that an HTTP server responds too
 _TLS_ALERT = b"\x15\x03"
-_LARGEST_ANSWER = 65_536
+_MAX_RESPONSE = 65_536
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
 
 class _Service(Enum):
-    """What answers at an address."""
+    """Protocol of the service at an address."""
 
     KAFKA = "Kafka"
     AUTHENTICATED_KAFKA = "Kafka with SASL"
@@ -41,17 +41,17 @@ class _Service(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """Why no address of a cluster can be asked."""
+    """Reason that no address of a cluster is usable."""
 
     message: str
-    is_permanent: bool  # waiting changes nothing: a person has to change a setting
+    is_permanent: bool  # retrying is useless: a setting has to be changed
 
 
 def parse_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
-    """Return host and port of each address.
+    """Parse the host and port of each address.
 
     Raises:
-        DefinitionError: One of them is not `host:port`.
+        DefinitionError: An address is not `host:port`.
     """
     addresses = []
     for text in bootstrap.split(","):
@@ -66,7 +66,7 @@ def parse_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
 
 
 def find_obstacle(bootstrap: str, protocol: Protocol) -> Obstacle | None:
-    """Return why no address can be asked; None where one of them may answer.
+    """Find the reason that no address is usable; None if one of them may respond.
 
     Raises:
         DefinitionError: An address is not `host:port`.
@@ -82,7 +82,7 @@ def find_obstacle(bootstrap: str, protocol: Protocol) -> Obstacle | None:
 
 
 def make_obstacle_error(obstacle: Obstacle) -> LogError:
-    """Return why a cluster cannot be asked."""
+    """Build the error of an unreachable cluster, with a hint."""
     hint = (
         "the settings are `kafka.bootstrap_servers` and `kafka.protocol`" if obstacle.is_permanent else "is it started?"
     )
@@ -92,15 +92,13 @@ def make_obstacle_error(obstacle: Obstacle) -> LogError:
 def _check_address(host: str, port: int, protocol: Protocol) -> Obstacle | None:
     address = f"Kafka at {host}:{port}"
     if not _resolves(host, port):
-        return Obstacle(
-            message=f"{address}: expected a host that resolves, no name server knows `{host}`.", is_permanent=False
-        )
+        return Obstacle(message=f"{address}: expected a host that resolves, `{host}` is unknown.", is_permanent=False)
     try:
         speaks = _identify_service(host, port)
     except ConnectionRefusedError:
-        msg = f"{address}: expected a broker, the connection was refused: nothing listens on this port."
+        msg = f"{address}: expected a broker, the connection was refused: no process listens on this port."
         return Obstacle(message=msg, is_permanent=False)
-    except OSError:  # no way to the host, or no answer in time: the client goes on trying
+    except OSError:  # no route to the host, or a timeout: the client keeps retrying
         return None
     if speaks in {_Service.HTTP, _Service.OTHER}:
         return Obstacle(
@@ -123,7 +121,7 @@ def _compare_protocol(address: str, speaks: _Service, protocol: Protocol) -> Obs
 
 
 def _resolves(host: str, port: int) -> bool:
-    """Return whether a name is known; True too where no name server has answered yet."""
+    """Return whether a host name resolves; True if no name server has responded in time."""
     unknown = threading.Event()
 
     def resolve() -> None:
@@ -132,17 +130,17 @@ def _resolves(host: str, port: int) -> bool:
         except (OSError, UnicodeError):
             unknown.set()
 
-    asking = threading.Thread(target=resolve, name="resolve", daemon=True)  # it may take half a minute
-    asking.start()
-    asking.join(TIMEOUT_SECONDS)
+    resolver = threading.Thread(target=resolve, name="resolve", daemon=True)  # it may take half a minute
+    resolver.start()
+    resolver.join(TIMEOUT_SECONDS)
     return not unknown.is_set()
 
 
 def _identify_service(host: str, port: int) -> _Service:
-    """Return what answers a question that every broker answers without authentication.
+    """Identify the protocol of a service by a request that every broker answers without authentication.
 
     Raises:
-        OSError: There is no connection, or no answer in time.
+        OSError: There is no connection, or no response in time.
     """
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_SECONDS) as connection:
@@ -161,10 +159,10 @@ def _identify_service(host: str, port: int) -> _Service:
 
 
 def _request(connection: socket.socket, key: int, body: bytes, version: int = 0) -> bytes:
-    """Send a request without a client's name; return the first part of what comes back, nothing if it was closed."""
+    """Send a request without a client id; return the first bytes of the response, empty if the connection closed."""
     request = struct.pack(">hhih", key, version, _CORRELATION, -1) + body
     connection.sendall(struct.pack(">i", len(request)) + request)
-    return connection.recv(_LARGEST_ANSWER)
+    return connection.recv(_MAX_RESPONSE)
 
 
 def _is_answer(answer: bytes) -> bool:
@@ -172,9 +170,9 @@ def _is_answer(answer: bytes) -> bool:
 
 
 def _requires_sasl(connection: socket.socket) -> bool:
-    """Return whether a broker states that its listener authenticates with SASL; a lost connection proves nothing."""
+    """Return whether the listener requires SASL; False if the connection is lost, which proves nothing."""
     try:
-        answer = _request(connection, _SASL_HANDSHAKE, struct.pack(">h", 0), version=1)  # a mechanism without a name
+        answer = _request(connection, _SASL_HANDSHAKE, struct.pack(">h", 0), version=1)  # an empty mechanism name
     except OSError:
         return False
     return _is_answer(answer) and answer[8:10] == struct.pack(">h", _UNSUPPORTED_SASL_MECHANISM)
@@ -182,12 +180,13 @@ def _requires_sasl(connection: socket.socket) -> bool:
 
 def _accepts_tls(host: str, port: int) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent: only whether TLS is spoken
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # only a handshake, no data is sent
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_SECONDS) as connection:
             context.wrap_socket(connection, server_hostname=host).close()
     except ssl.SSLCertVerificationError:
         return True
     except OSError as error:
-        return isinstance(error, ssl.SSLError) and "ALERT" in str(error).upper()  # such as one that wants a certificate
+        # An alert is a TLS response, too, such as that of a server that requires a client certificate.
+        return isinstance(error, ssl.SSLError) and "ALERT" in str(error).upper()
     return True

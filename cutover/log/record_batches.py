@@ -1,9 +1,9 @@
-"""Record batches of a Kafka log as their headers describe them: which offsets each covers, and how many it still holds.
+"""Headers of the record batches of a Kafka log: the offsets that each batch covers, and the number of its records.
 
-A reader of records cannot tell why an offset holds none: control records and aborted records take offsets, and so do
-records that compaction has removed. The headers can. In a log that lost nothing the batches follow one another without
-a gap, control batches included, and each holds as many records as it covers offsets. Compaction leaves the bounds of a
-batch as they were and lowers its count, or removes the whole batch.
+A consumer cannot distinguish why an offset has no record: control records and aborted records occupy offsets, and so do
+records that compaction has removed. The headers can. In a log without losses the batches, including control batches,
+are contiguous, and each has as many records as offsets. Compaction keeps the bounds of a batch and lowers its count, or
+removes the whole batch.
 
 Source:
     Apache Kafka documentation, 5.3 Messages: record batch, and its note on compaction and `lastOffsetDelta`.
@@ -16,17 +16,17 @@ from typing import NamedTuple
 from cutover.log.topic_partitions import format_partition
 
 HEADER_BYTES = 61
-"""Length of a header of message format 2, the largest one."""
+"""Length of a header of message format 2, the longest one."""
 
 _LENGTH_ENDS, _MAGIC, _LAST_OFFSET_DELTA, _COUNT = 12, 16, 23, 57  # positions in a header
-_MAX_DESCRIBED = 3  # ranges that a message lists
+_MAX_DESCRIBED = 3  # ranges in a message
 
 OffsetRange = tuple[int, int]
 """Offsets `[first, next)` of one partition."""
 
 
 class RecordBatch(NamedTuple):
-    """Offsets `[first, next)`, and the number of records that the batch holds of them."""
+    """Offsets `[first_offset, next_offset)` of a batch, and the number of its records."""
 
     first_offset: int
     next_offset: int
@@ -34,7 +34,7 @@ class RecordBatch(NamedTuple):
 
 
 class MissingRecords(NamedTuple):
-    """Offsets `[first, next)` of one partition, of which `missing` hold no record of any kind."""
+    """Offsets `[first_offset, next_offset)` of one partition, of which `missing` have no record of any kind."""
 
     partition: int
     first_offset: int
@@ -46,11 +46,11 @@ def parse_headers(piece: bytes, position: int) -> tuple[list[RecordBatch], int]:
     """Parse the headers in a piece of a fetch response.
 
     Args:
-        piece: Bytes of the response that begin with a header.
+        piece: Bytes of the response, starting with a header.
         position: Position of the piece in the response.
 
     Returns:
-        The batches whose headers are complete, and the position of the first header that is not: it may lie behind the
+        The batches whose headers are complete, and the position of the next header. It may be after the end of the
         piece, since batches are longer than their headers.
     """
     batches, at = [], 0
@@ -69,12 +69,12 @@ def parse_headers(piece: bytes, position: int) -> tuple[list[RecordBatch], int]:
 def find_missing_records(
     partition: int, batches: Iterable[RecordBatch], offset_range: OffsetRange
 ) -> tuple[MissingRecords, ...]:
-    """Return the offsets of a range that hold neither a record nor a control record; neighbours are joined.
+    """Find the offsets of a range that have neither a record nor a control record; adjacent ranges are merged.
 
     Args:
         partition: Number of the partition.
-        batches: Every batch that the log holds of the range, ascending.
-        offset_range: The range. Of a batch that lies only partly in it and lacks records, that part counts as missing.
+        batches: All batches of the log in the range, ascending.
+        offset_range: The range. If a batch with missing records is only partly in it, that part counts as missing.
     """
     missing_records: list[MissingRecords] = []
     for start, end, count in _list_gaps(batches, offset_range):
@@ -107,10 +107,10 @@ def _list_gaps(batches: Iterable[RecordBatch], offset_range: OffsetRange) -> Ite
 def exclude_recorded(
     missing: Iterable[MissingRecords], known_losses: Mapping[int, Sequence[OffsetRange]]
 ) -> tuple[MissingRecords, ...]:
-    """Return what is missing and lies in no recorded range, as whole ranges.
+    """Return the missing records that are not completely in a known loss.
 
     Args:
-        missing: What a log lacks.
+        missing: Missing records of a log.
         known_losses: Partition to ranges that are known to be lost.
     """
 
@@ -125,15 +125,15 @@ def exclude_recorded(
 def exclude_ranges(
     missing: Iterable[MissingRecords], excluded: Mapping[int, Sequence[OffsetRange]]
 ) -> tuple[MissingRecords, ...]:
-    """Return what remains of gaps outside some ranges: of a gap that lies partly in them, the parts that do not.
+    """Return the parts of gaps that are outside some ranges.
 
     Args:
-        missing: What a log lacks.
+        missing: Missing records of a log.
         excluded: Partition to ranges, in any order; they may overlap.
 
     Returns:
-        The remaining gaps, ascending in each of the given ones. How many records each of several parts lacks is not
-        known, so a part lacks as many as it can.
+        The remaining parts, ascending within each gap. The number of missing records per part is unknown, so the
+        maximum is used.
     """
     remaining = list[MissingRecords]()
     for gap in missing:

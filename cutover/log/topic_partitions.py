@@ -1,9 +1,9 @@
-"""Two topics as one log, for a join: named together, their partitions under one numbering, their ids as one.
+"""Both topics of a join as one log, with a common name, id and numbering of partitions.
 
-The name of such a log is both names with a comma between them, which no topic's name has, and its id both ids. A
-partition of the right topic is numbered `RIGHT_PARTITION_BASE` (1,000,000) more than Kafka numbers it, in every table,
-record and message key; `format_partition` says it as Kafka does. So a position, a cut or a loss is the same thing for
-one topic and for two, and a topic that was made again makes another log.
+The name of such a log is both topic names separated by a comma, which topic names cannot contain; its id is both ids. A
+partition of the right topic has its number in Kafka plus `RIGHT_PARTITION_BASE` (1,000,000), in every table, record and
+message key; `format_partition` shows the number in Kafka. So positions, cuts and losses have the same form for one
+topic and for two, and a log with a recreated topic is another log.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ SEPARATOR = ","
 
 
 def name_log(pipeline: Pipeline) -> str:
-    """Return the name of the log that a pipeline reads: its topic's, or both topics'."""
+    """Return the name of the log that a pipeline reads: its topic, or both topics of its join."""
     join = pipeline.join
     return f"{pipeline.source.name}{SEPARATOR}{join.right.name}" if isinstance(join, Join) else pipeline.source.name
 
 
 def find_source(pipeline: Pipeline, partition: int) -> Topic:
-    """Left or right topic, by the partition's number."""
+    """Find the left or right topic by the number of a partition."""
     join = pipeline.join
     return join.right if isinstance(join, Join) and partition >= RIGHT_PARTITION_BASE else pipeline.source
 
@@ -37,33 +37,33 @@ def split_topics(log: str) -> tuple[str, ...]:
 
 
 def number_partition(topic: int, partition: int) -> int:
-    """Partitions of the second topic count from 1,000,000 on; `topic` is 0 or 1."""
+    """Return the number of a partition in the log; `topic` is 0 (left) or 1 (right, from 1,000,000)."""
     return topic * RIGHT_PARTITION_BASE + partition
 
 
 def make_topic_partition(log: str, partition: int, offset: int = -1) -> TopicPartition:
-    """Return a position as Kafka's client names it."""
+    """Convert a position to a `TopicPartition` of Kafka's client."""
     return TopicPartition(
         split_topics(log)[partition // RIGHT_PARTITION_BASE], partition % RIGHT_PARTITION_BASE, offset
     )
 
 
 def number_topic_partition(log: str, position: TopicPartition) -> int:
-    """Turn a position's topic and partition into one number: the right topic's from 1,000,000 on."""
+    """Return the number of a partition of Kafka in the log: the right topic's start at 1,000,000."""
     return number_partition(split_topics(log).index(position.topic), int(position.partition))
 
 
 def number_message_partition(log: str, message: Message) -> int:
-    """Return the number of the partition of a message; an error may come without a topic."""
+    """Return the number of a message's partition; an error event may have no topic."""
     names, topic = split_topics(log), message.topic()
     return number_partition(names.index(topic) if topic in names else 0, int(message.partition() or 0))
 
 
 def get_offset(message: Message) -> int:
-    """Take it of a record.
+    """Return the offset of a record.
 
     Raises:
-        LogError: The client handed over something that has none.
+        LogError: The message has no offset.
     """
     offset = message.offset()
     if offset is None:
@@ -73,7 +73,7 @@ def get_offset(message: Message) -> int:
 
 
 def split_cut(cut: Cut) -> tuple[Cut, ...]:
-    """Return a cut as one for each topic, with Kafka's own numbers of partitions."""
+    """Split a cut into one per topic, with the partition numbers of Kafka."""
     log = cut.log
     names, ids = split_topics(log.topic), split_topics(log.topic_id)
     return tuple(
@@ -90,20 +90,20 @@ def split_cut(cut: Cut) -> tuple[Cut, ...]:
 
 
 def format_number(partition: int) -> str:
-    """Return the number of a partition for a table that has no room for topics: `2`, or `right 2`."""
+    """Format the number of a partition for a table without topic names: `2`, or `right 2`."""
     return str(partition) if partition < RIGHT_PARTITION_BASE else f"right {partition % RIGHT_PARTITION_BASE}"
 
 
 def name_offsets(offsets: Mapping[int, int]) -> dict[str, int]:
-    """Return an offset of each partition by the number of the partition as `format_number` writes it, for an event."""
+    """Key the offsets of partitions by `format_number`, for events."""
     return {format_number(partition): offset for partition, offset in sorted(offsets.items())}
 
 
 def format_offsets(offsets: Mapping[int, int]) -> str:
-    """Return an offset of each partition: `0: 1,204, 1: 1,198`, of a join `0: 1,204, right 0: 88`."""
+    """Format the offsets of partitions: `0: 1,204, 1: 1,198`, or for a join `0: 1,204, right 0: 88`."""
     return ", ".join(f"{name}: {offset:,}" for name, offset in name_offsets(offsets).items()) or "none"
 
 
 def format_partition(log: str, partition: int) -> str:
-    """Return a partition as people know it: `topic clicks, partition 2`."""
+    """Format a partition for messages: `topic clicks, partition 2`."""
     return f"topic {split_topics(log)[partition // RIGHT_PARTITION_BASE]}, partition {partition % RIGHT_PARTITION_BASE}"

@@ -1,4 +1,4 @@
-"""Which of the log's failures pass by themselves, and which are refusals."""
+"""Classification of Kafka errors: transient ones, which are retried, and rejections, which are not."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -33,16 +33,16 @@ _LEADERLESS = frozenset(
         KafkaError._NOENT,  # noqa: SLF001 -- its only name; "No leaders found"
     }
 )
-"""While a partition changes its leader, or gets its first one. `retriable()` speaks of transactions alone."""
+"""Errors while a partition has no leader. `retriable()` covers only transactions."""
 
 _DISCONNECTED = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})  # noqa: SLF001 -- their only names
 
 _NO_RESPONSE = _DISCONNECTED | {KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT}  # noqa: SLF001 -- as above
-"""Nobody answered. What the client was at when its time was up, and so its words, differ from try to try."""
+"""No response. The code depends on what the client was doing at the timeout, so it differs between attempts."""
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether the same question may be answered a moment later."""
+    """Return whether a retry of the same request may succeed."""
     if not isinstance(error, KafkaException):
         return False
     kafka_error = error.args[0]
@@ -50,7 +50,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def retry_transient(question: Callable[[], Result], *, seconds: float) -> Result:
-    """Ask again what passes by itself: a cut line; no leader, as of a new topic or a broker that just came back."""
+    """Retry a request on transient errors: a disconnect, or no leader because of a new topic or a restarted broker."""
     retrying = Retrying(
         stop=stop_after_delay(seconds),
         wait=wait_fixed(0.1),
@@ -61,31 +61,31 @@ def retry_transient(question: Callable[[], Result], *, seconds: float) -> Result
 
 
 def is_disconnect(error: KafkaError | None) -> bool:
-    """Return whether a connection ended: the client makes another one by itself."""
+    """Return whether a connection was closed; the client reconnects by itself."""
     return error is not None and error.code() in _DISCONNECTED
 
 
 def is_no_response(error: KafkaError | None) -> bool:
-    """Return whether nobody answered."""
+    """Return whether no broker responded."""
     return error is not None and error.code() in _NO_RESPONSE
 
 
 def make_no_response_error(
     bootstrap: str, cause: KafkaError | None, *, refused: KafkaError | None, seconds: float, otherwise: str
 ) -> LogError:
-    """Return what a failure means: no answer, which may pass, or a refusal, which stays until a person acts.
+    """Build the error of a failed request: no response, which may be transient, or a rejection, which is permanent.
 
     Args:
-        bootstrap: The cluster's address, for the message.
-        cause: What the client was told of this question; None: nothing.
-        refused: A refusal that the client heard of before: questions over such a connection only time out.
-        seconds: How long an answer was waited for.
-        otherwise: What to say without a cause.
+        bootstrap: Address of the cluster, for the message.
+        cause: Error of this request; None if it has none.
+        refused: Earlier authentication or authorization error of the client, after which requests only time out.
+        seconds: Timeout of the request.
+        otherwise: Text of the message without a cause.
     """
     refusal = cause if cause is not None and cause.code() in REFUSALS else refused
     if refusal is not None:
-        msg = f"Kafka at {bootstrap}: expected leave to ask, it refused: {refusal.str()}."
-        hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
+        msg = f"Kafka at {bootstrap}: expected access, the broker rejected it: {refusal.str()}."
+        hint = "\nHint: retrying is useless; check user, password, certificate and permissions (describe, read)."
         return LogError(msg + hint, runbook="KafkaRefused")
     message = "none" if is_no_response(cause) else f"`{otherwise if cause is None else cause.str()}`"
     msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got {message}."
@@ -93,8 +93,8 @@ def make_no_response_error(
 
 
 def make_unknown_error(missing: Sequence[str], known_names: tuple[str, ...]) -> LogError:
-    """Return that a cluster lacks topics, each by its own name, and which ones it has."""
-    of = "Topic" if len(missing) == 1 else "Topics"
-    known = f"it has {', '.join(sorted(known_names))}" if known_names else "it knows none of this name"
-    msg = f"{of} {' and '.join(f'`{topic}`' for topic in missing)}: expected a topic of this cluster, {known}."
-    return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")
+    """Build the error of unknown topics, with the names of the existing ones."""
+    subject = "Topic" if len(missing) == 1 else "Topics"
+    existing = f"it has {', '.join(sorted(known_names))}" if known_names else "it has none of this name"
+    msg = f"{subject} {' and '.join(f'`{topic}`' for topic in missing)}: expected a topic of this cluster, {existing}."
+    return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` creates the topic of a pipeline.")

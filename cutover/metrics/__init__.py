@@ -1,1 +1,1 @@
-"""Metrics: what is told, under which names, and files of them that are whole or not there. None of it ends a run."""
+"""Metrics: their names, and text files that are replaced atomically. Failures are logged and never fail a run."""

@@ -1,4 +1,4 @@
-"""Every metric that Cutover tells: its name in base units, its labels (never a value of a record), what it means.
+"""All metrics of Cutover: name in base units, labels (never a value of a record) and meaning.
 
 Source: Prometheus documentation, metric and label naming (base units, `_total` for counters, `_seconds`, `_bytes`).
 """
@@ -23,7 +23,7 @@ class MetricFamily:
 
 
 class MetricSample(NamedTuple):
-    """One number of a family, with its labels in the family's order."""
+    """Value of a family, with its labels in the order of the family."""
 
     family: str  # a key of FAMILIES
     labels: Sequence[str]
@@ -97,12 +97,12 @@ FAMILIES: Mapping[str, MetricFamily] = {**DRIVER, **TASKS, **WATCH}
 
 
 def group_samples(samples: Iterable[MetricSample]) -> Iterator["Metric"]:
-    """Yield the families of some samples, as prometheus-client has them.
+    """Group samples into the metric families of prometheus-client.
 
     Raises:
-        KeyError: A sample is of no known family.
+        KeyError: The family of a sample is unknown.
     """
-    from prometheus_client.core import Metric  # noqa: PLC0415 -- slow to import, and most commands tell nothing
+    from prometheus_client.core import Metric  # noqa: PLC0415 -- slow to import, and most commands have no metrics
 
     metrics: dict[str, Metric] = {}
     for sample in samples:
@@ -116,7 +116,7 @@ def group_samples(samples: Iterable[MetricSample]) -> Iterator["Metric"]:
 
 
 def _split_suffix(name: str) -> tuple[str, str]:
-    """Split the name of a histogram's sample from what it counts."""
+    """Split the name of a histogram's sample into the family and its suffix."""
     for suffix in ("_bucket", "_sum", "_count"):
         if name not in FAMILIES and name.endswith(suffix):
             return name.removesuffix(suffix), suffix
@@ -124,8 +124,8 @@ def _split_suffix(name: str) -> tuple[str, str]:
 
 
 def render_samples(samples: Iterable[MetricSample]) -> str:
-    """Return samples in Prometheus' text format; labels are escaped by prometheus-client."""
-    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 -- the same
+    """Render samples in Prometheus' text format; prometheus-client escapes the labels."""
+    from prometheus_client import CollectorRegistry, generate_latest  # noqa: PLC0415 -- as above
 
     registry = CollectorRegistry()
     registry.register(SampleCollector(samples))
@@ -133,7 +133,7 @@ def render_samples(samples: Iterable[MetricSample]) -> str:
 
 
 class SampleCollector:
-    """Samples in the shape that a registry asks for."""
+    """Collector of samples for a registry of prometheus-client."""
 
     def __init__(self, samples: Iterable[MetricSample]) -> None:
         self._samples = list(samples)

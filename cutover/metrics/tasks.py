@@ -1,4 +1,4 @@
-"""Tasks that tell how they ended: one line above a function, and nothing that it does can fail by it."""
+"""Decorator that writes metrics of a task's runs; failures are logged and never fail the task."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -20,46 +20,46 @@ Describe = Callable[[Settings, Pipeline, Result], str]
 def write_metrics(
     task: str, describe: Describe[Result], *, answers: tuple[type[Exception], ...] = ()
 ) -> Callable[[Task[Arguments, Result]], Task[Arguments, Result]]:
-    """Return a decorator that writes a task's two files: of every run, and of the newest one that had a result.
+    """Return a decorator that writes two files of a task: one after every run, one after every run with a result.
 
     Args:
-        task: Its name in labels and files.
-        describe: Returns what a result says, in Prometheus' text format; empty: nothing.
-        answers: Errors that refuse what was asked for: no run has failed, and nothing is written.
+        task: Name of the task in labels and file names.
+        describe: Returns the metrics of a result in Prometheus' text format; empty: no file is written.
+        answers: Errors that reject a request: the task has not failed, and nothing is written.
     """
 
     def add(function: Task[Arguments, Result]) -> Task[Arguments, Result]:
         @wraps(function)
         def run(settings: Settings, pipeline: Pipeline, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            began = time.monotonic()
+            start = time.monotonic()
             try:
                 result = function(settings, pipeline, *args, **kwargs)
             except answers:
                 raise
             except BaseException:
-                _write_run(settings, task, pipeline.name, began, failed=True)
+                _write_run(settings, task, pipeline.name, start, failed=True)
                 raise
-            _write_run(settings, task, pipeline.name, began, failed=False)
+            _write_run(settings, task, pipeline.name, start, failed=False)
             _write_result(settings, task, pipeline, lambda: describe(settings, pipeline, result))
             return result
 
-        return cast("Task[Arguments, Result]", run)  # `wraps` has a type of its own
+        return cast("Task[Arguments, Result]", run)  # `wraps` changes the declared type
 
     return add
 
 
 def describe_samples(samples: Callable[[Pipeline, Result], Iterable[MetricSample]]) -> Describe[Result]:
-    """Return a `describe` of samples that need the definition and the result alone."""
+    """Convert a function from a definition and a result to samples into a `describe` function."""
     return lambda _, pipeline, result: render_samples(samples(pipeline, result))
 
 
-def _write_run(settings: Settings, task: str, name: str, began: float, *, failed: bool) -> None:
+def _write_run(settings: Settings, task: str, name: str, start: float, *, failed: bool) -> None:
     if not settings.metrics.files:
         return
     labels = (name, task)
     samples = (
         MetricSample("cutover_task_last_run_timestamp_seconds", labels, time.time()),
-        MetricSample("cutover_task_duration_seconds", labels, round(time.monotonic() - began, 3)),
+        MetricSample("cutover_task_duration_seconds", labels, round(time.monotonic() - start, 3)),
         MetricSample("cutover_task_failed", labels, float(failed)),
     )
     text_files.write_text_file(settings, f"{task}_run", name, render_samples(samples))
@@ -70,7 +70,7 @@ def _write_result(settings: Settings, task: str, pipeline: Pipeline, describe: C
         return
     try:
         text = describe()
-    except Exception as error:  # noqa: BLE001 -- what was computed stands, whatever a number about it does
+    except Exception as error:  # noqa: BLE001 -- metrics must not fail the task
         log.warning("metrics_not_written", pipeline=pipeline.name, task=task, error=str(error))
         return
     if text:

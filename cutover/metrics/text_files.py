@@ -1,4 +1,4 @@
-"""Text files of metrics for node_exporter's textfile collector: one a task and pipeline, replaced as a whole."""
+"""Text files of metrics for node_exporter's textfile collector: one per task and pipeline, replaced atomically."""
 
 import hashlib
 import re
@@ -10,26 +10,26 @@ from cutover.settings import Settings
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 READABLE = 0o644
-"""node_exporter runs as another user; the files hold numbers and names of pipelines alone."""
+"""File mode: node_exporter runs as another user, and the files contain only numbers and pipeline names."""
 
 
 def make_metrics_path(settings: Settings, task: str, pipeline: str) -> Path:
-    """Return where the file of a task and a pipeline lies; a name that is no plain word becomes its hash."""
+    """Return the path of the file of a task and a pipeline; a name that is not a plain word is replaced by its hash."""
     name = pipeline if _PLAIN.match(pipeline) else hashlib.sha256(pipeline.encode()).hexdigest()[:32]
     return settings.metrics_dir / f"cutover_{task}-{name}.prom"
 
 
 def write_text_file(settings: Settings, task: str, pipeline: str, text: str) -> bool:
-    """Replace a file of metrics; a place that cannot be written is told once and ends nothing.
+    """Replace a file of metrics; if it cannot be written, a warning is logged.
 
     Args:
-        settings: Where the folder is.
-        task: One of ours.
-        pipeline: Any name.
-        text: In Prometheus' text format.
+        settings: Settings with the folder.
+        task: Name of the task.
+        pipeline: Name of the pipeline, any text.
+        text: Metrics in Prometheus' text format.
 
     Returns:
-        Whether it was written.
+        True if the file was written.
     """
     try:
         files.write(make_metrics_path(settings, task, pipeline), text, mode=READABLE)

@@ -82,7 +82,7 @@ def test_topic_that_may_not_be_seen_is_refused_and_not_unknown(at: Settings, top
     client = LogClient(at)
 
     for ask in (client.topic_id, client.partitions, client.earliest):
-        with pytest.raises(LogError, match=r"expected leave to ask, it refused: .*uthoriz") as refused:
+        with pytest.raises(LogError, match=r"expected access, the broker rejected it: .*uthoriz") as refused:
             ask(topic_name)
         assert refused.value.runbook == "KafkaRefused"
 

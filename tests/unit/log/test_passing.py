@@ -27,5 +27,5 @@ def test_a_timeout_has_the_same_message_for_every_request(cause: KafkaError) -> 
 def test_other_errors_keep_the_clients_message() -> None:
     assert said(None) == "Kafka at k:1: expected an answer within 2 s, got `no leader`."
     refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not yours")
-    assert said(refused) == "Kafka at k:1: expected leave to ask, it refused: not yours."
+    assert said(refused) == "Kafka at k:1: expected access, the broker rejected it: not yours."
     assert said(SILENCES[0], refused=refused) == said(refused)

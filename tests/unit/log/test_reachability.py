@@ -140,7 +140,7 @@ def test_port_without_a_server_and_name_without_a_host_pass_by_themselves() -> N
     assert refused is not None
     assert unknown is not None
     assert "127.0.0.1:9: expected a broker, the connection was refused" in refused.message
-    assert "no name server knows `nosuch.invalid`" in unknown.message
+    assert "expected a host that resolves, `nosuch.invalid` is unknown" in unknown.message
     assert not refused.is_permanent
     assert not unknown.is_permanent
 
@@ -151,7 +151,7 @@ def test_every_address_of_a_cluster_has_its_own_sentence() -> None:
 
     assert obstacle is not None
     refused, unknown, other = obstacle.message.splitlines()
-    assert ("refused" in refused, "knows" in unknown, "HTTP" in other) == (True, True, True)
+    assert ("refused" in refused, "is unknown" in unknown, "HTTP" in other) == (True, True, True)
     assert not obstacle.is_permanent
 
 
@@ -181,7 +181,7 @@ def test_address_without_a_port_is_rejected_before_any_request(bootstrap: str) -
     [
         ("localhost", DefinitionError, "expected `host:port`"),
         ("127.0.0.1:9", LogError, "the connection was refused"),
-        ("nosuch.invalid:9092", LogError, "no name server knows"),
+        ("nosuch.invalid:9092", LogError, "`nosuch.invalid` is unknown"),
     ],
 )
 def test_client_reports_the_reason_instead_of_a_timeout(bootstrap: str, kind: type[Exception], sentence: str) -> None:
