@@ -111,9 +111,7 @@ def make_event(  # noqa: PLR0913 -- one per field of the event
         eventTime=at,
         producer=PRODUCER,
         eventType=EventType(state),
-        run=Run(
-            runId=run_id, facets={} if result_facet is None else {"cutover_result": cast("RunFacet", result_facet)}
-        ),
+        run=Run(runId=run_id, facets={"cutover_result": result_facet} if facets else {}),
         job=Job(namespace=job[0], name=job[1]),
         inputs=list(inputs),
         outputs=list(outputs),
