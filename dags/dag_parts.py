@@ -1,11 +1,10 @@
-"""Parts that several DAGs share: the asset between batch and reconcile, DAG settings, approval and batch trigger."""
+"""Parts that several DAGs share: the asset between batch and reconcile, settings, and the batch trigger."""
 
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import Asset, Param
+from airflow.sdk import Asset
 
 
 def batch_asset(pipeline: str) -> Asset:
@@ -38,25 +37,6 @@ def make_settings(doc: str | None, *, retry_delay: timedelta, timeout: timedelta
             "execution_timeout": timeout,
         },
     }
-
-
-def make_approval(subject: str, *, evidence: str, timeout: timedelta, recorded_with: str) -> ApprovalOperator:
-    """Make the task `approve`, which shows the evidence of an earlier task and waits for a decision and its reason.
-
-    Args:
-        subject: Question that the person answers.
-        evidence: Id of the task whose result holds the evidence as `text`, in Markdown.
-        timeout: Time to respond; the request is sent once more if no one responds in time.
-        recorded_with: Record that stores the reason: `move` or `swap`.
-    """
-    return ApprovalOperator(
-        task_id="approve",
-        subject=subject,
-        body=f"{{{{ ti.xcom_pull(task_ids='{evidence}')['text'] }}}}",
-        params={"why": Param("", type="string", maxLength=500, description=f"Recorded with the {recorded_with}.")},
-        response_timeout=timeout,  # with retries: in Airflow 3.3.2 an immediate answer fails the first try
-        doc_md="Waits for a person's decision: Required Actions of this run.",
-    )
 
 
 def start_batch(pipeline: str) -> TriggerDagRunOperator:

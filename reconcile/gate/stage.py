@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from cutover.changes import ApprovalRejectedError
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
@@ -21,7 +22,7 @@ from cutover.metrics import tasks
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
-from cutover.reconcile.gate.approval import Approval, ApprovalRejectedError, Proposal, check_has_person, check_unchanged
+from cutover.reconcile.gate.approval import StageApproval, StageProposal, check_valid
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
@@ -41,7 +42,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and pro
     clock: Clock,
     *,
     back_to: Stage = Stage.LAMBDA,
-    approved: Approval | None = None,
+    approved: StageApproval | None = None,
     because: Mapping[str, Any] | None = None,
     who: str | None = None,
     probe: Probe = silent,
@@ -82,7 +83,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     clock: Clock,
     *,
     back_to: Stage,
-    approved: Approval | None = None,
+    approved: StageApproval | None = None,
     because: Mapping[str, Any] | None,
     who: str | None,
     probe: Probe = silent,
@@ -96,8 +97,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     evidence = GateEvidence() if direction == "rollback" else evidence_of.read(settings, pipeline, now)
     decision = decide(stage, evidence, direction, pipeline.policy, now, back_to=back_to).name_pipeline(pipeline.name)
     if approved is not None:
-        check_has_person(approved)
-        check_unchanged(approved.proposal, pipeline, evidence, decision, turn=turn)
+        check_valid(approved, pipeline, evidence, decision, turn=turn)
     if decision.allowed and direction == "advance":
         from cutover.reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
 
@@ -107,7 +107,7 @@ def _move(  # noqa: PLR0913 -- as `move`
         evidence = replace(evidence_of.read(settings, pipeline, now), present=present_state)
         decision = decide(stage, evidence, direction, pipeline.policy, now).name_pipeline(pipeline.name)
         if approved is not None and decision.allowed:  # the examination takes minutes, in which evidence can change
-            check_unchanged(approved.proposal, pipeline, evidence, decision, turn=turn)
+            check_valid(approved, pipeline, evidence, decision, turn=turn)
     signature = ((who or user()) if approved is None else approved.who, valid_reason)
     event = _make_withdrawal(
         pipeline, decision, evidence, signature, next_comparison=next_comparison, because=because, clock=clock
@@ -126,7 +126,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     return decision
 
 
-def withdraw(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> None:
+def withdraw(settings: Settings, proposal: StageProposal, why: str, clock: Clock) -> None:
     """Withdraw a proposed move, so that a process that is still making it cannot complete it.
 
     A row appended to the history takes the sequence of the move; the stage, and the evidence for the next move, do not
@@ -138,7 +138,7 @@ def withdraw(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> 
     retry_conflicts(lambda: _withdraw_now(settings, proposal, why, clock))
 
 
-def _withdraw_now(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> None:
+def _withdraw_now(settings: Settings, proposal: StageProposal, why: str, clock: Clock) -> None:
     turn = len(read_events(settings, proposal.pipeline))
     if turn != proposal.turn:
         return

@@ -5,19 +5,18 @@ another swap was made, or this one was withdrawn. When the swap is made, both ar
 the note does not declare rejects it too. The number of rows that differ as declared may grow while records arrive.
 """
 
-import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
-from pydantic import TypeAdapter
-
+from cutover import changes
+from cutover.changes import Approval
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.errors import DefinitionError, LakeError
+from cutover.errors import DefinitionError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.journal_rows import SwapEvent
 from cutover.settings import Settings
@@ -58,7 +57,7 @@ class SwapBasis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwapProposal:
+class SwapProposal(changes.Proposal):
     """A swap that a comparison allows, as proposed to a person."""
 
     run: str  # the run that proposes it: the swap of another run is another proposal
@@ -66,29 +65,9 @@ class SwapProposal:
     epochs: tuple[int, int]  # of the cut, in the old one and in the new one
     found: str  # summary of the comparison
 
-    @property
-    def digest(self) -> str:
-        """Return the sha256 of the proposal's canonical JSON, to which an approval is bound."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the proposal as a JSON object, for the next task."""
-        return dict(json.loads(json.dumps(asdict(self))))
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Parse a proposal that `to_json` made; other keys are ignored."""
-        own_fields = {field.name: content[field.name] for field in fields(cls)}
-        return TypeAdapter(cls).validate_python(own_fields)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwapApproval:
-    """A person's approval of a proposal."""
-
-    proposal: SwapProposal
-    who: str
+SwapApproval = Approval[SwapProposal]
+"""Approval of a swap by a person."""
 
 
 def make_proposal(
@@ -131,20 +110,17 @@ _CHANGED = {
 """Message for each field of the basis that has changed."""
 
 
-def reject_changed(approved: SwapApproval, now: SwapBasis) -> None:
-    """Reject an approval whose basis has changed, or that names no person because Airflow answered by default.
+def check_valid(approval: SwapApproval, current: SwapBasis) -> None:
+    """Check that a person approved the swap, and that its basis has not changed.
 
     Raises:
-        LakeError: The basis changed, or no person approved; nothing was written.
+        ApprovalRejectedError: Names the change; nothing was written.
     """
-    if not approved.who.strip():
-        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected the person who approved it, got nobody."
-        raise LakeError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
-    approved_basis, current_basis = asdict(approved.proposal.basis), asdict(now)
-    changes = dict.fromkeys(text for name, text in _CHANGED.items() if approved_basis[name] != current_basis[name])
-    if changes:
-        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected what was approved, {', '.join(changes)} since."
-        raise LakeError(msg + f"\nHint: run `{now.pipeline}_swap` again and review the new comparison.")
+    subject = f"Swap of `{current.of}` to `{current.pipeline}`"
+    approval.check_person(subject)
+    approved_basis, current_basis = asdict(approval.proposal.basis), asdict(current)
+    changed = [text for name, text in _CHANGED.items() if approved_basis[name] != current_basis[name]]
+    changes.check_unchanged(subject, changed, dag=f"{current.pipeline}_swap")
 
 
 def reject_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:

@@ -18,7 +18,7 @@ from cutover.lake.control.signature import reason
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
-from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, reject_changed, reject_replaced
+from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, check_valid, reject_replaced
 from cutover.streaming.replacement.common_cut import find_newest, is_ahead
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
 from cutover.streaming.replacement.serve import Agreed, describe, reject_others
@@ -68,7 +68,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     reject_replaced(settings, new, old)
     streams = find_stream(settings, new), find_stream(settings, old)
     if approved is not None:
-        reject_changed(approved, SwapBasis.read(settings, new, old))
+        check_valid(approved, SwapBasis.read(settings, new, old))
     if not agreed.uncompared:
         comparison = compare_definitions(settings, new, old)
         reject_others(comparison, agreed, f"cutover swap {new.name}")
@@ -77,7 +77,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
         raise DefinitionError(msg)
     _await_as_much(settings, *streams)
     if approved is not None:
-        reject_changed(approved, SwapBasis.read(settings, new, old))
+        check_valid(approved, SwapBasis.read(settings, new, old))
     if _read_turns(settings, new, old) != turns:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the compared versions, others serve now."
         raise LakeError(msg + "\nHint: compare again.")

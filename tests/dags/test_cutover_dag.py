@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover_tasks.moves.approval_form import parse_person
-from cutover_tasks.moves.cutover_task import collect, move_approved, roll_back_unverified
+from cutover_tasks.moves.cutover_task import apply, propose, undo
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.lake.control.stages import current_stage, list_moves, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
-from cutover.reconcile.gate.approval import Proposal
+from cutover.reconcile.gate.approval import StageProposal
 from cutover.settings import load_settings
 from tests.support.history.journal_rows import make_row, record_stage
 
@@ -27,14 +27,12 @@ def proposal(stage: str = "LAMBDA", target: str = "SHADOW") -> dict[str, Any]:
     settings = load_settings()
     fingerprint = result_fingerprint(catalogue.get(settings, "flights"))
     fields = {"pipeline": "flights", "stage": stage, "target": target, "turn": 0, "stream_version": 0, "runs": ["r1"]}
-    return fields | {"result_fingerprint": fingerprint, "text": "evidence"}
+    return fields | {"result_fingerprint": fingerprint, "audit": "", "text": "evidence"}
 
 
 def record_move(proposed: dict[str, Any]) -> None:
     """Append the move that a proposal describes, as the task before would have done."""
-    proposal = Proposal(
-        **{name: value for name, value in proposed.items() if name != "text"} | {"runs": tuple(proposed["runs"])}
-    )
+    proposal = StageProposal.from_json(proposed)
     settings, evidence = load_settings(), json.dumps({"approved": proposal.digest})
     values = {"result_fingerprint": proposal.result_fingerprint, "evidence": evidence}
     record_stage(settings, catalogue.get(settings, "flights"), proposal.target, **values)
@@ -58,7 +56,7 @@ def test_who_approved_is_airflows_own_user(answer: dict[str, Any] | None, expect
 
 def test_missing_evidence_is_listed(home: "Path") -> None:
     with pytest.raises(AirflowFailException, match="flights stays in LAMBDA: runs: 0 of"):
-        collect("flights")
+        propose("flights", "run-1")
     assert home.is_dir()
 
 
@@ -66,14 +64,14 @@ def test_a_move_that_is_made_is_not_made_twice(home: "Path") -> None:
     proposed = proposal()
     record_move(proposed)
 
-    assert move_approved("flights", proposed, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
+    assert apply("flights", proposed, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
     assert len(read_events(load_settings(), "flights")) == 1
     assert home.is_dir()
 
 
 def test_an_approval_without_evidence_behind_it_is_refused(home: "Path") -> None:
-    with pytest.raises(AirflowFailException, match="expected the approved evidence"):
-        move_approved("flights", proposal(), {"responded_by_user": {"name": "ada"}})
+    with pytest.raises(AirflowFailException, match="expected the facts that were approved"):
+        apply("flights", proposal(), {"responded_by_user": {"name": "ada"}})
     assert read_events(load_settings(), "flights") == []
     assert home.is_dir()
 
@@ -83,10 +81,10 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
     record_move(proposed)
 
     with pytest.raises(AirflowFailException, match="flights is back in LAMBDA"):
-        roll_back_unverified("flights", proposed)
+        undo("flights", proposed)
     settings = load_settings()
     with pytest.raises(AirflowSkipException, match="was not moved"):  # the task was killed after its write: once more
-        roll_back_unverified("flights", proposed)
+        undo("flights", proposed)
 
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
     assert [row.event for row in read_events(settings, "flights")] == ["advanced", "rolled_back"]
@@ -96,7 +94,7 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
 def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_more(home: "Path") -> None:
     for _ in range(2):  # killed after its write: once more
         with pytest.raises(AirflowSkipException, match="was not moved"):
-            roll_back_unverified("flights", proposal())
+            undo("flights", proposal())
     settings = load_settings()
     with pytest.raises(SequenceConflictError):  # by a task that was marked failed at its commit
         Journal(settings, "flights", GateEvent).append(make_row(GateEvent, pipeline="flights"), expected_sequence=0)
@@ -104,7 +102,7 @@ def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_m
     assert list_moves(settings, "flights") == []
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
     with pytest.raises(AirflowSkipException, match="no move of flights was proposed"):
-        roll_back_unverified("flights", None)
+        undo("flights", None)
     assert home.is_dir()
 
 
@@ -114,11 +112,11 @@ def test_without_evidence_nobody_is_asked(bag: "DagBag", home: "Path") -> None:
     states = {task.task_id: str(task.state) for task in run.get_task_instances()}
     assert home.is_dir()
     assert states == {
-        "collect_evidence": "failed",
+        "propose": "failed",
         "approve": "upstream_failed",
-        "move_stage": "upstream_failed",
-        "verify_move": "upstream_failed",
-        "roll_back_stage": "skipped",
+        "apply": "upstream_failed",
+        "verify": "upstream_failed",
+        "undo": "skipped",
         "finish": "upstream_failed",
     }
     assert str(run.state) == "failed"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.moves.swap_task import compare, swap_approved, swap_back_unverified, verify_served
+from cutover_tasks.moves.swap_task import apply, propose, undo, verify
 from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
@@ -65,55 +65,55 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
 ) -> None:
     served_before = count_served(at_work)
 
-    proposal, other_proposal = compare("clicks_2", "run-1"), compare("clicks_2", "run-2")
+    proposal, other_proposal = propose("clicks_2", "run-1"), propose("clicks_2", "run-2")
     assert "| note: removed | squares |" in proposal["text"]
     assert f"| rows that differ as the note declares | {2 * DROPS:,} changed, {DROPS:,} extra |" in proposal["text"]
-    with pytest.raises(AirflowFailException, match="expected the person who approved it, got nobody"):
-        swap_approved("clicks_2", proposal, {})
-    assert swap_approved("clicks_2", proposal, ADA) == "clicks"
-    assert swap_approved("clicks_2", proposal, ADA) == "clicks"  # the task was killed after its write: once more
+    with pytest.raises(AirflowFailException, match="expected the person who approved it, got no name"):
+        apply("clicks_2", proposal, {})
+    assert apply("clicks_2", proposal, ADA) == "clicks"
+    assert apply("clicks_2", proposal, ADA) == "clicks"  # the task was killed after its write: once more
 
     (row,) = swaps.history(at_work, "clicks")
     assert (row.served_by, row.who, row.why) == ("clicks_2", "airflow:ada", "dropped clicks are paid for")
-    assert verify_served("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
+    assert verify("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
     assert count_served(at_work) == served_before + DROPS
 
     with pytest.raises(AirflowSkipException, match="a swap of this run is not the latest one"):
-        swap_back_unverified("clicks_2", other_proposal)
+        undo("clicks_2", other_proposal)
 
     with monkeypatch.context() as patch:
         patch.setattr(
             serving_table, "update_tables", lambda *_, **__: ("clicks",)
         )  # as if killed before the publication
         with pytest.raises(AirflowFailException, match="serving table follows"):
-            swap_back_unverified("clicks_2", proposal)
+            undo("clicks_2", proposal)
     assert count_served(at_work) == served_before + DROPS
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
-        swap_back_unverified("clicks_2", proposal)
+        undo("clicks_2", proposal)
     assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", served_before)
     assert [row.who for row in swaps.history(at_work, "clicks")] == ["airflow:ada", "airflow"]
-    with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn since"):
-        swap_approved("clicks_2", proposal, ADA)
+    with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn"):
+        apply("clicks_2", proposal, ADA)
     with pytest.raises(AirflowFailException, match="`clicks` serves it"):
-        verify_served("clicks_2", "clicks")
+        verify("clicks_2", "clicks")
 
 
 def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
-    proposal = compare("clicks_2", "run-1")
-    swap_approved("clicks_2", proposal, ADA)
+    proposal = propose("clicks_2", "run-1")
+    apply("clicks_2", proposal, ADA)
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
     swapping.swap_back(at_work, old, why="by hand", clock=SystemClock())
     swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
-        swap_back_unverified("clicks_2", proposal)
+        undo("clicks_2", proposal)
     assert len(swaps.history(at_work, "clicks")) == 3
     outdated = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # no comparison proposes that; even so
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
-        swap_back_unverified("clicks_2", outdated)
+        undo("clicks_2", outdated)
     assert (len(swaps.history(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
-        compare("clicks_2", "run-1")
+        propose("clicks_2", "run-1")
 
 
 def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
@@ -127,41 +127,41 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
         swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
 
     monkeypatch.setattr(approval, "reject_replaced", reject_before_a_swap)
-    proposal = compare("clicks_2", "run-1")
+    proposal = propose("clicks_2", "run-1")
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
-        swap_back_unverified("clicks_2", proposal)
+        undo("clicks_2", proposal)
     assert [row.why for row in swaps.history(at_work, "clicks")] == ["by hand"]
 
 
 def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    proposal, append = compare("clicks_2", "run-1"), Journal.append
+    proposal, append = propose("clicks_2", "run-1"), Journal.append
 
     def append_behind_the_swap(*arguments: Any, **keywords: Any) -> int:
         monkeypatch.setattr(Journal, "append", append)
-        assert swap_approved("clicks_2", proposal, ADA) == "clicks"
+        assert apply("clicks_2", proposal, ADA) == "clicks"
         return append(*arguments, **keywords)
 
     monkeypatch.setattr(Journal, "append", append_behind_the_swap)
 
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
-        swap_back_unverified("clicks_2", proposal)
+        undo("clicks_2", proposal)
     assert [row.served_by for row in swaps.history(at_work, "clicks")] == ["clicks_2", "clicks"]
 
 
 def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    proposal, swap_as_is = compare("clicks_2", "run-1"), swaps.swap
+    proposal, swap_as_is = propose("clicks_2", "run-1"), swaps.swap
 
     def swap_while_marked_failed(*arguments: Any, **keywords: Any) -> None:
         for _ in range(2):  # killed after its write: once more
             with pytest.raises(AirflowSkipException, match="a swap of this run is not the latest one"):
-                swap_back_unverified("clicks_2", proposal)
+                undo("clicks_2", proposal)
         swap_as_is(*arguments, **keywords)
 
     monkeypatch.setattr(swaps, "swap", swap_while_marked_failed)
 
     with pytest.raises(AirflowFailException, match="another process appended row 0 first"):
-        swap_approved("clicks_2", proposal, ADA)
+        apply("clicks_2", proposal, ADA)
     (row,) = swaps.history(at_work, "clicks")
     assert (row.served_by, "withdrawn by Airflow" in row.why) == ("clicks", True)
 
@@ -169,16 +169,16 @@ def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, m
 def test_a_try_that_the_one_before_overtook_has_made_its_swap(
     at_work: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proposal, compare_as_is = compare("clicks_2", "run-1"), compare_definitions
+    proposal, compare_as_is = propose("clicks_2", "run-1"), compare_definitions
 
     def compare_beside_the_try_before(*arguments: Any) -> Any:
         monkeypatch.setattr(swapping, "compare_definitions", compare_as_is)
-        assert swap_approved("clicks_2", proposal, ADA) == "clicks"
+        assert apply("clicks_2", proposal, ADA) == "clicks"
         return compare_as_is(*arguments)
 
     monkeypatch.setattr(swapping, "compare_definitions", compare_beside_the_try_before)
 
-    assert swap_approved("clicks_2", proposal, ADA) == "clicks"
+    assert apply("clicks_2", proposal, ADA) == "clicks"
     assert [row.served_by for row in swaps.history(at_work, "clicks")] == ["clicks_2"]
 
 
@@ -200,23 +200,23 @@ def test_what_cannot_be_judged_is_tried_again_and_what_is_violated_is_not(
     monkeypatch.setattr(record, "verify_and_record", lambda *_: checked)
 
     with pytest.raises(error, match=message):
-        verify_served("clicks_2", "clicks_2")
+        verify("clicks_2", "clicks_2")
     assert at_work.home.is_dir()
 
 
 def test_a_note_that_says_more_than_was_approved_is_refused(at_work: Settings) -> None:
-    proposal = compare("clicks_2", "run-1")
+    proposal = propose("clicks_2", "run-1")
     file = at_work.home / "definitions" / "clicks.py"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace('rows=("added",)', 'rows=("added", "removed")'), encoding="utf-8")
 
-    with pytest.raises(AirflowFailException, match="expected what was approved, the change note changed since"):
-        swap_approved("clicks_2", proposal, ADA)
+    with pytest.raises(AirflowFailException, match="got changes: the change note changed"):
+        apply("clicks_2", proposal, ADA)
     assert swaps.served_by(at_work, "clicks") == "clicks"
 
     file.write_text(text.replace('rows=("added",)', "rows=()"), encoding="utf-8")
     with pytest.raises(AirflowFailException, match=f"expected 0 rows that differ from clicks stream-0, got {DROPS}"):
-        compare("clicks_2", "run-1")
+        propose("clicks_2", "run-1")
 
 
 @pytest.fixture
@@ -259,11 +259,11 @@ def test_what_was_not_filled_is_not_put_to_a_person(changed_bag: "DagBag") -> No
 
     states = {task.task_id: str(task.state) for task in run.get_task_instances()}
     assert states == {
-        "compare_definitions": "failed",
+        "propose": "failed",
         "approve": "upstream_failed",
-        "swap_definitions": "upstream_failed",
-        "verify_swap": "upstream_failed",
-        "swap_back": "skipped",
+        "apply": "upstream_failed",
+        "verify": "upstream_failed",
+        "undo": "skipped",
         "finish": "upstream_failed",
     }
 
@@ -273,10 +273,10 @@ def test_an_approval_that_is_marked_by_hand_is_nobodys(bag_at_work: "DagBag") ->
 
     states = {task.task_id: str(task.state) for task in run.get_task_instances()}
     assert states == {
-        "compare_definitions": "success",
+        "propose": "success",
         "approve": "success",
-        "swap_definitions": "failed",
-        "verify_swap": "upstream_failed",
-        "swap_back": "skipped",
+        "apply": "failed",
+        "verify": "upstream_failed",
+        "undo": "skipped",
         "finish": "upstream_failed",
     }

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from cutover import changes
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.lake.control import stages
@@ -23,7 +24,7 @@ from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage
-from cutover.reconcile.gate.approval import Approval, Proposal
+from cutover.reconcile.gate.approval import StageApproval, StageProposal
 from cutover.reconcile.verdict.audits import power
 from cutover.settings import MetricsSettings, Settings
 from tests.support.history.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
@@ -46,7 +47,7 @@ class Gate(RuleBasedStateMachine):
         super().__init__()
         self.world = World()
         self.epoch = 0
-        self.issued: dict[str, Proposal] = {}
+        self.issued: dict[str, StageProposal] = {}
         self.kept: list[dict[str, Any]] = []  # the history as it was after the step before
         self.entered = self.world.entered()
         self.entered.__enter__()
@@ -55,7 +56,7 @@ class Gate(RuleBasedStateMachine):
         self.entered.__exit__(None, None, None)
 
     @rule(target=proposals, steps=st.integers(0, 4))
-    def compare_newer_cuts_and_propose(self, steps: int) -> Proposal | None:
+    def compare_newer_cuts_and_propose(self, steps: int) -> StageProposal | None:
         for _ in range(steps):
             self.epoch += 1
             self.world.compare(self.epoch, is_within_policy=True)
@@ -89,7 +90,7 @@ class Gate(RuleBasedStateMachine):
             self.epoch = 0
 
     @rule(proposal=proposals, person=PEOPLE, crash=st.sampled_from([None, None, None, "before", "after"]))
-    def approve(self, proposal: Proposal | None, person: str, crash: Any) -> None:
+    def approve(self, proposal: StageProposal | None, person: str, crash: Any) -> None:
         """Move on by an approval: late, twice, by anybody; a killed task is run again."""
         if proposal is None:
             return
@@ -100,7 +101,7 @@ class Gate(RuleBasedStateMachine):
             self.move(proposal, person)
 
     @rule(proposal=proposals, looks=st.integers(0, 2), back=st.booleans())
-    def two_people_at_once(self, proposal: Proposal | None, looks: int, *, back: bool) -> None:
+    def two_people_at_once(self, proposal: StageProposal | None, looks: int, *, back: bool) -> None:
         """Make another move, or the same one, while one is decided: only one of them counts."""
         if proposal is None:
             return
@@ -126,7 +127,7 @@ class Gate(RuleBasedStateMachine):
         assert current_stage(NOWHERE, self.world.pipeline) is Stage.SHADOW
 
     @rule(proposal=proposals, during_move=st.booleans(), chance=st.integers(0, 3))
-    def withdraw(self, proposal: Proposal | None, *, during_move: bool, chance: int) -> None:
+    def withdraw(self, proposal: StageProposal | None, *, during_move: bool, chance: int) -> None:
         """Withdraw a move that is not made, perhaps while it is: it cannot be made any more, and all else stays."""
         if proposal is None or chance:
             return
@@ -143,11 +144,11 @@ class Gate(RuleBasedStateMachine):
             "it was withdrawn"
         )
 
-    def move(self, proposal: Proposal, person: str) -> None:
+    def move(self, proposal: StageProposal, person: str) -> None:
         """Do what the task of the DAG does with an answer."""
         if approval.has_moved(NOWHERE, proposal):
             return
-        yes = Approval(proposal=proposal, who=person)
+        yes = StageApproval(proposal=proposal, who=person)
         with contextlib.suppress(LakeError, Killed):
             stage.move(NOWHERE, self.world.pipeline, "advance", "why", WorldClock(self.world), approved=yes)
 
@@ -278,8 +279,8 @@ DEFECTS: dict[str, Callable[[], Any]] = {
         criteria=mock.MagicMock(wraps=criteria, evaluate_freshness=always_fresh),
     ),
     "a run of the future is fresh": count_future_runs,
-    "an approval fits every evidence": lambda: mock.patch.object(stage, "check_unchanged"),
-    "no one is a person": lambda: mock.patch.object(stage, "check_has_person"),
+    "an approval fits every evidence": lambda: mock.patch.object(changes, "check_unchanged"),
+    "no one is a person": lambda: mock.patch.object(changes.Approval, "check_person"),
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
     "nothing is compared within the move": lambda: mock.patch.object(World, "compare_now", skip_comparison),
     "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw"),

@@ -1,4 +1,4 @@
-"""Tasks of the cutover DAG: collect the evidence, make the approved move, verify it, and roll it back if it fails."""
+"""Advance by one stage: propose it with its evidence, move, verify, and roll back a move that cannot be verified."""
 
 import logging
 from collections.abc import Mapping
@@ -15,13 +15,12 @@ from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
-    from cutover.reconcile.gate.approval import Proposal
     from cutover.reconcile.gate.gate_values import Condition
 
 log = logging.getLogger("airflow.task")
 
 
-def collect(pipeline: str) -> dict[str, Any]:
+def propose(pipeline: str, run: str) -> dict[str, Any]:  # noqa: ARG001 -- every kind of change takes the run
     """Collect the evidence for the next stage; return the proposed move, with the evidence in Markdown as `text`.
 
     Raises:
@@ -43,14 +42,7 @@ def collect(pipeline: str) -> dict[str, Any]:
     head = f"**{pipeline}: {proposal.stage} to {proposal.target}**, evidence `{proposal.digest[:12]}`"
     text = "\n".join([head, "", "| condition | value, threshold | detail |", "|---|---|---|", *rows])
     log.info("%s", text)
-    return asdict(proposal) | {"text": text}
-
-
-def parse_proposal(fields: Mapping[str, Any]) -> "Proposal":
-    """Parse the proposal in a result of `collect`, ignoring its text."""
-    from cutover.reconcile.gate import approval  # noqa: PLC0415 -- as above
-
-    return approval.parse({name: value for name, value in fields.items() if name != "text"})
+    return proposal.to_json() | {"text": text}
 
 
 def _format_numbers(condition: "Condition") -> str:
@@ -61,12 +53,12 @@ def _format_numbers(condition: "Condition") -> str:
     return format_cell(f"{describe_number(fields)}, {describe_threshold(fields)}")
 
 
-def move_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
+def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
     """Make the approved move, unless an earlier try made it; return the stage after the move.
 
     Args:
         pipeline: Name of the pipeline.
-        proposal: Result of `collect`.
+        proposal: Result of `propose`.
         answer: Result of the task `approve`: the person and their reason.
 
     Raises:
@@ -77,12 +69,12 @@ def move_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
 
     with fail_without_retries():
         settings = load_settings()
-        agreed = parse_proposal(proposal)
+        agreed = approval.StageProposal.from_json(proposal)
         if approval.has_moved(settings, agreed):
             log.info("%s was moved to %s by this approval already", pipeline, agreed.target)
             return agreed.target
         person, reason = parse_person(answer), parse_reason(answer)
-        approved = approval.Approval(proposal=agreed, who=person)
+        approved = approval.StageApproval(proposal=agreed, who=person)
         definition = catalogue.get(settings, pipeline)
         decision = stage.move(settings, definition, "advance", reason, SystemClock(), approved=approved)
     if not decision.allowed:
@@ -91,7 +83,7 @@ def move_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
     return str(decision.target)
 
 
-def verify_served(pipeline: str, stage: str) -> str:
+def verify(pipeline: str, stage: str) -> str:
     """Verify that the pipeline is in the new stage, that its rows can be read, and that no check is violated.
 
     Raises:
@@ -119,12 +111,12 @@ def verify_served(pipeline: str, stage: str) -> str:
     return f"{rows:,} rows in {served_stage}"
 
 
-def roll_back_unverified(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
+def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     """Return the pipeline to the stage before this run's move; withdraw the proposal if the move was not made.
 
     Args:
         pipeline: Name of the pipeline.
-        proposal: Result of `collect`; None if the evidence was insufficient.
+        proposal: Result of `propose`; None if the evidence was insufficient.
 
     Raises:
         AirflowSkipException: This run made no move.
@@ -136,7 +128,7 @@ def roll_back_unverified(pipeline: str, proposal: Mapping[str, Any] | None) -> N
     if proposal is None:
         msg = f"Nothing to roll back: no move of {pipeline} was proposed."
         raise AirflowSkipException(msg)
-    agreed = parse_proposal(proposal)
+    agreed = approval.StageProposal.from_json(proposal)
     with fail_without_retries():
         settings = load_settings()
         stage.withdraw(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
@@ -146,5 +138,5 @@ def roll_back_unverified(pipeline: str, proposal: Mapping[str, Any] | None) -> N
         reason = "rolled back by Airflow: the served rows could not be verified after the move"
         definition = find_definition(settings, pipeline)
         stage.roll_back(settings, definition, reason, SystemClock(), back_to=Stage(agreed.stage))
-    msg = f"{pipeline} is back in {agreed.stage}. The log of `verify_move` has the reason."
+    msg = f"{pipeline} is back in {agreed.stage}. The log of `verify` has the reason."
     raise AirflowFailException(msg)

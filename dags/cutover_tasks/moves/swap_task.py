@@ -1,4 +1,4 @@
-"""Tasks of the swap DAG: compare both definitions, make the approved swap, verify it, and swap back if it fails."""
+"""Swap of a definition: propose it with its comparison, swap, verify, and swap back what cannot be verified."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow.task")
 
 
-def compare(pipeline: str, run: str) -> dict[str, Any]:
+def propose(pipeline: str, run: str) -> dict[str, Any]:
     """Compare a changed definition with the one that it replaces; return the proposed swap.
 
     Args:
@@ -79,19 +79,12 @@ def _format_value(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def parse_proposal(fields: Mapping[str, Any]) -> "SwapProposal":
-    """Parse the proposal in a result of `compare`, ignoring its text."""
-    from cutover.streaming.replacement.approval import SwapProposal  # noqa: PLC0415 -- as above
-
-    return SwapProposal.from_json(fields)
-
-
-def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
+def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
     """Make the approved swap, unless an earlier try made it; return the name under which the definition is served.
 
     Args:
         pipeline: The changed definition.
-        proposal: Result of `compare`.
+        proposal: Result of `propose`.
         answer: Result of the task `approve`: the person and their reason.
 
     Raises:
@@ -100,7 +93,7 @@ def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
     """
     from cutover.streaming.replacement import approval, serve, swap  # noqa: PLC0415 -- as above
 
-    agreed, reason = parse_proposal(proposal), parse_reason(answer)
+    agreed, reason = approval.SwapProposal.from_json(proposal), parse_reason(answer)
     approved = approval.SwapApproval(proposal=agreed, who=parse_person(answer))
     with fail_without_retries():
         settings = load_settings()
@@ -117,7 +110,7 @@ def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
     return old.name
 
 
-def verify_served(pipeline: str, name: str) -> str:
+def verify(pipeline: str, name: str) -> str:
     """Verify that a pipeline serves a name, that its rows can be read and are published, and that no check is violated.
 
     Raises:
@@ -147,12 +140,12 @@ def verify_served(pipeline: str, name: str) -> str:
     return f"{rows:,} rows of {pipeline} as {name}"
 
 
-def swap_back_unverified(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
+def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     """Serve the old definition again if this run's swap is the latest of the name; withdraw a swap that was not made.
 
     Args:
         pipeline: The changed definition.
-        proposal: Result of `compare`; None if the comparison failed.
+        proposal: Result of `propose`; None if the comparison failed.
 
     Raises:
         AirflowSkipException: This run made no swap, or it is not the latest one.
@@ -166,7 +159,7 @@ def swap_back_unverified(pipeline: str, proposal: Mapping[str, Any] | None) -> N
     if proposal is None:
         msg = f"Nothing to swap back: no swap to {pipeline} was proposed."
         raise AirflowSkipException(msg)
-    agreed = parse_proposal(proposal)
+    agreed = approval.SwapProposal.from_json(proposal)
     name = agreed.basis.of
     with fail_without_retries():
         settings = load_settings()

@@ -36,7 +36,7 @@ NAME = "approved"
 NUMBERS = count(1_000, 100)  # of the first record of the next hundred
 MOVES = f"{NAME}_cutover"
 BACK = f"{NAME}_rollback"
-REST = ("move_stage", "verify_move", "put_stage_back", "finish")
+REST = ("apply", "verify", "undo", "finish")
 HOUR = 3_600_000  # milliseconds
 WHY = "seen in the report"
 DEFINITION = """
@@ -233,7 +233,7 @@ def test_who_rejects_a_move_skips_it(runs: Runs) -> None:
     runs.answer(MOVES, run, option="Reject", reason=WHY)
 
     assert find_end(runs, run) == "success"
-    completed = dict.fromkeys(("collect_evidence", "approve"), "success")
+    completed = dict.fromkeys(("propose", "approve"), "success")
     assert read_states(runs, run) == completed | dict.fromkeys(REST, "skipped")
     assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("LAMBDA", moves_before)
 
@@ -265,7 +265,7 @@ def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) ->
     runs.answer(MOVES, run, option="Approve", reason=WHY)
 
     assert find_end(runs, run) == "failed"
-    later_states = {"move_stage": "failed", "verify_move": "upstream_failed", "put_stage_back": "skipped"}
+    later_states = {"apply": "failed", "verify": "upstream_failed", "undo": "skipped"}
     states = read_states(runs, run)
     assert {name: states[name] for name in later_states} == later_states
     assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("SHADOW", moves)
@@ -277,14 +277,14 @@ def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs
     runs.unpause(MOVES)
     run = runs.trigger(MOVES)
 
-    kill_task(runs, run, "collect_evidence")
+    kill_task(runs, run, "propose")
     until(lambda: read_approval_state(runs, run), within=3 * MINUTE)
     runs.answer(MOVES, run, option="Approve", reason=WHY)
-    kill_task(runs, run, "move_stage")
-    kill_task(runs, run, "verify_move")
+    kill_task(runs, run, "apply")
+    kill_task(runs, run, "verify")
 
     assert find_end(runs, run) == "success"
-    killed = ("collect_evidence", "move_stage", "verify_move")
+    killed = ("propose", "apply", "verify")
     assert {name: read_tasks(runs, run)[name]["try_number"] for name in killed} == dict.fromkeys(killed, 2)
     assert read_moves(runs) == [*moves, ("advanced", "SHADOW", "airflow:admin")]
     assert str(current_stage(runs.settings, pipeline)) == "SHADOW"
@@ -295,9 +295,9 @@ def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(r
     moves = read_moves(runs)
     run = propose(runs)
     runs.answer(MOVES, run, option="Approve", reason=WHY)
-    until(lambda: _find_running(runs, run, "move_stage"), within=2 * MINUTE)
+    until(lambda: _find_running(runs, run, "apply"), within=2 * MINUTE)
 
-    path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances/move_stage"
+    path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances/apply"
     runs.api.patch(path, {"new_state": "failed"})
 
     assert find_end(runs, run) == "failed"

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from cutover.errors import LakeError
 from cutover.lake.control.stages import Stage, current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.reconcile.gate import approval, evidence, present, stage
-from cutover.reconcile.gate.approval import Approval, Proposal
+from cutover.reconcile.gate.approval import StageApproval, StageProposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
 from cutover.settings import Settings
 from tests.integration.gate.test_stage import clicks, pipelines, place, record_move  # noqa: F401 -- fixtures
@@ -55,14 +55,14 @@ def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
     return gate_evidence
 
 
-def proposed(settings: Settings, pipeline: Pipeline) -> Proposal:
+def proposed(settings: Settings, pipeline: Pipeline) -> StageProposal:
     _, proposal = approval.make_proposal(settings, pipeline, CLOCK)
     assert proposal is not None
     return proposal
 
 
-def move(settings: Settings, pipeline: Pipeline, proposal: Proposal, person: str = "airflow:ada") -> Stage | None:
-    yes = Approval(proposal=proposal, who=person)
+def move(settings: Settings, pipeline: Pipeline, proposal: StageProposal, person: str = "airflow:ada") -> Stage | None:
+    yes = StageApproval(proposal=proposal, who=person)
     return stage.move(settings, pipeline, "advance", "it is time", CLOCK, approved=yes).target
 
 
@@ -70,7 +70,7 @@ def move(settings: Settings, pipeline: Pipeline, proposal: Proposal, person: str
 def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     proposal = proposed(place, clicks)
 
-    assert move(place, clicks, approval.parse(json.loads(json.dumps(asdict(proposal))))) is Stage.SHADOW
+    assert move(place, clicks, StageProposal.from_json(json.loads(json.dumps(proposal.to_json())))) is Stage.SHADOW
     (row,) = read_events(place, "clicks")
     assert (row.who, row.why, row.stage) == ("airflow:ada", "it is time", "SHADOW")
     assert json.loads(row.evidence)["approved"] == proposal.digest
@@ -89,7 +89,7 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
 
 @pytest.mark.usefixtures("recorded_evidence")
 def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
-    with pytest.raises(LakeError, match="expected the person who gave it, got no name"):
+    with pytest.raises(LakeError, match="expected the person who approved it, got no name"):
         move(place, clicks, proposed(place, clicks), person=" ")
     assert read_events(place, "clicks") == []
 
@@ -254,7 +254,7 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     bad = PresentState(run=run(3, is_within_policy=False, outcome="DIVERGED"), reason="they differ")
     monkeypatch.setattr(present, "examine_present", lambda *_: bad)
 
-    decision = stage.move(place, clicks, "advance", "x", CLOCK, approved=Approval(proposal=proposal, who="ada"))
+    decision = stage.move(place, clicks, "advance", "x", CLOCK, approved=StageApproval(proposal=proposal, who="ada"))
 
     assert (decision.allowed, Path(place.home).is_dir()) == (False, True)
     assert read_events(place, "clicks") == []

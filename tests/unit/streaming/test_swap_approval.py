@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.errors import LakeError
-from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, SwapProposal, reject_changed
+from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, SwapProposal, check_valid
 
 BASIS = SwapBasis(
     pipeline="clicks_2",
@@ -38,14 +38,14 @@ def test_every_part_of_the_basis_has_a_case() -> None:
 def test_a_changed_basis_rejects_the_swap(name: str) -> None:
     approved = SwapApproval(proposal=PROPOSAL, who="airflow:ada")
 
-    reject_changed(approved, BASIS)
-    with pytest.raises(LakeError, match=r"expected what was approved, .* since\."):
-        reject_changed(approved, replace(BASIS, **{name: OTHERS[name]}))
+    check_valid(approved, BASIS)
+    with pytest.raises(LakeError, match="expected the facts that were approved, got changes: "):
+        check_valid(approved, replace(BASIS, **{name: OTHERS[name]}))
 
 
 def test_an_approval_needs_a_person_and_a_basis() -> None:
-    with pytest.raises(LakeError, match="got nobody"):
-        reject_changed(SwapApproval(proposal=PROPOSAL, who=" "), BASIS)
+    with pytest.raises(LakeError, match="got no name"):
+        check_valid(SwapApproval(proposal=PROPOSAL, who=" "), BASIS)
 
 
 def test_a_proposal_is_passed_as_json_for_each_run() -> None:
