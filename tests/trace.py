@@ -84,7 +84,7 @@ def tracing(visits: Visits) -> Iterator[None]:
         sys.setprofile(None)
 
 
-def traced(visits: Visits, function: Process) -> Process:
+def trace_calls(visits: Visits, function: Process) -> Process:
     """Return a function that notes what it calls, in whichever thread that is."""
 
     def run(batch: DataFrame, number: int) -> None:
@@ -114,7 +114,7 @@ def trace_paths(place: Path, bootstrap: str) -> tuple[Visits, Visits]:
     writer.write(PIPELINE.source.name, log)
     fed, epoch, comparison = Fed(spark, settings, PIPELINE, HandClock()), Visits(), Visits()
     fed.feed(ends_of(log[:HALF]))
-    fed.stream.process_batch = traced(epoch, fed.stream.process_batch)  # type: ignore[assignment,method-assign]
+    fed.stream.process_batch = trace_calls(epoch, fed.stream.process_batch)  # type: ignore[assignment,method-assign]
     fed.feed(ends_of(log))
     driver.run(settings, PIPELINE, until="final")
     recompute.run(settings, PIPELINE)

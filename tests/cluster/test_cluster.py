@@ -143,7 +143,7 @@ def test_tables_are_the_same_when_an_executor_dies_in_each_path(
 
     assert ["Lost executor" in text for text in outputs] == [True, True]
     assert rig.gaps(rig.records(settings, pipeline)) == []
-    assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
+    assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
     assert batch_rows(alone, topic_name) == batch_rows(settings, topic_name)
     assert reconcile(settings, pipeline).finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert sum(sum(r.counts.values()) for r in rig.records(settings, pipeline)) == len(EVENTS) + len(LATE) + 4

@@ -17,7 +17,7 @@ from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.settings import load_settings
-from tests.support.history.audits import audited
+from tests.support.history.audits import make_audit
 from tests.support.history.journal_rows import record_stage
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def stage() -> Stage:
 
 def record_regression() -> None:
     settings = load_settings()
-    window_audit = audited(
+    window_audit = make_audit(
         "flights", state=AuditState.REGRESSION, stream_version=None, unexplained=1, wrong=(3,), examples=("a row",)
     )
     audit_record.record(settings, catalogue.get(settings, "flights"), window_audit)

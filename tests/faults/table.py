@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from tests.faults.catalogue import everything, promised, run_elsewhere
+from tests.faults.catalogue import everything, list_promised, run_elsewhere
 from tests.faults.fault import Fault, RunElsewhere
 from tests.faults.result import Result, read, retain_newest
 
@@ -161,7 +161,7 @@ def main(results: Path, path: Path) -> int:
         The exit code: 1 where all faults ran and were too tame.
     """
     newest_results = retain_newest(results, (fault.name for fault in everything()))
-    text = page(everything(), run_elsewhere(), promised(), newest_results)
+    text = page(everything(), run_elsewhere(), list_promised(), newest_results)
     played = read(results.with_name("faults-random.jsonl")).values()
     path.write_text(text + "\n" + at_random(played), encoding="utf-8")
     never = list_never_seen(newest_results)

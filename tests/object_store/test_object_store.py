@@ -31,7 +31,7 @@ def test_both_paths_agree_up_to_the_late_rows(store_settings: Settings, topic_na
     recompute.run(settings, pipeline)
     report = reconcile(settings, pipeline)
 
-    assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
+    assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
     assert rig.gaps(rig.records(settings, pipeline)) == []
     assert (report.finding.verdict, report.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
 

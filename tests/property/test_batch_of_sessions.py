@@ -219,7 +219,7 @@ def truth(log: Sequence[Sequence[Row]]) -> Found:
     return sessions
 
 
-def vouched(batch_run: BatchRun, sessions: Found) -> Found:
+def select_vouched(batch_run: BatchRun, sessions: Found) -> Found:
     closed_end, spans = (
         find_closed_end(PIPELINE, batch_run.watermark),
         [(e.window_start, e.window_end) for e in batch_run.incomplete],
@@ -244,6 +244,6 @@ def test_each_run_leaves_the_final_sessions_of_all_that_the_log_ever_held(
             watermark += max(on, 0) * GAP
             batch_run = batch.run(None if on < -1 else watermark, earliest)
 
-            assert vouched(batch_run, batch.table()) == vouched(batch_run, truth(batch.log))
+            assert select_vouched(batch_run, batch.table()) == select_vouched(batch_run, truth(batch.log))
             for partition, forgotten in enumerate(deletions):  # what every run so far has scanned
                 earliest[partition] = min(earliest[partition] + forgotten, len(batch.log[partition]))

@@ -36,7 +36,7 @@ from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
-from tests.integration.streaming.rig import renamed
+from tests.integration.streaming.rig import over_topic
 from tests.support.drivers.books import check_books, expected_rows, rows_of
 from tests.support.drivers.fed import Fed, HandClock
 from tests.support.log.logs import PARTITIONS, Send, ends_of, log_of, pipelines, sends
@@ -78,7 +78,7 @@ class Actions(RuleBasedStateMachine):
     )
     def install(self, pipeline: Pipeline, overflow: int, reload: int) -> None:
         """Make a topic and settings of this run's own."""
-        self.pipeline = replace(renamed(pipeline, f"actions-{uuid.uuid4().hex[:8]}"), max_rows_per_epoch=15)
+        self.pipeline = replace(over_topic(pipeline, f"actions-{uuid.uuid4().hex[:8]}"), max_rows_per_epoch=15)
         self.settings = Settings(
             home=self.homes.mktemp("actions"),
             kafka=KafkaSettings(bootstrap_servers=self.writer.settings.kafka.bootstrap_servers),

@@ -24,12 +24,12 @@ from cutover.reconcile.run import reconcile
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
-from tests.integration.streaming.rig import renamed
+from tests.integration.streaming.rig import over_topic
 from tests.support.drivers.books import check_books, expected_rows, rows_of
 from tests.support.drivers.fed import Fed, HandClock
 from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split, windows
 from tests.support.log.real_log import Writer
-from tests.support.pages.capabilities import kind_of, note_feature, shown_measures
+from tests.support.pages.capabilities import kind_of, note_feature, note_measures
 from tests.support.suite.depth import depth, is_nightly
 from tests.support.suite.quick_spark import QUICK
 
@@ -95,7 +95,7 @@ def writer(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Wr
     return Writer(installation(tmp_path_factory.mktemp("writer"), kafka_bootstrap))
 
 
-def streamed(fed: Fed, story: Story) -> None:
+def stream_epochs(fed: Fed, story: Story) -> None:
     """Read the log epoch by epoch. A driver that dies does so in a separate epoch, which is redone with another end.
 
     Each border ends at least one epoch, if there is anything to read before it.
@@ -139,10 +139,10 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     settings = installation(
         tmp_path_factory.mktemp("agree"), str(writer.settings.kafka.bootstrap_servers), story.overflow_rows
     )
-    pipeline = renamed(story.pipeline, f"agree-{uuid.uuid4().hex[:8]}")
+    pipeline = over_topic(story.pipeline, f"agree-{uuid.uuid4().hex[:8]}")
     writer.fill(pipeline, story.log)
 
-    streamed(Fed(spark, settings, pipeline, HandClock()), story)
+    stream_epochs(Fed(spark, settings, pipeline, HandClock()), story)
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
     report = reconcile(settings, pipeline)
@@ -163,4 +163,4 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
         note_feature(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")
     if pipeline.source.record_id is not None:
         note_feature("record ids", "reference", "streaming", "batch")
-    shown_measures(pipeline.measures.values(), "reference", "streaming", "batch")
+    note_measures(pipeline.measures.values(), "reference", "streaming", "batch")

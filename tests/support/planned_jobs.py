@@ -46,7 +46,7 @@ TABLES = {
 KAFKA = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 
 
-def expected(job: Path) -> set[str]:
+def list_expected_constructs(job: Path) -> set[str]:
     """Return the constructs that a job's first line names."""
     annotation = job.read_text(encoding="utf-8").splitlines()[0].partition("expects:")[2]
     return {word.strip() for word in annotation.split(",")} - {"none"}
@@ -121,7 +121,7 @@ def main() -> None:
         session = start_session(Settings(home=Path(home), spark=QUICK), app="jobs").newSession()
         session.conf.set("spark.sql.debug.maxToStringFields", "10000")
         for job in JOBS:
-            expected_constructs = expected(job) | BY_TYPES.get(job.name, set())
+            expected_constructs = list_expected_constructs(job) | BY_TYPES.get(job.name, set())
             frames = plan_job(session, job)
             for way in WAYS:
                 constructs = find_constructs(way, job, frames)

@@ -19,7 +19,7 @@ def run_elsewhere() -> tuple[RunElsewhere, ...]:
     return tuple(entry for module in _MODULES for entry in getattr(module, "RUN_ELSEWHERE", ()))
 
 
-def promised() -> dict[str, str]:
+def list_promised() -> dict[str, str]:
     """Return id and title of every fault that is promised and that no family has."""
     covered = {fault.id for fault in everything()} | {entry.id for entry in run_elsewhere()}
     return {name: title for name, title in PROMISED.items() if name not in covered}

@@ -83,7 +83,7 @@ def _no_stack(rig: Rig) -> None:
 def _heal_and_check(fault: Fault, rig: Rig, result: Result) -> Result:
     fault.heal(rig)
     fault.settle(rig)
-    result = replace(result, cleared=_cleared(fault, rig), verdict=_verdict(fault, rig))
+    result = replace(result, cleared=_check_cleared(fault, rig), verdict=_verdict(fault, rig))
     result = replace(result, checks=_checks(fault, rig))
     return replace(result, holds=_holds(fault, rig))
 
@@ -116,7 +116,7 @@ def _holds(fault: Fault, rig: Rig) -> tuple[str, ...]:
     return tuple(name_as_sentence(hold) for hold in fault.holds)
 
 
-def _cleared(fault: Fault, rig: Rig) -> bool:
+def _check_cleared(fault: Fault, rig: Rig) -> bool:
     still = {name for name in rig.alerts() - fault.may if not _is_info(name)}
     if still and not fault.stays:
         msg = f"expected no alert after the fault was healed, {sorted(still)} still fire: {rig.firing}"

@@ -55,7 +55,7 @@ def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
     return gate_evidence
 
 
-def proposed(settings: Settings, pipeline: Pipeline) -> StageProposal:
+def make_proposal(settings: Settings, pipeline: Pipeline) -> StageProposal:
     _, proposal = approval.make_proposal(settings, pipeline, CLOCK)
     assert proposal is not None
     return proposal
@@ -68,7 +68,7 @@ def move(settings: Settings, pipeline: Pipeline, proposal: StageProposal, person
 
 @pytest.mark.usefixtures("recorded_evidence")
 def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
 
     assert move(place, clicks, StageProposal.from_json(json.loads(json.dumps(proposal.to_json())))) is Stage.SHADOW
     (row,) = read_events(place, "clicks")
@@ -79,7 +79,7 @@ def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clic
 
 @pytest.mark.usefixtures("recorded_evidence")
 def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
     move(place, clicks, proposal)
 
     with pytest.raises(LakeError, match="moves and withdrawals: 0 was approved, it is 1"):
@@ -90,7 +90,7 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
 @pytest.mark.usefixtures("recorded_evidence")
 def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     with pytest.raises(LakeError, match="expected the person who approved it, got no name"):
-        move(place, clicks, proposed(place, clicks), person=" ")
+        move(place, clicks, make_proposal(place, clicks), person=" ")
     assert read_events(place, "clicks") == []
 
 
@@ -101,7 +101,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert recorded_evidence.runs
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
 
     def compare_and_withdraw(*_: object) -> PresentState:
         stage.withdraw(place, proposal, "it was marked failed", CLOCK)
@@ -116,7 +116,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     assert (current_stage(place, clicks), approval.has_moved(place, proposal)) == (Stage.LAMBDA, False)
 
     monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
-    assert move(place, clicks, proposed(place, clicks)) is Stage.SHADOW  # the evidence for it still holds
+    assert move(place, clicks, make_proposal(place, clicks)) is Stage.SHADOW  # the evidence for it still holds
     stage.withdraw(place, proposal, "too late", CLOCK)
     assert len(read_events(place, "clicks")) == 2
 
@@ -127,7 +127,7 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
     clicks: Pipeline,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    proposal, append = proposed(place, clicks), Journal.append
+    proposal, append = make_proposal(place, clicks), Journal.append
 
     def append_behind_the_move(*arguments: Any, **keywords: Any) -> int:
         monkeypatch.setattr(Journal, "append", append)
@@ -147,7 +147,7 @@ def test_what_changes_during_the_look_is_not_approved(
     recorded_evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
 
     def change_and_compare(*_: object) -> PresentState:
         recorded_evidence.version = 1
@@ -166,7 +166,7 @@ def test_old_runs_that_expire_take_nothing_from_an_approval(
     recorded_evidence: Evidence,
 ) -> None:
     recorded_evidence.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=7 - epoch)) for epoch in range(8))
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
     assert proposal.runs == tuple(f"r{epoch}" for epoch in range(8))[-clicks.policy.runs :]
 
     recorded_evidence.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=9 - epoch)) for epoch in range(8))
@@ -216,7 +216,7 @@ def test_approval_of_what_is_no_more_is_refused_and_writes_nothing(
     change: Callable[[Settings, Pipeline, Evidence], Pipeline],
     message: str,
 ) -> None:
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
     now = change(place, clicks, recorded_evidence)
     events = read_events(place, "clicks")
 
@@ -231,7 +231,7 @@ def test_newer_good_run_leaves_an_approval_in_force(
     clicks: Pipeline,  # noqa: F811
     recorded_evidence: Evidence,
 ) -> None:
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
     recorded_evidence.runs = (*recorded_evidence.runs, run(3))
 
     assert move(place, clicks, proposal) is Stage.SHADOW
@@ -249,7 +249,7 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     recorded_evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    proposal = proposed(place, clicks)
+    proposal = make_proposal(place, clicks)
     assert recorded_evidence.runs
     bad = PresentState(run=run(3, is_within_policy=False, outcome="DIVERGED"), reason="they differ")
     monkeypatch.setattr(present, "examine_present", lambda *_: bad)
@@ -263,10 +263,10 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
 @pytest.mark.usefixtures("recorded_evidence")
 def test_what_audits_are_asked_for_is_part_of_what_is_approved_before_kappa(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     other = replace(clicks, policy=replace(clicks.policy, audit=None))
-    assert proposed(place, clicks).digest == proposed(place, other).digest
+    assert make_proposal(place, clicks).digest == make_proposal(place, other).digest
     record_move(place, clicks, "SHADOW")
 
     with pytest.raises(LakeError, match=r"`policy\.audit`: a fault in 1 % .* was approved, it is no samples"):
-        move(place, other, proposed(place, clicks))
-    assert move(place, clicks, proposed(place, clicks)) is Stage.KAPPA
+        move(place, other, make_proposal(place, clicks))
+    assert move(place, clicks, make_proposal(place, clicks)) is Stage.KAPPA
     assert "a fault in 1 %" in json.loads(read_events(place, "clicks")[-1].evidence)["audit"]

@@ -26,7 +26,7 @@ from cutover.reconcile.window_audit.population import _measure_gap, find_populat
 from cutover.reconcile.window_audit.sentence import describe_audit, describe_next_step
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
-from tests.support.history.audits import audited
+from tests.support.history.audits import make_audit
 from tests.support.history.journal_rows import record_stage
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
@@ -39,7 +39,7 @@ SALES = tuple(
     for shop in ("a", "b", None)
     for desk in (1, None)
 )
-AUDITED = audited(PIPELINE.name)
+AUDITED = make_audit(PIPELINE.name)
 
 
 @pytest.fixture

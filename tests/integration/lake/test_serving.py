@@ -47,7 +47,7 @@ def batch_from(lake: Lake, hour: int) -> tuple[dict[str, Any], ...]:
     return tuple(row for row in lake.batch if round(row["window_start"].timestamp() * 1e6) >= micros(hour))
 
 
-def served(settings: Settings) -> list[str]:
+def list_servers(settings: Settings) -> list[str]:
     """Return who serves each hour, in order."""
     with views.connect(settings, PIPELINE) as connection:
         return [row[0] for row in connection.execute("SELECT _served_by FROM serving ORDER BY window_start").fetchall()]
@@ -72,7 +72,7 @@ def test_lambda_serves_every_window_once(
     run = replace(lake.run, computed=tuple((micros(start), micros(end)) for start, end in computed))
     write(settings, replace(lake, batch=batch, run=run))
 
-    assert served(settings) == expected
+    assert list_servers(settings) == expected
 
 
 @pytest.mark.parametrize(("stage", "expected"), [("LAMBDA", "batch"), ("SHADOW", "streaming"), ("KAPPA", "streaming")])
@@ -80,7 +80,7 @@ def test_the_stage_says_who_serves(settings: Settings, stage: str, expected: str
     write(settings, lake_of(SALES))
     record_stage(settings, PIPELINE, stage)
 
-    assert served(settings) == [expected] * 6
+    assert list_servers(settings) == [expected] * 6
 
 
 def test_a_stale_window_is_served_as_it_was_computed(settings: Settings) -> None:
@@ -89,7 +89,7 @@ def test_a_stale_window_is_served_as_it_was_computed(settings: Settings) -> None
     later = replace(lake.run, run_id="later", computed=(), stale=((micros(2), micros(3)),), finished="9999")
     write_run(settings, replace(later, batch_version=1))
 
-    assert served(settings) == ["batch"] * 6
+    assert list_servers(settings) == ["batch"] * 6
 
 
 def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
@@ -97,7 +97,7 @@ def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
     shutil.rmtree(batch_uri(settings, PIPELINE, "batch_index"))
 
     assert delta.exists(uri)
-    assert served(settings) == ["streaming"] * 6
+    assert list_servers(settings) == ["streaming"] * 6
 
 
 def states(settings: Settings) -> list[str]:
@@ -223,7 +223,7 @@ def test_windows_that_a_new_stream_cannot_read_again_are_served_as_batch_has_the
     lose(settings, 0, 3)
 
     # Batch never computed hour 1, and no side has a row of it.
-    assert served(settings) == ["batch", "batch", *["streaming"] * 3]
+    assert list_servers(settings) == ["batch", "batch", *["streaming"] * 3]
     assert states(settings) == ["incomplete(lost)"] * 2 + ["final"] * 3
 
 
@@ -247,7 +247,7 @@ def test_window_that_batch_can_never_compute_has_the_value_of_the_stream(
     write(settings, replace(lake, batch=batch_from(lake, 2), run=run))
     record_stage(settings, PIPELINE, stage)
 
-    assert served(settings)[:2] == ["streaming"] * 2
+    assert list_servers(settings)[:2] == ["streaming"] * 2
     assert states(settings)[:2] == [expected] * 2
 
 
@@ -256,11 +256,11 @@ def test_windows_that_a_run_over_the_whole_log_no_longer_holds_are_served_by_the
     write(settings, lake)
     second_run = replace(lake.run, run_id="again", anew=True, computed=((micros(4), micros(6)),), finished="9998")
     replace_batch(settings, replace(lake, batch=batch_from(lake, 4), run=second_run))
-    assert served(settings) == ["streaming"] * 4 + ["batch"] * 2
+    assert list_servers(settings) == ["streaming"] * 4 + ["batch"] * 2
 
     keeping_run = replace(second_run, run_id="kept", kept=((micros(0), micros(4)),), finished="9999")
     replace_batch(settings, replace(lake, run=keeping_run))
-    assert served(settings) == ["batch"] * 6
+    assert list_servers(settings) == ["batch"] * 6
 
 
 def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Settings) -> None:
@@ -269,7 +269,7 @@ def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Se
     computed = ((micros(0), micros(3)),)
     write(settings, replace(lake, run=replace(lake.run, incomplete=(incomplete,), computed=computed)))
 
-    state_by_server = dict(zip(served(settings), states(settings), strict=True))
+    state_by_server = dict(zip(list_servers(settings), states(settings), strict=True))
 
     assert [state.startswith("incomplete") for state in states(settings)] == [False, True, False, False, False, False]
     assert state_by_server["streaming"] in {"final", "open"}

@@ -53,12 +53,12 @@ def record_move(settings: Settings, name: str) -> None:
     record_stage(settings, PIPELINE, name)
 
 
-def by_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
+def read_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
     with views.connect(settings, pipeline) as connection:
         return connection.execute("SELECT * FROM serving ORDER BY ALL").fetchall()
 
 
-def by_delta(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
+def read_delta(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
     """Return what any reader of Arrow sees, without the partition column."""
     rows = DeltaTable(serving_uri(settings, pipeline.name)).to_pyarrow_table().drop_columns(["_month"])
     with queries.connect() as connection:
@@ -78,11 +78,11 @@ def test_table_holds_the_rows_of_the_view(settings: Settings, name: str) -> None
 
     publication = serving_table.publish(settings, PIPELINE)
 
-    assert by_delta(settings) == by_view(settings)
+    assert read_delta(settings) == read_view(settings)
     assert (publication.stage, publication.version, publication.rows, publication.epoch) == (
         Stage(name),
         0,
-        len(by_view(settings)),
+        len(read_view(settings)),
         1,
     )
 
@@ -97,7 +97,7 @@ def test_every_window_can_be_published(settings: Settings, window: AlignedWindow
 
     serving_table.publish(settings, pipeline)
 
-    assert by_delta(settings, pipeline) == by_view(settings, pipeline)
+    assert read_delta(settings, pipeline) == read_view(settings, pipeline)
 
 
 def test_nothing_new_commits_nothing(settings: Settings) -> None:
@@ -119,18 +119,18 @@ def test_only_months_that_changed_are_written(settings: Settings) -> None:
     second_publication = serving_table.publish(settings, PIPELINE)
 
     assert second_publication.months == ("2026-02", "2026-03")
-    assert by_delta(settings) == by_view(settings)
+    assert read_delta(settings) == read_view(settings)
 
 
 def test_what_others_changed_is_written_again(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
     DeltaTable(serving_uri(settings, PIPELINE.name)).delete("revenue > 2")
-    assert by_delta(settings) != by_view(settings)
+    assert read_delta(settings) != read_view(settings)
 
     serving_table.publish(settings, PIPELINE)
 
-    assert by_delta(settings) == by_view(settings)
+    assert read_delta(settings) == read_view(settings)
 
 
 def test_a_damaged_file_is_written_again(settings: Settings) -> None:
@@ -144,7 +144,7 @@ def test_a_damaged_file_is_written_again(settings: Settings) -> None:
 
     serving_table.publish(settings, PIPELINE)
 
-    assert by_delta(settings) == by_view(settings)
+    assert read_delta(settings) == read_view(settings)
 
 
 def test_another_definition_takes_the_same_name(settings: Settings) -> None:
@@ -154,12 +154,12 @@ def test_another_definition_takes_the_same_name(settings: Settings) -> None:
     delta.ensure(batch_uri(settings, other, "batch_ledger"), batch_ledger_schema(other))
     with pytest.raises(LakeError, match="expected an epoch log"):
         serving_table.publish(settings, other)
-    assert by_delta(settings) == by_view(settings)
+    assert read_delta(settings) == read_view(settings)
     write(settings, lake_of(SALES, other), other)
 
     publication = serving_table.publish(settings, other)
 
-    assert (by_delta(settings, other), publication.version) == (by_view(settings, other), 1)
+    assert (read_delta(settings, other), publication.version) == (read_view(settings, other), 1)
 
 
 def test_who_read_before_another_published_tries_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_who_read_before_another_published_tries_again(settings: Settings, monke
     publication = serving_table.publish(settings, PIPELINE)
 
     assert (publication.stage, overtaken_once) == (Stage.LAMBDA, ["once"])
-    assert by_delta(settings) == by_view(settings)
+    assert read_delta(settings) == read_view(settings)
 
 
 @contextmanager
@@ -242,8 +242,8 @@ def test_a_way_back_takes_readers_along(settings: Settings) -> None:
 
     stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
 
-    assert "batch" in {row[-2] for row in by_delta(settings)}
-    assert by_delta(settings) == by_view(settings)
+    assert "batch" in {row[-2] for row in read_delta(settings)}
+    assert read_delta(settings) == read_view(settings)
 
 
 def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
@@ -252,7 +252,7 @@ def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
     write(settings, lake_of(SALES))
     record_move(settings, "SHADOW")
     serving_table.publish(settings, PIPELINE)
-    rows_before = by_delta(settings)
+    rows_before = read_delta(settings)
 
     def full(*_: object, **__: object) -> None:
         raise LakeError("Table: expected space, got none.")  # noqa: EM101 -- a test's
@@ -260,7 +260,7 @@ def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
     monkeypatch.setattr(serving_table, "publish", full)
     decision = stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
 
-    assert (decision.target, by_delta(settings)) == (Stage.LAMBDA, rows_before)
+    assert (decision.target, read_delta(settings)) == (Stage.LAMBDA, rows_before)
 
 
 def test_a_version_that_a_command_looks_at_is_not_what_is_published(settings: Settings) -> None:
@@ -268,22 +268,22 @@ def test_a_version_that_a_command_looks_at_is_not_what_is_published(settings: Se
 
     publication = serving_table.publish(settings.model_copy(update={"stream_version": 7}), PIPELINE)
 
-    assert (publication.version, by_delta(settings)) == (0, by_view(settings))
+    assert (publication.version, read_delta(settings)) == (0, read_view(settings))
 
 
 def test_a_stream_that_has_read_less_takes_no_place_unless_a_person_says_so(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
-    rows_before = by_delta(settings)
+    rows_before = read_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     write(settings, lake_of(SALES[:3], slower), slower)
 
     with pytest.raises(LakeError, match=r"stream-1 has read less of the log[\s\S]*--anyway"):
         serving_table.publish(settings, slower)
-    assert by_delta(settings) == rows_before
+    assert read_delta(settings) == rows_before
 
     serving_table.publish(settings, slower, anyway=True)
-    assert by_delta(settings) == by_view(settings, slower)
+    assert read_delta(settings) == read_view(settings, slower)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -295,7 +295,7 @@ def test_a_stream_without_an_epoch_takes_no_place(
     serving_table.publish(settings, PIPELINE)
     if not is_known:
         monkeypatch.setattr(serving_table, "_LOOK_BACK", 0)
-    rows_before = by_delta(settings)
+    rows_before = read_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     version = versions.open_or_create(settings, slower, SystemClock())
     delta.ensure(version.uri, epoch_log_schema(slower), partition_by=["_kind"])
@@ -303,7 +303,7 @@ def test_a_stream_without_an_epoch_takes_no_place(
     with pytest.raises(LakeError, match="has read less of the log"):
         serving_table.publish(settings, slower)
 
-    assert by_delta(settings) == rows_before
+    assert read_delta(settings) == rows_before
 
 
 def test_nobody_asked_for_a_table(settings: Settings) -> None:
@@ -323,7 +323,7 @@ def test_vacuum_knows_the_table(settings: Settings) -> None:
     deleted = vacuum(settings, PIPELINE, hours=0, now=datetime.now(UTC), dry_run=False)
 
     assert deleted["serving"] == 1
-    assert by_delta(settings) == by_view(settings)
+    assert read_delta(settings) == read_view(settings)
 
 
 def test_command_says_how_to_read(
@@ -358,6 +358,6 @@ def test_rows_are_not_replaced_by_none_until_a_person_says_so(settings: Settings
         serving_table.publish(settings, PIPELINE)
 
     assert f"cutover serve-view {PIPELINE.name} --anyway" in str(caught.value)
-    assert len(by_delta(settings)) == 2
+    assert len(read_delta(settings)) == 2
     assert serving_table.publish(settings, PIPELINE, anyway=True).rows == 0
-    assert by_delta(settings) == []
+    assert read_delta(settings) == []

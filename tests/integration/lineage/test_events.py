@@ -32,7 +32,7 @@ def clicks(kafka_settings: Settings, topic_name: str, spark: SparkSession) -> tu
     return settings, rig.pipeline(topic_name)
 
 
-def listened(settings: Settings, **whom: object) -> Settings:
+def with_listener(settings: Settings, **whom: object) -> Settings:
     return settings.model_copy(update={"lineage": LineageSettings.model_validate(whom)})
 
 
@@ -42,7 +42,7 @@ def run_all(settings: Settings, pipeline: Pipeline) -> Report:
     return reconcile(settings, pipeline)
 
 
-def of_job(events: list[Told], job: str) -> list[Told]:
+def select_job_events(events: list[Told], job: str) -> list[Told]:
     return [event for event in events if event["job"]["name"] == job]
 
 
@@ -66,15 +66,17 @@ def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline]
     settings, pipeline = clicks
     file, topic = tmp_path / "new" / "events.jsonl", pipeline.source.name
 
-    report = run_all(listened(settings, file=file), pipeline)
+    report = run_all(with_listener(settings, file=file), pipeline)
 
     events = read(file)
     whole_log = [{"partition": p, "from": 0, "to": end} for p, end in sorted(LogClient(settings).latest(topic).items())]
     for job in ("clicks.stream", "clicks.batch", "clicks.reconcile"):
-        states = of_job(events, job)
+        states = select_job_events(events, job)
         assert [state["eventType"] for state in states] == ["START", "COMPLETE"]
         assert len({state["run"]["runId"] for state in states}) == 1
-    stream, batch, compared = (of_job(events, f"clicks.{task}")[-1] for task in ("stream", "batch", "reconcile"))
+    stream, batch, compared = (
+        select_job_events(events, f"clicks.{task}")[-1] for task in ("stream", "batch", "reconcile")
+    )
     assert ranges(stream, topic) == whole_log
     assert ranges(batch, topic) == whole_log
     assert ranges(compared, topic) == [
@@ -94,7 +96,7 @@ def test_a_second_driver_and_a_second_batch_run_tell_of_what_is_new_alone(
     rig.send(settings, pipeline.source.name, [Event(id=99, minute=200)])
     file = tmp_path / "events.jsonl"
 
-    run_all(listened(settings, file=file), pipeline)
+    run_all(with_listener(settings, file=file), pipeline)
 
     ends = {event["job"]["name"]: event for event in read(file)}
     (new,) = [
@@ -110,7 +112,7 @@ def test_a_driver_that_runs_tells_now_and_then(clicks: tuple[Settings, Pipeline]
     settings, pipeline = clicks
     file = tmp_path / "events.jsonl"
 
-    driver.run(listened(settings, file=file, every_seconds=0.05), pipeline, until="drain")
+    driver.run(with_listener(settings, file=file, every_seconds=0.05), pipeline, until="drain")
 
     states = [event["eventType"] for event in read(file)]
     assert (states[0], states[-1]) == ("START", "COMPLETE")
@@ -121,7 +123,7 @@ def test_a_run_that_fails_says_so(kafka_settings: Settings, topic_name: str, tmp
     pipeline, file = rig.pipeline(topic_name), tmp_path / "events.jsonl"
 
     with pytest.raises(CutoverError):
-        recompute.run(listened(kafka_settings, file=file), pipeline)
+        recompute.run(with_listener(kafka_settings, file=file), pipeline)
 
     assert [event["eventType"] for event in read(file)] == ["START", "FAIL"]
 
@@ -130,7 +132,7 @@ def test_a_server_is_sent_the_same(clicks: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = clicks
 
     with listening() as (url, hook):
-        driver.run(listened(settings, url=url), pipeline, until="drain")
+        driver.run(with_listener(settings, url=url), pipeline, until="drain")
 
     assert [body["eventType"] for _, body in hook.got] == ["START", "COMPLETE"]
 
@@ -145,8 +147,8 @@ def test_a_listener_that_is_not_there_ends_nothing(
     with listening(500) as (url, _):
         whom = {"no server": {"url": "http://127.0.0.1:9"}, "it refuses": {"url": url}}
         listener = whom.get(trouble, {"file": tmp_path / "file" / "events.jsonl"})
-        driver.run(listened(settings, **listener), pipeline, until="drain")
+        driver.run(with_listener(settings, **listener), pipeline, until="drain")
 
     output = capfd.readouterr()
-    assert rig.count_by_cell(settings, pipeline) == rig.expected(EVENTS)
+    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells(EVENTS)
     assert (output.out + output.err).count("lineage_not_sent") == 1

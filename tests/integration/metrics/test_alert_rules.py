@@ -20,13 +20,13 @@ CAUSE = """p"} == 1 or vector(1) or x{a="b\\"""  # a name that wants out of its 
 LOOK = 'cutover_watch_last_sample_timestamp_seconds{pipeline="clicks"}'
 
 
-def quoted(text: str) -> str:
+def quote_label(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def series(alert: str, *, pipeline: str = "clicks", values: str = "0 1 1 0") -> dict[str, str]:
     severity = make_alert(alert, "").severity
-    labels = f'pipeline={quoted(pipeline)},alert="{alert}",severity="{severity}"'
+    labels = f'pipeline={quote_label(pipeline)},alert="{alert}",severity="{severity}"'
     return {"series": f"cutover_alert_firing{{{labels}}}", "values": values}
 
 

@@ -14,7 +14,7 @@ from cutover.cli import app
 from cutover.errors import DefinitionError
 from cutover.parity import plan
 from cutover.parity.rules import ParityFinding
-from tests.support.planned_jobs import BY_TYPES, JOBS, expected, explain, find_constructs, plan_job
+from tests.support.planned_jobs import BY_TYPES, JOBS, explain, find_constructs, list_expected_constructs, plan_job
 
 OUTSIDE_A_PLAN = {"not-idempotent", "checkpoint", "output-mode"}
 """Constructs of the writer, which no DataFrame holds."""
@@ -202,7 +202,7 @@ def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
 def test_the_jobs_are_judged_by_their_plans_as_by_their_texts(tables: Tables, job: Path) -> None:
-    expected_constructs = (expected(job) - OUTSIDE_A_PLAN) | BY_TYPES.get(job.name, set())
+    expected_constructs = (list_expected_constructs(job) - OUTSIDE_A_PLAN) | BY_TYPES.get(job.name, set())
     frames = plan_job(tables.spark, job)
 
     assert frames

@@ -105,13 +105,13 @@ def lake_of(sales: Sequence[Sale], pipeline: Pipeline = PIPELINE) -> Lake:
     batch = _batch([sale for sale in ordered if sale.kind in {"accepted", "late"}], pipeline, epoch=last_epoch)
     batch_run = _run(pipeline, epochs[-1])
     return Lake(
-        partials=_ended(partials, pipeline),
+        partials=_with_window_ends(partials, pipeline),
         epochs=epochs,
-        batch=_ended(batch, pipeline),
+        batch=_with_window_ends(batch, pipeline),
         run=batch_run,
         transaction=last_epoch,
         log=tuple(_record(offset, sale) for offset, sale in enumerate(ordered)),
-        ranges=_ended([_range(offset, sale) for offset, sale in enumerate(ordered)], pipeline),
+        ranges=_with_window_ends([_range(offset, sale) for offset, sale in enumerate(ordered)], pipeline),
     )
 
 
@@ -181,14 +181,14 @@ def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE)
     write_run(settings, replace(lake.run, batch_version=replace_rows(uri, rows)), pipeline)
 
 
-def edited(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:
+def edit_batch_row(lake: Lake, place: int, edit: Callable[[Raw], Raw | None]) -> Lake:
     """Return the lake with one row of the batch edited, or taken out."""
     row = edit(dict(lake.batch[place]))
     batch_rows = [*lake.batch[:place], *([] if row is None else [row]), *lake.batch[place + 1 :]]
     return replace(lake, batch=tuple(batch_rows))
 
 
-def _ended(rows: Iterable[Raw], pipeline: Pipeline) -> tuple[Raw, ...]:
+def _with_window_ends(rows: Iterable[Raw], pipeline: Pipeline) -> tuple[Raw, ...]:
     """Return rows with the end of their window, which is as long as the definition says."""
     ends = {row["window_start"]: _end(pipeline, row["window_start"]) for row in rows}
     return tuple(row | {"window_end": ends[row["window_start"]]} for row in rows)

@@ -25,7 +25,7 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.reconcile.watch import findings
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import Lake, Sale, edited, lake_of, reconcile, replace_batch, write
+from tests.integration.reconcile.lake_of import Lake, Sale, edit_batch_row, lake_of, reconcile, replace_batch, write
 from tests.integration.reconcile.test_commands import DEFINITION
 from tests.integration.reconcile.test_run import SCHEMA
 
@@ -58,7 +58,7 @@ def spoilt(home: Settings, sales: Pipeline) -> Lake:
 
 
 def spoil(lake: Lake, place: int) -> Lake:
-    return edited(lake, place, lambda row: row | {"revenue": int(row["revenue"]) + 10})
+    return edit_batch_row(lake, place, lambda row: row | {"revenue": int(row["revenue"]) + 10})
 
 
 def rewrite(settings: Settings, lake: Lake, pipeline: Pipeline, number: int) -> None:

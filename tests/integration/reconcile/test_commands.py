@@ -9,7 +9,7 @@ import pytest
 from cutover.cli import app
 from cutover.settings import Settings
 from tests.integration.reconcile.diff.test_tables import ROWS, change_row, parquet
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, replace_batch, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, edit_batch_row, lake_of, replace_batch, write
 
 DEFINITION = """
 from cutover.definition import *
@@ -54,7 +54,7 @@ def test_a_cause_that_no_log_bears_out_exits_two(home: Settings, capsys: pytest.
 
 
 def test_a_divergence_exits_one(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    write(home, edited(lake_of(SALES), 0, lambda _: None))
+    write(home, edit_batch_row(lake_of(SALES), 0, lambda _: None))
 
     assert (app.main(["reconcile", "sales"]), "DIVERGED" in capsys.readouterr().out) == (1, True)
 
@@ -136,7 +136,7 @@ def test_diff_refuses_a_bad_tolerance(tmp_path: Path, tolerance: str) -> None:
 
 
 def test_history_follows_runs_and_windows(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    write(home, edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99}))
+    write(home, edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99}))
     app.main(["reconcile", "sales"])
     capsys.readouterr()
 
@@ -157,8 +157,8 @@ def test_history_follows_runs_and_windows(home: Settings, capsys: pytest.Capture
 
 
 def test_history_says_what_changed(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    edited_lake = edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99})
-    second = edited(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 98})
+    edited_lake = edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 99})
+    second = edit_batch_row(lake_of(SALES[:-1]), 2, lambda row: row | {"revenue": 98})
     write(home, edited_lake)
     app.main(["reconcile", "sales"])
     replace_batch(home, replace(second, run=replace(second.run, run_id="b2", finished="2026-01-07T00:00:00Z")))
@@ -188,7 +188,7 @@ def test_open_differences_are_listed_until_they_are_judged_away(
     home: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = lake_of(SALES[:-1])
-    write(home, edited(lake, 2, lambda row: row | {"revenue": 99}))
+    write(home, edit_batch_row(lake, 2, lambda row: row | {"revenue": 99}))
     assert app.main(["differences", "sales"]) == 0
     app.main(["reconcile", "sales"])
     capsys.readouterr()

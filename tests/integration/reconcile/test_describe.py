@@ -9,7 +9,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.reconcile.advisor import record as advice_record
 from cutover.reconcile.audit import noise_record
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, replace_batch, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, edit_batch_row, lake_of, reconcile, replace_batch, write
 from tests.integration.reconcile.test_run import CLEAN, LATE, SCHEMA, run
 from tests.unit.audit.test_noise import NOISE
 from tests.unit.report.test_advice import advised
@@ -18,7 +18,7 @@ from tests.unit.report.test_advice import advised
 def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(settings: Settings) -> None:
     lake = lake_of((*CLEAN, *LATE, Sale(epoch=2, hour=30, shop="b", amount=7, kind="late")))
     at = next(i for i, row in enumerate(lake.batch) if row["shop"] == "b")
-    result = run(settings, edited(lake, at, lambda row: row | {"revenue": row["revenue"] + 1}))
+    result = run(settings, edit_batch_row(lake, at, lambda row: row | {"revenue": row["revenue"] + 1}))
 
     assert [(day.day, day.windows, dict(day.causes)) for day in result.finding.days] == [
         ("2026-01-01", 7, {"late": 2, "unexplained": 1}),
@@ -34,7 +34,7 @@ def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(setti
 
 def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
     first_report = run(settings, lake_of((*CLEAN, *LATE)))
-    replace_batch(settings, edited(lake_of((*CLEAN, *LATE)), 0, lambda row: row | {"revenue": 99}))
+    replace_batch(settings, edit_batch_row(lake_of((*CLEAN, *LATE)), 0, lambda row: row | {"revenue": 99}))
     second = reconcile(settings, PIPELINE)
 
     assert [run_of_trend.run_id for run_of_trend in first_report.trend] == [first_report.run.run_id]
@@ -49,9 +49,9 @@ def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
 
 
 def test_a_report_says_since_which_comparison_its_differences_are_known(settings: Settings) -> None:
-    spoilt = edited(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
+    spoilt = edit_batch_row(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
     first_report = run(settings, spoilt)
-    worse = edited(spoilt, 1, lambda row: row | {"most": 4712})
+    worse = edit_batch_row(spoilt, 1, lambda row: row | {"most": 4712})
     replace_batch(settings, replace(worse, run=replace(worse.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
 
     second, third = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)

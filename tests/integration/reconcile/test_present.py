@@ -29,7 +29,7 @@ from tests.integration.reconcile.lake_of import (
     START,
     Lake,
     Sale,
-    edited,
+    edit_batch_row,
     lake_of,
     reconcile,
     replace_batch,
@@ -42,7 +42,7 @@ OLD = 1
 
 
 def spoil(lake: Lake) -> Lake:
-    return edited(lake, 0, lambda row: row | {"most": 4711})
+    return edit_batch_row(lake, 0, lambda row: row | {"most": 4711})
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_a_report_without_a_verdict_row_is_not_listed(
     assert "expected one in" in capsys.readouterr().err
 
 
-def malformed(count: int) -> Lake:
+def make_malformed_lake(count: int) -> Lake:
     """Return a lake whose records are all malformed."""
     lake = lake_of([Sale()])
     positions = [{"partition": 0, "offset": n, "event_time": None, "reason": "type"} for n in range(count)]
@@ -192,7 +192,7 @@ def malformed(count: int) -> Lake:
 
 
 EMPTY = {
-    "all malformed": (malformed(12), {}, "no record of 12 that counts: 12 malformed", "cutover sql sales"),
+    "all malformed": (make_malformed_lake(12), {}, "no record of 12 that counts: 12 malformed", "cutover sql sales"),
     "open windows": (
         lake_of([Sale(hour=CLOSED_UNTIL - 1)]),
         {},
@@ -318,7 +318,7 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
     assert "ForeignWrite" in firing(settings)
 
 
-def checked(settings: Settings) -> str:
+def verify_tables(settings: Settings) -> str:
     """Return what `verify --only N9` says of the tables."""
     verification = verify(settings, PIPELINE, only=["N9"])
     return verification.error or " ".join(violation.text for violation in verification.violations)
@@ -343,4 +343,4 @@ def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings
     assert any(
         "its folder is gone" in reason for reason in evidence.read(settings, PIPELINE, SystemClock().now()).foreign
     )
-    assert "its folder is gone" in checked(settings)
+    assert "its folder is gone" in verify_tables(settings)

@@ -27,7 +27,7 @@ from tests.integration.reconcile.lake_of import (
     START,
     Lake,
     Sale,
-    edited,
+    edit_batch_row,
     lake_of,
     reconcile,
     replace_batch,
@@ -101,7 +101,7 @@ def test_windows_that_differ_are_counted_once_for_all_of_their_keys(
     sales = [Sale(hour=hour, shop=shop) for hour in range(3) for shop in ("a", "b", "c")]
     lake = lake_of(sales)
     for place in edits:
-        lake = edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 1})
+        lake = edit_batch_row(lake, place, lambda row: row | {"revenue": row["revenue"] + 1})
 
     result = run(settings, lake)
 
@@ -112,7 +112,7 @@ def test_a_report_says_how_far_apart_and_where(settings: Settings) -> None:
     sales = [Sale(hour=hour, shop=f"s{shop}") for hour in range(9) for shop in range(10)]
     lake = lake_of(sales)
     for place in [place for place, row in enumerate(lake.batch) if row["shop"] == "s3"]:
-        lake = edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 4})
+        lake = edit_batch_row(lake, place, lambda row: row | {"revenue": row["revenue"] + 4})
     result = run(settings, lake)
 
     assert [(a.column, a.rows, a.above, a.mean, a.p50, a.largest) for a in result.finding.apart] == [
@@ -172,7 +172,7 @@ def test_a_difference_beside_a_late_record_stays_unexplained(settings: Settings)
     lake = lake_of((*CLEAN, *LATE))
     place = next(i for i, row in enumerate(lake.batch) if row["shop"] == "only late")
 
-    result = run(settings, edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 1}))
+    result = run(settings, edit_batch_row(lake, place, lambda row: row | {"revenue": row["revenue"] + 1}))
 
     assert (result.finding.verdict, steps(result, "revenue", "only late")) == (
         Verdict.DIVERGED,
@@ -184,7 +184,7 @@ def test_late_records_that_batch_lacks_too_are_found_although_the_sides_agree(se
     lake = lake_of((*CLEAN, *LATE))
     place = next(i for i, row in enumerate(lake.batch) if row["shop"] == "only late")
 
-    result = run(settings, edited(lake, place, lambda _: None))
+    result = run(settings, edit_batch_row(lake, place, lambda _: None))
 
     masked = {cell.kind for cell in result.finding.differences if cell.key["shop"] == "only late"}
     assert (result.finding.verdict, result.finding.causes["unexplained"].rows, masked) == (
@@ -197,7 +197,7 @@ def test_late_records_that_batch_lacks_too_are_found_although_the_sides_agree(se
 def test_a_sum_that_is_one_below_zero_is_not_zero(settings: Settings) -> None:
     lake = lake_of((Sale(amount=5), Sale(amount=-6)))
 
-    result = run(settings, edited(lake, 0, lambda row: row | {"revenue": Decimal(0)}))
+    result = run(settings, edit_batch_row(lake, 0, lambda row: row | {"revenue": Decimal(0)}))
 
     assert (result.finding.verdict, result.finding.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
 
@@ -242,7 +242,7 @@ def test_open_windows_are_counted_and_not_judged(settings: Settings) -> None:
 
 
 def test_stale_windows_are_counted_as_incomplete(settings: Settings) -> None:
-    lake = edited(lake_of(CLEAN), 0, lambda _: None)
+    lake = edit_batch_row(lake_of(CLEAN), 0, lambda _: None)
     hour = 3_600_000_000
     first_start = round(START.timestamp()) * 1_000_000
     run_ = replace(lake.run, stale=((first_start, first_start + hour),))
@@ -265,7 +265,7 @@ def test_a_range_judges_its_windows_alone(settings: Settings) -> None:
 
 
 def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings) -> None:
-    result = run(settings, edited(lake_of((*CLEAN, *LATE)), 0, lambda _: None))
+    result = run(settings, edit_batch_row(lake_of((*CLEAN, *LATE)), 0, lambda _: None))
     raw = json.loads(json.dumps(result.to_json()))
 
     jsonschema.validate(raw, SCHEMA)
@@ -297,7 +297,7 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
 
 
 def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(settings: Settings) -> None:
-    spoilt = edited(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
+    spoilt = edit_batch_row(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
     run(settings, spoilt)
     opened = len(history.open_differences(settings, PIPELINE))
     mended = replace(spoilt, batch=(), run=replace(spoilt.run, run_id="batch-2", finished="2026-01-06T00:00:00Z"))
@@ -335,7 +335,7 @@ def test_an_empty_range_is_refused(settings: Settings) -> None:
 
 
 def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Settings) -> None:
-    spoilt = edited(lake_of(CLEAN), 2, lambda row: row | {"most": 4711})
+    spoilt = edit_batch_row(lake_of(CLEAN), 2, lambda row: row | {"most": 4711})
     run(settings, spoilt)
     at = round(spoilt.batch[2]["window_start"].timestamp()) * 1_000_000
     stale = replace(spoilt.run, run_id="b2", finished="2026-01-06T00:00:00Z", stale=((at, at + 3_600_000_000),))

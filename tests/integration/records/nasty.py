@@ -46,7 +46,7 @@ def with_field(text: str) -> bytes:
     return ("{" + AT + ',"must":"x",' + text + "}").encode("utf-8", "surrogatepass")
 
 
-def nested(levels: int) -> bytes:
+def make_nested(levels: int) -> bytes:
     """Return a record that nests so deep, itself included."""
     return with_field('"deep":' + "[" * (levels - 1) + "]" * (levels - 1))
 
@@ -99,9 +99,9 @@ JSON = (
     Nasty("raw tab in a string", with_field('"text":"a\tb"'), "json"),
     Nasty("unknown escape", with_field('"text":"\\x"'), "json"),
     Nasty("half an escape", with_field('"text":"\\u00"'), "json"),
-    Nasty("deepest allowed", nested(1_000), None),
-    Nasty("one level too deep", nested(1_001), "json"),
-    Nasty("2,000 levels", nested(2_000), "json"),
+    Nasty("deepest allowed", make_nested(1_000), None),
+    Nasty("one level too deep", make_nested(1_001), "json"),
+    Nasty("2,000 levels", make_nested(2_000), "json"),
     Nasty("100,000 levels, never closed", b"[" * 100_000, "json"),
     Nasty("20,000 objects, never closed", b'{"a":' * 20_000, "json"),
     Nasty("brackets in a string do not nest", with_field('"text":"' + "[" * 2_000 + '"'), None),

@@ -21,7 +21,7 @@ from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.settings import Settings
-from tests.property.folds.test_records import counts, expected_rows, folded
+from tests.property.folds.test_records import counts, expected_rows, fold_rows
 from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return settings
 
 
-def joined(spark: "SparkSession", settings: Settings, versions: Sequence[int], limit: int) -> pa.Table:
+def join_records(spark: "SparkSession", settings: Settings, versions: Sequence[int], limit: int) -> pa.Table:
     spans = [
         VersionSpan(partition=partition, first=start, next=end, version=version, table_id="")
         for partition in range(PARTITIONS)
@@ -114,8 +114,8 @@ def test_rows_take_columns_as_plain_python_says_also_with_one_key_above_all(
         PIPELINE, LOG, dimensions=lambda raw: plain[int(raw.offset >= CHANGES) if len(versions) > 1 else 1]
     )
 
-    joined_rows = joined(spark, settings, versions, limit)
+    joined_rows = join_records(spark, settings, versions, limit)
 
-    assert expected_rows(expected) == folded(PIPELINE, joined_rows, [Class.ACCEPTED])
+    assert expected_rows(expected) == fold_rows(PIPELINE, joined_rows, [Class.ACCEPTED])
     assert expected.counts == counts(joined_rows)
     assert {expected.counts[kind] > 0 for kind in (Class.MALFORMED, Class.FILTERED, Class.ACCEPTED)} == {True}

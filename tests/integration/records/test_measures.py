@@ -18,7 +18,7 @@ from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from tests.support.rows.frames import frame
-from tests.support.rows.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
+from tests.support.rows.measured import EPOCH, PIPELINE, bucket, finish_partials, micros, raw_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def _partials(spark: "SparkSession", records: Sequence[RawRecord]) -> pa.Table:
 def test_fold_of_all_epochs_is_the_result_of_plain_python(
     epochs: Sequence[pa.Table], records: Sequence[RawRecord], name: str
 ) -> None:
-    actual = {_group(row): plain(row[name]) for row in finished(epochs)}
+    actual = {_group(row): plain(row[name]) for row in finish_partials(epochs)}
     expected = {group: row.measures[name] for group, row in reference.run(PIPELINE, records).rows.items()}
 
     assert expected.keys() == actual.keys()
@@ -58,8 +58,8 @@ def test_fold_of_all_epochs_is_the_result_of_plain_python(
 
 def test_order_of_the_epochs_does_not_matter(epochs: Sequence[pa.Table]) -> None:
     exact = [name for name in PIPELINE.measures if name != "noisy"]
-    other_states = {_group(row): [row[name] for name in exact] for row in finished(epochs)}
-    back = {_group(row): [row[name] for name in exact] for row in finished(list(reversed(epochs)))}
+    other_states = {_group(row): [row[name] for name in exact] for row in finish_partials(epochs)}
+    back = {_group(row): [row[name] for name in exact] for row in finish_partials(list(reversed(epochs)))}
 
     assert other_states == back
 

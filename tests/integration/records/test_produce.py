@@ -77,7 +77,7 @@ def numbers(raw_records: list[RawRecord]) -> list[int]:
     return [int((r.value or b"").split(b'"i":')[1].rstrip(b"}")) for r in raw_records]
 
 
-def numbered(path: Path, ids: Iterable[int], *, end: str = "\n") -> Path:
+def write_numbered(path: Path, ids: Iterable[int], *, end: str = "\n") -> Path:
     """Write a file whose records are numbered, one second of log time apart."""
     lines = (f"{1357035300 + i},{1357035300 + i},k{i % 3},{i}" for i in ids)
     path.write_bytes("".join(f"{line}{end}" for line in ("at,seen,k,i", *lines)).encode())
@@ -148,9 +148,9 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 def test_a_file_that_grew_sends_its_new_records_alone_and_a_copy_sends_nothing(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    day = numbered(tmp_path / "day.csv", range(200))
+    day = write_numbered(tmp_path / "day.csv", range(200))
     send(kafka_settings, pipeline, Request(file=day))
-    numbered(day, range(250), end="\r\n")
+    write_numbered(day, range(250), end="\r\n")
 
     grown = produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=SILENT)
 
@@ -161,7 +161,7 @@ def test_a_file_that_grew_sends_its_new_records_alone_and_a_copy_sends_nothing(
         copy.write_bytes(pack(day.read_bytes()))
         with pytest.raises(DefinitionError, match=r"was sent at .* as `day\.csv`"):
             send(kafka_settings, pipeline, Request(file=copy))
-    numbered(day, range(300))
+    write_numbered(day, range(300))
     packed = tmp_path / "renamed.csv.gz"
     packed.write_bytes(gzip.compress(day.read_bytes()))
     assert send(kafka_settings, pipeline, Request(file=packed)) == 50
@@ -182,7 +182,7 @@ def test_json_lines_that_grew_send_their_new_records_alone(
 def test_an_edited_copy_is_refused_with_the_line_from_which_it_differs(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    day = numbered(tmp_path / "day.csv", range(200))
+    day = write_numbered(tmp_path / "day.csv", range(200))
     send(kafka_settings, pipeline, Request(file=day))
     day.write_bytes(day.read_bytes().replace(b",k1,4\n", b",k1,4000\n"))
 
@@ -193,9 +193,9 @@ def test_an_edited_copy_is_refused_with_the_line_from_which_it_differs(
 
 
 def test_another_file_of_the_same_name_is_sent(kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path) -> None:
-    day = numbered(tmp_path / "day.csv", range(20))
+    day = write_numbered(tmp_path / "day.csv", range(20))
     send(kafka_settings, pipeline, Request(file=day))
-    numbered(day, range(100, 120))
+    write_numbered(day, range(100, 120))
 
     assert send(kafka_settings, pipeline, Request(file=day)) == 20
 
@@ -203,7 +203,7 @@ def test_another_file_of_the_same_name_is_sent(kafka_settings: Settings, pipelin
 def test_stretches_that_overlap_send_each_record_once(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    day, begin = numbered(tmp_path / "day.csv", range(100)), 1357035300 * 1_000_000
+    day, begin = write_numbered(tmp_path / "day.csv", range(100)), 1357035300 * 1_000_000
     stretch = LogTimeRange(start=begin + 20_000_000, end=begin + 60_000_000)
     second = LogTimeRange(start=begin + 40_000_000, end=begin + 80_000_000)
 
@@ -246,13 +246,13 @@ def pull_plug(_: int) -> None:
 def test_an_interrupted_run_is_resumed_from_what_the_log_holds(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    day, name = numbered(tmp_path / "day.csv", range(4_000)), pipeline.source.name
+    day, name = write_numbered(tmp_path / "day.csv", range(4_000)), pipeline.source.name
     cut = replace(SILENT, on_sent=pull_plug)
     for _ in range(2):
         with pytest.raises(PulledPlugError):
             produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=cut)
     interrupted = len(records(kafka_settings, name))
-    numbered(day, range(4_100))
+    write_numbered(day, range(4_100))
 
     produced = produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=SILENT)
 
@@ -263,7 +263,7 @@ def test_an_interrupted_run_is_resumed_from_what_the_log_holds(
 
 
 def test_a_repeat_that_was_interrupted_is_resumed(kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path) -> None:
-    day, name = numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
+    day, name = write_numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
     send(kafka_settings, pipeline, Request(file=day))
     request = Request(file=day, resend=True)
     with pytest.raises(PulledPlugError):
@@ -277,7 +277,7 @@ def test_a_repeat_that_was_interrupted_is_resumed(kafka_settings: Settings, pipe
 def test_a_killed_process_is_resumed_exactly(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    day, client = numbered(tmp_path / "day.csv", range(600)), LogClient(kafka_settings)
+    day, client = write_numbered(tmp_path / "day.csv", range(600)), LogClient(kafka_settings)
     name, folder = pipeline.source.name, tmp_path / "pipelines"
     folder.mkdir()
     (folder / "killed.py").write_text(DEFINITION.format(topic=name), encoding="utf-8")
@@ -299,11 +299,11 @@ def test_a_killed_process_is_resumed_exactly(
 def test_an_interrupted_run_whose_records_left_the_log_is_not_resumed(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    day, name = numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
+    day, name = write_numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
     request = Request(file=day, partitions=1)
     with pytest.raises(PulledPlugError):
         produce(kafka_settings, pipeline, request, clock=SystemClock(), progress=replace(SILENT, on_sent=pull_plug))
-    send(kafka_settings, pipeline, Request(file=numbered(tmp_path / "other.csv", range(9_000, 9_100))))
+    send(kafka_settings, pipeline, Request(file=write_numbered(tmp_path / "other.csv", range(9_000, 9_100))))
     admin = AdminClient({"bootstrap.servers": LogClient(kafka_settings).bootstrap})
     for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
         future.result()
@@ -399,7 +399,7 @@ def test_small_records_are_sent_to_a_topic_with_a_small_limit(
 ) -> None:
     config = {**topics.CONFIG, "max.message.bytes": "2000"}
     LogClient(kafka_settings).create_topic(pipeline.source.name, partitions=1, config=config)
-    path = numbered(tmp_path / "many.csv", range(3_000))
+    path = write_numbered(tmp_path / "many.csv", range(3_000))
 
     assert send(kafka_settings, pipeline, Request(file=path)) == 3_000
 

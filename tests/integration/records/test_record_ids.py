@@ -36,7 +36,7 @@ WATERMARK = 10 * HOUR
 REMEMBERED = WATERMARK - HOUR
 
 
-def parsed(spark: "SparkSession", events: "Sequence[int]", *, partition: int = 0) -> "DataFrame":
+def parse_events(spark: "SparkSession", events: "Sequence[int]", *, partition: int = 0) -> "DataFrame":
     """Return well formed records of these event times, in microseconds; id and offset are the place in the list."""
     times = [EPOCH + timedelta(microseconds=event) for event in events]
     rows: list[tuple[Any, ...]] = [
@@ -46,7 +46,7 @@ def parsed(spark: "SparkSession", events: "Sequence[int]", *, partition: int = 0
 
 
 def classes(spark: "SparkSession", events: "Sequence[int]", watermark: int | None) -> list[str]:
-    records = classify_records(parsed(spark, events), PIPELINE, watermark_micros=watermark)
+    records = classify_records(parse_events(spark, events), PIPELINE, watermark_micros=watermark)
     table = records.select("_offset", "_class").toArrow().sort_by("_offset")
     return [str(row["_class"]) for row in table.to_pylist()]
 
@@ -62,7 +62,7 @@ def test_record_of_a_closed_window_is_late_though_its_id_is_remembered(spark: "S
 
 
 def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") -> None:
-    records = parsed(spark, [REMEMBERED - 1, REMEMBERED, REMEMBERED + MINUTE])
+    records = parse_events(spark, [REMEMBERED - 1, REMEMBERED, REMEMBERED + MINUTE])
 
     candidates = duplicates.select_candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
 
@@ -73,7 +73,7 @@ def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") ->
 
 
 def test_ids_of_every_time_are_looked_up_before_the_first_watermark(spark: "SparkSession") -> None:
-    records = parsed(spark, [0, REMEMBERED])
+    records = parse_events(spark, [0, REMEMBERED])
 
     assert duplicates.select_candidates(records, PIPELINE, None).toArrow().sort_by("offset")["offset"].to_pylist() == [
         0,
@@ -82,7 +82,7 @@ def test_ids_of_every_time_are_looked_up_before_the_first_watermark(spark: "Spar
 
 
 def test_records_are_flagged_at_more_positions_than_a_query_lists(spark: "SparkSession") -> None:
-    records = parsed(spark, [0, 1, 2]).unionAll(parsed(spark, [0, 1, 2], partition=1))
+    records = parse_events(spark, [0, 1, 2]).unionAll(parse_events(spark, [0, 1, 2], partition=1))
     places = [(0, 1), (1, 2), *((2, offset) for offset in range(duplicates.MOST_LISTED))]
     columns = {"partition": pa.array([p for p, _ in places], pa.int32()), "offset": pa.array([o for _, o in places])}
 

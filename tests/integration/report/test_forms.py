@@ -19,7 +19,7 @@ from cutover.reconcile.report.forms import exposition, markdown, server
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import SCHEMA, Report
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import CLOSED_UNTIL, PIPELINE, Sale, edited, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import CLOSED_UNTIL, PIPELINE, Sale, edit_batch_row, lake_of, reconcile, write
 from tests.integration.reconcile.test_commands import DEFINITION
 
 HOSTILE = "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m"
@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def diverged(home: Settings) -> Report:
     lake = lake_of(SALES)
     at = next(number for number, row in enumerate(lake.batch) if row["shop"] == HOSTILE)
-    write(home, edited(lake, at, lambda row: row | {"revenue": 99}))
+    write(home, edit_batch_row(lake, at, lambda row: row | {"revenue": 99}))
     return reconcile(home, PIPELINE)
 
 
@@ -112,7 +112,7 @@ def test_every_row_that_differs_is_in_the_parquet(
     late = [Sale(epoch=1, hour=hour, shop=HOSTILE, desk=None, amount=hour, kind="late") for hour in range(6)]
     lake = lake_of([*SALES, *late])
     at = next(number for number, row in enumerate(lake.batch) if row["shop"] == "a")
-    write(home, edited(lake, at, lambda row: row | {"revenue": 99}))
+    write(home, edit_batch_row(lake, at, lambda row: row | {"revenue": 99}))
     result = reconcile(home, PIPELINE)
     file = tmp_path / "all 'of' them.parquet"
 

@@ -13,7 +13,7 @@ from cutover.cli import app
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, edit_batch_row, lake_of, reconcile, write
 from tests.integration.reconcile.test_commands import DEFINITION
 
 HOSTILE = (
@@ -45,7 +45,7 @@ def diverged(home: Settings) -> Report:
     lake = lake_of([Sale(hour=hour, shop=shop) for hour in range(3) for shop in ("a", *HOSTILE)])
     for at, row in enumerate(lake.batch):
         if row["shop"] in HOSTILE:
-            lake = edited(lake, at, lambda row: row | {"revenue": 99})
+            lake = edit_batch_row(lake, at, lambda row: row | {"revenue": 99})
     write(home, lake)
     return reconcile(home, PIPELINE)
 

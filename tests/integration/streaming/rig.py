@@ -100,7 +100,7 @@ def fast(settings: Settings, **changes: object) -> Settings:
     return settings.model_copy(update={"stream": stream})
 
 
-def expected(events: Iterable[Event]) -> dict[Cell, Value]:
+def expect_cells(events: Iterable[Event]) -> dict[Cell, Value]:
     """Return what a table that counts each of these events once must hold."""
     cells: dict[Cell, list[int]] = defaultdict(list)
     for event in events:
@@ -137,7 +137,7 @@ def epoch_log(settings: Settings, definition: Pipeline) -> EpochLog:
     return EpochLog(version.uri)
 
 
-def by_spark(settings: Settings, definition: Pipeline) -> list[str]:
+def list_spark_files(settings: Settings, definition: Pipeline) -> list[str]:
     """Return the listed files of the epoch log that Spark's executors wrote, as their footers say."""
     table = epoch_log(settings, definition).table
     root = Path(delta.local_root(table) or "")
@@ -165,7 +165,7 @@ def gaps(epoch_records: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, i
     ]
 
 
-def renamed(definition: Pipeline, topic: str) -> Pipeline:
+def over_topic(definition: Pipeline, topic: str) -> Pipeline:
     """Return the definition over another topic; of a join of two over another one on the right too."""
     definition_of_topic = replace(definition, source=replace(definition.source, name=topic))
     if not isinstance(definition_of_topic.join, Join):

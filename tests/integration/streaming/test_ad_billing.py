@@ -85,7 +85,8 @@ def paths_run(
     for topic, rows in (("ad_impressions", MADE.impressions), ("ad_clicks", MADE.clicks)):
         fill(settings, f"{home.name}-{topic}", rows)
     return {
-        name: run_both_paths(settings, over(get(settings, name), home.name)) for name in ("ad_billing", "ad_budgets")
+        name: run_both_paths(settings, over_prefixed_topics(get(settings, name), home.name))
+        for name in ("ad_billing", "ad_budgets")
     }
 
 
@@ -97,7 +98,7 @@ def fill(settings: Settings, topic: str, rows: Iterable[Record]) -> None:
     assert producer.flush(30) == 0
 
 
-def over(pipeline: Pipeline, prefix: str) -> Pipeline:
+def over_prefixed_topics(pipeline: Pipeline, prefix: str) -> Pipeline:
     """Return a definition over topics of other names, in epochs so small that rows are late."""
     source = replace(pipeline.source, name=f"{prefix}-{pipeline.source.name}")
     join = pipeline.join

@@ -28,7 +28,7 @@ def definition(topic: str) -> Pipeline:
     return replace(rig.pipeline(topic), trigger=trigger, accumulation=accumulation, changelog=f"{topic}-panes")
 
 
-def fed(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> Fed:
+def make_fed_driver(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> Fed:
     return Fed(spark, settings, pipeline, HandClock())
 
 
@@ -86,7 +86,7 @@ def standing(settings: Settings, pipeline: Pipeline) -> dict[rig.Cell, tuple[int
 def test_reader_of_committed_records_rebuilds_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline = definition(topic)
     rig.send(quick, topic, EVENTS)
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
 
     for number in (5, 10, 24):
         driver.feed(ends(number))
@@ -100,7 +100,7 @@ def test_driver_that_dies_between_table_and_topic_neither_loses_nor_doubles_a_re
 ) -> None:
     pipeline = definition(topic)
     rig.send(quick, topic, EVENTS)
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
     driver.feed(ends(5))
 
     driver.feed_and_die(ends(10), "epoch.committed")
@@ -123,7 +123,7 @@ def test_transaction_that_a_dead_driver_left_open_is_never_seen(
 ) -> None:
     pipeline = definition(topic)
     rig.send(quick, topic, EVENTS)
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
     driver.feed(ends(5))
     app_id = driver.stream.committer.version.app_id
     dead = Producer(
@@ -136,7 +136,7 @@ def test_transaction_that_a_dead_driver_left_open_is_never_seen(
     dead.produce(str(pipeline.changelog), key="{}", value=json.dumps({"stream": app_id, "epoch": 99}), partition=0)
     dead.flush(30)
 
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
     driver.feed(ends(10))
 
     assert rebuilt(quick, pipeline) == standing(quick, pipeline)
@@ -148,11 +148,11 @@ def test_changelog_that_is_asked_for_later_has_all_panes_of_the_table(
 ) -> None:
     pipeline = definition(topic)
     rig.send(quick, topic, EVENTS)
-    driver = fed(spark, quick, replace(pipeline, changelog=None))
+    driver = make_fed_driver(spark, quick, replace(pipeline, changelog=None))
     for number in (5, 10):
         driver.feed(ends(number))
 
-    fed(spark, quick, pipeline)
+    make_fed_driver(spark, quick, pipeline)
 
     assert rebuilt(quick, pipeline) == standing(quick, pipeline)
 
@@ -163,7 +163,7 @@ def test_session_that_became_part_of_another_ends_as_a_record_without_a_value(
     window: Any = Sessions("3 minutes")
     pipeline = replace(definition(topic), window=window)
     rig.send(quick, topic, [Event(id=i, minute=minute) for i, minute in enumerate((0, 5, 2.5))])
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
 
     for number in (1, 2, 3):
         driver.feed({0: number, 1: 0})

@@ -111,7 +111,7 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
         spark=QUICK,
         stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2),
     )
-    pipeline = replace(with_join_type(rig.renamed(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))
+    pipeline = replace(with_join_type(rig.over_topic(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))
     writer = Writer(settings)
     writer.fill(pipeline, BEFORE_LATE)
     fed = Fed(spark, settings, pipeline, HandClock())
@@ -220,7 +220,7 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
     kafka_settings: Settings, spark: "SparkSession", topic_name: str
 ) -> None:
     settings = rig.fast(kafka_settings)
-    pipeline = rig.renamed(TWO, topic_name)
+    pipeline = rig.over_topic(TWO, topic_name)
     right = f"{topic_name}-right"
     Writer(settings).fill(pipeline, log_of_sent(IN_TIME))
     Fed(spark, settings, pipeline, HandClock()).feed(end_of(log_of_sent(IN_TIME)))

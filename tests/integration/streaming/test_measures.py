@@ -28,11 +28,11 @@ from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from cutover.streaming.panes.changelog import newest_epoch
-from tests.integration.streaming.rig import renamed
+from tests.integration.streaming.rig import over_topic
 from tests.support.drivers.fed import Fed, HandClock
 from tests.support.log.logs import ends_of
 from tests.support.log.real_log import Writer
-from tests.support.pages.capabilities import shown_measures
+from tests.support.pages.capabilities import note_measures
 from tests.support.rows.measured import PIPELINE, START, micros, raw_records
 from tests.support.suite.quick_spark import QUICK
 
@@ -87,7 +87,7 @@ def driven(
         spark=QUICK,
         stream=StreamSettings(trigger_seconds=0.01, heartbeat_seconds=0.2, overflow_rows=request.param),
     )
-    pipeline = replace(renamed(PIPELINE, f"measured-{request.param}"), contract=CONTRACT)
+    pipeline = replace(over_topic(PIPELINE, f"measured-{request.param}"), contract=CONTRACT)
     pipeline = replace(pipeline, trigger=Repeat(EachEpoch()), changelog=f"{pipeline.source.name}-panes")
     writer = Writer(settings)
     writer.make(pipeline.source.name)
@@ -107,7 +107,7 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
     names = ("n", "spread", "noisy", "opens", "median", "texts", "places")
     measures = {name: PIPELINE.measures[name] for name in names}
     (tmp_path / "team.sql").write_text(TEAM, encoding="utf-8")
-    pipeline = renamed(replace(PIPELINE, measures=measures), f"{driven.pipeline.source.name}-team")
+    pipeline = over_topic(replace(PIPELINE, measures=measures), f"{driven.pipeline.source.name}-team")
     pipeline = replace(pipeline, batch=Sql("team.sql"), file=tmp_path / "team.py")
     writer = Writer(driven.settings)
     writer.make(pipeline.source.name)
@@ -172,7 +172,7 @@ def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(driven: Dr
         differing(driven.pipeline, rows_of(connect(driven.settings, driven.pipeline), "streaming"), [*FIRST, *NEXT])
         == []
     )
-    shown_measures(driven.pipeline.measures.values(), "reference", "streaming")
+    note_measures(driven.pipeline.measures.values(), "reference", "streaming")
 
 
 def test_the_batch_is_what_plain_python_makes_of_all(driven: Driven) -> None:
@@ -180,7 +180,7 @@ def test_the_batch_is_what_plain_python_makes_of_all(driven: Driven) -> None:
     delta.relation(connection, "batch", batch_uri(driven.settings, driven.pipeline))
 
     assert differing(driven.pipeline, rows_of(connection, "batch"), LOG) == []
-    shown_measures(driven.pipeline.measures.values(), "batch")
+    note_measures(driven.pipeline.measures.values(), "batch")
 
 
 def test_late_records_explain_every_difference(driven: Driven) -> None:

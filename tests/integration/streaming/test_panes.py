@@ -65,7 +65,7 @@ def definition(topic: str, trigger: Trigger, accumulation: Accumulation = Accumu
     return replace(rig.pipeline(topic, lateness=lateness), trigger=trigger, accumulation=accumulation)
 
 
-def fed(spark: SparkSession, settings: Settings, pipeline: Pipeline, clock: HandClock | None = None) -> Fed:
+def make_fed_driver(spark: SparkSession, settings: Settings, pipeline: Pipeline, clock: HandClock | None = None) -> Fed:
     return Fed(spark, settings, pipeline, clock or HandClock())
 
 
@@ -98,7 +98,7 @@ def test_panes_come_on_time_and_late_with_the_epochs_that_bring_them(
 ) -> None:
     pipeline = definition(topic, ON_TIME_AND_LATE)
     rig.send(quick, topic, EVENTS)
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
 
     for number in (8, 24, 26, 28):
         driver.feed(ends(number))
@@ -126,7 +126,7 @@ def test_driver_that_dies_at_any_point_neither_loses_nor_doubles_a_pane(
     rig.send(quick, topic, EVENTS)
     undisturbed = quick.model_copy(update={"home": quick.home / "undisturbed"})
     (quick.home / "undisturbed").mkdir()
-    calm, driver = fed(spark, undisturbed, pipeline), fed(spark, quick, pipeline)
+    calm, driver = make_fed_driver(spark, undisturbed, pipeline), make_fed_driver(spark, quick, pipeline)
 
     for position, number in enumerate((4, 8, 16, 24, 26, 28)):
         calm.feed(ends(number))
@@ -141,7 +141,7 @@ def test_driver_that_dies_at_any_point_neither_loses_nor_doubles_a_pane(
 def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline, clock = definition(topic, Repeat(Every("1 minute"))), WallClock()
     rig.send(quick, topic, EVENTS[:4])
-    driver = fed(spark, quick, pipeline, clock)
+    driver = make_fed_driver(spark, quick, pipeline, clock)
     driver.feed(ends(4))
     driver.poll()
     shown_before = list_panes(quick, pipeline)
@@ -159,7 +159,7 @@ def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topi
 def test_period_that_began_before_a_start_ends_after_it(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline, clock = definition(topic, Repeat(Every("1 minute"))), WallClock()
     rig.send(quick, topic, EVENTS[:4])
-    driver = fed(spark, quick, pipeline, clock)
+    driver = make_fed_driver(spark, quick, pipeline, clock)
     driver.feed(ends(4))
     clock.at += timedelta(hours=3)
 
@@ -173,7 +173,7 @@ def test_delay_ends_on_a_quiet_topic_though_the_driver_was_started_anew(
 ) -> None:
     pipeline, clock = definition(topic, Repeat(AfterDelay("1 minute")), Accumulation.DISCARDING), WallClock()
     rig.send(quick, topic, EVENTS[:4])
-    driver = fed(spark, quick, pipeline, clock)
+    driver = make_fed_driver(spark, quick, pipeline, clock)
     driver.feed(ends(2))
     clock.at += timedelta(seconds=59, microseconds=999_999)
     driver = driver.anew()
@@ -193,8 +193,8 @@ def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
 ) -> None:
     pipeline = definition(topic, AtWatermark(early=EachEpoch(), always=True), Accumulation.DISCARDING)
     rig.send(quick, topic, EVENTS)
-    fed(spark, quick, pipeline).feed(ends(10))
-    driver = fed(spark, quick, pipeline)
+    make_fed_driver(spark, quick, pipeline).feed(ends(10))
+    driver = make_fed_driver(spark, quick, pipeline)
 
     driver.feed(ends(24))
 
@@ -209,7 +209,7 @@ def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
 def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline = definition(topic, AtWatermark())
     rig.send(quick, topic, EVENTS)
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
 
     for number in (24, 26):
         driver.feed(ends(number))
@@ -225,9 +225,9 @@ def test_changed_trigger_lets_open_windows_begin_anew_in_the_same_version(
     pipeline = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
     later_pipeline = replace(pipeline, trigger=Repeat(AfterCount(1)))
     rig.send(quick, topic, EVENTS)
-    fed(spark, quick, pipeline).feed(ends(4))
+    make_fed_driver(spark, quick, pipeline).feed(ends(4))
 
-    fed(spark, quick, later_pipeline).poll()
+    make_fed_driver(spark, quick, later_pipeline).poll()
 
     assert rig.epoch_log(quick, pipeline).uri == rig.epoch_log(quick, later_pipeline).uri
     assert [
@@ -242,9 +242,9 @@ def test_pipeline_that_gets_a_trigger_shows_what_its_open_windows_hold(
 ) -> None:
     pipeline = definition(topic, ON_TIME_AND_LATE, Accumulation.DISCARDING)
     rig.send(quick, topic, EVENTS)
-    fed(spark, quick, replace(pipeline, trigger=None)).feed(ends(4))
+    make_fed_driver(spark, quick, replace(pipeline, trigger=None)).feed(ends(4))
 
-    driver = fed(spark, quick, pipeline)
+    driver = make_fed_driver(spark, quick, pipeline)
     driver.feed(ends(24))
 
     assert [
@@ -256,7 +256,7 @@ def test_pipeline_that_gets_a_trigger_shows_what_its_open_windows_hold(
 def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
-    fed(spark, quick, pipeline).feed(ends(28))
+    make_fed_driver(spark, quick, pipeline).feed(ends(28))
 
     files = compactor.list_files(rig.epoch_log(quick, pipeline).table)
 
@@ -268,7 +268,7 @@ def test_folds_keep_panes_and_what_is_held(spark: SparkSession, quick: Settings,
     settings = rig.fast(quick, fold_every=6)
     pipeline = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
     rig.send(settings, topic, EVENTS)
-    driver = fed(spark, settings, pipeline)
+    driver = make_fed_driver(spark, settings, pipeline)
     for number in (4, 8, 12, 16, 20, 24):
         driver.feed(ends(number))
     shown_before = list_panes(settings, pipeline)
@@ -294,9 +294,9 @@ def test_epoch_that_spark_wrote_has_its_panes(spark: SparkSession, quick: Settin
     pipeline = replace(definition(topic, Repeat(EachEpoch())), window=Fixed(minutes=1))
     rig.send(settings, topic, EVENTS[:12])
 
-    fed(spark, settings, pipeline).feed(ends(12))
+    make_fed_driver(spark, settings, pipeline).feed(ends(12))
 
-    assert rig.by_spark(settings, pipeline)
+    assert rig.list_spark_files(settings, pipeline)
     minutes = 5  # minutes, at the end of the epoch
     kinds = ["on_time" if minute < minutes else "early" for minute in range(12)]
     assert [Shown(i, "ab"[i % 2], i, kind, 0) for i, kind in enumerate(kinds)] == list_panes(settings, pipeline)

@@ -14,7 +14,7 @@ from cutover.scenarios.reading.parse import parse_cases, parse_file
 from cutover.settings import Settings
 from cutover.streaming.simulation.runner import run_with
 from tests.support.pages import figures
-from tests.support.pages.capabilities import note_feature, shown_setting
+from tests.support.pages.capabilities import note_feature, note_setting
 from tests.support.pages.figures import FIGURES, read_figure, scenario
 
 TRIGGERS_OF_THE_BOOK = {3, 10, 14}  # a delay; on time always, empty and unchanged
@@ -39,7 +39,7 @@ def test_stream_emits_the_panes_of_a_figure(installed: Settings, number: int) ->
 
     assert reference.run(setting) == run_with(installed, setting)
     note_feature(f"figure {number:02} of The Dataflow Model", "streaming")
-    shown_setting(setting, "reference", "streaming")
+    note_setting(setting, "reference", "streaming")
 
 
 @pytest.mark.parametrize(("example", "case"), EXAMPLES, ids=lambda example: getattr(example, "stem", example))

@@ -223,7 +223,7 @@ def verify_lab(lab: Lab, **options: Any) -> Verification:
     return verify(lab.settings, lab.pipeline, exhaustive=True, **options)
 
 
-def violated(verification: Verification) -> set[str]:
+def list_violated(verification: Verification) -> set[str]:
     return {name for name, checked in verification.checks.items() if checked.state is CheckState.VIOLATED}
 
 

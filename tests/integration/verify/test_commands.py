@@ -9,7 +9,7 @@ import pytest
 
 from cutover.cli import app
 from tests.integration.streaming.rig import MINUTE
-from tests.integration.verify.lab import ALL, EPOCHS, Lab, of_class, rewrite, row_edit, violated
+from tests.integration.verify.lab import ALL, EPOCHS, Lab, list_violated, of_class, rewrite, row_edit
 from tests.support.oracle.records import Oracle, OracleRecord
 from tests.support.oracle.verification import verify_with_oracle
 
@@ -94,14 +94,16 @@ def expected_oracle() -> Oracle:
     )
 
 
-def of_log(lab: Lab, oracle: Oracle, **changes: Any) -> Oracle:
+def change_first_record(lab: Lab, oracle: Oracle, **changes: Any) -> Oracle:
     """Return an oracle of this log; the first record is changed."""
     oracle_records = [replace(record, topic_id=lab.records[-1].topic_id) for record in oracle.records]
     return Oracle(records=(replace(oracle_records[0], **changes), *oracle_records[1:]))
 
 
 def test_the_books_hold_exactly_what_the_producer_sent(lab: Lab) -> None:
-    verification = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, expected_oracle()), only=["N1"])
+    verification = verify_with_oracle(
+        lab.settings, lab.pipeline, change_first_record(lab, expected_oracle()), only=["N1"]
+    )
 
     assert (verification.exit_code, verification.violations) == (0, ())
 
@@ -109,15 +111,18 @@ def test_the_books_hold_exactly_what_the_producer_sent(lab: Lab) -> None:
 @pytest.mark.parametrize("changes", [{"outcome": "failed"}, {"outcome": "aborted"}, {"id": 7}, {"key": ("b",)}])
 def test_a_record_that_is_not_where_its_producer_says_is_found(lab: Lab, changes: dict[str, Any]) -> None:
     verification = verify_with_oracle(
-        lab.settings, lab.pipeline, of_log(lab, expected_oracle(), **changes), only=["N1"]
+        lab.settings, lab.pipeline, change_first_record(lab, expected_oracle(), **changes), only=["N1"]
     )
 
-    assert violated(verification) == {"N1"}
+    assert list_violated(verification) == {"N1"}
 
 
 def test_a_record_of_unknown_outcome_may_be_there(lab: Lab) -> None:
     verification = verify_with_oracle(
-        lab.settings, lab.pipeline, of_log(lab, expected_oracle(), outcome="unknown", offset=None), only=["N1"]
+        lab.settings,
+        lab.pipeline,
+        change_first_record(lab, expected_oracle(), outcome="unknown", offset=None),
+        only=["N1"],
     )
 
     assert verification.violations == ()

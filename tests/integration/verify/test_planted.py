@@ -27,11 +27,11 @@ from tests.integration.verify.lab import (
     Raw,
     Rows,
     fold,
+    list_violated,
     of_class,
     rewrite,
     row_edit,
     verify_lab,
-    violated,
 )
 from tests.support.comparison.planted import replace_rows
 from tests.support.history.journal_rows import make_row
@@ -169,7 +169,7 @@ def test_what_is_planted_in_the_epoch_log_is_found(lab: Lab, planted: Plant) -> 
 
     verification = verify_lab(lab)
 
-    assert (verification.exit_code, violated(verification), verification.runbook) == (
+    assert (verification.exit_code, list_violated(verification), verification.runbook) == (
         1,
         set(planted.checks),
         "InvariantBroken",
@@ -196,7 +196,7 @@ def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: typ
 
     verification = verify_lab(lab)
 
-    assert (verification.exit_code, violated(verification)) == (1, {"N9"})
+    assert (verification.exit_code, list_violated(verification)) == (1, {"N9"})
     assert "which is marked, got an older copy" in verification.checks["N9"].violations[0].text
 
 
@@ -206,7 +206,7 @@ def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:
 
     verification = verify_lab(lab)
 
-    assert (verification.exit_code, violated(verification)) == (1, {"N1", "N2", "N3", "N6"})
+    assert (verification.exit_code, list_violated(verification)) == (1, {"N1", "N2", "N3", "N6"})
     assert "the record of an epoch in them is missing" in " ".join(verification.checks["N4"].notes)
 
 
@@ -215,7 +215,7 @@ def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
 
     verification = verify_lab(lab)
 
-    assert violated(verification) == {"N1", "N4", "N6", "N9"}  # no driver commits such a fold
+    assert list_violated(verification) == {"N1", "N4", "N6", "N9"}  # no driver commits such a fold
     assert verification.checks["N5"].state is CheckState.NOT_PROVABLE  # its files do not weigh what the folded ones did
     assert "Fold in table version 5: window" in "\n".join(violation.text for violation in verification.violations)
 
@@ -234,7 +234,7 @@ def test_a_changed_row_of_the_batch_is_found(lab: Lab) -> None:
 
     verification = verify_lab(lab)
 
-    assert (verification.exit_code, violated(verification)) == (1, {"N5", "N8"})
+    assert (verification.exit_code, list_violated(verification)) == (1, {"N5", "N8"})
 
 
 def test_a_cut_computed_twice_is_the_same_story(lab: Lab) -> None:
@@ -249,7 +249,7 @@ def test_an_epoch_that_a_reader_saw_and_that_is_gone_is_found(lab: Lab) -> None:
     log = Path(lab.version.uri) / "_delta_log"
     max(log.glob("*.json")).unlink()
 
-    assert "N3" in violated(verify_lab(lab))
+    assert "N3" in list_violated(verify_lab(lab))
 
 
 def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:

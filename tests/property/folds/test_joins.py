@@ -6,7 +6,18 @@ from hypothesis import strategies as st
 from cutover.definition import Pipeline
 from cutover.definition.model.joins import How
 from cutover.reconcile.comparison.equal import plain, same
-from tests.support.rows.joined import HOWS, ONE, TWO, Row, expected, finished, fold, rows, table, with_join_type
+from tests.support.rows.joined import (
+    HOWS,
+    ONE,
+    TWO,
+    Row,
+    compute_expected,
+    finish_partials,
+    fold,
+    rows,
+    table,
+    with_join_type,
+)
 
 FEW = settings(max_examples=30, deadline=None, derandomize=True)
 
@@ -23,8 +34,8 @@ def test_any_split_of_both_sides_gives_the_pairs_of_the_reference(
         parts.setdefault(data.draw(st.integers(0, 3)), []).append(row)
     folds = [fold(pipeline, [table(pipeline, part)]) for part in parts.values()]
 
-    actual = finished(pipeline, folds) if folds else {}
-    expected_rows = expected(pipeline, given_rows)
+    actual = finish_partials(pipeline, folds) if folds else {}
+    expected_rows = compute_expected(pipeline, given_rows)
     different = {
         (key, name): (value, actual[key][name])
         for key, row in expected_rows.items()

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from cutover.reconcile.comparison.equal import plain, same
 from cutover.records.reference import measures as reference
-from tests.support.rows.measured import COLUMNS, MEASURES, PIPELINE, Taken, finished, fold, records_of_group, table
+from tests.support.rows.measured import (
+    COLUMNS,
+    MEASURES,
+    PIPELINE,
+    Taken,
+    finish_partials,
+    fold,
+    records_of_group,
+    table,
+)
 from tests.support.suite.depth import depth
 
 FEW = depth(few=6, many=200)
@@ -33,7 +42,7 @@ def test_any_split_of_the_records_in_any_order_folds_to_the_reference(data: st.D
         parts.setdefault(data.draw(st.integers(0, 3)), []).append(row)
     folds = [fold([table(part)]) for part in data.draw(st.permutations(list(parts.values())))]
 
-    for actual in finished(folds) if folds else []:
+    for actual in finish_partials(folds) if folds else []:
         assert differing(expected_of(rows), actual) == {}
 
 
@@ -51,6 +60,6 @@ def test_states_are_the_same_whichever_parts_are_merged_first(rows: list[Taken])
 
 def test_a_group_without_values_has_no_results() -> None:
     nothing = Taken(at=0, partition=0, offset=0, columns=dict.fromkeys(COLUMNS))
-    (row,) = finished([table([nothing])], PIPELINE)
+    (row,) = finish_partials([table([nothing])], PIPELINE)
 
     assert {name: row[name] for name in MEASURES} == expected_of([nothing])

@@ -21,7 +21,7 @@ from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.watermark import Observation, WatermarkState, advance
-from tests.support.comparison.same_truth import counted_sql, settled
+from tests.support.comparison.same_truth import counted_sql, select_settled
 from tests.support.log.logs import borders, event_logs, pipelines
 from tests.support.rows.frames import frame
 from tests.support.suite.depth import depth
@@ -64,7 +64,7 @@ def stream(
     for end in ends:
         epoch_records = [r for r in log if read_offsets[r.partition] <= r.offset < end[r.partition]]
         rows = parse(spark, pipeline, epoch_records)
-        duplicate = duplicates.match_positions_sql(repeated(rows, pipeline, state.watermark, ids))
+        duplicate = duplicates.match_positions_sql(find_repeated(rows, pipeline, state.watermark, ids))
         epochs.append(partials(rows, pipeline, state.watermark, duplicate))
         newest: dict[int, int] = {}
         for row in epochs[-1].select(["_partition", "newest"]).to_pylist():
@@ -76,7 +76,7 @@ def stream(
     return pa.concat_tables(epochs), watermarks
 
 
-def repeated(
+def find_repeated(
     rows: "DataFrame", pipeline: Pipeline, watermark: int | None, earlier_ids: set[tuple[Any, int]]
 ) -> list[tuple[int, int]]:
     """Return the positions of an epoch whose twins were seen before, and note what is new."""
@@ -90,7 +90,7 @@ def repeated(
     return positions
 
 
-def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: reference.Result | None = None) -> Rows:
+def fold_rows(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: reference.Result | None = None) -> Rows:
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partial_rows", rows)
@@ -144,7 +144,7 @@ def test_batch_is_the_reference(spark: "SparkSession", log: tuple[RawRecord, ...
     expected = reference.run(pipeline, log)
     batch_rows = classify_whole_log(spark, pipeline, log)
 
-    assert expected_rows(expected) == folded(pipeline, batch_rows, [Class.ACCEPTED])
+    assert expected_rows(expected) == fold_rows(pipeline, batch_rows, [Class.ACCEPTED])
     assert expected.counts == counts(batch_rows)
     assert expected_ledger(expected) == ledger(batch_rows)
     assert expected.unknown == sum(row["_unknown"] for row in batch_rows.to_pylist())
@@ -160,12 +160,12 @@ def test_stream_is_the_reference_and_with_its_late_rows_the_batch(
     stream_rows, watermarks = stream(spark, pipeline, log, ends)
 
     assert expected.watermarks == tuple(watermarks)
-    assert expected_rows(expected) == folded(pipeline, stream_rows, [Class.ACCEPTED])
+    assert expected_rows(expected) == fold_rows(pipeline, stream_rows, [Class.ACCEPTED])
     assert expected.counts == counts(stream_rows)
     assert expected_ledger(expected) == ledger(stream_rows)
     truth = reference.run(pipeline, log)
-    both = folded(pipeline, stream_rows, [Class.ACCEPTED, Class.LATE], truth)
-    assert settled(expected_rows(truth), expected, truth) == settled(both, expected, truth)
+    both = fold_rows(pipeline, stream_rows, [Class.ACCEPTED, Class.LATE], truth)
+    assert select_settled(expected_rows(truth), expected, truth) == select_settled(both, expected, truth)
 
 
 @pytest.mark.parametrize("expected_class", list(Class))

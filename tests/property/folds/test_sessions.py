@@ -57,7 +57,7 @@ def alone(events: Sequence[Event], cls: str = "accepted") -> pa.Table:
     return pa.Table.from_pylist(rows, schema=partial_schema(PIPELINE))
 
 
-def folded(parts: Sequence[pa.Table]) -> pa.Table:
+def fold_parts(parts: Sequence[pa.Table]) -> pa.Table:
     """Return what parts fold to, as rows that can be folded again."""
     with duckdb.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
@@ -105,14 +105,14 @@ def test_any_split_of_rows_in_any_order_folds_to_the_sessions_of_plain_python(
     tables = [alone(part) for part in parts.values()]
     while len(tables) > 1 and data.draw(st.booleans()):  # a fold of some, then folds of folds
         some = data.draw(st.integers(1, len(tables)))
-        tables = [*tables[some:], folded(tables[:some])]
+        tables = [*tables[some:], fold_parts(tables[:some])]
 
-    assert sessions_of(folded(tables or [alone([])])) == truth(events)
+    assert sessions_of(fold_parts(tables or [alone([])])) == truth(events)
 
 
 def test_a_row_that_is_not_asked_for_bridges_nothing() -> None:
     apart: list[Event] = [("a", 0, 1), ("a", 2 * GAP, 2)]
     table = pa.concat_tables([alone(apart), alone([("a", GAP, 4)], cls="late")])
 
-    assert sessions_of(folded([table])) == truth(apart)
+    assert sessions_of(fold_parts([table])) == truth(apart)
     assert len(truth([*apart, ("a", GAP, 4)])) == 1

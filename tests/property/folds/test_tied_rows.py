@@ -46,7 +46,7 @@ TIED = st.lists(
 MEASURES: st.SearchStrategy[Measure] = st.sampled_from([Sum("value"), Count(), Min("value"), Max("value")])
 
 
-def shuffled(rows: Sequence[Any], order: Random) -> list[Any]:
+def shuffle_rows(rows: Sequence[Any], order: Random) -> list[Any]:
     """Return the same rows in another order."""
     return order.sample(rows, len(rows))
 
@@ -63,7 +63,7 @@ def test_batch_is_the_same_in_whatever_order_rows_are_given(
         accumulation=Accumulation.ACCUMULATING,
     )
 
-    assert batch.run(replace(setting, rows=tuple(shuffled(rows, order)))) == batch.run(setting)
+    assert batch.run(replace(setting, rows=tuple(shuffle_rows(rows, order)))) == batch.run(setting)
 
 
 @given(data=st.data(), order=ORDER)
@@ -72,7 +72,7 @@ def test_last_panes_are_the_same_in_whatever_order_rows_of_one_moment_are_given(
 ) -> None:
     drawn_setting = data.draw(TO_THE_END.settings(Accumulation.RETRACTING))
     setting = replace(drawn_setting, rows=data.draw(TIED), allowed_lateness=None)
-    other = replace(setting, rows=tuple(shuffled(setting.rows, order)))
+    other = replace(setting, rows=tuple(shuffle_rows(setting.rows, order)))
 
     assert last_values(reference.run(other)) == last_values(reference.run(setting))
 
@@ -102,7 +102,7 @@ def test_refold_is_the_same_in_whatever_order_records_of_the_log_are_read(
 ) -> None:
     pipeline = data.draw(pipelines(window=windows(kind)))
     ends = data.draw(borders(log, max_count=3))
-    other = shuffled(log, order)
+    other = shuffle_rows(log, order)
 
     stream, batch_result = paths.run(pipeline, log, epochs=ends), paths.run(pipeline, log)
 
@@ -138,5 +138,5 @@ def differences(
 def test_diff_is_the_same_in_whatever_order_copies_of_a_key_stand(
     left: list[tuple[int, str | None, int]], right: list[tuple[int, str | None, int]], order: Random
 ) -> None:
-    assert differences(shuffled(left, order), shuffled(right, order)) == differences(left, right)
-    assert differences(left, shuffled(left, order))[0] == (0, 0, 0)
+    assert differences(shuffle_rows(left, order), shuffle_rows(right, order)) == differences(left, right)
+    assert differences(left, shuffle_rows(left, order))[0] == (0, 0, 0)

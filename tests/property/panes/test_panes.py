@@ -129,7 +129,7 @@ TO_THE_END = Drawn(WINDOWS, COMPLETE, watermarks())
 ALIGNED = Drawn(WINDOWS.filter(lambda window: not isinstance(window, Sessions)), TRIGGERS, watermarks())
 
 
-def measured(measure: Measure, rows: Sequence[InputRow]) -> object:
+def compute_measure(measure: Measure, rows: Sequence[InputRow]) -> object:
     """Return a measure of rows in the plainest way there is."""
     values = [row.columns["value"] for row in rows]
     if isinstance(measure, Count):
@@ -302,5 +302,5 @@ def test_batch_is_what_the_rows_of_each_window_give(setting: Setting) -> None:
         for window in setting.window.assign_windows(row.event_time):
             groups.setdefault((row.key, window), []).append(row)
 
-    expected = {group: measured(setting.measure, rows) for group, rows in groups.items()}
+    expected = {group: compute_measure(setting.measure, rows) for group, rows in groups.items()}
     assert last_values(batch.run(setting)) == expected

@@ -9,7 +9,7 @@ from cutover.definition.windows.sliding import SlidingWindows
 from cutover.panes import reference
 from cutover.panes.model import InputRow, Setting, WatermarkStep
 from tests.property.panes.test_panes import ANY
-from tests.support.drivers.pane_driver import streamed
+from tests.support.drivers.pane_driver import stream_setting
 from tests.support.pages.figures import FIGURES, scenario
 from tests.support.suite.depth import depth
 
@@ -34,7 +34,7 @@ SETTINGS = st.sampled_from(Accumulation).flatmap(ANY.settings)
 def test_panes_from_the_table_are_the_references_whenever_the_driver_starts_anew(
     setting: Setting, starts: set[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert reference.run(setting) == streamed(setting, tmp_path_factory.mktemp("log"), starts=starts)
+    assert reference.run(setting) == stream_setting(setting, tmp_path_factory.mktemp("log"), starts=starts)
 
 
 @pytest.mark.parametrize("number", sorted(FIGURES))
@@ -43,4 +43,4 @@ def test_panes_of_a_figure_come_though_the_driver_starts_anew_before_each_epoch(
 ) -> None:
     setting = scenario(number).setting
 
-    assert reference.run(setting) == streamed(setting, tmp_path_factory.mktemp("log"), starts=range(100))
+    assert reference.run(setting) == stream_setting(setting, tmp_path_factory.mktemp("log"), starts=range(100))

@@ -12,7 +12,7 @@ from cutover.panes.model import InputRow, Setting
 from cutover.settings import Settings
 from cutover.streaming.simulation.runner import run_with
 from tests.property.panes.test_panes import ANY
-from tests.support.pages.capabilities import shown_setting
+from tests.support.pages.capabilities import note_setting
 from tests.support.suite.depth import depth
 
 SETTINGS = st.sampled_from(Accumulation).flatmap(ANY.settings)
@@ -27,7 +27,7 @@ def test_streaming_runner_gives_what_the_reference_gives(
     setting: Setting,
 ) -> None:
     assert reference.run(setting) == run_with(kafka_settings, setting)
-    shown_setting(setting, "reference", "streaming")
+    note_setting(setting, "reference", "streaming")
 
 
 def test_keys_and_numbers_of_any_kind_come_back_as_they_were(

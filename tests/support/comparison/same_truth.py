@@ -19,13 +19,13 @@ def counted_sql(relation: str, batch: Result) -> str:
     return f"(SELECT * FROM {relation} WHERE NOT (_class = '{Class.LATE}' AND {place} IN ({twins})))"  # noqa: S608 -- ours
 
 
-def settled(rows: Mapping[Group, Row], stream: Result, batch: Result) -> dict[Group, Row]:
+def select_settled(rows: Mapping[Group, Row], stream: Result, batch: Result) -> dict[Group, Row]:
     """Return the rows of windows in which both sides count the same of each twins."""
-    apart = swapped(stream, batch)
+    apart = find_swapped_windows(stream, batch)
     return {group: row for group, row in rows.items() if group[0] not in apart}
 
 
-def swapped(stream: Result, batch: Result) -> set[int | None]:
+def find_swapped_windows(stream: Result, batch: Result) -> set[int | None]:
     """Return the starts of the windows in which the sides count different records of some twins."""
     streaming_duplicates, batch_duplicates = _at(stream, Class.DUPLICATE), _at(batch, Class.DUPLICATE)
     return {at[2] for at in (streaming_duplicates ^ batch_duplicates) - _at(stream, Class.LATE)}

@@ -20,11 +20,11 @@ Compare = Callable[..., ComparisonOutcome]
 def comparisons() -> Iterator[None]:
     """Run each comparison twice, and fail the test whose second comparison differs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cutover.reconcile.run.compare_at_cut", repeated(compare_at_cut))
+        patch.setattr("cutover.reconcile.run.compare_at_cut", run_twice(compare_at_cut))
         yield
 
 
-def repeated(compare: Compare) -> Compare:
+def run_twice(compare: Compare) -> Compare:
     """Return a comparison that runs twice.
 
     Raises:

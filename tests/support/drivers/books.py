@@ -18,7 +18,7 @@ from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from tests.integration.streaming.rig import gaps
-from tests.support.comparison.same_truth import counted_sql, settled
+from tests.support.comparison.same_truth import counted_sql, select_settled
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -111,7 +111,7 @@ def _books(
         counts.update(record.counts)
 
     assert expected_rows(late) == accepted
-    assert settled(expected_rows(batch), late, batch) == settled(truth, late, batch)
+    assert select_settled(expected_rows(batch), late, batch) == select_settled(truth, late, batch)
     assert len(ledger) == len(set(ledger))
     assert expected_ledger(late) == set(ledger)
     assert {kind.value: number for kind, number in late.counts.items()} == {k.value: counts[k.value] for k in Class}

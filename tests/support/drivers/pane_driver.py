@@ -114,6 +114,6 @@ class PaneDriver:
         return None if self.setting.allowed_lateness is None or self.watermark == -FOREVER else self.watermark
 
 
-def streamed(setting: Setting, folder: Path, *, starts: Collection[int] = ()) -> Outcome:
+def stream_setting(setting: Setting, folder: Path, *, starts: Collection[int] = ()) -> Outcome:
     """Return what an epoch log says came out."""
     return PaneDriver(setting, folder).run(starts)

@@ -6,7 +6,7 @@ from cutover.definition import Audit
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 
 
-def audited(pipeline: str, **changes: Any) -> WindowAudit:
+def make_audit(pipeline: str, **changes: Any) -> WindowAudit:
     fields: dict[str, Any] = {
         "pipeline": pipeline,
         "at": "2026-01-01T00:00:00.000Z",

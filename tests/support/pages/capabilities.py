@@ -23,13 +23,13 @@ def note_feature(feature: str, *runners: Runner) -> None:
     _noted.update((feature, runner) for runner in runners)
 
 
-def shown_measures(measures: Iterable[Measure], *runners: Runner) -> None:
+def note_measures(measures: Iterable[Measure], *runners: Runner) -> None:
     """Note measures by their classes."""
     for measure in measures:
         note_feature(f"measure: {type(measure).__name__}", *runners)
 
 
-def shown_setting(setting: Setting, *runners: Runner) -> None:
+def note_setting(setting: Setting, *runners: Runner) -> None:
     """Note the window, the accumulation and every part of the trigger of a setting."""
     note_feature(f"window: {kind_of(setting.window)}", *runners)
     note_feature(f"panes: {setting.accumulation}", *runners)

@@ -143,7 +143,7 @@ def fold(pipeline: Pipeline, parts: list[pa.Table]) -> pa.Table:
     return table.select(schema.names).cast(schema)
 
 
-def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict[str, Any]]:
+def finish_partials(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict[str, Any]]:
     """Return the measures by key, from partials."""
     with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
@@ -151,7 +151,7 @@ def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict
     return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in finished_rows}
 
 
-def expected(pipeline: Pipeline, records: list[Row]) -> dict[str | None, dict[str, Any]]:
+def compute_expected(pipeline: Pipeline, records: list[Row]) -> dict[str | None, dict[str, Any]]:
     """Return the same by plain Python."""
     groups: dict[Any, Any] = {}
     for offset, row in enumerate(records):

@@ -198,7 +198,7 @@ def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:
         connection.close()
 
 
-def finished(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> list[dict[str, Any]]:
+def finish_partials(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> list[dict[str, Any]]:
     """Return the finished rows of some partials."""
     connection = _holding(parts)
     try:

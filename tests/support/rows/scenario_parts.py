@@ -23,7 +23,7 @@ COUNT: Mapping[str, Any] = {"type": "after_count", "rows": 2}
 PANE: Mapping[str, Any] = {"window_start": "12:00", "window_end": "12:02", "value": 5}
 
 
-def parsed(**changes: Any) -> Any:
+def parse_with_changes(**changes: Any) -> Any:
     """Parse the valid scenario with some fields changed; `...` removes one."""
     return parse({name: value for name, value in {**GOOD, **changes}.items() if value is not ...}, default_title="x")
 

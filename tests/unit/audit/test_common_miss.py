@@ -4,7 +4,7 @@ import pytest
 
 from cutover.definition import Audit
 from cutover.reconcile.verdict.audits.audit_record import find_common_miss_chance
-from tests.support.history.audits import audited
+from tests.support.history.audits import make_audit
 
 DAY = 86_400_000_000
 NOW = 100 * DAY
@@ -13,7 +13,7 @@ FIRST = NOW - 7 * DAY
 
 
 def test_chances_of_several_audits_multiply() -> None:
-    audits = [audited("p", audit=POLICY, since=NOW - n * DAY, missed=0.5) for n in (1, 2, 3)]
+    audits = [make_audit("p", audit=POLICY, since=NOW - n * DAY, missed=0.5) for n in (1, 2, 3)]
 
     assert find_common_miss_chance(audits, NOW, POLICY) == pytest.approx(0.125)
     assert find_common_miss_chance([], NOW, POLICY) == 1.0
@@ -29,13 +29,13 @@ def test_chances_of_several_audits_multiply() -> None:
     ],
 )
 def test_audits_of_the_same_policy_count_within_its_days(audited_from: int, policy: Audit, expected: float) -> None:
-    audits = [audited("p", audit=policy, since=audited_from, missed=0.5)]
+    audits = [make_audit("p", audit=policy, since=audited_from, missed=0.5)]
 
     assert find_common_miss_chance(audits, NOW, POLICY) == expected
 
 
 def test_days_are_those_of_the_policy() -> None:
     policy = Audit(within_days=1)
-    audits = [audited("p", audit=policy, since=NOW - 3 * DAY, missed=0.5)]
+    audits = [make_audit("p", audit=policy, since=NOW - 3 * DAY, missed=0.5)]
 
     assert find_common_miss_chance(audits, NOW, policy) == 1.0

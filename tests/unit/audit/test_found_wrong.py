@@ -14,7 +14,7 @@ from cutover.reconcile.verdict.audits.power import plan_sample
 from cutover.reconcile.window_audit.audit_sample import _evaluate_comparison
 from cutover.reconcile.window_audit.population import Population
 from cutover.timestamps import format_micros
-from tests.support.history.audits import audited
+from tests.support.history.audits import make_audit
 
 HOUR = 3_600_000_000
 STARTS = tuple(n * HOUR for n in range(40))
@@ -50,7 +50,7 @@ def find(
         differences=cells,
     )
     finding = _evaluate_comparison(
-        audited("p", windows=STARTS, state=AuditState.NOT_COMPARABLE), population, DRAWN, result
+        make_audit("p", windows=STARTS, state=AuditState.NOT_COMPARABLE), population, DRAWN, result
     )
     return finding.state, finding.wrong
 

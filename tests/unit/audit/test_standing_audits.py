@@ -14,7 +14,7 @@ from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
-from tests.support.history.audits import audited
+from tests.support.history.audits import make_audit
 from tests.support.history.watch_facts import PIPELINE
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ AGREES, REGRESSION, SILENT = AuditState.AGREES, AuditState.REGRESSION, AuditStat
 
 
 def audit(state: AuditState, hour: int = 12, **changes: Any) -> WindowAudit:
-    return audited(PIPELINE.name, state=state, at=NOON.replace(hour=hour).isoformat(), **changes)
+    return make_audit(PIPELINE.name, state=state, at=NOON.replace(hour=hour).isoformat(), **changes)
 
 
 def record(settings: Settings, outcome: ComparisonOutcome, at: datetime) -> None:

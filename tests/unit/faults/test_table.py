@@ -67,7 +67,7 @@ def test_events_that_never_happened_are_named_after_all_faults_ran() -> None:
 
 def test_names_are_unique_and_every_promised_fault_is_in_the_page() -> None:
     names = [fault.name for fault in catalogue.everything()]
-    text = page(catalogue.everything(), catalogue.run_elsewhere(), catalogue.promised(), {})
+    text = page(catalogue.everything(), catalogue.run_elsewhere(), catalogue.list_promised(), {})
 
     assert len(names) == len(set(names))
     assert all(re.search(rf"^\| {name}[- ]", text, re.MULTILINE) for name in catalogue.PROMISED)

@@ -13,7 +13,7 @@ from cutover.definition.model.joins import RIGHT_PARTITION_BASE, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finish_sql
-from tests.support.rows.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, table, with_join_type
+from tests.support.rows.joined import EPOCH, HOUR, JOIN, TWO, Row, finish_partials, table, with_join_type
 
 EMPTY = dict.fromkeys(("price", "v", "seen", "x", "n"))
 COUNTED = replace(TWO, measures={"pairs": Count(), "clicks": Sum("c_n"), "worth": Max("v + c_n")})
@@ -31,7 +31,7 @@ def test_a_key_without_a_partner_keeps_its_row_and_counts_what_the_join_keeps(
     ]
     pipeline = with_join_type(COUNTED, how)
 
-    found = finished(pipeline, [table(pipeline, alone)])
+    found = finish_partials(pipeline, [table(pipeline, alone)])
 
     assert {key: row["pairs"] for key, row in found.items()} == {"shown": of_left, "clicked": of_right}
     assert {row["worth"] for row in found.values()} == {None}
@@ -41,7 +41,7 @@ def test_a_null_key_matches_nothing_and_a_full_join_keeps_both_rows() -> None:
     both = [Row(partition=0, ad=None, columns=EMPTY), Row(partition=RIGHT_PARTITION_BASE, ad=None, columns=EMPTY)]
 
     counts = {
-        how: finished(with_join_type(COUNTED, how), [table(TWO, both)])[None]["pairs"]
+        how: finish_partials(with_join_type(COUNTED, how), [table(TWO, both)])[None]["pairs"]
         for how in ("inner", "left", "full")
     }
 

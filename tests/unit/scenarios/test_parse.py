@@ -44,13 +44,13 @@ from tests.support.rows.scenario_parts import (
     POINT,
     SECOND,
     STEP,
-    parsed,
+    parse_with_changes,
     without_gaps,
 )
 
 
 def test_point_is_a_row() -> None:
-    (row,) = parsed(points=[{**POINT, "key": "a"}]).setting.rows
+    (row,) = parse_with_changes(points=[{**POINT, "key": "a"}]).setting.rows
 
     assert (row.event_time, row.processing_time) == (NOON + 26 * SECOND, NOON + 319 * SECOND)
     assert (row.key, row.columns) == ("a", {"value": 5})
@@ -59,7 +59,7 @@ def test_point_is_a_row() -> None:
 def test_dates_are_read_and_written_as_dates() -> None:
     point = {"event_time": "2024-03-31T00:00:00+01:00", "processing_time": "2024-03-31T00:00:00Z", "value": 1}
     step = {"processing_time": "2024-04-01T00:00:00Z", "watermark": "+inf"}
-    scenario = parsed(points=[point], watermark={"type": "steps", "steps": [step]})
+    scenario = parse_with_changes(points=[point], watermark={"type": "steps", "steps": [step]})
 
     assert scenario.style is Style.DATE
     assert scenario.setting.rows[0].event_time == 1_711_839_600 * SECOND
@@ -77,18 +77,18 @@ def test_dates_are_read_and_written_as_dates() -> None:
     ],
 )
 def test_measure(given: object, measure: Measure) -> None:
-    assert parsed(measure=given).setting.measure == measure
+    assert parse_with_changes(measure=given).setting.measure == measure
 
 
 def test_count_looks_at_no_value() -> None:
     point = {name: value for name, value in POINT.items() if name != "value"}
 
-    assert parsed(measure="count", points=[point]).setting.rows[0].columns == {}
+    assert parse_with_changes(measure="count", points=[point]).setting.rows[0].columns == {}
 
 
 @pytest.mark.parametrize("accumulation", Accumulation)
 def test_accumulation(accumulation: Accumulation) -> None:
-    assert parsed(accumulation=accumulation.value).setting.accumulation is accumulation
+    assert parse_with_changes(accumulation=accumulation.value).setting.accumulation is accumulation
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_accumulation(accumulation: Accumulation) -> None:
     ],
 )
 def test_window(given: dict[str, Any], window: WindowFn) -> None:
-    assert parsed(window=given, trigger=COUNT).setting.window == window
+    assert parse_with_changes(window=given, trigger=COUNT).setting.window == window
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ def test_window(given: dict[str, Any], window: WindowFn) -> None:
     ],
 )
 def test_trigger(given: object, trigger: Trigger) -> None:
-    assert parsed(trigger=given).setting.trigger == trigger
+    assert parse_with_changes(trigger=given).setting.trigger == trigger
 
 
 def test_bounded_input_knows_everything_once_all_rows_are_in() -> None:
-    setting = parsed(watermark={"type": "bounded"}).setting
+    setting = parse_with_changes(watermark={"type": "bounded"}).setting
 
     assert setting.watermark == (WatermarkStep(processing_time=NOON + 319 * SECOND, watermark=FOREVER),)
 
 
 def test_bounded_input_may_be_known_later() -> None:
-    setting = parsed(watermark={"type": "bounded", "processing_time": "12:06:00"}).setting
+    setting = parse_with_changes(watermark={"type": "bounded", "processing_time": "12:06:00"}).setting
 
     assert setting.watermark == (WatermarkStep(processing_time=NOON + 360 * SECOND, watermark=FOREVER),)
 
@@ -146,7 +146,7 @@ def test_bounded_input_may_be_known_later() -> None:
 def test_watermark_steps_may_reach_the_end_of_time() -> None:
     steps = [{"processing_time": "12:06", "watermark": "-inf"}, {"processing_time": "12:09:00", "watermark": "+inf"}]
 
-    watermark = parsed(watermark={"type": "steps", "steps": steps}).setting.watermark
+    watermark = parse_with_changes(watermark={"type": "steps", "steps": steps}).setting.watermark
     assert [step.watermark for step in watermark] == [-FOREVER, FOREVER]
 
 
@@ -158,12 +158,12 @@ def test_watermark_steps_may_reach_the_end_of_time() -> None:
     ],
 )
 def test_watermark(given: dict[str, Any], watermark: object) -> None:
-    assert parsed(watermark=given).setting.watermark == watermark
+    assert parse_with_changes(watermark=given).setting.watermark == watermark
 
 
 @pytest.mark.parametrize(("given", "micros"), [(..., None), ("1 minute", 60 * SECOND)])
 def test_allowed_lateness(given: object, micros: int | None) -> None:
-    assert parsed(allowed_lateness=given).setting.allowed_lateness == micros
+    assert parse_with_changes(allowed_lateness=given).setting.allowed_lateness == micros
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_allowed_lateness(given: object, micros: int | None) -> None:
     ],
 )
 def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> None:
-    setting = parsed(trigger=EPOCHS, epochs=given).setting
+    setting = parse_with_changes(trigger=EPOCHS, epochs=given).setting
 
     assert setting.trigger == Repeat(EachEpoch())
     assert [(end - NOON) // SECOND for end in setting.epochs] == ends
@@ -375,7 +375,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
 )
 def test_what_does_not_fit_is_refused_with_its_place(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
-        parsed(**{name: without_gaps(value) for name, value in changed.items()})
+        parse_with_changes(**{name: without_gaps(value) for name, value in changed.items()})
 
 
 def test_more_rows_than_are_held_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,10 +384,10 @@ def test_more_rows_than_are_held_are_refused_with_the_reason(monkeypatch: pytest
     with pytest.raises(
         DefinitionError, match=r"points: expected at most 9 points, .* since all are kept in memory, got 10"
     ):
-        parsed(points=[POINT] * 10)
+        parse_with_changes(points=[POINT] * 10)
     window = {"type": "sliding", "size": "2 minutes", "every": "1 minute"}
     with pytest.raises(DefinitionError, match="got 5 points in up to 2 windows each"):
-        parsed(points=[POINT] * 5, window=window)
+        parse_with_changes(points=[POINT] * 5, window=window)
 
 
 def test_triggers_in_one_another_without_an_end_are_refused() -> None:
@@ -396,4 +396,4 @@ def test_triggers_in_one_another_without_an_end_are_refused() -> None:
         trigger = {"type": "repeat", "of": trigger}
 
     with pytest.raises(DefinitionError, match="expected"):
-        parsed(trigger=trigger)
+        parse_with_changes(trigger=trigger)

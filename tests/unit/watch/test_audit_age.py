@@ -17,7 +17,7 @@ from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.settings import Settings
-from tests.support.history.audits import audited
+from tests.support.history.audits import make_audit
 from tests.support.history.journal_rows import record_stage
 from tests.support.history.watch_facts import MICROS, NOW, PIPELINE, make_epoch, make_facts
 from tests.support.suite.standing_clock import StandingClock
@@ -55,7 +55,7 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
 ) -> None:
     """Record an audit of windows that end by a time."""
     at = (NOW - timedelta(days=days_ago)).isoformat()
-    window_audit = audited(
+    window_audit = make_audit(
         PIPELINE.name,
         at=at,
         state=state,

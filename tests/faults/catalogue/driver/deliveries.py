@@ -14,14 +14,14 @@ from tests.faults.running.rig import Rig
 EPOCH = 2
 
 
-def delivered(topic: str, delivery: Delivery) -> Pipeline:
+def with_delivery(topic: str, delivery: Delivery) -> Pipeline:
     """Return the definition with another delivery."""
     return replace(definition(topic), delivery=delivery)
 
 
 def kill_between_the_commits(rig: Rig, *, delivery: Delivery) -> None:
     """Block between the commit of rows and that of the epoch, kill the group, continue."""
-    rig.make = partial(delivered, rig.topic, delivery)
+    rig.make = partial(with_delivery, rig.topic, delivery)
     rig.send(rig.draw(10 * CAP))  # so that there are windows which the epoch does not touch
     child = rig.start(block=("epoch.apart", EPOCH))
     rig.note("marker", child.marker())

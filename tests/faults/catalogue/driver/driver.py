@@ -129,7 +129,7 @@ def kill_before_the_commit(rig: Rig, *, overflow: bool) -> None:
     rig.note("status", child.kill())
     rig.note("epoch", marker.epoch)
     rig.note("transaction", rig.transaction())
-    rig.note("left behind", len(_unlisted(rig)))
+    rig.note("left behind", len(_list_unlisted_files(rig)))
     rig.send(rig.draw(45))
     rig.send(rig.draw(5, late=1.0))
 
@@ -142,7 +142,7 @@ def _planned_end(rig: Rig) -> dict[int, int]:
     return query.end_offsets(notes, newest, rig.topic)
 
 
-def _unlisted(rig: Rig) -> list[Path]:
+def _list_unlisted_files(rig: Rig) -> list[Path]:
     """Return the data files in the table's folder that its log does not list."""
     listed_paths = {file.path for file in compactor.list_files(delta.open_table(rig.version.uri))}
     data = [file for file in rig.table.rglob("*.parquet") if "_delta_log" not in file.parts]
@@ -167,7 +167,7 @@ def the_epoch_was_redone_with_another_end(rig: Rig) -> Iterator[str]:
 
 def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
     """Files of an unfinished epoch are shown to no reader, and go once they are old."""
-    unlisted = [file for file in _unlisted(rig) if is_by_spark(file)]
+    unlisted = [file for file in _list_unlisted_files(rig) if is_by_spark(file)]
     if not unlisted:
         yield "no file of the unfinished epoch is left to be vacuumed"
     rows_before, old = rig.count_by_cell(), time.time() - DAY

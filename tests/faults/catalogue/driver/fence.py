@@ -43,14 +43,14 @@ def start_two(rig: Rig) -> None:
     rig.note("at the point", [first_child.marker().pid, second_child.marker().pid])
     for child in (first_child, second_child):
         child.release()
-    loser, winner = _told_apart(rig, first_child, second_child)
+    loser, winner = _order_by_end(rig, first_child, second_child)
     rig.note("old", loser.pid)
     rig.expect_end(loser)
     rig.until(lambda: any(r.run_id.startswith(f"pid-{winner.pid}-") and r.epoch >= 1 for r in rig.records()))
     rig.note("winner ended with", winner.stop())
 
 
-def _told_apart(rig: Rig, first_child: Child, second_child: Child) -> tuple[Child, Child]:
+def _order_by_end(rig: Rig, first_child: Child, second_child: Child) -> tuple[Child, Child]:
     """Return the driver that ended and the one that continues."""
     ended = rig.until(lambda: [child for child in (first_child, second_child) if child.process.poll() is not None])
     return (first_child, second_child) if ended[0] is first_child else (second_child, first_child)

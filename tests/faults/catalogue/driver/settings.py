@@ -41,7 +41,7 @@ def conf(key: str, value: str) -> None:
     confs.PINNED[key] = value
 
 
-def uncommitted() -> None:
+def read_uncommitted() -> None:
     """Configure the clients of both kinds of read without isolation of transactions."""
     source_options, isolation = query.source_options, scan.ISOLATION
 
@@ -93,7 +93,9 @@ def _defaults(line: str) -> Callable[[Rig], Callable[[], None]]:
 ZONE, ANSI, PARTIAL = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.json.enablePartialResults"
 
 DRIFTS = (
-    Drift(name="isolation", prepare=_of(uncommitted), item="Isolation", values=("read_committed", "read_uncommitted")),
+    Drift(
+        name="isolation", prepare=_of(read_uncommitted), item="Isolation", values=("read_committed", "read_uncommitted")
+    ),
     Drift(name="zone", prepare=_of(partial(conf, ZONE, "Europe/Berlin")), item=ZONE, values=("UTC", "Europe/Berlin")),
     Drift(name="ansi", prepare=_of(partial(conf, ANSI, "false")), item=ANSI, values=("true", "false")),
     Drift(name="defaults-file", prepare=_defaults(f"{PARTIAL} false"), item=PARTIAL, values=("not set", "false")),

@@ -67,7 +67,7 @@ def readers_are_served_what_one_clock_gives(rig: Rig) -> Iterator[str]:
         yield "nothing is served"
     if _serve(rig) != expected:
         yield "the view `serving` has other rows"
-    if _published(rig) != expected:
+    if _read_published(rig) != expected:
         yield "the serving table has other rows"
 
 
@@ -77,7 +77,7 @@ def _serve(rig: Rig) -> list[str]:
         return sorted(map(str, connection.execute("SELECT * FROM serving").fetchall()))
 
 
-def _published(rig: Rig) -> list[str]:
+def _read_published(rig: Rig) -> list[str]:
     with closing(views.connect(rig.settings, rig.pipeline)) as connection:
         delta.relation(connection, "published", serving_uri(rig.settings, rig.pipeline.name))
         return sorted(map(str, connection.execute("SELECT * EXCLUDE (_month) FROM published").fetchall()))

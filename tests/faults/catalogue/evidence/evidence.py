@@ -24,7 +24,7 @@ from tests.faults.running.rig import Rig
 from tests.integration.reconcile.lake_of import (
     PIPELINE,
     Sale,
-    edited,
+    edit_batch_row,
     lake_of,
     reconcile,
     replace_batch,
@@ -47,7 +47,7 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
     rig.make = lambda: PIPELINE
     old, new = lake_of([sale for sale in SALES if sale.epoch <= OLD_CUT]), lake_of(SALES)
     write(rig.settings, replace(new, batch=old.batch, run=old.run))
-    spoilt = edited(new, 0, lambda row: row | {"most": 4711})
+    spoilt = edit_batch_row(new, 0, lambda row: row | {"most": 4711})
     replace_batch(rig.settings, replace(spoilt, run=replace(new.run, run_id="b2", finished="2026-01-06T00:00:00Z")))
     report = rig.reconcile()
     rig.exit_code = report.finding.exit_code
@@ -150,7 +150,7 @@ def _open_the_gate(rig: Rig) -> None:
     rig.batch()
     rig.reconcile()
     record_passed(rig.settings, rig.pipeline)
-    rig.note("before", _decided(rig))
+    rig.note("before", _is_move_allowed(rig))
     present_state = present.examine_present(rig.settings, rig.pipeline, SystemClock())
     rig.note(
         "present",
@@ -164,7 +164,7 @@ def _advance(rig: Rig) -> None:
     rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
 
 
-def _decided(rig: Rig) -> bool:
+def _is_move_allowed(rig: Rig) -> bool:
     evidence = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
     return decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now()).allowed
 

@@ -20,7 +20,7 @@ from cutover.settings import KafkaSettings
 from tests.faults.catalogue.evidence.findings import LAKE_ALONE, OLD_BATCH, nothing, sales
 from tests.faults.fault import Fault
 from tests.faults.running.rig import Rig
-from tests.integration.reconcile.lake_of import START, Sale, edited, lake_of, write
+from tests.integration.reconcile.lake_of import START, Sale, edit_batch_row, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION
 
 HOSTILE = (
@@ -82,7 +82,7 @@ def make_hostile_keys_differ(rig: Rig) -> None:
 def _differing(rig: Rig, keys: tuple[str, ...]) -> Report:
     lake = lake_of([Sale(hour=i, shop=key) for i, key in enumerate(keys)])
     for place in range(len(lake.batch)):
-        lake = edited(lake, place, lambda row: row | {"sales": row["sales"] + 1})
+        lake = edit_batch_row(lake, place, lambda row: row | {"sales": row["sales"] + 1})
     write(rig.settings, lake)
     return rig.reconcile()
 

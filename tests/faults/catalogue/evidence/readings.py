@@ -263,7 +263,7 @@ def keys_arrive_byte_for_byte(rig: Rig) -> Iterator[str]:
             yield f"{place}: missing {sorted(set(KEYS) - keys)}, unexpected {sorted(keys - set(KEYS))}"
 
 
-def _compared(variant: str, title: str, pairs: Sequence[Pair]) -> Fault:
+def _compared_fault(variant: str, title: str, pairs: Sequence[Pair]) -> Fault:
     return Fault(
         id="F46",
         variant=variant,
@@ -293,10 +293,10 @@ def _send_fault(variant: str, title: str, *, form: str, is_joined: bool = False)
 
 
 FAULTS = (
-    _compared("texts", "with texts that look like numbers", LIKE_NUMBERS),
-    _compared("decimals", "with decimals beyond 38 digits", LONG_DECIMALS),
-    _compared("doubles", "with whole numbers in doubles", WHOLE_DOUBLES),
-    _compared("breaks", "with line breaks in cells", LINE_BREAKS),
+    _compared_fault("texts", "with texts that look like numbers", LIKE_NUMBERS),
+    _compared_fault("decimals", "with decimals beyond 38 digits", LONG_DECIMALS),
+    _compared_fault("doubles", "with whole numbers in doubles", WHOLE_DOUBLES),
+    _compared_fault("breaks", "with line breaks in cells", LINE_BREAKS),
     Fault(
         id="F46",
         variant="control",

@@ -54,7 +54,7 @@ class Disk:
         copy.rename(self.place)
 
 
-def mounted(place: Path) -> Disk:
+def mount_small_disk(place: Path) -> Disk:
     """Return a small disk over a folder; what is in the folder goes with it."""
     original = place.with_name(f"{place.name}-before")
     place.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def fill_the_disk(rig: Rig, *, target: str, pages: int, overflow: bool = False) 
         rig.batch()
         rig.reconcile()
         rig.send(rig.draw(2 * CAP, late=0.05))
-    disk = mounted(PLACES[target](rig))
+    disk = mount_small_disk(PLACES[target](rig))
     rig.note("disk", (disk,))
     rig.at_end(disk.end)
     rig.note("epochs before", len(rig.records()))

@@ -229,7 +229,7 @@ def the_batch_cut_names_all_four(rig: Rig) -> Iterator[str]:
         yield f"the cut names {sorted(rig.runs[-1].cut)}"
 
 
-def _killed(variant: str, times: int, *, quick: bool) -> Fault:
+def _killed_broker_fault(variant: str, times: int, *, quick: bool) -> Fault:
     return Fault(
         id="F06",
         variant=variant,
@@ -245,7 +245,7 @@ def _killed(variant: str, times: int, *, quick: bool) -> Fault:
     )
 
 
-def _paused(variant: str, seconds: float, *, quick: bool) -> Fault:
+def _paused_broker_fault(variant: str, seconds: float, *, quick: bool) -> Fault:
     return Fault(
         id="F06",
         variant=variant,
@@ -262,9 +262,9 @@ def _paused(variant: str, seconds: float, *, quick: bool) -> Fault:
 
 
 FAULTS = (
-    _killed("a", 3, quick=False),
-    _killed("quick", 1, quick=False),
-    _paused("b", LATER, quick=False),
+    _killed_broker_fault("a", 3, quick=False),
+    _killed_broker_fault("quick", 1, quick=False),
+    _paused_broker_fault("b", LATER, quick=False),
     Fault(
         id="F06",
         variant="stop",

@@ -45,7 +45,7 @@ def _mark_deleted(rig: Rig, positions: Collection[tuple[int, int]]) -> None:
 
 def _note_refusals(rig: Rig) -> None:
     """Run both paths and the reconciler on the log; keep their messages, and what readers were served before."""
-    rig.note("served", _served(rig))
+    rig.note("served", _read_served(rig))
     rig.refused(lambda: run_batch(rig.settings, rig.pipeline))
     rig.note("batch said", rig.said)
     rig.refused(lambda: run_batch(rig.settings, rig.pipeline, anew=True))
@@ -101,13 +101,13 @@ def compact_before_a_driver(rig: Rig, *, is_policy_kept: bool) -> None:
     compacted.disable_compaction(rig.settings, rig.topic)
     _note_gone(rig, deleted)
     loss.reject(rig)
-    rig.note("served", _served(rig))
+    rig.note("served", _read_served(rig))
 
 
 def delete_what_was_read(rig: Rig) -> None:
     """Delete the first half of what both paths have read; then late records make batch read these windows again."""
     loss.agree_on_whole_log(rig)
-    rig.note("served", _served(rig))
+    rig.note("served", _read_served(rig))
     positions_before = compacted.read_positions(rig.settings, rig.topic)
     loss.cut_behind_the_end(rig)
     rig.note("gone", sorted(positions_before - compacted.read_positions(rig.settings, rig.topic)))
@@ -201,7 +201,7 @@ def a_compacted_topic_was_not_compared(rig: Rig) -> Iterator[str]:
 
 def no_row_went_that_was_served(rig: Rig) -> Iterator[str]:
     """Every window and key that was served is still served, with a state that says what it is."""
-    now = _served(rig)
+    now = _read_served(rig)
     for cell, state in rig.evidence["served"].items():
         if cell not in now:
             yield f"window {cell}, {state}, has no row any more"
@@ -214,7 +214,7 @@ def the_verdict_claims_no_unexplained_difference(rig: Rig) -> Iterator[str]:
             yield f"{reconciliation.finding.policy.unexplained} unexplained: {reconciliation.finding.sentence}"
 
 
-def _served(rig: Rig) -> dict[tuple[int, str | None], str]:
+def _read_served(rig: Rig) -> dict[tuple[int, str | None], str]:
     query = "SELECT epoch_us(window_start), k, _state FROM serving"
     try:
         rows = views.connect(rig.settings, rig.pipeline).execute(query).fetchall()

@@ -24,7 +24,7 @@ HALF_FILTERED = Policy(max_late_share=1.0, max_malformed_share=1.0, max_future_s
 FEW, MANY = 60, 400
 
 
-def looked_up(topic: str, policy: Policy) -> Pipeline:
+def define_lookup(topic: str, policy: Policy) -> Pipeline:
     """Return a definition that leaves out every record whose key the dimension does not have."""
     lookup = Lookup(table=NAMES, on={"k": "k"}, columns={"region": "string"})
     return replace(definition(topic, policy=policy), lookups={NAMES: lookup}, where="region IS NOT NULL")
@@ -49,7 +49,7 @@ def _send(rig: Rig, count: int, *, matched: bool = True) -> None:
 
 def replace_dimension(rig: Rig, *, keys: str, region: str) -> None:
     """Read some records, and load a file that lacks what the version in force holds."""
-    rig.make = partial(looked_up, rig.topic, EASY)
+    rig.make = partial(define_lookup, rig.topic, EASY)
     _load(rig, ROWS)
     _send(rig, FEW)
     rig.drain()
@@ -75,7 +75,7 @@ def rows_before_and_after_are_named(rig: Rig) -> Iterator[str]:
 
 def empty_on_purpose(rig: Rig) -> None:
     """Confirm that the dimension is empty: what comes from then on matches nothing."""
-    rig.make = partial(looked_up, rig.topic, HALF_FILTERED)
+    rig.make = partial(define_lookup, rig.topic, HALF_FILTERED)
     _load(rig, ROWS)
     _send(rig, FEW)
     rig.drain()

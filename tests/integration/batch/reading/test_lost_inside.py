@@ -142,7 +142,9 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
         *((0, hour * HOUR + 20, "AA", 2) for hour in range(4))
     )
     both = [
-        Lab(lab.settings, joined(f"{lab.topic}-{left.name == whole_topic}", left, right), {0: 0, RIGHT: 0})
+        Lab(
+            lab.settings, make_joined_pipeline(f"{lab.topic}-{left.name == whole_topic}", left, right), {0: 0, RIGHT: 0}
+        )
         for left, right in ((compacted_source, whole_source), (whole_source, compacted_source))
     ]
     for joined_lab in both:
@@ -162,6 +164,6 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
     assert [len(read_effective_runs(joined_lab.settings, joined_lab.pipeline)) for joined_lab in both] == [1, 1]
 
 
-def joined(name: str, left: Topic, right: Topic) -> Pipeline:
+def make_joined_pipeline(name: str, left: Topic, right: Topic) -> Pipeline:
     join = Join(right=right, on={"carrier": "carrier"})
     return replace(pipeline_of(left.name), name=name, source=left, where=None, join=join, measures={"pairs": Count()})

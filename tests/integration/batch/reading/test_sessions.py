@@ -18,7 +18,7 @@ GAP = 600
 Session = tuple[int, int, int, int]  # first row and end (seconds after BASE), records, sum
 
 
-def of_sessions(lab: Lab) -> Lab:
+def with_sessions(lab: Lab) -> Lab:
     lab.pipeline = replace(lab.pipeline, window=Sessions("10 minutes"), lateness=Lateness(max_ahead="1 hour"))
     return lab
 
@@ -33,7 +33,7 @@ def run_at(lab: Lab, watermark: int) -> tuple[BatchRun, list[Session]]:
 
 
 def test_sessions_run_after_run(lab: Lab) -> None:
-    of_sessions(lab).send((0, 0, "AA", 1), (1, 2 * GAP, "AA", 2), (0, 10 * GAP, "AA", 4))
+    with_sessions(lab).send((0, 0, "AA", 1), (1, 2 * GAP, "AA", 2), (0, 10 * GAP, "AA", 4))
     first_run, apart = run_at(lab, 4 * GAP + 1)
     idle, unchanged = run_at(lab, 4 * GAP + 1)
     lab.send((1, GAP, "AA", 8))  # exactly a gap from both: the very rows of the first scan are needed again
@@ -55,4 +55,4 @@ def test_a_range_is_refused(lab: Lab) -> None:
     day = datetime(2013, 1, 1, tzinfo=UTC)
 
     with pytest.raises(DefinitionError, match=r"Range of windows .* expected none with sessions"):
-        run(of_sessions(lab).settings, lab.pipeline, start=day, end=day + (HOUR * day.resolution))
+        run(with_sessions(lab).settings, lab.pipeline, start=day, end=day + (HOUR * day.resolution))

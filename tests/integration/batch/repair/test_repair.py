@@ -39,7 +39,7 @@ def window(*hours: int) -> tuple[Range, ...]:
     return tuple(((BASE + hour * HOUR) * 1_000_000, (BASE + (hour + 1) * HOUR) * 1_000_000) for hour in hours)
 
 
-def served(lab: Lab, columns: str = "carrier, flights, delay") -> list[tuple[Any, ...]]:
+def read_served(lab: Lab, columns: str = "carrier, flights, delay") -> list[tuple[Any, ...]]:
     with views.connect(lab.settings, lab.pipeline) as connection:
         query = f"SELECT (epoch(window_start)::BIGINT - {BASE}) // {HOUR}, {columns} FROM serving ORDER BY ALL"  # noqa: S608 -- ours
         return connection.execute(query).fetchall()
@@ -71,7 +71,7 @@ AFTER: Sequence[tuple[Any, ...]] = [(0, "AA", 2, 105), (0, "UA", 1, 7), (1, "AA"
 
 
 def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> None:
-    tables, served_before = versions_of(computed), served(computed)
+    tables, served_before = versions_of(computed), read_served(computed)
 
     draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
 
@@ -80,7 +80,7 @@ def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> 
     assert draft.draft.counts["served"] == {"changed": 1, "same": 1}
     (change,) = draft.effect.changes.to_pylist()
     assert (change["carrier"], change["old_0"], change["new_0"]) == ("AA", 1, 2)
-    assert (versions_of(computed), served(computed)) == (tables, served_before)
+    assert (versions_of(computed), read_served(computed)) == (tables, served_before)
     assert served_before == BEFORE
 
 
@@ -91,7 +91,7 @@ def test_a_published_repair_changes_its_windows_alone_and_keeps_what_was_served(
     repair_run, was_before = publish_draft(computed.settings, computed.pipeline, None, why="late", clock=CLOCK)
     second_repair_run, was_then = publish_draft(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
-    assert served(computed) == AFTER
+    assert read_served(computed) == AFTER
     assert (was_before, was_then, second_repair_run) == (False, True, repair_run)
     assert repair_run.computed == window(0)
     assert repair_run.stale == window(1)  # dirty too, and not named
@@ -120,12 +120,12 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
 
     assert undone == repair_run.run_id
     assert back is not None
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE
     assert set(back.stale) == {*window(0), *window(1)}
     remaining_batch_run = run(computed.settings, computed.pipeline)
     assert remaining_batch_run is not None
     assert remaining_batch_run.computed == ((window(0)[0][0], window(1)[0][1]),)
-    assert served(computed) == [*AFTER[:3], (1, None, 1, 9), AFTER[3]]
+    assert read_served(computed) == [*AFTER[:3], (1, None, 1, 9), AFTER[3]]
 
 
 def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
@@ -138,7 +138,7 @@ def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
     with pytest.raises(LakeError, match=rf"expected no later run over its windows, got batch run {later.run_id}"):
         undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
-    assert served(computed) == AFTER
+    assert read_served(computed) == AFTER
 
 
 @pytest.mark.parametrize("between", ["batch", "repair", "definition"])
@@ -180,7 +180,7 @@ def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
-    assert (served(computed), record.parent.exists()) == (AFTER, False)
+    assert (read_served(computed), record.parent.exists()) == (AFTER, False)
 
 
 def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> None:
@@ -203,7 +203,7 @@ def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> No
     assert later.run_id == drafts[0]
     undo(settings, pipeline, repair_run.run_id, clock=CLOCK)
     undo(settings, pipeline, None, clock=CLOCK)
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE
 
 
 def test_an_undo_that_is_said_again_takes_back_no_other_repair(computed: Lab) -> None:
@@ -215,7 +215,7 @@ def test_an_undo_that_is_said_again_takes_back_no_other_repair(computed: Lab) ->
     tables = versions_of(computed)
 
     assert undo(settings, pipeline, None, clock=CLOCK) == (back, newest, True)
-    assert (served(computed), versions_of(computed)) == (AFTER, tables)
+    assert (read_served(computed), versions_of(computed)) == (AFTER, tables)
 
 
 def test_a_repair_that_was_taken_back_is_not_published_again_and_what_it_put_back_is_served_since_then(
@@ -242,7 +242,7 @@ def test_a_topic_made_again_is_refused_at_publishing(computed: Lab) -> None:
     with pytest.raises(LogError, match="topic id"):
         publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE
 
 
 def test_a_repair_while_a_run_is_under_way_is_refused(computed: Lab) -> None:
@@ -292,16 +292,16 @@ def test_a_window_past_retention_is_refused_before_anything_is_read(computed: La
 @pytest.mark.parametrize("stage", ["SHADOW", "KAPPA"])
 def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(computed: Lab, stage: str) -> None:
     record_stage(computed.settings, computed.pipeline, stage)
-    assert served(computed) == []  # the laboratory's stream has no rows
+    assert read_served(computed) == []  # the laboratory's stream has no rows
 
     draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
     assert draft.draft is not None
     assert draft.draft.counts == {"served": {"added": 2}, "batch": {"changed": 1, "same": 1}, "streaming": {"added": 2}}
-    assert served(computed, "carrier, flights, _served_by") == [(0, "AA", 2, "repair"), (0, "UA", 1, "repair")]
+    assert read_served(computed, "carrier, flights, _served_by") == [(0, "AA", 2, "repair"), (0, "UA", 1, "repair")]
     undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
-    assert served(computed) == []
+    assert read_served(computed) == []
 
 
 def test_a_table_that_somebody_changed_meanwhile_is_not_built_on(computed: Lab) -> None:
@@ -325,7 +325,7 @@ def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab)
     with pytest.raises(LakeError, match=r"file `rows-.*expected the bytes that were committed"):
         publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE
 
 
 def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(computed: Lab) -> None:
@@ -342,7 +342,7 @@ def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(com
     undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
     assert deleted_files["batch"] == 1
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE
 
 
 def test_a_repair_of_what_is_dirty_takes_all_of_it(computed: Lab) -> None:

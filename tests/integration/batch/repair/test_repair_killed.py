@@ -11,7 +11,7 @@ from cutover.batch.repair.undo import undo
 from cutover.lake.batch_runs import read_effective_runs
 from tests.integration.batch.lab import BASE, HOUR, Lab
 from tests.integration.batch.repair.repair_child import kill_at
-from tests.integration.batch.repair.test_repair import AFTER, BEFORE, CLOCK, computed, served, versions_of, window
+from tests.integration.batch.repair.test_repair import AFTER, BEFORE, CLOCK, computed, read_served, versions_of, window
 
 __all__ = ["computed"]
 KILLED = -9
@@ -21,7 +21,7 @@ STEPS = ["repair.checked", "batch.indexed", "batch.written", "batch.committed"]
 def draft_and_kill(lab: Lab, point: str) -> None:
     make_draft(lab.settings, lab.pipeline, window(0), clock=CLOCK)
     assert kill_at(lab, "publish", point) == KILLED
-    assert served(lab) == (AFTER if point == "batch.committed" else BEFORE)
+    assert read_served(lab) == (AFTER if point == "batch.committed" else BEFORE)
 
 
 @pytest.mark.parametrize("point", ["batch.read", "repair.staged"])
@@ -30,11 +30,11 @@ def test_killed_while_it_is_drafted_no_table_has_changed_and_it_can_be_drafted_a
 
     assert kill_at(computed, "draft", point, *window(0)[0]) == KILLED
 
-    assert (versions_of(computed), served(computed)) == (tables, BEFORE)
+    assert (versions_of(computed), read_served(computed)) == (tables, BEFORE)
     assert len(find_waiting(computed.settings, computed.pipeline, ()).ids) == (point == "repair.staged")
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
-    assert served(computed) == AFTER
+    assert read_served(computed) == AFTER
 
 
 @pytest.mark.parametrize("point", STEPS)
@@ -44,7 +44,7 @@ def test_killed_while_it_is_published_a_rerun_finishes(computed: Lab, point: str
 
     publish_draft(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
 
-    assert served(computed) == AFTER
+    assert read_served(computed) == AFTER
     assert [run.run_id for run in read_effective_runs(computed.settings, computed.pipeline)][1:] == [draft.repair_id]
 
 
@@ -55,7 +55,7 @@ def test_killed_while_it_is_published_it_can_be_taken_back(computed: Lab, point:
 
     undo(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
 
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE
     hours = computed.table(read_effective_runs(computed.settings, computed.pipeline)[-1], "carrier", "flights", "delay")
     assert sorted(hours) == sorted(BEFORE)
 
@@ -69,7 +69,7 @@ def test_rows_of_a_killed_repair_never_come_out_with_another_run(computed: Lab, 
 
     assert other is not None
     assert other.computed == window(2)
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE
 
 
 @pytest.mark.parametrize("point", STEPS[1:])
@@ -77,8 +77,8 @@ def test_killed_while_it_is_taken_back_a_rerun_finishes(computed: Lab, point: st
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
     assert kill_at(computed, "undo", point) == KILLED
-    assert served(computed) == (BEFORE if point == "batch.committed" else AFTER)
+    assert read_served(computed) == (BEFORE if point == "batch.committed" else AFTER)
 
     undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
-    assert served(computed) == BEFORE
+    assert read_served(computed) == BEFORE

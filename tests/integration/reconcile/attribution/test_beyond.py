@@ -10,7 +10,17 @@ from cutover.errors import LakeError
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.result.finding import Verdict
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
+from tests.integration.reconcile.lake_of import (
+    PIPELINE,
+    START,
+    Lake,
+    Sale,
+    edit_batch_row,
+    lake_of,
+    micros,
+    reconcile,
+    write,
+)
 
 HUGE = Decimal("9" * 38)
 SALES = (Sale(hour=3, shop="a"), Sale(epoch=1, hour=3, shop="a"), Sale(epoch=1, hour=4, shop="b"))
@@ -53,7 +63,7 @@ def test_difference_in_a_window_that_is_not_judged_says_so(settings: Settings, s
     hour = 99 if state == "open" else 3
     unedited = lake_of([*SALES, Sale(hour=hour, shop="c")])
     place = next(i for i, row in enumerate(unedited.batch) if row["shop"] == "c")
-    lake = edited(unedited, place, lambda row: row | {"sales": 7})
+    lake = edit_batch_row(unedited, place, lambda row: row | {"sales": 7})
     stale = () if state == "open" else ((micros(hour), micros(hour + 1)),)
     write(settings, replace(lake, run=replace(lake.run, stale=stale)))
     at = lake.batch[place]["window_start"]

@@ -11,7 +11,17 @@ import pytest
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, edited, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import (
+    PIPELINE,
+    START,
+    Lake,
+    Raw,
+    Sale,
+    edit_batch_row,
+    lake_of,
+    reconcile,
+    write,
+)
 
 pytestmark = pytest.mark.usefixtures("comparisons_twice")
 
@@ -53,7 +63,7 @@ def _next_window(row: Raw) -> list[Raw]:
     return [row | {"window_start": row["window_start"] + HOUR, "window_end": row["window_end"] + HOUR, "desk": 9}]
 
 
-def _swapped(rows: list[Raw]) -> list[Raw]:
+def _swap_shops(rows: list[Raw]) -> list[Raw]:
     half_swapped = _only(rows, 2, "a", lambda row: [row | {"shop": "b", "desk": None, "_epoch": 7}])
     second = _only(half_swapped, 2, "b", lambda row: [row | {"shop": "a", "desk": 1} if row["_epoch"] != 7 else row])
     return [row | {"_epoch": 0} if row["_epoch"] == 7 else row for row in second]
@@ -68,7 +78,7 @@ PLANTS = (
         edit=lambda r: _only(r, 3, "b", _next_window),
         findings=frozenset({(3, "b", "missing"), (4, "b", "extra")}),
     ),
-    Plant(id="swapped keys", edit=_swapped, findings=frozenset({(2, "a", "changed"), (2, "b", "changed")})),
+    Plant(id="swapped keys", edit=_swap_shops, findings=frozenset({(2, "a", "changed"), (2, "b", "changed")})),
     Plant(id="of a null key", edit=lambda r: _only(r, 4, None, _plus_one), findings=frozenset({(4, None, "changed")})),
     Plant(
         id="null key deleted",
@@ -78,7 +88,7 @@ PLANTS = (
 )
 
 
-def unexplained(result: Report) -> frozenset[Finding]:
+def list_unexplained(result: Report) -> frozenset[Finding]:
     cells = [cell for cell in result.finding.differences if cell.cause == "unexplained"]
     return frozenset((int(str(c.window_start)[11:13]), _text(c.key["shop"]), c.kind) for c in cells)
 
@@ -87,7 +97,7 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def planted(settings: Settings, edit: Callable[[list[Raw]], list[Raw]]) -> Report:
+def plant_and_compare(settings: Settings, edit: Callable[[list[Raw]], list[Raw]]) -> Report:
     lake: Lake = lake_of(SALES)
     write(settings, replace(lake, partials=tuple(edit(list(lake.partials)))))
     return reconcile(settings, PIPELINE)
@@ -95,7 +105,7 @@ def planted(settings: Settings, edit: Callable[[list[Raw]], list[Raw]]) -> Repor
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.id)
 def test_a_planted_difference_is_found(settings: Settings, plant: Plant) -> None:
-    assert unexplained(planted(settings, plant.edit)) == plant.findings
+    assert list_unexplained(plant_and_compare(settings, plant.edit)) == plant.findings
 
 
 def test_all_planted_differences_are_found_at_once(settings: Settings) -> None:
@@ -104,10 +114,10 @@ def test_all_planted_differences_are_found_at_once(settings: Settings) -> None:
             rows = plant.edit(rows)
         return rows
 
-    result = planted(settings, apply_all)
+    result = plant_and_compare(settings, apply_all)
 
     expected = frozenset().union(*(plant.findings for plant in PLANTS[:5]))
-    assert (result.finding.verdict, result.finding.causes["unexplained"].rows, unexplained(result)) == (
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows, list_unexplained(result)) == (
         Verdict.DIVERGED,
         len(expected),
         expected,
@@ -115,7 +125,7 @@ def test_all_planted_differences_are_found_at_once(settings: Settings) -> None:
 
 
 def test_what_is_late_keeps_its_name_beside_planted_differences(settings: Settings) -> None:
-    result = planted(settings, PLANTS[0].edit)
+    result = plant_and_compare(settings, PLANTS[0].edit)
 
     assert (result.finding.causes["late"].rows, result.finding.causes["late"].events) == (1, 1)
 
@@ -126,7 +136,7 @@ def test_a_doubled_row_of_the_batch_is_found(settings: Settings) -> None:
 
     result = reconcile(settings, PIPELINE)
 
-    assert (result.finding.verdict, unexplained(result), result.finding.rows.missing) == (
+    assert (result.finding.verdict, list_unexplained(result), result.finding.rows.missing) == (
         Verdict.DIVERGED,
         frozenset({(0, "a", "missing")}),
         1,
@@ -144,7 +154,7 @@ def test_a_doubled_pair_of_rows_does_not_cancel_out(settings: Settings) -> None:
 
 @pytest.mark.parametrize("minutes", [-1, 1])
 def test_a_wrong_end_of_a_window_of_the_batch_is_found(settings: Settings, minutes: int) -> None:
-    write(settings, edited(lake_of(SALES), 0, partial(_longer, minutes=minutes)))
+    write(settings, edit_batch_row(lake_of(SALES), 0, partial(_longer, minutes=minutes)))
 
     result = reconcile(settings, PIPELINE)
 
@@ -157,7 +167,7 @@ def test_a_wrong_end_of_a_window_of_the_stream_is_found(settings: Settings, minu
     def edit(rows: list[Raw]) -> list[Raw]:
         return _only(rows, 2, "a", lambda row: [_longer(row, minutes=minutes)])
 
-    result = planted(settings, edit)
+    result = plant_and_compare(settings, edit)
 
     assert result.finding.verdict is Verdict.DIVERGED
     assert "window_end" in {cell.measure for cell in result.finding.differences if cell.cause == "unexplained"}

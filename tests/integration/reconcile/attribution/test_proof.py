@@ -165,7 +165,7 @@ def test_log_that_was_made_again_proves_nothing(settings: Settings) -> None:
     assert (result.finding.verdict, result.finding.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, "unproven")
 
 
-def produced(settings: Settings, records: Sequence[RawRecord]) -> LogId:
+def produce_records(settings: Settings, records: Sequence[RawRecord]) -> LogId:
     topic = f"sales-{uuid4().hex[:8]}"
     client = LogClient(settings)
     client.create_topic(topic, partitions=1, config={})
@@ -178,7 +178,7 @@ def produced(settings: Settings, records: Sequence[RawRecord]) -> LogId:
 
 def test_records_are_read_from_the_cluster_of_the_settings(kafka_settings: Settings) -> None:
     lake = lake_of(SALES)
-    log = produced(kafka_settings, lake.log)
+    log = produce_records(kafka_settings, lake.log)
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, name=log.topic))
     log_identity = {"topic": log.topic, "topic_id": log.topic_id, "cluster_id": log.cluster_id}
     real = lake_of(SALES, pipeline)

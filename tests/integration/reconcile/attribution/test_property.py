@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edited, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edit_batch_row, lake_of, reconcile, write
 
 pytestmark = pytest.mark.usefixtures("comparisons_twice")
 
@@ -86,7 +86,7 @@ def test_an_edit_of_the_batch_is_never_explained(
 ) -> None:
     lake = lake_of([*accepted_sales, *missed])
 
-    result = write_and_compare(edited(lake, place % len(lake.batch), edit))
+    result = write_and_compare(edit_batch_row(lake, place % len(lake.batch), edit))
 
     assert (result.finding.verdict, result.finding.causes["unexplained"].rows > 0) == (Verdict.DIVERGED, True)
     assert adds_up(result)

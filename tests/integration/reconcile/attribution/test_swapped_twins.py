@@ -16,7 +16,17 @@ from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edited, lake_of, micros, write, write_run
+from tests.integration.reconcile.lake_of import (
+    PIPELINE,
+    Lake,
+    Raw,
+    Sale,
+    edit_batch_row,
+    lake_of,
+    micros,
+    write,
+    write_run,
+)
 from tests.support.log.held_log import HeldLog
 
 IDS = replace(PIPELINE, source=replace(PIPELINE.source, record_id="id"))
@@ -149,7 +159,7 @@ def test_twin_with_another_value_in_the_log_explains_nothing(settings: Settings)
 
 def test_state_of_batch_that_its_measure_does_not_follow_from_is_not_explained_by_a_twin(settings: Settings) -> None:
     def spoil(lake: Lake) -> Lake:
-        return edited(lake, 0, lambda row: row | {"mean__sum": row["mean__sum"] + 1})
+        return edit_batch_row(lake, 0, lambda row: row | {"mean__sum": row["mean__sum"] + 1})
 
     lake = write_both_sides(settings, SWAP, spoil)
 

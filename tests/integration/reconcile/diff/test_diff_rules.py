@@ -42,14 +42,14 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def compared(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
+def compare_with_rows(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
     left, right = write(tmp_path / "left.parquet", ROWS), write(tmp_path / "right.parquet", actual)
     result = compare_tables(DiffRequest(left=left, right=right, **{"key": ("hour", "shop", "n"), **options}))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), SCHEMA)
     return result
 
 
-def edited(change: Any, rows: list[dict[str, Any]] = ROWS) -> list[dict[str, Any]]:
+def edit_rows(change: Any, rows: list[dict[str, Any]] = ROWS) -> list[dict[str, Any]]:
     return [row | change(row) for row in rows]
 
 
@@ -64,24 +64,25 @@ def edited(change: Any, rows: list[dict[str, Any]] = ROWS) -> list[dict[str, Any
     ],
 )
 def test_a_number_is_equal_within_any_of_its_bounds(tmp_path: Path, tolerance: Tolerance, verdict: Verdict) -> None:
-    actual = edited(lambda row: {"amount": row["amount"] * 1.01})
+    actual = edit_rows(lambda row: {"amount": row["amount"] * 1.01})
 
-    assert compared(tmp_path, actual, tolerances={"amount": tolerance}).finding.verdict is verdict
+    assert compare_with_rows(tmp_path, actual, tolerances={"amount": tolerance}).finding.verdict is verdict
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(5, Verdict.CONSISTENT), (4, Verdict.DIVERGED)])
 def test_a_time_is_equal_within_a_length_of_time(tmp_path: Path, seconds: int, verdict: Verdict) -> None:
-    actual = edited(lambda row: {"at": row["at"] + timedelta(seconds=5)})
+    actual = edit_rows(lambda row: {"at": row["at"] + timedelta(seconds=5)})
 
     assert (
-        compared(tmp_path, actual, tolerances={"at": Tolerance(micros=seconds * 1_000_000)}).finding.verdict is verdict
+        compare_with_rows(tmp_path, actual, tolerances={"at": Tolerance(micros=seconds * 1_000_000)}).finding.verdict
+        is verdict
     )
 
 
 def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"at": None} if row["n"] == 3 else {})
+    actual = edit_rows(lambda row: {"at": None} if row["n"] == 3 else {})
 
-    assert compared(tmp_path, actual, tolerances={"at": Tolerance(micros=10**12)}).finding.rows.changed == 1
+    assert compare_with_rows(tmp_path, actual, tolerances={"at": Tolerance(micros=10**12)}).finding.rows.changed == 1
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
 )
 def test_a_rule_that_does_not_fit_is_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError) as refused:
-        compared(tmp_path, ROWS, **options)
+        compare_with_rows(tmp_path, ROWS, **options)
 
     assert message in str(refused.value)
 
@@ -118,7 +119,7 @@ def test_a_column_of_another_name_is_compared(tmp_path: Path) -> None:
     actual = [{"paid" if name == "amount" else name: value for name, value in row.items()} for row in ROWS]
     actual[7]["paid"] = 0.0
 
-    result = compared(tmp_path, actual, names={"amount": "paid"})
+    result = compare_with_rows(tmp_path, actual, names={"amount": "paid"})
 
     assert [(cell.measure, cell.streaming) for cell in result.finding.differences] == [("amount", 0)]
 
@@ -126,13 +127,13 @@ def test_a_column_of_another_name_is_compared(tmp_path: Path) -> None:
 def test_a_column_of_the_key_may_have_another_name(tmp_path: Path) -> None:
     actual = [{"store" if name == "shop" else name: value for name, value in row.items()} for row in ROWS]
 
-    assert compared(tmp_path, actual, names={"shop": "store"}).finding.verdict is Verdict.CONSISTENT
+    assert compare_with_rows(tmp_path, actual, names={"shop": "store"}).finding.verdict is Verdict.CONSISTENT
 
 
 def test_what_is_excluded_is_not_compared_and_said(tmp_path: Path) -> None:
     actual = [{k: v for k, v in row.items() if k != "city"} | {"amount": 0.0} for row in ROWS]
 
-    result = compared(tmp_path, actual, excluded=("city", "amount"))
+    result = compare_with_rows(tmp_path, actual, excluded=("city", "amount"))
 
     assert (result.finding.verdict, result.finding.notes) == (
         Verdict.CONSISTENT,
@@ -141,9 +142,9 @@ def test_what_is_excluded_is_not_compared_and_said(tmp_path: Path) -> None:
 
 
 def test_a_masked_value_is_compared_and_shown_nowhere(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"city": "Geheimstadt", "shop": row["shop"]})
+    actual = edit_rows(lambda row: {"city": "Geheimstadt", "shop": row["shop"]})
 
-    result = compared(tmp_path, actual, masked=("city", "shop"), window="hour")
+    result = compare_with_rows(tmp_path, actual, masked=("city", "shop"), window="hour")
 
     assert result.finding.rows.changed == len(ROWS)
     assert {cell.streaming for cell in result.finding.differences} == {MASKED}
@@ -153,9 +154,9 @@ def test_a_masked_value_is_compared_and_shown_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_masked_window_is_shown_nowhere(tmp_path: Path) -> None:
-    actual = edited(lambda _: {"city": "elsewhere"})
+    actual = edit_rows(lambda _: {"city": "elsewhere"})
 
-    result = compared(tmp_path, actual, masked=("hour",), window="hour")
+    result = compare_with_rows(tmp_path, actual, masked=("hour",), window="hour")
 
     assert (result.finding.windows.first, result.finding.windows.last) == (MASKED, MASKED)
     for text in (json.dumps(result.to_json()), page.render(result)):
@@ -163,9 +164,9 @@ def test_a_masked_window_is_shown_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_window_that_is_null_is_named_as_one(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"hour": None if row["n"] == 3 else row["hour"]})
+    actual = edit_rows(lambda row: {"hour": None if row["n"] == 3 else row["hour"]})
 
-    result = compared(tmp_path, actual, window="hour")
+    result = compare_with_rows(tmp_path, actual, window="hour")
 
     assert {cell.window_start for cell in result.finding.differences if cell.kind == "extra"} == {"null"}
 
@@ -180,18 +181,21 @@ def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> Non
 
 
 def test_texts_in_normal_form_and_without_case_are_equal(tmp_path: Path) -> None:
-    actual = edited(lambda _: {"city": "\N{NO-BREAK SPACE} ZU\N{COMBINING DIAERESIS}RICH \t"})
+    actual = edit_rows(lambda _: {"city": "\N{NO-BREAK SPACE} ZU\N{COMBINING DIAERESIS}RICH \t"})
 
-    assert compared(tmp_path, actual).finding.rows.changed == len(ROWS)
-    assert compared(tmp_path, actual, normalized=("city",)).finding.rows.changed == len(ROWS)
-    assert compared(tmp_path, actual, normalized=("city",), caseless=("city",)).finding.verdict is Verdict.CONSISTENT
+    assert compare_with_rows(tmp_path, actual).finding.rows.changed == len(ROWS)
+    assert compare_with_rows(tmp_path, actual, normalized=("city",)).finding.rows.changed == len(ROWS)
+    assert (
+        compare_with_rows(tmp_path, actual, normalized=("city",), caseless=("city",)).finding.verdict
+        is Verdict.CONSISTENT
+    )
 
 
 def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"amount": 0.0} if row["hour"] >= NOON + timedelta(hours=20) else {})
+    actual = edit_rows(lambda row: {"amount": 0.0} if row["hour"] >= NOON + timedelta(hours=20) else {})
     horizon = to_micros(NOON + timedelta(hours=20))
 
-    result = compared(tmp_path, actual, window="hour", before=horizon)
+    result = compare_with_rows(tmp_path, actual, window="hour", before=horizon)
 
     assert (result.finding.verdict, result.finding.windows.compared, result.finding.rows.compared) == (
         Verdict.CONSISTENT,
@@ -205,9 +209,9 @@ def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_budget_of_rows_ends_it_and_is_said(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"amount": row["amount"] + 1})
+    actual = edit_rows(lambda row: {"amount": row["amount"] + 1})
 
-    result = compared(tmp_path, actual, window="hour", budget=Budget(rows=1))
+    result = compare_with_rows(tmp_path, actual, window="hour", budget=Budget(rows=1))
 
     assert (result.finding.verdict, result.finding.exit_code, result.finding.rows.changed) == (Verdict.DIVERGED, 1, 320)
     assert result.finding.sentence.startswith("The tables differ in at least 320 of 480 rows")
@@ -215,19 +219,19 @@ def test_a_budget_of_rows_ends_it_and_is_said(tmp_path: Path) -> None:
 
 
 def test_what_a_budget_left_alone_is_not_called_equal(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"amount": row["amount"] * (1 + 1e-13)})
+    actual = edit_rows(lambda row: {"amount": row["amount"] * (1 + 1e-13)})
 
-    assert compared(tmp_path, actual, window="hour").finding.verdict is Verdict.CONSISTENT
-    ended = compared(tmp_path, actual, window="hour", budget=Budget(seconds=0.0))
+    assert compare_with_rows(tmp_path, actual, window="hour").finding.verdict is Verdict.CONSISTENT
+    ended = compare_with_rows(tmp_path, actual, window="hour", budget=Budget(seconds=0.0))
     assert (ended.finding.verdict, ended.finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
     assert "not all was compared" in ended.finding.sentence
 
 
 def test_a_budget_that_is_enough_changes_nothing(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"amount": 0.0} if row["n"] in {5, 6, 300} else {})
+    actual = edit_rows(lambda row: {"amount": 0.0} if row["n"] in {5, 6, 300} else {})
 
     unbounded, bounded = (
-        compared(tmp_path, actual, window="hour", budget=budget) for budget in (Budget(), Budget(rows=10**6))
+        compare_with_rows(tmp_path, actual, window="hour", budget=budget) for budget in (Budget(), Budget(rows=10**6))
     )
 
     assert (bounded.finding.differences, bounded.finding.rows, bounded.finding.sentence) == (
@@ -239,9 +243,9 @@ def test_a_budget_that_is_enough_changes_nothing(tmp_path: Path) -> None:
 
 def test_how_far_apart_values_are(tmp_path: Path) -> None:
     off = {n: n if n % 4 else -n for n in range(1, 101)}
-    actual = edited(lambda row: {"amount": row["amount"] + off.get(row["n"], 0)})
+    actual = edit_rows(lambda row: {"amount": row["amount"] + off.get(row["n"], 0)})
 
-    (deviation,) = compared(tmp_path, actual).finding.apart
+    (deviation,) = compare_with_rows(tmp_path, actual).finding.apart
 
     assert (deviation.column, deviation.rows, deviation.above) == ("amount", 100, 75)
     assert (deviation.p50, deviation.p90, deviation.p99, deviation.largest) == (50, 90, 99, 100)
@@ -249,9 +253,9 @@ def test_how_far_apart_values_are(tmp_path: Path) -> None:
 
 
 def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"amount": 0.0} if row["shop"] == "s3" else {})
+    actual = edit_rows(lambda row: {"amount": 0.0} if row["shop"] == "s3" else {})
 
-    result = compared(tmp_path, actual, window="hour")
+    result = compare_with_rows(tmp_path, actual, window="hour")
 
     assert [(s.column, s.value, s.different, s.rows, s.lift) for s in result.finding.segments] == [
         ("shop", "s3", 48, 48, 10.0)
@@ -260,9 +264,9 @@ def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
 
 
 def test_an_hour_with_more_than_its_share_is_named(tmp_path: Path) -> None:
-    actual = edited(lambda row: {"amount": 0.0} if row["hour"].hour == 2 else {})
+    actual = edit_rows(lambda row: {"amount": 0.0} if row["hour"].hour == 2 else {})
 
-    segments = {(s.column, s.value) for s in compared(tmp_path, actual, window="hour").finding.segments}
+    segments = {(s.column, s.value) for s in compare_with_rows(tmp_path, actual, window="hour").finding.segments}
 
     assert ("hour of hour", 2) in segments
 
@@ -271,9 +275,9 @@ def test_an_hour_with_more_than_its_share_is_named(tmp_path: Path) -> None:
 def test_differences_at_random_have_no_segment(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 -- drawn again alike
     wrong = {n for n in range(480) if dice.random() < 0.2}
-    actual = edited(lambda row: {"amount": 0.0} if row["n"] in wrong else {})
+    actual = edit_rows(lambda row: {"amount": 0.0} if row["n"] in wrong else {})
 
-    assert compared(tmp_path, actual, key=("hour", "shop", "n"), window="hour").finding.segments == ()
+    assert compare_with_rows(tmp_path, actual, key=("hour", "shop", "n"), window="hour").finding.segments == ()
 
 
 def test_a_rare_kind_of_difference_is_not_crowded_out(tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ def write(path: Path, rows: pa.Table = ROWS) -> str:
     return str(path)
 
 
-def compared(left: Path | str, right: Path | str, *, key: str = "k", home: Path | None = None) -> Report:
+def compare_files(left: Path | str, right: Path | str, *, key: str = "k", home: Path | None = None) -> Report:
     diff_request = DiffRequest(left=str(left), right=str(right), key=tuple(key.split(",")))
     return compare_tables(diff_request, None if home is None else Settings(home=home))
 
 
-def of_day(day: int) -> pa.Table:
+def make_day_table(day: int) -> pa.Table:
     return ROWS.append_column("day", pa.array([day] * len(ROWS)))
 
 
@@ -46,14 +46,14 @@ def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path, line: str, *,
     (tmp_path / "l.csv").write_text(f"k,v\n{many}", encoding="utf-8")
     (tmp_path / "r.csv").write_text(f"k,v\n{line}{many}" if is_first else f"k,v\n{many}{line}", encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows == Rows(compared=51, extra=1)
+    assert compare_files(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows == Rows(compared=51, extra=1)
 
 
 def test_a_value_is_not_cut_at_a_sign_of_comments(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text(CSV, encoding="utf-8")
     (tmp_path / "r.csv").write_text(CSV.replace("0\n", "0#x\n"), encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows.changed == 3
+    assert compare_files(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows.changed == 3
 
 
 def test_lines_before_a_head_are_not_skipped(tmp_path: Path) -> None:
@@ -62,14 +62,14 @@ def test_lines_before_a_head_are_not_skipped(tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text(f"k,v\n9,90\nk,v,w\n{wide}", encoding="utf-8")
 
     with pytest.raises(LakeError, match=r"line 3 of `r.csv`: expected 2 cells.*got 3"):
-        compared(tmp_path / "l.csv", tmp_path / "r.csv")
+        compare_files(tmp_path / "l.csv", tmp_path / "r.csv")
 
 
 def test_which_number_is_the_month_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("k,v\n1,01/02/2020\n", encoding="utf-8")
     (tmp_path / "r.csv").write_text("k,v\n1,01/02/2020\n2,12/25/2020\n", encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows == Rows(compared=2, extra=1)
+    assert compare_files(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows == Rows(compared=2, extra=1)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -83,26 +83,26 @@ def test_names_that_differ_in_case_alone_are_refused(tmp_path: Path, kind: str) 
         write(right, pa.table({"k": [1], "V": [1], "v": [2]}))
 
     with pytest.raises(DefinitionError, match="differ in more than case, got `V` and `v`"):
-        compared(left, right)
+        compare_files(left, right)
 
 
 def test_a_column_that_ends_in_a_number_is_a_column(tmp_path: Path) -> None:
     both = [write(tmp_path / f"{n}.parquet", pa.table({"k": [1], "v": [1], "v_1": [2]})) for n in range(2)]
 
-    assert compared(both[0], both[1]).finding.verdict is Verdict.CONSISTENT
+    assert compare_files(both[0], both[1]).finding.verdict is Verdict.CONSISTENT
 
 
 def test_folders_above_a_table_are_no_columns(tmp_path: Path) -> None:
     files = [write(tmp_path / f"run={run}" / "day=1" / "a.parquet") for run in (1, 2)]
 
-    assert compared(files[0], files[1]).finding.verdict is Verdict.CONSISTENT
-    assert compared(tmp_path / "run=1", tmp_path / "run=2", key="day,k").finding.verdict is Verdict.CONSISTENT
+    assert compare_files(files[0], files[1]).finding.verdict is Verdict.CONSISTENT
+    assert compare_files(tmp_path / "run=1", tmp_path / "run=2", key="day,k").finding.verdict is Verdict.CONSISTENT
 
 
 def test_a_folder_does_not_speak_for_a_file(tmp_path: Path) -> None:
-    write(tmp_path / "right" / "day=1" / "a.parquet", of_day(2))
+    write(tmp_path / "right" / "day=1" / "a.parquet", make_day_table(2))
 
-    report = compared(write(tmp_path / "left.parquet", of_day(1)), tmp_path / "right")
+    report = compare_files(write(tmp_path / "left.parquet", make_day_table(1)), tmp_path / "right")
 
     assert (report.finding.verdict, report.finding.rows.changed) == (Verdict.DIVERGED, 3)
 
@@ -111,19 +111,19 @@ def test_equal_bytes_in_two_folders_are_not_the_same_rows(tmp_path: Path) -> Non
     for day in (1, 2):
         write(tmp_path / "right" / f"day={day}" / "a.parquet")
 
-    twice = write(tmp_path / "left.parquet", pa.concat_tables([of_day(1), of_day(1)]))
+    twice = write(tmp_path / "left.parquet", pa.concat_tables([make_day_table(1), make_day_table(1)]))
 
-    assert compared(twice, tmp_path / "right", key="day,k", home=tmp_path).finding.rows.extra == 3
+    assert compare_files(twice, tmp_path / "right", key="day,k", home=tmp_path).finding.rows.extra == 3
 
 
 def test_a_folder_of_another_name_is_compared_again(tmp_path: Path) -> None:
-    left = write(tmp_path / "left.parquet", of_day(1))
+    left = write(tmp_path / "left.parquet", make_day_table(1))
     write(tmp_path / "right" / "day=1" / "a.parquet")
-    assert compared(left, tmp_path / "right", key="day,k", home=tmp_path).finding.verdict is Verdict.CONSISTENT
+    assert compare_files(left, tmp_path / "right", key="day,k", home=tmp_path).finding.verdict is Verdict.CONSISTENT
 
     (tmp_path / "right" / "day=1").rename(tmp_path / "right" / "day=2")
 
-    report = compared(left, tmp_path / "right", key="day,k", home=tmp_path)
+    report = compare_files(left, tmp_path / "right", key="day,k", home=tmp_path)
     assert (report.finding.verdict, report.finding.rows.missing, report.finding.rows.extra) == (Verdict.DIVERGED, 3, 3)
 
 
@@ -149,7 +149,7 @@ def test_files_of_one_table_need_not_have_one_schema(tmp_path: Path, second: pa.
         pa.concat_tables([first_table, _typed_as(first_table, second_table)], promote_options="default"),
     )
 
-    assert compared(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
+    assert compare_files(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
 
 
 def _typed_as(table: pa.Table, part: pa.Table) -> pa.Table:
@@ -163,7 +163,7 @@ def test_times_of_two_kinds_in_one_table_are_read(tmp_path: Path) -> None:
     pq.write_table(LATER, tmp_path / "left" / "b.parquet", use_deprecated_int96_timestamps=True)
     write(tmp_path / "right.parquet", pa.concat_tables([EARLY, LATER]))
 
-    assert compared(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
+    assert compare_files(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("zone", ["UTC", None])
@@ -172,7 +172,7 @@ def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | N
     rows = ROWS.append_column("at", pa.array(moments, pa.timestamp("us", zone)))
     write_deltalake(str(tmp_path / "delta"), rows, partition_by=["at"])
 
-    assert compared(write(tmp_path / "l.parquet", rows), tmp_path / "delta").finding.verdict is Verdict.CONSISTENT
+    assert compare_files(write(tmp_path / "l.parquet", rows), tmp_path / "delta").finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_csv_that_breaks_its_form_is_rejected_with_line_file_and_option(
     (tmp_path / "l.csv").write_text(f"k,v\n{rows}", encoding="utf-8")
 
     with pytest.raises(LakeError, match=rf"{message}.*\nHint: "):
-        compared(tmp_path / "l.csv", tmp_path / "l.csv")
+        compare_files(tmp_path / "l.csv", tmp_path / "l.csv")
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
@@ -206,16 +206,16 @@ def test_one_such_file_among_others_is_told(tmp_path: Path, ending: str) -> None
             stream.write(f"k,v\n{rows}")
 
     with pytest.raises(LakeError, match=rf"line 2 of `1.{ending}`: expected 2 cells.*got 3"):
-        compared(tmp_path, tmp_path)
+        compare_files(tmp_path, tmp_path)
 
 
 def test_a_column_with_a_comma_in_its_name_is_a_column(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text('"street, city","k"\na,1\nb,2\n', encoding="utf-8")
     (tmp_path / "one.csv").write_text('"k, v"\na\nb\n', encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "l.csv").finding.verdict is Verdict.CONSISTENT
+    assert compare_files(tmp_path / "l.csv", tmp_path / "l.csv").finding.verdict is Verdict.CONSISTENT
     with pytest.raises(DefinitionError, match="expected a column of both tables, they share k, v"):
-        compared(tmp_path / "one.csv", tmp_path / "one.csv")
+        compare_files(tmp_path / "one.csv", tmp_path / "one.csv")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_csv_that_cannot_be_read_is_told_on_one_line_without_its_text(tmp_path: 
     (tmp_path / "l.csv").write_bytes(b"k,v\n" + row + b"\n")
 
     with pytest.raises(LakeError, match=message) as refused:
-        compared(tmp_path / "l.csv", tmp_path / "l.csv")
+        compare_files(tmp_path / "l.csv", tmp_path / "l.csv")
 
     assert "secret" not in str(refused.value)
     assert len(refused.value.text.splitlines()[0]) < 400

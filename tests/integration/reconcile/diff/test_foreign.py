@@ -33,7 +33,7 @@ def values(*cells: Any, kind: pa.DataType) -> pa.Table:
     return pa.table({"k": list(range(len(cells))), "v": pa.array(cells, kind)})
 
 
-def upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> str:
+def write_upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> str:
     """Write a table, then a commit by hand that asks more of its readers; return its folder."""
     write_deltalake(folder, pa.table({"k": [1, 2, 3], "v": [1, 2, 3]}))
     log = folder / "_delta_log"
@@ -72,7 +72,7 @@ def upgraded(folder: Path, protocol: dict[str, Any], **deleted: Any) -> str:
 def test_a_table_whose_files_are_not_its_rows_is_refused(
     tmp_path: Path, protocol: dict[str, Any], deleted: dict[str, Any], feature: str
 ) -> None:
-    table = upgraded(tmp_path / "table", dict(protocol), **deleted)
+    table = write_upgraded(tmp_path / "table", dict(protocol), **deleted)
 
     with pytest.raises(LakeError, match=feature):
         compare_tables(DiffRequest(left=table, right=table, key=("k",)))

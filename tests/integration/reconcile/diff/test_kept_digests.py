@@ -47,7 +47,7 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def compared(tables: Path, **options: Any) -> Report:
+def compare_sides(tables: Path, **options: Any) -> Report:
     request = {"key": ("hour", "shop"), "window": "hour", **options}
     settings = Settings(home=tables / "home")
     return compare_tables(DiffRequest(left=str(tables / "left"), right=str(tables / "right"), **request), settings)
@@ -62,7 +62,7 @@ def kept_file(tables: Path) -> Path:
 
 
 def test_a_second_comparison_reads_no_file(tables: Path) -> None:
-    first_report, second = compared(tables), compared(tables)
+    first_report, second = compare_sides(tables), compare_sides(tables)
 
     assert (read(first_report), read(second)) == ("", "Digests of 12 files are known from an earlier run; 0 were read.")
     assert (second.finding.verdict, second.finding.rows, second.finding.windows) == (
@@ -73,10 +73,10 @@ def test_a_second_comparison_reads_no_file(tables: Path) -> None:
 
 
 def test_only_a_changed_file_is_read_again(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     write(tables / "right", 2, rows_of(2, amount=-1))
 
-    result = compared(tables)
+    result = compare_sides(tables)
 
     assert read(result) == "Digests of 11 files are known from an earlier run; 1 were read."
     assert (result.finding.verdict, result.finding.rows.changed, result.finding.windows.different) == (
@@ -87,7 +87,7 @@ def test_only_a_changed_file_is_read_again(tables: Path) -> None:
 
 
 def test_a_file_that_changed_behind_its_size_and_time_is_read(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     file = tables / "right" / "2.parquet"
     stat_before = file.stat()
     wrong = bytearray(file.read_bytes())
@@ -96,7 +96,7 @@ def test_a_file_that_changed_behind_its_size_and_time_is_read(tables: Path) -> N
     file.write_bytes(wrong)
     os.utime(file, ns=(stat_before.st_atime_ns, stat_before.st_mtime_ns))
 
-    result = compared(tables)
+    result = compare_sides(tables)
 
     assert (file.stat().st_mtime_ns, file.stat().st_size) == (stat_before.st_mtime_ns, stat_before.st_size)
     assert (result.finding.verdict, result.finding.rows.missing, result.finding.rows.extra) == (Verdict.DIVERGED, 1, 1)
@@ -104,7 +104,7 @@ def test_a_file_that_changed_behind_its_size_and_time_is_read(tables: Path) -> N
 
 def test_an_edited_digest_is_named_and_not_believed(tables: Path) -> None:
     write(tables / "right", 2, rows_of(2, amount=-1))
-    compared(tables)
+    compare_sides(tables)
     file = kept_file(tables)
     rows = pq.read_table(file).to_pylist()
     right = {(r["_content"], r["_group"], r["_bucket"]): r for r in rows if r["_side"] == 1}
@@ -113,11 +113,11 @@ def test_an_edited_digest_is_named_and_not_believed(tables: Path) -> None:
     ]
     pq.write_table(pa.Table.from_pylist(forged, schema=pq.read_schema(file)), file)
 
-    result = compared(tables)
+    result = compare_sides(tables)
 
     assert (result.finding.verdict, result.finding.rows.changed) == (Verdict.DIVERGED, 300)
     assert any("are not what was written" in note for note in result.finding.notes)
-    assert not any("are not what was written" in note for note in compared(tables).finding.notes)
+    assert not any("are not what was written" in note for note in compare_sides(tables).finding.notes)
 
 
 def _twin(row: dict[str, Any], right: dict[Any, Any]) -> Any:
@@ -125,18 +125,18 @@ def _twin(row: dict[str, Any], right: dict[Any, Any]) -> Any:
 
 
 def test_a_file_of_digests_cut_short_is_no_failure(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     file = kept_file(tables)
     file.write_bytes(file.read_bytes()[:100])
 
-    assert compared(tables).finding.verdict is Verdict.CONSISTENT
+    assert compare_sides(tables).finding.verdict is Verdict.CONSISTENT
 
 
 def test_other_rules_know_nothing_of_one_another(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     write(tables / "right", 2, rows_of(2, amount=-1))
 
-    assert (compared(tables, excluded=("amount",)).finding.verdict, compared(tables).finding.verdict) == (
+    assert (compare_sides(tables, excluded=("amount",)).finding.verdict, compare_sides(tables).finding.verdict) == (
         Verdict.CONSISTENT,
         Verdict.DIVERGED,
     )
@@ -144,9 +144,9 @@ def test_other_rules_know_nothing_of_one_another(tables: Path) -> None:
 
 def test_a_tolerance_is_no_part_of_a_digest(tables: Path) -> None:
     write(tables / "right", 2, rows_of(2, amount=-1))
-    compared(tables)
+    compare_sides(tables)
 
-    result = compared(tables, tolerances={"amount": Tolerance(absolute=10_000.0)})
+    result = compare_sides(tables, tolerances={"amount": Tolerance(absolute=10_000.0)})
 
     assert (result.finding.verdict, read(result)) == (
         Verdict.CONSISTENT,
@@ -157,8 +157,8 @@ def test_a_tolerance_is_no_part_of_a_digest(tables: Path) -> None:
 def test_windows_that_were_too_young_are_compared_when_they_are_older(tables: Path) -> None:
     write(tables / "right", 5, rows_of(5, amount=-1))
 
-    young = compared(tables, before=to_micros(NOON + timedelta(hours=5)))
-    older = compared(tables, before=to_micros(NOON + timedelta(hours=6)))
+    young = compare_sides(tables, before=to_micros(NOON + timedelta(hours=5)))
+    older = compare_sides(tables, before=to_micros(NOON + timedelta(hours=6)))
 
     assert (young.finding.verdict, young.finding.rows.compared, young.finding.windows.compared) == (
         Verdict.CONSISTENT,
@@ -176,7 +176,7 @@ def test_doubled_keys_are_told_again_from_what_is_kept(tables: Path) -> None:
     for side in ("left", "right"):
         write(tables / side, 7, [*rows_of(0), *rows_of(1)[:40]])
 
-    first_report, second = compared(tables), compared(tables)
+    first_report, second = compare_sides(tables), compare_sides(tables)
 
     messages = [note for note in first_report.finding.notes if "not unique" in note]
     assert messages == [
@@ -186,11 +186,11 @@ def test_doubled_keys_are_told_again_from_what_is_kept(tables: Path) -> None:
 
 
 def test_a_key_doubled_by_a_new_file_is_told(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     for side in ("left", "right"):
         write(tables / side, 7, rows_of(3)[:10])
 
-    notes = [note for note in compared(tables).finding.notes if "not unique" in note]
+    notes = [note for note in compare_sides(tables).finding.notes if "not unique" in note]
 
     assert len(notes) == 2
     assert "10 keys" in notes[0]
@@ -201,7 +201,7 @@ def test_many_small_changes_end_in_few_files(tables: Path) -> None:
         for side in ("left", "right"):
             write(tables / side, 2, rows_of(2, amount=turn))
 
-        result = compared(tables)
+        result = compare_sides(tables)
 
         assert (result.finding.verdict, result.finding.rows.compared) == (Verdict.CONSISTENT, 1800)
         assert read(result) == ("Digests of 10 files are known from an earlier run; 2 were read." if turn else "")
@@ -210,51 +210,54 @@ def test_many_small_changes_end_in_few_files(tables: Path) -> None:
 
 
 def test_two_runs_that_kept_the_same_are_not_added_up(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     file = kept_file(tables)
     place = tables / "aside"
     shutil.move(file, place)
-    compared(tables)
+    compare_sides(tables)
     shutil.move(place, file)
 
     assert len([*(tables / "home" / "digests").iterdir()]) == 2
-    assert (compared(tables).finding.rows.compared, compared(tables).finding.verdict) == (1800, Verdict.CONSISTENT)
+    assert (compare_sides(tables).finding.rows.compared, compare_sides(tables).finding.verdict) == (
+        1800,
+        Verdict.CONSISTENT,
+    )
 
 
 def test_groups_over_several_files_are_not_counted_again(tables: Path) -> None:
     for side in ("left", "right"):
         write(tables / side, 7, rows_of(0)[:20])
-    compared(tables)
+    compare_sides(tables)
     write(tables / "right", 5, list(reversed(rows_of(5, amount=1))))
-    compared(tables)
+    compare_sides(tables)
 
-    notes = [note for note in compared(tables).finding.notes if "not unique" in note]
+    notes = [note for note in compare_sides(tables).finding.notes if "not unique" in note]
 
     assert [note.split(": ")[1] for note in notes] == ["20 keys have more than one row."] * 2
 
 
 def test_a_file_that_is_gone_takes_its_rows_along(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     (tables / "right" / "4.parquet").unlink()
 
-    assert (compared(tables).finding.rows.missing, compared(tables).finding.windows.different) == (300, 1)
+    assert (compare_sides(tables).finding.rows.missing, compare_sides(tables).finding.windows.different) == (300, 1)
 
 
 def test_a_copy_of_a_file_counts_twice(tables: Path) -> None:
-    compared(tables)
+    compare_sides(tables)
     shutil.copy(tables / "right" / "4.parquet", tables / "right" / "9.parquet")
 
-    assert compared(tables).finding.rows.extra == 300
+    assert compare_sides(tables).finding.rows.extra == 300
 
 
 def test_delta_without_a_window_keeps_too(tmp_path: Path) -> None:
     rows = [row for hour in range(HOURS) for row in rows_of(hour)]
     for side in ("left", "right"):
         write_deltalake(str(tmp_path / side), pa.Table.from_pylist(rows))
-    compared(tmp_path, window=None)
+    compare_sides(tmp_path, window=None)
     write_deltalake(str(tmp_path / "right"), pa.Table.from_pylist(rows_of(9)), mode="append")
 
-    result = compared(tmp_path, window=None)
+    result = compare_sides(tmp_path, window=None)
 
     assert (result.finding.rows.extra, read(result)) == (
         300,
@@ -273,21 +276,21 @@ def test_a_file_of_ours_with_a_flipped_bit_is_named(tmp_path: Path) -> None:
         log.write_text(log.read_text().replace(old.name, name))
         old.unlink()
         shutil.copy(plain, tmp_path / side / name)
-    assert compared(tmp_path).finding.verdict is Verdict.CONSISTENT
+    assert compare_sides(tmp_path).finding.verdict is Verdict.CONSISTENT
     file = tmp_path / "right" / name
     wrong = bytearray(file.read_bytes())
     wrong[200] ^= 1
     file.write_bytes(wrong)
 
     with pytest.raises(LakeError, match=name[:20]):
-        compared(tmp_path)
+        compare_sides(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing(tables: Path) -> None:
     (tables / "home").mkdir()
     (tables / "home" / "digests").write_text("a file in its place")
 
-    assert (compared(tables).finding.verdict, read(compared(tables))) == (Verdict.CONSISTENT, "")
+    assert (compare_sides(tables).finding.verdict, read(compare_sides(tables))) == (Verdict.CONSISTENT, "")
 
 
 def test_a_column_that_may_be_null_on_one_side_only_is_a_note(tmp_path: Path) -> None:
@@ -297,7 +300,7 @@ def test_a_column_that_may_be_null_on_one_side_only_is_a_note(tmp_path: Path) ->
     pq.write_table(table.cast(strict), tmp_path / "left" / "1.parquet")
     write_deltalake(str(tmp_path / "right"), table)
 
-    result = compared(tmp_path, key=("k",), window=None)
+    result = compare_sides(tmp_path, key=("k",), window=None)
 
     assert result.finding.notes == ("Column `k` may hold nulls on the actual side, and none on the expected side.",)
     assert result.finding.verdict is Verdict.CONSISTENT
@@ -319,5 +322,5 @@ def test_a_side_that_changes_while_it_is_compared_is_no_verdict(
     monkeypatch.setattr(open_tables, "count_doubled", change_first)
 
     with pytest.raises(LakeError, match=r"3\.parquet"):
-        compared(tables)
+        compare_sides(tables)
     assert list((tables / "home").rglob("*.parquet")) == []  # and nothing of it is kept

@@ -32,7 +32,7 @@ def parquet(path: Path, rows: tuple[dict[str, Any], ...] | list[dict[str, Any]])
     return str(path)
 
 
-def compared(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
+def compare_with_rows(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
     left, right = parquet(tmp_path / "left.parquet", ROWS), parquet(tmp_path / "right.parquet", actual)
     return compare_tables(DiffRequest(left=left, right=right, **{"key": ("day", "shop"), **options}))
 
@@ -46,7 +46,7 @@ def kinds(result: Report) -> list[tuple[Any, str, str]]:
 
 
 def test_equal_tables_in_another_order_agree(tmp_path: Path) -> None:
-    result = compared(tmp_path, list(reversed(ROWS)))
+    result = compare_with_rows(tmp_path, list(reversed(ROWS)))
 
     assert (result.finding.verdict, result.finding.exit_code, result.finding.rows.compared) == (
         Verdict.CONSISTENT,
@@ -56,14 +56,14 @@ def test_equal_tables_in_another_order_agree(tmp_path: Path) -> None:
 
 
 def test_a_changed_value_is_found(tmp_path: Path) -> None:
-    result = compared(tmp_path, change_row(0, amount=11))
+    result = compare_with_rows(tmp_path, change_row(0, amount=11))
 
     cell = result.finding.differences[0]
     assert (result.finding.exit_code, cell.batch, cell.streaming, cell.difference) == (1, 10, 11, 1)
 
 
 def test_a_row_of_a_null_key_that_is_missing_is_found(tmp_path: Path) -> None:
-    result = compared(tmp_path, [row for row in ROWS if row["shop"] is not None])
+    result = compare_with_rows(tmp_path, [row for row in ROWS if row["shop"] is not None])
 
     assert (result.finding.rows.missing, {shop for shop, _, _ in kinds(result)}) == (1, {None})
 
@@ -71,27 +71,29 @@ def test_a_row_of_a_null_key_that_is_missing_is_found(tmp_path: Path) -> None:
 def test_swapped_values_of_two_rows_are_found(tmp_path: Path) -> None:
     actual = [row | {"amount": {30: 40, 40: 30}.get(row["amount"], row["amount"])} for row in ROWS]
 
-    assert compared(tmp_path, actual, window="day").finding.rows.changed == 2
+    assert compare_with_rows(tmp_path, actual, window="day").finding.rows.changed == 2
 
 
 def test_a_null_is_not_nan(tmp_path: Path) -> None:
-    assert kinds(compared(tmp_path, change_row(2, ratio=math.nan))) == [("a", "ratio", "changed")]
+    assert kinds(compare_with_rows(tmp_path, change_row(2, ratio=math.nan))) == [("a", "ratio", "changed")]
 
 
 def test_a_float_within_the_relative_tolerance_is_equal(tmp_path: Path) -> None:
-    assert compared(tmp_path, change_row(3, ratio=1.5 * (1 + 1e-12))).finding.verdict is Verdict.CONSISTENT
+    assert compare_with_rows(tmp_path, change_row(3, ratio=1.5 * (1 + 1e-12))).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(("amount", "verdict"), [(42, Verdict.CONSISTENT), (43, Verdict.DIVERGED)])
 def test_an_asked_tolerance_is_absolute(tmp_path: Path, amount: int, verdict: Verdict) -> None:
     assert (
-        compared(tmp_path, change_row(3, amount=amount), tolerances={"amount": Tolerance(absolute=2.0)}).finding.verdict
+        compare_with_rows(
+            tmp_path, change_row(3, amount=amount), tolerances={"amount": Tolerance(absolute=2.0)}
+        ).finding.verdict
         is verdict
     )
 
 
 def test_repeated_keys_are_compared_as_a_multiset(tmp_path: Path) -> None:
-    result = compared(tmp_path, [*ROWS, ROWS[0]])
+    result = compare_with_rows(tmp_path, [*ROWS, ROWS[0]])
 
     assert (result.finding.rows.extra, result.finding.rows.compared, len(result.finding.notes)) == (1, 5, 1)
 
@@ -106,7 +108,7 @@ def test_keys_repeated_alike_on_both_sides_agree_with_a_note(tmp_path: Path) -> 
 
 
 def test_a_column_on_one_side_only_is_a_difference(tmp_path: Path) -> None:
-    result = compared(tmp_path, [row | {"more": 1} for row in ROWS])
+    result = compare_with_rows(tmp_path, [row | {"more": 1} for row in ROWS])
 
     assert (result.finding.verdict, result.finding.notes) == (
         Verdict.DIVERGED,
@@ -115,19 +117,19 @@ def test_a_column_on_one_side_only_is_a_difference(tmp_path: Path) -> None:
 
 
 def test_another_type_of_number_is_a_note(tmp_path: Path) -> None:
-    result = compared(tmp_path, [row | {"amount": float(row["amount"])} for row in ROWS])
+    result = compare_with_rows(tmp_path, [row | {"amount": float(row["amount"])} for row in ROWS])
 
     assert (result.finding.verdict, len(result.finding.notes)) == (Verdict.CONSISTENT, 1)
 
 
 def test_text_in_place_of_a_number_is_a_difference(tmp_path: Path) -> None:
-    result = compared(tmp_path, [row | {"amount": str(row["amount"])} for row in ROWS])
+    result = compare_with_rows(tmp_path, [row | {"amount": str(row["amount"])} for row in ROWS])
 
     assert (result.finding.verdict, result.finding.rows.changed) == (Verdict.DIVERGED, 0)
 
 
 def test_windows_are_counted_by_their_column(tmp_path: Path) -> None:
-    result = compared(tmp_path, change_row(3, amount=0), window="day")
+    result = compare_with_rows(tmp_path, change_row(3, amount=0), window="day")
 
     assert (
         result.finding.windows.compared,
@@ -200,7 +202,7 @@ def test_nothing_there_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_key_column_is_refused_with_the_shared_ones(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="day, shop, amount, ratio"):
-        compared(tmp_path, list(ROWS), key=("nope",))
+        compare_with_rows(tmp_path, list(ROWS), key=("nope",))
 
 
 @pytest.mark.parametrize(
@@ -215,7 +217,7 @@ def test_a_file_that_is_not_of_its_kind_is_refused(tmp_path: Path, name: str, me
 
 
 def test_the_object_fits_the_schema_and_the_page_renders(tmp_path: Path) -> None:
-    result = compared(tmp_path, change_row(0, amount=11), window="day")
+    result = compare_with_rows(tmp_path, change_row(0, amount=11), window="day")
 
     jsonschema.validate(result.to_json(), SCHEMA)
     assert "amount" in page.render(result)

@@ -31,7 +31,7 @@ from tests.integration.reconcile.lake_of import (
     START,
     Lake,
     Sale,
-    edited,
+    edit_batch_row,
     lake_of,
     log_of_lake,
     micros,
@@ -77,7 +77,7 @@ def spoilt(*, hour: int) -> Lake:
     """Return a lake whose batch table says something else of one row of an hour."""
     lake = lake_of(CLEAN)
     place = next(i for i, row in enumerate(lake.batch) if row["window_start"] == START + timedelta(hours=hour))
-    return edited(lake, place, lambda row: row | {"most": 4711})
+    return edit_batch_row(lake, place, lambda row: row | {"most": 4711})
 
 
 def run(settings: Settings, lake: Lake, *rows: Loss) -> Report:
@@ -172,7 +172,7 @@ def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings
     assert complete.finding.verdict is Verdict.CONSISTENT
 
 
-def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
+def write_scanned_index(settings: Settings, lake: Lake, **first_offsets: int) -> None:
     """Write the batch index: each hour's window with the first offset that holds it."""
     index = delta.ensure(batch_uri(settings, PIPELINE, "batch_index"), BATCH_INDEX)
     rows = [
@@ -196,7 +196,7 @@ def test_window_whose_records_went_before_the_version_began_is_not_compared(sett
     batch = lake_of([*sales, Sale(hour=0)]).batch
     lake = replace(lake, epochs=began, run=replace(lake.run, cut={0: 25}), batch=batch, ranges=())
     write(settings, lake)
-    scanned(settings, lake, h0=3, h1=19, h2=20, h3=21, h4=25)
+    write_scanned_index(settings, lake, h0=3, h1=19, h2=20, h3=21, h4=25)
 
     result = reconcile(settings, PIPELINE)
 

@@ -17,7 +17,7 @@ AT = datetime(2026, 1, 3, tzinfo=UTC)
 SAID = "Topic sales, partition 0: expected at offset 64 the record that epoch 3 read, got no record"
 
 
-def ended(settings: Settings, **changes: object) -> None:
+def leave_failed_heartbeat(settings: Settings, **changes: object) -> None:
     """Leave the last heartbeat of a driver that failed."""
     failed = {"at": AT.isoformat(), "state": "FAILED", "error": SAID, "runbook": "LogDataLost"}
     leave_word(settings, PIPELINE, **(failed | changes))
@@ -26,7 +26,9 @@ def ended(settings: Settings, **changes: object) -> None:
 @pytest.mark.parametrize("runbook", ["LogDataLost", "TopicIdentityChanged"])
 def test_stream_that_stands_for_its_log_is_not_comparable(settings: Settings, runbook: str) -> None:
     write(settings, lake_of(CLEAN))
-    ended(settings, runbook=runbook, error=str(LogError(f"{SAID}.\nHint: accept it.", runbook=runbook)))
+    leave_failed_heartbeat(
+        settings, runbook=runbook, error=str(LogError(f"{SAID}.\nHint: accept it.", runbook=runbook))
+    )
 
     result = reconcile(settings, PIPELINE)
 
@@ -44,7 +46,7 @@ def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
     settings: Settings, changes: dict[str, object]
 ) -> None:
     write(settings, lake_of(CLEAN))
-    ended(settings, **changes)
+    leave_failed_heartbeat(settings, **changes)
 
     result = reconcile(settings, PIPELINE)
 
@@ -55,7 +57,7 @@ def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
 @pytest.mark.parametrize("day", [1, 4], ids=["clock behind", "one clock"])
 def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings, day: int) -> None:
     write(settings, lake_of(CLEAN))
-    ended(settings, losses_seen=0)
+    leave_failed_heartbeat(settings, losses_seen=0)
     record(settings, replace(LOSS, at=AT.replace(day=day)))
 
     assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
@@ -67,7 +69,7 @@ def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(
 ) -> None:
     write(settings, lake_of(CLEAN))
     record(settings, replace(LOSS, at=AT.replace(day=9)))
-    ended(settings, losses_seen=losses_seen)
+    leave_failed_heartbeat(settings, losses_seen=losses_seen)
 
     assert reconcile(settings, PIPELINE).finding.verdict is Verdict.NOT_COMPARABLE
 

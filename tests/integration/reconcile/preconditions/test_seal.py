@@ -29,7 +29,7 @@ def _run(lake: Lake, **changes: object) -> Lake:
     return replace(lake, run=replace(lake.run, **changes))  # type: ignore[arg-type]  # by name
 
 
-def _folded_across(lake: Lake) -> Lake:
+def _fold_across_cut(lake: Lake) -> Lake:
     """Rows of epoch 1 now say epoch 3; the batch is at the cut of epoch 2."""
     moved_rows = tuple(row | {"_epoch": 3} if row["_epoch"] == 1 else row for row in lake.partials)
     cut = lake.epochs[2].end
@@ -85,7 +85,7 @@ BREAKAGES = (
         spoil=lambda k: _run(k, computed=((micros(1), micros(100)),)),
         code="cut",
     ),
-    Breakage(id="a fold across the cut", spoil=_folded_across, code="folded"),
+    Breakage(id="a fold across the cut", spoil=_fold_across_cut, code="folded"),
 )
 
 

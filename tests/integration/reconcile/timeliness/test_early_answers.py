@@ -69,7 +69,7 @@ def lake(sales: list[Sale]) -> Lake:
     return replace(lake_content, epochs=epochs)
 
 
-def expected(sales: list[Sale], age: int) -> dict[str, list[float]]:
+def compute_expected_errors(sales: list[Sale], age: int) -> dict[str, list[float]]:
     """Return by measure the error of each window at an age: sums over shops of what differs, over all there is."""
     errors = defaultdict(list)
     for hour in (hour for hour in range(HOURS) if is_known(hour, age)):
@@ -119,7 +119,7 @@ def test_errors_by_age_are_those_of_a_plain_fold(settings: Settings, seed: int) 
     assert [point.minutes * MINUTE for point in early_answers.points] == ages
     assert [point.is_open for point in early_answers.points] == [True] * (len(ages) - 1) + [False]
     for age, point in zip(ages, early_answers.points, strict=True):
-        expected_answers = expected(sales, age)
+        expected_answers = compute_expected_errors(sales, age)
         by_name = {error.measure: error for error in point.errors}
         for name, errors in expected_answers.items():
             assert by_name[name].largest == pytest.approx(errors[-1])

@@ -35,7 +35,7 @@ HOSTILE = "a|b`<script>alert(1)</script>\n\x1b[31m"
 
 
 def compare_open_windows(settings: Settings, lake: Lake) -> tuple[Report, OpenAnswers]:
-    write(settings, closed(lake))
+    write(settings, without_open_windows(lake))
     report = reconcile(settings, PIPELINE)
     assert report.finding.open_answers is not None
     html = page.render(report)
@@ -45,7 +45,7 @@ def compare_open_windows(settings: Settings, lake: Lake) -> tuple[Report, OpenAn
     return report, report.finding.open_answers
 
 
-def closed(lake: Lake) -> Lake:
+def without_open_windows(lake: Lake) -> Lake:
     """Return the lake as batch leaves it: it computes closed windows alone."""
     border = START + timedelta(hours=CLOSED_UNTIL - 1)
     return replace(lake, batch=tuple(row for row in lake.batch if row["window_start"] < border))
@@ -112,7 +112,7 @@ def test_nothing_is_said_without_an_open_window(settings: Settings) -> None:
 
 def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     lake = lake_of([*CLEAN, Sale(hour=CLOSED_UNTIL)])
-    write(settings, closed(lake))
+    write(settings, without_open_windows(lake))
 
     open_answers = run.reconcile(
         settings, PIPELINE, log=replace(log_of_lake(lake), begins={0: 11})
@@ -156,7 +156,7 @@ def test_of_panes_the_newest_is_shown_and_may_lag(settings: Settings, way: Accum
         *((pane(100, 10, epoch=1, order=0, kind="retraction"),) if way is Accumulation.RETRACTING else ()),
     )
     epochs = tuple(replace(epoch, panes="panes") for epoch in lake.epochs)
-    write(settings, closed(replace(lake, partials=(*lake.partials, *panes), epochs=epochs)), pipeline)
+    write(settings, without_open_windows(replace(lake, partials=(*lake.partials, *panes), epochs=epochs)), pipeline)
 
     result = reconcile(settings, pipeline)
 

@@ -24,7 +24,7 @@ from tests.integration.reconcile.lake_of import (
     START,
     Lake,
     Sale,
-    edited,
+    edit_batch_row,
     lake_of,
     micros,
     reconcile,
@@ -245,7 +245,7 @@ def test_windows_younger_than_an_age_are_not_counted_at_it(settings: Settings) -
 def test_windows_that_differ_for_another_cause_are_right_at_no_age(settings: Settings) -> None:
     lake = lake_of(clean())
 
-    _, settlement = settle(settings, edited(lake, 4, lambda row: row | {"revenue": row["revenue"] + 7}))
+    _, settlement = settle(settings, edit_batch_row(lake, 4, lambda row: row | {"revenue": row["revenue"] + 7}))
 
     assert (settlement.other_causes, settlement.final.within.hits, settlement.final.largest) == (1, HOURS - 1, 0.0)
     assert "1 window differs for another cause" in describe_settlement(settlement, PIPELINE.name)

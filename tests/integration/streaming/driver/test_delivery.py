@@ -67,7 +67,7 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     hit = [e for e in EVENTS if touched.start[e.partition] <= e.id // 2 < touched.end[e.partition]]
     other_events = [e for e in EVENTS if e not in hit]
     assert len(hit) in range(1, AT_ONCE + 1)
-    assert rig.count_by_cell(settings, pipeline) == rig.expected([*other_events, *hit * case.times])
+    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*other_events, *hit * case.times])
     assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert set(report.finding.windows.incomplete_because) == ({case.reason} if case.reason else set())
     assert report.finding.windows.compared > 0

@@ -57,7 +57,7 @@ def test_driver_overtaken_before_its_commit_is_fenced(
     assert (overtaken.failure.exit_code, overtaken.failure.runbook) == (2, "StreamFenced")
     assert "was committed by another driver (pid " in str(overtaken.failure)
     assert version == rig.epoch_log(new, pipeline).version
-    assert rig.expected([*EVENTS, *MORE]) == rig.count_by_cell(new, pipeline)
+    assert rig.expect_cells([*EVENTS, *MORE]) == rig.count_by_cell(new, pipeline)
     last_beat = heartbeat.read(old, pipeline.name)
     assert last_beat is not None
     assert (last_beat.state, last_beat.runbook, last_beat.exit_code) == ("FAILED", "StreamFenced", 2)

@@ -23,7 +23,7 @@ Ids = list[dict[str, Any]]
 EVENTS = [Event(id=i % 7, minute=i % 7, key="ab"[i % 2]) for i in range(20)]
 
 
-def of_ids(settings: Settings, topic: str) -> Pipeline:
+def drain_with_ids(settings: Settings, topic: str) -> Pipeline:
     """Return a drained stream over records of which most came before."""
     plain_pipeline = rig.pipeline(topic)
     pipeline = replace(plain_pipeline, source=replace(plain_pipeline.source, record_id="id"))
@@ -50,7 +50,7 @@ def edit_ids(settings: Settings, pipeline: Pipeline, edit: Callable[[Ids], Ids])
     ],
 )
 def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[[Ids], Ids], text: str) -> None:
-    pipeline = of_ids(quick, topic)
+    pipeline = drain_with_ids(quick, topic)
     sound = verify(quick, pipeline, only=["N4"], exhaustive=True)
 
     edit_ids(quick, pipeline, edit)

@@ -87,8 +87,8 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
 
     assert max(brought, default=0) <= overflowing.stream.overflow_rows + 1  # what the driver ever held
     overflow_rows = rows(overflowing, pipeline)
-    assert rig.by_spark(overflowing, pipeline)
-    assert rig.by_spark(plain, pipeline) == []
+    assert rig.list_spark_files(overflowing, pipeline)
+    assert rig.list_spark_files(plain, pipeline) == []
     assert overflow_rows == rows(plain, pipeline)
     assert summarize_epochs(overflowing, pipeline) == summarize_epochs(plain, pipeline)
     assert overflow_rows.total() > len(EVENTS) // 2

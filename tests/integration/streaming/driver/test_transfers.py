@@ -82,7 +82,7 @@ def read_balances(settings: Settings, pipeline: Pipeline, epoch: int) -> dict[st
 def test_balances_add_up_at_every_epoch_while_drivers_die(quick: Settings, topic: str, size: Size) -> None:
     settings = rig.fast(quick, fold_every=10_000)  # a fold would make one epoch of many
     sample = get(settings, "transfers")
-    pipeline = replace(rig.renamed(sample, topic), max_rows_per_epoch=AT_ONCE)
+    pipeline = replace(rig.over_topic(sample, topic), max_rows_per_epoch=AT_ONCE)
     sent_transfers = send(settings, topic, records(count=size.transfers, accounts=20, seed=size.transfers))
 
     for death in (dies("epoch.aggregated", 3), dies("epoch.committed", 7)):

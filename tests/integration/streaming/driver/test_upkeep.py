@@ -72,7 +72,7 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     epochs = rig.records(settings, pipeline)
     assert len(epochs) > LAST_WAIT
     assert folds.committed
-    assert rig.expected(EVENTS) == rig.count_by_cell(settings, pipeline)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)
     assert at_pin == rig.count_by_cell(settings, pipeline, epoch=PINNED)
     assert ledger_at_pin == rig.count_by_cell(settings, pipeline, classes=["late"], epoch=PINNED)
     assert not any(f.kind == "partial" and f.first <= PINNED < f.last for f in files)
@@ -94,7 +94,7 @@ def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(q
     driver.run(settings, pipeline, until="drain")
 
     files = compactor.list_files(rig.epoch_log(settings, pipeline).table)
-    assert rig.expected(EVENTS) == rig.count_by_cell(settings, pipeline)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)
     assert [f for f in files if f.kind == "partial" and f.first <= PINNED < f.last] == []
     assert len(rig.records(settings, pipeline)) > LAST_WAIT
 
@@ -108,8 +108,8 @@ def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driv
 
     driver.run(settings, pipeline, until="drain")
 
-    assert rig.by_spark(settings, pipeline)
-    assert rig.expected(many[:-1]) == rig.count_by_cell(settings, pipeline)
+    assert rig.list_spark_files(settings, pipeline)
+    assert rig.expect_cells(many[:-1]) == rig.count_by_cell(settings, pipeline)
     assert [
         (sum(e.records for e in epochs), sum(e.counts["malformed"] for e in epochs))
         for epochs in [rig.records(settings, pipeline)]
@@ -125,4 +125,4 @@ def test_handle_that_is_loaded_anew_goes_on(quick: Settings, topic: str, reload_
 
     driver.run(settings, pipeline, until="drain")
 
-    assert rig.expected(EVENTS) == rig.count_by_cell(settings, pipeline)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)

@@ -84,7 +84,7 @@ def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
     return record
 
 
-def refused(settings: Settings, pipeline: Pipeline) -> CutoverError:
+def expect_rejection(settings: Settings, pipeline: Pipeline) -> CutoverError:
     """Start a driver, which has to end before it starts Spark."""
     with pytest.raises(CutoverError) as failure:
         driver.run(settings, pipeline, until="drain")
@@ -109,10 +109,10 @@ def list_recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
 
 def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
-    assert refused(home, pipeline).runbook == "LogDataLost"
+    assert expect_rejection(home, pipeline).runbook == "LogDataLost"
     preview = accept_loss.preview(home, pipeline, CLOCK)
     assert list_recorded(home, pipeline) == ()
-    assert refused(home, pipeline).runbook == "LogDataLost"
+    assert expect_rejection(home, pipeline).runbook == "LogDataLost"
 
     step = accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
     commit(home, pipeline)
@@ -174,7 +174,7 @@ def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: S
     accept_loss.accept(home, pipeline, "first", CLOCK)
     cut_away(home, log, {0: 45})
 
-    assert "partition 0: expected offset 40, log starts at 45" in str(refused(home, pipeline))
+    assert "partition 0: expected offset 40, log starts at 45" in str(expect_rejection(home, pipeline))
     accept_loss.accept(home, pipeline, "again", CLOCK)
     commit(home, pipeline)
 
@@ -213,7 +213,7 @@ def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, eve
     recreate(home, log)
     new_events = [Event(id=1000 + i, minute=200 + i, partition=i % 2) for i in range(events)]
     rig.send(home, log, new_events)
-    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+    assert expect_rejection(home, pipeline).runbook == "TopicIdentityChanged"
 
     step = accept_loss.accept(home, pipeline, "somebody deleted it", CLOCK)
     commit(home, pipeline)
@@ -234,7 +234,7 @@ def test_topic_made_again_twice_asks_for_two_steps(home: Settings, log: str) -> 
     accept_loss.accept(home, pipeline, "once", CLOCK)
     recreate(home, log)
 
-    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+    assert expect_rejection(home, pipeline).runbook == "TopicIdentityChanged"
     assert accept_loss.accept(home, pipeline, "twice", CLOCK).version == 2
 
 
@@ -310,7 +310,7 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     rows = accept_loss.preview(home, pipeline, CLOCK)
     losses.record(home, rows.losses, expected_sequence=rows.turn)  # and then the process died
 
-    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+    assert expect_rejection(home, pipeline).runbook == "TopicIdentityChanged"
     step = accept_loss.accept(home, pipeline, "again", CLOCK)
 
     assert step.is_recorded
@@ -362,7 +362,7 @@ def test_loss_in_the_right_topic_of_a_join_is_told_and_accepted_alone(home: Sett
         rig.send(home, topic, [*LOST, *LEFT])
     cut_away(home, right, {1: 40})
 
-    failure = refused(home, pipeline)
+    failure = expect_rejection(home, pipeline)
     step = accept_loss.accept(home, pipeline, "retention of the right topic was too short", CLOCK)
     commit(home, pipeline)
 

@@ -70,7 +70,7 @@ def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
 
 
 def test_accepted_and_late_together_count_every_good_record_once(drained: Drained) -> None:
-    assert rig.expected([*GOOD, *LATE]) == rig.count_by_cell(
+    assert rig.expect_cells([*GOOD, *LATE]) == rig.count_by_cell(
         drained.settings, drained.pipeline, epoch=len(drained.epochs) - 1
     )
 
@@ -78,7 +78,7 @@ def test_accepted_and_late_together_count_every_good_record_once(drained: Draine
 def test_late_records_are_those_behind_the_watermark(drained: Drained) -> None:
     late = rig.count_by_cell(drained.settings, drained.pipeline, classes=["late"])
 
-    assert rig.expected(LATE) == late
+    assert rig.expect_cells(LATE) == late
 
 
 def test_every_epoch_starts_where_the_one_before_ended(drained: Drained) -> None:

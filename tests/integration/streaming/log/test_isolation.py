@@ -26,5 +26,5 @@ def test_records_of_an_open_transaction_are_read_and_not_lost(quick: Settings, t
     driver.run(quick, pipeline, until="drain")
 
     assert rig.records(quick, pipeline)[-1].end == {0: 5, 1: 0}
-    assert rig.count_by_cell(quick, pipeline) == rig.expected(EVENTS)
+    assert rig.count_by_cell(quick, pipeline) == rig.expect_cells(EVENTS)
     producer.abort_transaction()

@@ -35,7 +35,7 @@ def draw_events(count: int, *, seed: int) -> list[Event]:
     ]
 
 
-def expected(events: list[Event], wait: int = OUT_OF_ORDERNESS) -> tuple[list[int], int]:
+def compute_expected_lateness(events: list[Event], wait: int = OUT_OF_ORDERNESS) -> tuple[list[int], int]:
     """Return how far each record that counts was behind, and how many are late at real speed under a wait."""
     records = [(event.partition, int((event.logged or 0) * MINUTE), event.micros) for event in events]
     marks = simulate(records, MINUTE)
@@ -53,7 +53,7 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
 
     log_lateness = measure_log_lateness(settings, pipeline, SystemClock())
 
-    delays, late = expected(events)
+    delays, late = compute_expected_lateness(events)
     assert log_lateness.lateness is not None
     seconds = [
         log_lateness.lateness.p50,
@@ -99,7 +99,7 @@ def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Se
     lengths = [(0, 0), (5, 0), (0, 12), (20, 15), (60, 0)]
     predictions = [predict(lateness.delays, o * MINUTE, a * MINUTE).real for o, a in lengths]
     assert [prediction and prediction.late for prediction in predictions] == [
-        expected(events, (o + a) * MINUTE)[1] for o, a in lengths
+        compute_expected_lateness(events, (o + a) * MINUTE)[1] for o, a in lengths
     ]
     assert predictions[0] is not None
     assert predictions[0].late > predict(lateness.delays, 0, 0).late > 0

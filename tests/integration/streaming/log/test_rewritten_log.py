@@ -91,7 +91,7 @@ OTHERS = tuple((CLICK + p, 9.5, "z", {"n": 7}) for p in (0, 1))
 """In the place of what the right topic held of `FAR`."""
 
 
-def of_side(log: list[RawRecord], side: int) -> list[RawRecord]:
+def select_side(log: list[RawRecord], side: int) -> list[RawRecord]:
     """Return the records of one topic, by Kafka's own numbers."""
     return [
         replace(r, partition=r.partition % RIGHT_PARTITION_BASE)
@@ -103,7 +103,7 @@ def of_side(log: list[RawRecord], side: int) -> list[RawRecord]:
 def append(settings: Settings, topics: Sequence[str], raw_records: list[RawRecord], log: list[RawRecord]) -> None:
     """Write what a log holds behind its beginning, to each topic its own."""
     for side, topic in enumerate(topics):
-        present_records, all_records = of_side(raw_records, side), of_side(log, side)
+        present_records, all_records = select_side(raw_records, side), select_side(log, side)
         if topic:
             Writer(settings).write(
                 topic, [r for r in all_records if r not in present_records], preceding=present_records
@@ -114,7 +114,7 @@ def append(settings: Settings, topics: Sequence[str], raw_records: list[RawRecor
 def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_compared(
     broker_settings: Settings, broker: Broker, topic_name: str, tmp_path: Path, start: Start, driven: str
 ) -> None:
-    pipeline = rig.renamed(TWO, topic_name)
+    pipeline = rig.over_topic(TWO, topic_name)
     left_topic, right = split_topics(name_log(pipeline))
     kept_records = log_of_sent((*IN_TIME, *NEXT))
     Writer(broker_settings).fill(pipeline, kept_records)

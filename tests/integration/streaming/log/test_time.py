@@ -53,4 +53,4 @@ def test_partition_with_nothing_unread_leaves_the_watermark_after_its_idle_time(
     assert running.failure is None
     assert rig.NOON + 4 * rig.MINUTE == held_record.watermark_after == still_held.watermark_after
     assert (idle.tick, idle.idle, idle.watermark_after) == (True, (1,), rig.NOON + 56 * rig.MINUTE)
-    assert rig.expected([*FAST, *SLOW, Event(id=500, minute=61)]) == rig.count_by_cell(quick, pipeline)
+    assert rig.expect_cells([*FAST, *SLOW, Event(id=500, minute=61)]) == rig.count_by_cell(quick, pipeline)

@@ -82,7 +82,7 @@ def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_a
     assert rig.records(settings, pipeline) == old_records[: KEPT + 1]
     assert rig.count_by_cell(settings, pipeline) == at_kept
     driver.run(settings, pipeline, until="drain")
-    assert rig.count_by_cell(settings, pipeline) == rig.expected([*EARLY, *LATER])
+    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*EARLY, *LATER])
     assert rig.gaps(rig.records(settings, pipeline)) == []
     verification = verify(settings, pipeline, clock=CLOCK)
     assert [name for name, check in verification.checks.items() if check.state is CheckState.VIOLATED] == []
@@ -109,7 +109,7 @@ def test_fork_that_was_killed_before_its_rows_were_copied_is_filled_by_its_drive
     assert current(settings, pipeline).number == 1
     assert [record.run_id for record in records[:3]] == [records[0].run_id] * 3
     assert records[3].run_id != records[2].run_id
-    assert rig.count_by_cell(settings, pipeline) == rig.expected([*EARLY, *LATER])
+    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*EARLY, *LATER])
 
 
 def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings, Pipeline]) -> None:
@@ -148,7 +148,7 @@ def test_sealed_epoch_is_no_place_to_go_on_from(stream: tuple[Settings, Pipeline
 
     fork.fork(settings, pipeline, newest - 1, CLOCK)
     continue_stream(settings, pipeline)
-    assert rig.count_by_cell(settings, pipeline) == rig.expected([*EARLY, *LATER])
+    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*EARLY, *LATER])
 
 
 def test_commands_keep_list_go_back_and_release(

@@ -84,7 +84,7 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     assert served == rig.epoch_log(settings, pipeline).version
     assert rig.records(settings_by_version[1], pipeline)[: FROM + 1] == rig.records(settings, pipeline)[: FROM + 1]
     for version_settings in settings_by_version.values():
-        assert rig.count_by_cell(version_settings, pipeline) == rig.expected(EVENTS)
+        assert rig.count_by_cell(version_settings, pipeline) == rig.expect_cells(EVENTS)
         assert rig.gaps(rig.records(version_settings, pipeline)) == []
     assert_compared(settings_by_version[2], pipeline)
     assert_versions_compared(settings, pipeline)
@@ -98,10 +98,10 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     version = versions.current(settings, pipeline)
     assert version is not None
     assert version.number == 2
-    assert rig.count_by_cell(settings, pipeline) == rig.expected(
+    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells(
         [*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)]
     )
-    assert rig.count_by_cell(settings_by_version[1], pipeline) == rig.expected(EVENTS)
+    assert rig.count_by_cell(settings_by_version[1], pipeline) == rig.expect_cells(EVENTS)
 
 
 def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
