@@ -142,7 +142,7 @@ def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsy
 
     err = capsys.readouterr().err
     assert code == 1
-    assert "LAMBDA to SHADOW is refused" in err
+    assert "LAMBDA to SHADOW is rejected" in err
     assert "runs: 0 of 1 consecutive sealed runs" in err
 
 
@@ -213,7 +213,7 @@ def test_command_rolls_back_and_then_stays(
     assert codes == [0, 0]
     first_line, _, second = capsys.readouterr().out.strip().splitlines()
     assert first_line == "clicks: SHADOW -> LAMBDA"
-    assert second.startswith("clicks: stays in LAMBDA. What was approved")
+    assert second.startswith("clicks: stays in LAMBDA. Anything approved")
 
 
 @pytest.mark.parametrize(("at", "to"), [("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA"), ("KAPPA", "KAPPA")])
