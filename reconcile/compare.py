@@ -47,6 +47,7 @@ from cutover.reconcile.result.finding import (
 from cutover.reconcile.result.replay_text import describe_replay
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
+from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.result.timeliness import OpenAnswers
 from cutover.reconcile.verdict import ages, all_differences, behind, days, decision, series, settlement
 from cutover.reconcile.verdict.acceptance import accept, count_rows, describe_unfit
@@ -412,6 +413,6 @@ def _describe_imbalance(name: Class, evidence: SealEvidence) -> str:
 def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     """Describe how fast the log was read: the larger the epochs, the fewer records are judged late."""
     typical, limit = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
-    text = f"Lateness was judged in epochs of {typical:,} records (median), at most {limit:,} an epoch."
+    text = f"Lateness was judged in epochs of {count_noun(typical, 'record')} (median), at most {limit:,} an epoch."
     reading = measure_read_speed(busy)
     return f"{text} {describe_replay(pipeline.name, reading.speed)}" if reading.is_replay else text

@@ -10,6 +10,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost
 from cutover.reconcile.cost import delays, nines
 from cutover.reconcile.result.cost import Agreement, DayCost, PathCosts, PathTotal
+from cutover.reconcile.result.text import count_noun
 from cutover.recorded_times import make_monotonic
 
 DAYS_AT_MOST = 31
@@ -164,10 +165,11 @@ def _is_whole(total: PathTotal) -> bool:
 
 
 def _list_unknown(streaming: PathTotal, batch: PathTotal) -> Iterable[str]:
-    for name, total in (("drivers", streaming), ("batch runs", batch)):
+    for name, total in (("driver", streaming), ("batch run", batch)):
         if total.unknown_runs:
             reason = "an older release, executors elsewhere, or a kernel that does not show them"
-            yield f"{total.unknown_runs:,} of {total.runs:,} {name} left no core-seconds ({reason}): no total has them."
+            runs = count_noun(total.runs, name)
+            yield f"{total.unknown_runs:,} of {runs} left no core-seconds ({reason}): no total has them."
     for name, total in (("streaming", streaming), ("batch", batch)):
         if total.core_seconds_per_million is not None and total.measured_records < FEW_RECORDS:
             figures = f"{name} has read {total.measured_records:,} records"

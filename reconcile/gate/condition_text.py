@@ -6,6 +6,19 @@ from typing import Any
 from cutover.reconcile.gate.criteria import SECONDS, SHARES
 from cutover.reconcile.result.text import duration
 
+_SINGULAR = {
+    "runs": "run",
+    "losses": "loss",
+    "writes": "write",
+    "rules": "rule",
+    "expectations": "expectation",
+    "refusals": "refusal",
+    "violations": "violation",
+    "pages": "page",
+    "changes": "change",
+}
+"""Words of units, as they follow the number one."""
+
 
 def describe_number(condition: Mapping[str, Any]) -> str:
     """Format a condition's number with its unit; a dash if it is unknown or infinite.
@@ -27,5 +40,7 @@ def _format(value: float | None, unit: str) -> str:
         return "-"
     if unit == SECONDS:
         return duration(value)
-    text = f"{value * 100:.4g}%" if unit in SHARES else f"{value:,.10g}"
-    return f"{text} {unit}".strip()
+    if unit in SHARES:
+        return f"{value * 100:.4g}% {unit}".strip()
+    counted = " ".join(_SINGULAR.get(word, word) for word in unit.split()) if value == 1 else unit
+    return f"{value:,.10g} {counted}".strip()

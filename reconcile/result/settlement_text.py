@@ -22,26 +22,32 @@ def describe_settlement(settlement: Settlement, pipeline: str) -> str:
 
 def describe_stream(settlement: Settlement) -> str:
     """Describe the age from which on the stream's answer has nearly all records, or that waiting does not help."""
-    final, closing = settlement.final, minutes(settlement.closing_minutes)
+    final, closing = settlement.final, _describe_closing(settlement)
     right = f"{_count(final)} {_verb(final)} right"
     if final.within.of < FEW:
         return (
             f"Too few windows have closed to say when the stream's answer can be trusted (at least {FEW} are needed):"
-            f" {right} when they close, {closing} after their end ({_list_conditions(settlement)})."
+            f" {right} {closing} ({_list_conditions(settlement)})."
         )
     trusted = settlement.trusted
     if trusted is None:
         return (
             f"Waiting does not make the stream's answer right: {right} (at most {share(final.within.upper)}"
-            f" with 95{THIN}%) when they close, {closing} after their end ({_list_conditions(settlement)}),"
+            f" with 95{THIN}%) {closing} ({_list_conditions(settlement)}),"
             " and no answer changes after that."
         )
-    closing_text = "" if trusted is final else f"; {right} when they close, {closing} after their end"
+    closing_text = "" if trusted is final else f"; {right} {closing}"
     return (
         f"The stream's answer can be trusted from {minutes(trusted.minutes)} after the end of its window on:"
         f" {_count(trusted)} (at least {share(trusted.within.lower)} with 95{THIN}%) {_verb(trusted)} right"
         f"{closing_text} ({_list_conditions(settlement)})."
     )
+
+
+def _describe_closing(settlement: Settlement) -> str:
+    """Describe when windows close, for one window or for many."""
+    close, their = ("it closes", "its") if settlement.final.within.of == 1 else ("they close", "their")
+    return f"when {close}, {minutes(settlement.closing_minutes)} after {their} end"
 
 
 def _list_conditions(settlement: Settlement) -> str:

@@ -35,7 +35,7 @@ def differences(
     ordered = sorted(
         opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key)
     )
-    compared = bool(ordered or history.read_current_lines(settings, definition)[0])
+    compared = bool(ordered) or any(line.is_comparable for line in history.read_current_lines(settings, definition)[0])
     return Output(
         document=[_object(difference) for difference in ordered],
         lines=_list_lines(definition, ordered, most, compared=compared),
@@ -80,7 +80,7 @@ def _make_cells(pipeline: Pipeline, difference: OpenDifference) -> tuple[str, ..
 def _describe_none(name: str, *, compared: bool) -> str:
     if not compared:
         return f"Nothing of {name} was compared yet. Next: `cutover reconcile {name}`."
-    return f"No difference of {name} is open: each was explained, judged away or closed."
+    return f"No difference of {name} is open."
 
 
 def describe_state(open_difference: OpenDifference) -> str:

@@ -21,6 +21,11 @@ from cutover.reconcile.result.text import THIN
         ),
         ({"number": 3_600.0, "threshold": 86_400.0, "unit": "seconds"}, f"1{THIN}h", f"at most 1{THIN}d"),
         ({"number": None, "threshold": None}, "-", "-"),
+        (
+            {"number": 1, "threshold": 0, "unit": "runs beyond policy"},
+            "1 run beyond policy",
+            "at most 0 runs beyond policy",
+        ),
         ({"number": 12_345, "threshold": 0}, "12,345", "at most 0"),
     ],
 )

@@ -50,6 +50,12 @@ def test_an_answer_is_trusted_from_the_age_on_at_which_it_stays_right() -> None:
     assert "998 of 1,000 windows are right when they close, 30 min after their end" in said
 
 
+def test_one_window_is_right_when_it_closes() -> None:
+    said = plain(describe_stream(settlement(point(60, 1, 1))))
+
+    assert "1 of 1 window is right when it closes, 1 h after its end" in said
+
+
 def test_a_replay_concludes_nothing_about_windows_before_they_close() -> None:
     found = replace(settlement(point(1, 100, 100), point(30, 100, 100)), is_replay=True)
 
