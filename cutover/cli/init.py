@@ -152,7 +152,7 @@ def _hint_time(guess: Guess) -> str:
         return "names are letters, digits and `_`: rename the columns in the header."
     if nested:
         return f"fields at the top of a record alone are read: `jq -c .{nested[0]} FILE` writes what is under one."
-    return "Unix times are recognised by a name such as `event_time` or `created_at`."
+    return "Unix times of the years 2000 to 2099 are recognised by a name such as `event_time` or `created_at`."
 
 
 def _write_definition(target: Path, text: str) -> Path:

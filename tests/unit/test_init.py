@@ -50,6 +50,25 @@ def test_a_time_that_no_path_takes_is_a_text(settings: Settings, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(("2026-03-02,1901-03-02", "2026-03-03,2026-03-03"), id="logged a century before it happened"),
+        pytest.param(("8999-03-02,8999-03-02", "1000-03-02,8999-03-03"), id="logged millennia after it happened"),
+    ],
+)
+def test_times_of_wrong_clocks_propose_no_longer_durations_than_a_definition_has(
+    settings: Settings, tmp_path: Path, rows: tuple[str, ...]
+) -> None:
+    source = tmp_path / "source.csv"
+    lines = (",".join(f"{day}T00:00:00Z" for day in row.split(",")) for row in rows)
+    source.write_text("".join(f"{line}\n" for line in ("at,logged_at", *lines)), encoding="utf-8")
+
+    text = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+
+    assert '"36500 days"' in text
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ('[{"at": "2026-01-01T00:00:00Z"}]', "line 1: expected one JSON object, got an array.*\n.*jq -c"),

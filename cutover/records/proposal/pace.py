@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cutover.durations import describe_length, parse_duration
+from cutover.durations import LONGEST_DAYS, describe_length, parse_duration
 
 Micros = NDArray[np.int64]
 SECOND = 1_000_000
@@ -121,8 +121,9 @@ def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
 
 
 def round_up_duration(micros: int) -> str:
-    """Return the shortest round duration that is no shorter."""
-    return next((text for seconds, text in ROUND_DURATIONS if micros <= seconds * SECOND), f"{-(-micros // DAY)} days")
+    """Return the shortest round duration that is no shorter, or the longest that a definition may have."""
+    days = min(-(-micros // DAY), LONGEST_DAYS)
+    return next((text for seconds, text in ROUND_DURATIONS if micros <= seconds * SECOND), f"{days} days")
 
 
 def _quantile(ordered: Micros, share: float) -> int:

@@ -96,7 +96,7 @@ def test_an_epoch_without_figures_is_unknown_and_not_zero() -> None:
     assert (costs.batch.core_seconds, costs.batch.core_seconds_per_million) == (None, None)
     assert (costs.streaming.unknown_runs, costs.batch.unknown_runs) == (1, 1)
     assert (costs.streaming.records, costs.streaming.measured_records) == (20, 0)
-    assert "1 of 1 drivers left no core-seconds" in costs.notes[0]
+    assert "1 of 1 driver left no core-seconds" in costs.notes[0]
 
 
 def test_price_per_record_excludes_unmeasured_records() -> None:
