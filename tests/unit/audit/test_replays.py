@@ -15,7 +15,7 @@ def test_replay_reads_every_offset_once_and_in_order(span: Offsets, number: int,
 
     for partition, (start, end) in span.items():
         read = [epoch[partition] for epoch in replay.epochs if partition in epoch]
-        assert [offset for start, next_ in read for offset in range(start, next_)] == list(range(start, end))
+        assert [offset for position, next_ in read for offset in range(position, next_)] == list(range(start, end))
     assert len(replay.epochs) <= MOST_EPOCHS
     assert all(start < next_ for epoch in replay.epochs for start, next_ in epoch.values())
 

@@ -73,9 +73,9 @@ def test_a_cluster_keeps_its_own_hosts_and_folders(tmp_path: Path, key: str) -> 
 def test_a_cluster_shuffles_into_as_many_partitions_as_it_may_use_cores(
     tmp_path: Path, conf: dict[str, str], expected: str
 ) -> None:
-    conf = configuration(settings(tmp_path, master="yarn", conf=conf))
+    session_conf = configuration(settings(tmp_path, master="yarn", conf=conf))
 
-    assert conf["spark.sql.shuffle.partitions"] == expected
+    assert session_conf["spark.sql.shuffle.partitions"] == expected
 
 
 def test_further_conf_is_passed_through(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Values as JSON holds them, and trees there and back."""
+"""Values in JSON, and encoded trees that round-trip."""
 
 import json
 import math

@@ -26,12 +26,12 @@ _numbers = count()
 
 
 def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> ComparisonRow:
-    """Return a row; `said` is what its result says beside."""
+    """Build a row; `said` adds fields to its result."""
     number = next(_numbers)
-    said: dict[str, Any] = {"windows": {"first": "2026-01-01T00:00:00Z", "last": "2026-01-01T09:00:00Z"}}
-    said |= BROKEN if verdict == "NOT_COMPARABLE" else {}
-    said |= {"causes": {"unexplained": {"rows": 1}}} if verdict == "DIVERGED" else {}
-    made = {
+    result_fields: dict[str, Any] = {"windows": {"first": "2026-01-01T00:00:00Z", "last": "2026-01-01T09:00:00Z"}}
+    result_fields |= BROKEN if verdict == "NOT_COMPARABLE" else {}
+    result_fields |= {"causes": {"unexplained": {"rows": 1}}} if verdict == "DIVERGED" else {}
+    fields = {
         "run_id": f"r{number}",
         "comparison_key": "k",
         "content_digest": "c",
@@ -42,17 +42,17 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> Compa
         "stream_version": 0,
         "verdict": verdict,
         "exit_code": 0,
-        "result": json.dumps(said | changes.pop("said", {})),
+        "result": json.dumps(result_fields | changes.pop("said", {})),
     }
-    return make_row(ComparisonRow, **made | changes)
+    return make_row(ComparisonRow, **fields | changes)
 
 
-def told(rows: list[ComparisonRow]) -> tuple[str | None, list[str]]:
-    """Return the verdict for the present, and those that stand against it."""
+def read_verdicts(rows: list[ComparisonRow]) -> tuple[str | None, list[str]]:
+    """Read the verdict of the current comparison, and the verdicts of open divergences."""
     lines = records.of_definition(records.lines(rows), "aa")
     newest = records.find_current(lines, 0)
     return None if newest is None else str(newest.verdict), [
-        str(one.verdict) for one in records.list_standing(lines, 0)
+        str(line.verdict) for line in records.list_standing(lines, 0)
     ]
 
 
@@ -81,29 +81,29 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "speaks", "against"), CASES)
 def test_what_speaks_for_the_present(rows: list[ComparisonRow], speaks: str, against: list[str]) -> None:
-    assert told(rows) == (speaks, against)
+    assert read_verdicts(rows) == (speaks, against)
 
 
 @given(st.permutations([(0, C), (1, C), (2, "EXPLAINED"), (3, D), (4, D)]))
 def test_older_comparisons_never_outweigh_the_newest_cut(order: list[tuple[int, str]]) -> None:
-    speaks, against = told([row(epoch, verdict) for epoch, verdict in order])
+    speaks, against = read_verdicts([row(epoch, verdict) for epoch, verdict in order])
 
     assert (speaks, D in against) == (D, True)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([C, D]), st.booleans()), min_size=1))
 def test_a_divergence_stands_until_a_whole_comparison_at_its_cut_or_a_newer_one_agrees(
-    made: list[tuple[int, str, bool]],
+    comparisons: list[tuple[int, str, bool]],
 ) -> None:
-    rows = [row(epoch, verdict, said={} if whole else RANGE) for epoch, verdict, whole in made]
-    _, against = told(rows)
+    rows = [row(epoch, verdict, said={} if covers_all else RANGE) for epoch, verdict, covers_all in comparisons]
+    _, against = read_verdicts(rows)
 
     over = [
-        any(whole and verdict == C and (epoch > made[i][0] or (epoch == made[i][0] and later > i))
-            for later, (epoch, verdict, whole) in enumerate(made))
-        for i in range(len(made))
+        any(covers_all and verdict == C and (epoch > comparisons[i][0] or (epoch == comparisons[i][0] and later > i))
+            for later, (epoch, verdict, covers_all) in enumerate(comparisons))
+        for i in range(len(comparisons))
     ]  # fmt: skip
-    assert len(against) == sum(verdict == D and not over[i] for i, (_, verdict, _) in enumerate(made))
+    assert len(against) == sum(verdict == D and not over[i] for i, (_, verdict, _) in enumerate(comparisons))
 
 
 def test_rows_of_one_run_are_one_line_that_was_made_again() -> None:
@@ -140,25 +140,25 @@ def state(run: str, state_: str) -> DifferenceEvent:
     return make_row(DifferenceEvent, **PLACE, run_id=run, state=state_, at=AT)
 
 
-def opened(lines: tuple[RecordedComparison, ...], rows: list[DifferenceEvent]) -> int:
+def count_open(lines: tuple[RecordedComparison, ...], rows: list[DifferenceEvent]) -> int:
     return len(lifecycle.fold_differences(rows, {line.run_id: records.position(line, 0) for line in lines}))
 
 
 def test_a_difference_is_open_by_the_newest_cut_that_speaks_of_it() -> None:
     lines = records.lines([row(5, D, run_id="new"), row(3, run_id="old")])
 
-    assert opened(lines, [state("new", "open"), state("old", "resolved")]) == 1
+    assert count_open(lines, [state("new", "open"), state("old", "resolved")]) == 1
 
 
 def test_rows_of_a_run_that_was_never_recorded_open_nothing() -> None:
-    assert opened((), [state("killed", "open")]) == 0
+    assert count_open((), [state("killed", "open")]) == 0
 
 
 @given(st.permutations([("seen", "open"), ("seen", "closed"), ("older", "accepted")]))
 def test_what_a_person_took_off_the_list_stays_off_however_its_rows_lie(order: list[tuple[str, str]]) -> None:
     lines = records.lines([row(3, D, run_id="older"), row(5, D, run_id="seen")])
 
-    assert opened(lines, [state(*one) for one in order]) == 0
+    assert count_open(lines, [state(*event) for event in order]) == 0
 
 
 @given(st.permutations([("seen", "open"), ("seen", "closed"), ("newer", "accepted")]))
@@ -168,19 +168,21 @@ def test_a_later_run_that_finds_a_closed_difference_brings_it_back_however_its_r
     lines = records.lines([row(5, D, run_id="seen"), row(6, D, run_id="newer")])
     positions = {line.run_id: records.position(line, 0) for line in lines}
 
-    (back,) = lifecycle.fold_differences([state(*one) for one in order], positions).values()
+    (back,) = lifecycle.fold_differences([state(*event) for event in order], positions).values()
 
     assert (back.returned, back.runs, back.state) == (1, 2, lifecycle.DifferenceState.ACCEPTED)
 
 
-@pytest.mark.parametrize("after", [timedelta(minutes=1), -timedelta(days=2)], ids=["clock goes on", "clock goes back"])
-def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts(after: timedelta) -> None:
+@pytest.mark.parametrize("delay", [timedelta(minutes=1), -timedelta(days=2)], ids=["clock goes on", "clock goes back"])
+def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts(delay: timedelta) -> None:
     (line,) = records.lines([row(5, D, run_id="seen")])
-    later = replace(state("seen", "accepted"), at=AT + after)
+    later = replace(state("seen", "accepted"), at=AT + delay)
 
-    (one,) = lifecycle.fold_differences([state("seen", "open"), later], {"seen": records.position(line, 0)}).values()
+    (difference,) = lifecycle.fold_differences(
+        [state("seen", "open"), later], {"seen": records.position(line, 0)}
+    ).values()
 
-    assert one.state is lifecycle.DifferenceState.ACCEPTED
+    assert difference.state is lifecycle.DifferenceState.ACCEPTED
 
 
 HOUR = 3_600_000_000
@@ -199,12 +201,12 @@ def test_a_difference_is_pending_while_its_window_is_younger_than_the_policy_let
     state_: str, watermark: str | None, expected: str
 ) -> None:
     (line,) = records.lines([row(5, D, run_id="seen", said={"seal": {"watermark": watermark}})])
-    found = lifecycle.fold_differences([state("seen", state_)], {"seen": records.position(line, 0)})
+    differences = lifecycle.fold_differences([state("seen", state_)], {"seen": records.position(line, 0)})
 
-    (one,) = lifecycle.mark_pending(found, line, HOUR).values()
+    (difference,) = lifecycle.mark_pending(differences, line, HOUR).values()
 
-    assert one.state == expected
-    assert lifecycle.mark_pending(found, None, HOUR) == found
+    assert difference.state == expected
+    assert lifecycle.mark_pending(differences, None, HOUR) == differences
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,12 @@ LINE = RecordedComparison(
 
 
 def test_each_cell_is_new_gone_or_has_another_cause_or_amount() -> None:
-    before = run("a", cell(shop="gone"), cell(shop="same"), cell(shop="cause"), cell(shop="amount"))
-    after = run(
+    earlier = run("a", cell(shop="gone"), cell(shop="same"), cell(shop="cause"), cell(shop="amount"))
+    later = run(
         "b", cell(shop="same"), cell(shop="cause", cause="unexplained"), cell(shop="amount", amount=2), cell(SECOND)
     )
 
-    runs = compare_runs(before, after)
+    runs = compare_runs(earlier, later)
 
     assert ([c.key["shop"] for c in runs.gone], [(c.window_start, c.key["shop"]) for c in runs.new]) == (
         ["gone"],
@@ -119,7 +119,7 @@ BOTH = (point(FIRST, 0), point(SECOND, 2))
 
 
 @pytest.mark.parametrize(
-    ("found", "window", "state"),
+    ("report", "window", "state"),
     [
         (run("a", series=BOTH), FIRST, WindowState.EQUAL),
         (run("a", cell(SECOND), series=BOTH), SECOND, WindowState.EXPLAINED),
@@ -145,8 +145,8 @@ BOTH = (point(FIRST, 0), point(SECOND, 2))
         (None, FIRST, WindowState.UNKNOWN),
     ],
 )
-def test_what_a_comparison_says_of_a_window(found: Report | None, window: str, state: WindowState) -> None:
-    assert window_state(LINE, found, parse_micros(window)) is state
+def test_what_a_comparison_says_of_a_window(report: Report | None, window: str, state: WindowState) -> None:
+    assert window_state(LINE, report, parse_micros(window)) is state
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_a_window_outside_the_range_of_a_comparison_is_not_judged(bounds: dict[s
 
 
 def test_a_window_that_was_left_out_is_not_judged() -> None:
-    left_out = replace(LINE, unjudged=((START - 1, START), (START, START + 1)))
-    before = replace(LINE, unjudged=((START - 1, START),))
+    skipping_line = replace(LINE, unjudged=((START - 1, START), (START, START + 1)))
+    adjacent_line = replace(LINE, unjudged=((START - 1, START),))
     refused = replace(LINE, verdict=Verdict.NOT_COMPARABLE)
 
-    assert window_state(before, run("a", series=BOTH), START) is WindowState.EQUAL
+    assert window_state(adjacent_line, run("a", series=BOTH), START) is WindowState.EQUAL
 
-    for line in (left_out, refused):
+    for line in (skipping_line, refused):
         assert window_state(line, run("a", series=BOTH), START) is WindowState.UNJUDGED

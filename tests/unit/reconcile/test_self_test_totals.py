@@ -1,4 +1,4 @@
-"""Results of trials added up: every planted row in a denominator, what is not judged as a number of its own."""
+"""Totals of self-test trials: every planted row is in a denominator, and unjudged rows are counted separately."""
 
 from dataclasses import replace
 
@@ -20,12 +20,12 @@ REFUSED = TrialResult(plants=(DELAYED,))
 
 
 def test_every_planted_row_counts_and_a_refusal_names_no_row() -> None:
-    found = add_up([COMPARED, BESIDE, REFUSED])
+    totals = add_up([COMPARED, BESIDE, REFUSED])
 
-    assert found.detection_rate == rate(29, 30)
-    assert found.right_cause_rate == rate(18 + 3, 29 - 5 + 4)
-    assert found.false_alarm_rate == rate(1, 150)
-    assert (found.refused, found.unjudged, found.drawn_in) == (5, 6, 6)
+    assert totals.detection_rate == rate(29, 30)
+    assert totals.right_cause_rate == rate(18 + 3, 29 - 5 + 4)
+    assert totals.false_alarm_rate == rate(1, 150)
+    assert (totals.refused, totals.unjudged, totals.drawn_in) == (5, 6, 6)
 
 
 def test_each_kind_has_its_own_rates_and_the_clean_windows_beside_it() -> None:
@@ -50,4 +50,4 @@ def test_markdown_has_each_kind_with_bounds_and_what_is_not_counted() -> None:
     assert "| dropped rows | 400 of 400 | 99.08 % to 100 % |" in text
     assert "| truncated table | 12 of 12 |" in text
     assert "| 0 of 0 | - |" in text
-    assert all(f"- {count} {why}" in text for count, why in list_uncounted(SELF_TEST))
+    assert all(f"- {count} {reason}" in text for count, reason in list_uncounted(SELF_TEST))

@@ -1,4 +1,4 @@
-"""The tables that modules of a comparison share are named in one place."""
+"""Names of the tables that modules of a comparison share, defined in one place."""
 
 import re
 from pathlib import Path

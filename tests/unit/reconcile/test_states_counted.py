@@ -10,7 +10,9 @@ from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDif
 AT = datetime(2026, 11, 26, tzinfo=UTC)
 
 
-def one(number: int, state: DifferenceState = DifferenceState.OPEN, kind: str = "changed") -> OpenDifference:
+def make_difference(
+    number: int, state: DifferenceState = DifferenceState.OPEN, kind: str = "changed"
+) -> OpenDifference:
     return OpenDifference(
         window_start="2026-01-01T00:00:00Z",
         key=f'{{"k": {number}}}',
@@ -25,16 +27,19 @@ def one(number: int, state: DifferenceState = DifferenceState.OPEN, kind: str = 
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("differences", "states"),
     [
         ([], "0 open"),
-        ([one(1), one(2), one(3, DifferenceState.PENDING)], "1 pending, 2 open"),
-        ([one(1), one(2), one(0, kind=BEYOND)], "2 open, and all that the list had no room for"),
+        ([make_difference(1), make_difference(2), make_difference(3, DifferenceState.PENDING)], "1 pending, 2 open"),
         (
-            [one(1, DifferenceState.ACCEPTED), one(0, kind=BEYOND)],
+            [make_difference(1), make_difference(2), make_difference(0, kind=BEYOND)],
+            "2 open, and all that the list had no room for",
+        ),
+        (
+            [make_difference(1, DifferenceState.ACCEPTED), make_difference(0, kind=BEYOND)],
             "0 open, 1 accepted, and all that the list had no room for",
         ),
     ],
 )
-def test_what_is_listed_is_counted(found: list[OpenDifference], said: str) -> None:
-    assert count_states("sales", found) == f"Differences of sales without a cause: {said}"
+def test_what_is_listed_is_counted(differences: list[OpenDifference], states: str) -> None:
+    assert count_states("sales", differences) == f"Differences of sales without a cause: {states}"

@@ -35,9 +35,9 @@ def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
             for offset, number in given_rows.get(name, ()):
                 connection.execute(f"INSERT INTO {name} VALUES (0, 0, {offset}, 7, {number})")  # noqa: S608 -- ours
         duplicates.make_swapped(connection)
-        found = connection.execute("SELECT __offset FROM swapped ORDER BY 1").fetchall()
+        swapped_offsets = connection.execute("SELECT __offset FROM swapped ORDER BY 1").fetchall()
 
-    assert [offset for (offset,) in found] == expected
+    assert [offset for (offset,) in swapped_offsets] == expected
 
 
 def test_a_late_record_that_batch_calls_a_duplicate_stands_behind_nothing() -> None:
@@ -113,6 +113,6 @@ def test_sessions_of_a_place_are_those_of_its_whole_key() -> None:
             keys=("window_start", "a", "b"), values=(), group=None, wide=frozenset(), component="__component"
         )
 
-        found = _read_places(Mock(connection=connection, layout=layout), pipeline)
+        places = _read_places(Mock(connection=connection, layout=layout), pipeline)
 
-    assert found == {7: Place(Interval(0, 5), ("x", "y"))}
+    assert places == {7: Place(Interval(0, 5), ("x", "y"))}

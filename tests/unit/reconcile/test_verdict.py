@@ -1,4 +1,4 @@
-"""The verdict by tables: what was found and the policy decide it, nothing else."""
+"""Verdicts as tables: they depend only on the findings and the policy."""
 
 from dataclasses import replace
 
@@ -18,7 +18,9 @@ from cutover.reconcile.verdict.decision import (
 POLICY = Policy(max_late_share=0.001)
 
 
-def judged(*, explained: int = 0, unexplained: int = 0, share: float = 0.0, compared: int = 10) -> VerdictInput:
+def make_verdict_input(
+    *, explained: int = 0, unexplained: int = 0, share: float = 0.0, compared: int = 10
+) -> VerdictInput:
     return VerdictInput(
         windows=Windows(compared=compared, different=min(1, explained + unexplained), open=2),
         rows=Rows(compared=1_234),
@@ -30,24 +32,26 @@ def judged(*, explained: int = 0, unexplained: int = 0, share: float = 0.0, comp
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("verdict_input", "expected"),
     [
-        (judged(), (Verdict.CONSISTENT, 0, True)),
-        (judged(explained=3, share=0.0005), (Verdict.EXPLAINED, 0, True)),
-        (judged(explained=3, share=0.001), (Verdict.EXPLAINED, 0, True)),
-        (judged(explained=3, share=0.0011), (Verdict.EXPLAINED, 1, False)),
-        (judged(unexplained=1), (Verdict.DIVERGED, 1, False)),
-        (judged(explained=3, unexplained=1, share=0.0001), (Verdict.DIVERGED, 1, False)),
+        (make_verdict_input(), (Verdict.CONSISTENT, 0, True)),
+        (make_verdict_input(explained=3, share=0.0005), (Verdict.EXPLAINED, 0, True)),
+        (make_verdict_input(explained=3, share=0.001), (Verdict.EXPLAINED, 0, True)),
+        (make_verdict_input(explained=3, share=0.0011), (Verdict.EXPLAINED, 1, False)),
+        (make_verdict_input(unexplained=1), (Verdict.DIVERGED, 1, False)),
+        (make_verdict_input(explained=3, unexplained=1, share=0.0001), (Verdict.DIVERGED, 1, False)),
     ],
 )
-def test_the_verdict_follows_from_what_was_found(found: VerdictInput, expected: tuple[Verdict, int, bool]) -> None:
-    decision = decide_verdict(found, POLICY)
+def test_the_verdict_follows_from_what_was_found(
+    verdict_input: VerdictInput, expected: tuple[Verdict, int, bool]
+) -> None:
+    decision = decide_verdict(verdict_input, POLICY)
 
     assert (decision.verdict, decision.exit_code, decision.policy.within) == expected
 
 
 def test_a_policy_that_allows_unexplained_rows_does_not_turn_divergence_into_agreement() -> None:
-    decision = decide_verdict(judged(unexplained=1), Policy(max_unexplained=5))
+    decision = decide_verdict(make_verdict_input(unexplained=1), Policy(max_unexplained=5))
 
     assert (decision.verdict, decision.exit_code, decision.policy.within) == (Verdict.DIVERGED, 1, True)
 
@@ -56,12 +60,12 @@ def test_a_policy_that_allows_unexplained_rows_does_not_turn_divergence_into_agr
 def test_rows_that_another_version_of_a_dimension_explains_are_beyond_the_policy_unless_it_allows_them(
     allowed: int, expected: tuple[int, str | None]
 ) -> None:
-    found = replace(judged(explained=3), dimension=2, causes=("late", "dimension"))
+    verdict_input = replace(make_verdict_input(explained=3), dimension=2, causes=("late", "dimension"))
 
-    decision = decide_verdict(found, Policy(max_dimension_rows=allowed))
+    decision = decide_verdict(verdict_input, Policy(max_dimension_rows=allowed))
 
     assert (decision.verdict, (decision.exit_code, decision.runbook)) == (Verdict.EXPLAINED, expected)
-    verdict = describe_verdict(decision.verdict, found, decision.policy)
+    verdict = describe_verdict(decision.verdict, verdict_input, decision.policy)
     assert "late events and another version of a dimension explain every difference" in verdict
 
 
@@ -90,14 +94,14 @@ LATE = " 7 late events, 0.05 % of all in these windows, explain every difference
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("verdict_input", "sentence"),
     [
-        (judged(), "Streaming and batch agree in all 10 closed windows (1,234 rows)."),
-        (judged(explained=3, share=0.0005), DIFFER + LATE),
-        (judged(explained=2, unexplained=1), DIFFER + " 1 row has no explanation, 2 have."),
+        (make_verdict_input(), "Streaming and batch agree in all 10 closed windows (1,234 rows)."),
+        (make_verdict_input(explained=3, share=0.0005), DIFFER + LATE),
+        (make_verdict_input(explained=2, unexplained=1), DIFFER + " 1 row has no explanation, 2 have."),
     ],
 )
-def test_the_sentence_says_the_numbers(found: VerdictInput, sentence: str) -> None:
-    decision = decide_verdict(found, POLICY)
+def test_the_sentence_says_the_numbers(verdict_input: VerdictInput, sentence: str) -> None:
+    decision = decide_verdict(verdict_input, POLICY)
 
-    assert describe_verdict(decision.verdict, replace(found, late=7), decision.policy) == sentence
+    assert describe_verdict(decision.verdict, replace(verdict_input, late=7), decision.policy) == sentence

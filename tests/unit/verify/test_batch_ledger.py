@@ -17,7 +17,7 @@ from cutover.reconcile.verify.invariants import n1_completeness
 from cutover.reconcile.verify.model import Unknown
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
-from tests.unit.reconcile.attribution.indexed import PIPELINE, found, make_run, write_index
+from tests.unit.reconcile.attribution.indexed import PIPELINE, make_index_row, make_run, write_index
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Raw = dict[str, Any]
@@ -41,7 +41,7 @@ def write_books(settings: Settings, ledger: list[Raw], *scanned: tuple[int, int]
         make_run(name, scanned={0: span}, ledger_version=table.version())
         for name, span in zip(names, scanned, strict=True)
     ]
-    write_index(settings, [found(name, 0, *span) for name, span in zip(names, scanned, strict=True)], runs)
+    write_index(settings, [make_index_row(name, 0, *span) for name, span in zip(names, scanned, strict=True)], runs)
 
 
 def read(settings: Settings) -> BatchLedger:
@@ -87,7 +87,7 @@ def test_offsets_that_two_runs_scanned_are_named_though_the_ledger_has_no_row_of
 def test_runs_whose_rows_were_replaced_by_those_of_a_run_that_began_anew_are_left_out(settings: Settings) -> None:
     write_books(settings, [listed("b", 7)])
     runs = [make_run(name, scanned={0: (0, 100)}, ledger_version=1) for name in "ab"]
-    write_index(settings, [found("b", 0, 0, 99)], runs)
+    write_index(settings, [make_index_row("b", 0, 0, 99)], runs)
 
     assert read(settings) == BatchLedger()
 

@@ -26,25 +26,27 @@ PIPELINE = Pipeline(
 )
 
 
-def span(first: int, end: int, version: int, *, partition: int = 0, table_id: str = "x") -> VersionSpan:
-    return VersionSpan(partition=partition, first=first, next=end, version=version, table_id=table_id)
+def span(start: int, end: int, version: int, *, partition: int = 0, table_id: str = "x") -> VersionSpan:
+    return VersionSpan(partition=partition, first=start, next=end, version=version, table_id=table_id)
 
 
 def make_run(name: str, **values: Any) -> BatchRun:
-    """Return a batch run; those of one test are ordered by their names."""
-    told: dict[str, Any] = {
+    """Build a batch run; the runs of one test are ordered by their names."""
+    fields: dict[str, Any] = {
         "epoch": 0, "stream_version": 0, "topic": "views", "topic_id": "topic-1", "cluster_id": "cluster-1",
         "cut": {0: 100}, "scanned": {0: (0, 100)}, "watermark": None, "result_fingerprint": "r",
         "batch_fingerprint": "same", "isolation": "read_committed", "computed": (),
         "sequence": int.from_bytes(name.ljust(7).encode()[:7]),
     }  # fmt: skip
-    return BatchRun(run_id=name, **(told | values))
+    return BatchRun(run_id=name, **(fields | values))
 
 
-def found(run: str, hour: int, first: int, last: int, *, partition: int = 0, count: int = 1) -> dict[str, Any]:
-    """Return a row of the index: a run found records of the window of an hour in offsets `[first, last]`."""
+def make_index_row(
+    run: str, hour: int, first_offset: int, last_offset: int, *, partition: int = 0, count: int = 1
+) -> dict[str, Any]:
+    """Build an index row: a run found records of an hour's window in the offsets `[first_offset, last_offset]`."""
     start = EPOCH + timedelta(hours=hour)
-    place = {"_partition": partition, "first_offset": first, "last_offset": last, "_n": count}
+    place = {"_partition": partition, "first_offset": first_offset, "last_offset": last_offset, "_n": count}
     return {"_run": run, "window_start": start, "window_end": start + timedelta(hours=1), **place}
 
 
@@ -56,5 +58,5 @@ def write_index(
 ) -> None:
     table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     ranges = [row | {"_kind": IndexKind.RANGE, "_epoch": 0} for row in rows]
-    told = [{"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": 0, "_record": run.to_json()} for run in runs]
-    commits.append(table, pa.Table.from_pylist([*ranges, *told], schema=BATCH_INDEX))
+    run_rows = [{"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": 0, "_record": run.to_json()} for run in runs]
+    commits.append(table, pa.Table.from_pylist([*ranges, *run_rows], schema=BATCH_INDEX))

@@ -36,25 +36,25 @@ LEDGER = [
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as made:
+    with queries.connect() as database:
         for name, rows in ((SharedTable.EXPECTED, BATCH), (stage(0), STREAM), (stage(1), LATE), (stage(2), FUTURE)):
-            made.execute(f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, who VARCHAR, _n BIGINT)")
-            for (hour, who), n in rows.items():
-                put(made, name, f"make_timestamptz({hour * HOUR}), '{who}', {n}")
+            database.execute(f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, who VARCHAR, _n BIGINT)")
+            for (hour, key), n in rows.items():
+                insert_row(database, name, f"make_timestamptz({hour * HOUR}), '{key}', {n}")
         place = "window_start TIMESTAMPTZ, who VARCHAR"
-        made.execute(
+        database.execute(
             f"CREATE TEMP TABLE {SharedTable.LEDGER} ({place}, _class VARCHAR, _partition INTEGER, _offset BIGINT)"
         )
-        for hour, who, name, offset in LEDGER:
-            put(made, SharedTable.LEDGER, f"make_timestamptz({hour * HOUR}), '{who}', '{name}', 0, {offset}")
-        made.execute(f"CREATE TEMP TABLE ledger_keys AS FROM {SharedTable.LEDGER}")
-        made.execute(f"CREATE TEMP TABLE {SharedTable.DOUBTFUL} ({place})")
+        for hour, key, name, offset in LEDGER:
+            insert_row(database, SharedTable.LEDGER, f"make_timestamptz({hour * HOUR}), '{key}', '{name}', 0, {offset}")
+        database.execute(f"CREATE TEMP TABLE ledger_keys AS FROM {SharedTable.LEDGER}")
+        database.execute(f"CREATE TEMP TABLE {SharedTable.DOUBTFUL} ({place})")
         for number in (1, 2):
-            made.execute(f"CREATE TEMP TABLE moved_{number} AS SELECT 1")
-        yield made
+            database.execute(f"CREATE TEMP TABLE moved_{number} AS SELECT 1")
+        yield database
 
 
-def put(connection: duckdb.DuckDBPyConnection, table: str, values: str) -> None:
+def insert_row(connection: duckdb.DuckDBPyConnection, table: str, values: str) -> None:
     connection.execute(f"INSERT INTO {table} VALUES ({values})")  # noqa: S608 -- ours
 
 
@@ -71,7 +71,7 @@ def explained(connection: duckdb.DuckDBPyConnection) -> Sequence[tuple[str, str,
 def test_of_one_definition_batch_is_the_stream_with_all_classes_also_where_the_sides_agree(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    found = find(connection, same_definition=True)
+    attribution = find(connection, same_definition=True)
 
     assert explained(connection) == [
         ("both", "changed", 2),
@@ -81,8 +81,8 @@ def test_of_one_definition_batch_is_the_stream_with_all_classes_also_where_the_s
         ("masked", "masked", 0),
         ("more", "changed", 0),
     ]
-    assert (found.different_windows, found.unexplained, found.plain.rows) == (4, 3, 5)
-    assert found.causes == {
+    assert (attribution.different_windows, attribution.unexplained, attribution.plain.rows) == (4, 3, 5)
+    assert attribution.causes == {
         "late": Cause(rows=4, events=5),  # a masked row, and one that late records explain in part, among them
         "future": Cause(rows=2, events=3),
         "duplicate": Cause(),
@@ -95,7 +95,7 @@ def test_of_one_definition_batch_is_the_stream_with_all_classes_also_where_the_s
 def test_against_a_teams_sql_a_class_is_a_cause_where_it_makes_the_whole_difference_go_away(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    found = find(connection, same_definition=False)
+    attribution = find(connection, same_definition=False)
 
     assert explained(connection) == [
         ("both", "changed", 2),
@@ -104,18 +104,21 @@ def test_against_a_teams_sql_a_class_is_a_cause_where_it_makes_the_whole_differe
         ("late", "changed", 1),
         ("more", "changed", 0),
     ]
-    assert (found.different_windows, found.unexplained) == (3, 2)
-    assert (found.causes["late"], found.causes["future"]) == (Cause(rows=2, events=2), Cause(rows=2, events=3))
-    assert found.causes[UNEXPLAINED] == Cause(rows=2, events=(9 - 2) + 4)
+    assert (attribution.different_windows, attribution.unexplained) == (3, 2)
+    assert (attribution.causes["late"], attribution.causes["future"]) == (
+        Cause(rows=2, events=2),
+        Cause(rows=2, events=3),
+    )
+    assert attribution.causes[UNEXPLAINED] == Cause(rows=2, events=(9 - 2) + 4)
 
 
 def test_a_row_whose_ledger_is_in_doubt_has_no_cause(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, SharedTable.DOUBTFUL, "make_timestamptz(0), 'late'")
+    insert_row(connection, SharedTable.DOUBTFUL, "make_timestamptz(0), 'late'")
 
-    found = find(connection, same_definition=True)
+    attribution = find(connection, same_definition=True)
 
     assert ("late", "changed", 0) in explained(connection)
-    assert found.causes[UNEXPLAINED].rows == 4
+    assert attribution.causes[UNEXPLAINED].rows == 4
 
 
 @pytest.mark.parametrize(
@@ -125,15 +128,15 @@ def test_causes_are_claimed_of_rows_that_a_stage_makes_equal_and_whose_ledger_ho
     connection: duckdb.DuckDBPyConnection, *, same_definition: bool, expected: list[str]
 ) -> None:
     for table, n in ((SharedTable.EXPECTED, 3), (stage(0), 2), (stage(1), 3), (stage(2), 7)):  # late alone is equal
-        put(connection, table, f"make_timestamptz(0), 'spoilt', {n}")
-        put(connection, table, f"make_timestamptz(0), 'doubted', {3 if table != stage(0) else 2}")
-    put(connection, SharedTable.DOUBTFUL, "make_timestamptz(0), 'doubted'")
+        insert_row(connection, table, f"make_timestamptz(0), 'spoilt', {n}")
+        insert_row(connection, table, f"make_timestamptz(0), 'doubted', {3 if table != stage(0) else 2}")
+    insert_row(connection, SharedTable.DOUBTFUL, "make_timestamptz(0), 'doubted'")
     sides = make_sides(connection, LAYOUT, same_definition=same_definition)
     causes.diff_stages(sides)
 
     claimed = connection.execute(f"SELECT who FROM ({causes.select_claimed_sql(sides)}) ORDER BY 1").fetchall()  # noqa: S608 -- ours
 
-    assert [who for (who,) in claimed] == expected
+    assert [key for (key,) in claimed] == expected
 
 
 def test_a_stage_that_moved_nothing_is_as_the_one_before_it(connection: duckdb.DuckDBPyConnection) -> None:
@@ -142,5 +145,5 @@ def test_a_stage_that_moved_nothing_is_as_the_one_before_it(connection: duckdb.D
 
     causes.diff_stages(sides)
 
-    left = [connection.execute(f"SELECT who FROM left_{n} ORDER BY 1").fetchall() for n in (1, 2)]  # noqa: S608 -- ours
-    assert left[0] == left[1] == [("both",), ("extra",), ("future",), ("masked",), ("more",)]
+    remaining = [connection.execute(f"SELECT who FROM left_{n} ORDER BY 1").fetchall() for n in (1, 2)]  # noqa: S608 -- ours
+    assert remaining[0] == remaining[1] == [("both",), ("extra",), ("future",), ("masked",), ("more",)]

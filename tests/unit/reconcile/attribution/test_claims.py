@@ -58,10 +58,10 @@ def test_a_wrong_value_beneath_a_late_record_is_seen_in_every_measure(name: str)
         PIPELINE, [record(5, id_=1), record(7, id_=2, second=30)], [record(1, id_=4, second=90_000)], [late]
     )
     place = min(places_of(PIPELINE, stream), key=lambda place: place.interval.start)
-    said = fold_log_by_place(PIPELINE, log, stream, batch)[place]
+    place_fold = fold_log_by_place(PIPELINE, log, stream, batch)[place]
 
-    assert claims.are_equal(said.stages[0], rows_at(stream, place))
-    assert not claims.are_equal(said.stages[0], spoilt(rows_at(stream, place), **{name: 98}))
+    assert claims.are_equal(place_fold.stages[0], rows_at(stream, place))
+    assert not claims.are_equal(place_fold.stages[0], spoilt(rows_at(stream, place), **{name: 98}))
 
 
 COPIES = {
@@ -74,18 +74,18 @@ COPIES = {
 @pytest.mark.parametrize("case", COPIES)
 @pytest.mark.parametrize("together", [True, False], ids=["one epoch", "two epochs"])
 def test_contradicting_copies_of_one_id_are_duplicates_for_every_measure(case: str, together: bool) -> None:
-    others = [record(6, id_=2), record(5, id_=3, key="b"), record(1, id_=4, second=30)]
+    other_records = [record(6, id_=2), record(5, id_=3, key="b"), record(1, id_=4, second=30)]
     copies = COPIES[case]
-    epochs = [[*others, *copies]] if together else [[*others, copies[0]], copies[1:]]
+    epochs = [[*other_records, *copies]] if together else [[*other_records, copies[0]], copies[1:]]
     log, stream, batch = both(IDS, *epochs)
 
-    found = fold_log_by_place(IDS, log, stream, batch)
+    folds = fold_log_by_place(IDS, log, stream, batch)
 
     assert stream.counts[Class.DUPLICATE] == batch.counts[Class.DUPLICATE] == 1
-    for place, said in found.items():
-        assert said.are_twins_sound
-        assert claims.are_equal(said.stages[0], rows_at(stream, place))
-        assert claims.are_equal(said.batch, rows_at(batch, place))
+    for place, place_fold in folds.items():
+        assert place_fold.are_twins_sound
+        assert claims.are_equal(place_fold.stages[0], rows_at(stream, place))
+        assert claims.are_equal(place_fold.batch, rows_at(batch, place))
 
 
 LEDGERS: Mapping[str, tuple[dict[int, str], bool]] = {
@@ -101,15 +101,15 @@ LEDGERS: Mapping[str, tuple[dict[int, str], bool]] = {
 
 @pytest.mark.parametrize("case", LEDGERS)
 def test_twins_are_sound_where_the_stream_counted_one_of_them_at_most_and_left_none_out_for_nothing(case: str) -> None:
-    listed, is_sound = LEDGERS[case]
+    classes_by_offset, is_sound = LEDGERS[case]
     log = log_of([record(5, id_=1), record(5, id_=1)])
     batch = reference.run(IDS, log)
     (place,) = places_of(IDS, batch)
-    ledger = {(0, offset, place.interval.start): name for offset, name in listed.items()}
+    ledger = {(0, offset, place.interval.start): name for offset, name in classes_by_offset.items()}
 
-    said = claims.fold_places(IDS, place_records(IDS, log), ledger, [place], [Class.LATE])
+    folds = claims.fold_places(IDS, place_records(IDS, log), ledger, [place], [Class.LATE])
 
-    assert said[place].are_twins_sound is is_sound
+    assert folds[place].are_twins_sound is is_sound
 
 
 def test_a_row_that_stands_twice_is_not_borne_out() -> None:

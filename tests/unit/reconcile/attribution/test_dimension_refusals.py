@@ -44,7 +44,7 @@ def find_refusal(  # noqa: PLR0913 -- what both sides joined, what is read, and 
     log: LogId = LOG,
     begins: Mapping[int, int] | None = None,
 ) -> SealBreach | None:
-    """Return why it cannot be shown what versions did, None if it can; all spans are of the table that is there."""
+    """Find the reason why dimension versions cannot be proven as a cause; all spans belong to the existing table."""
     table_id = write_dimension(settings)
     stream, batch = (tuple(replace(span, table_id=table_id) for span in spans) for spans in (stream, batch))
     client = Mock(describe=lambda _: log, earliest=lambda _: {0: 0} if begins is None else begins)
@@ -94,7 +94,7 @@ def test_a_log_that_was_made_again_shows_nothing(
 
 
 @pytest.mark.parametrize(
-    ("begins", "gone"),
+    ("begins", "expected_message"),
     [
         ({0: 10, 1: 5}, None),
         ({0: 11, 1: 5}, "partition 0: the log no longer has the records from offset 10"),
@@ -102,15 +102,15 @@ def test_a_log_that_was_made_again_shows_nothing(
     ],
 )
 def test_records_that_have_left_the_log_show_nothing(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, begins: Mapping[int, int], gone: str | None
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, begins: Mapping[int, int], expected_message: str | None
 ) -> None:
     stream, batch = ((*spans, replace(spans[0], partition=1)) for spans in (OLD, NEW))
     reads = {0: (10, 20), 1: (5, 20)}
 
     refused = find_refusal(settings, monkeypatch, reads=reads, stream=stream, batch=batch, begins=begins)
 
-    assert (refused is not None) is (gone is not None)
-    assert refused is None or f"{gone} on" in refused.message
+    assert (refused is not None) is (expected_message is not None)
+    assert refused is None or f"{expected_message} on" in refused.message
 
 
 def test_a_partition_of_which_the_log_names_no_beginning_holds_all_its_records(
@@ -119,9 +119,9 @@ def test_a_partition_of_which_the_log_names_no_beginning_holds_all_its_records(
     assert find_refusal(settings, monkeypatch, reads={0: (0, 100)}, begins={}) is None
 
 
-@pytest.mark.parametrize("why", ["the table is gone", "the table is gone."])
-def test_a_refusal_ends_in_one_full_stop(why: str) -> None:
-    message = _make_unprovable_error(PIPELINE, why).breach.message
+@pytest.mark.parametrize("reason", ["the table is gone", "the table is gone."])
+def test_a_refusal_ends_in_one_full_stop(reason: str) -> None:
+    message = _make_unprovable_error(PIPELINE, reason).breach.message
 
     assert message.endswith("this cause can be neither proven nor ruled out: the table is gone.")
 

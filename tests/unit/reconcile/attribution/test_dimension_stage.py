@@ -1,4 +1,4 @@
-"""The stage in which batch's versions take the place of the stream's: only where the stream's are borne out."""
+"""Dimension stage, which replaces the stream's versions by batch's if the stream's rows are confirmed by the log."""
 
 from collections.abc import Iterator, Mapping
 
@@ -28,11 +28,11 @@ STAGE: Cells = {(0, "x"): 1, (0, None): 4, (0, "other"): 7, (0, "come"): 3, (0, 
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as made:
-        yield made
+    with queries.connect() as database:
+        yield database
 
 
-def put(connection: duckdb.DuckDBPyConnection, name: str, cells: Cells) -> None:
+def create_cells(connection: duckdb.DuckDBPyConnection, name: str, cells: Cells) -> None:
     connection.execute(f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, campaign VARCHAR, _n BIGINT)")
     for (hour, campaign), records in cells.items():
         row = [hour * HOUR, campaign, records]
@@ -42,20 +42,20 @@ def put(connection: duckdb.DuckDBPyConnection, name: str, cells: Cells) -> None:
 def read(connection: duckdb.DuckDBPyConnection, name: str, value: str = "_n") -> Cells:
     query = f"SELECT epoch_us(window_start) // {HOUR}, campaign, {value} FROM {name}"  # noqa: S608 -- ours
     rows = connection.execute(query).fetchall()
-    found = {(hour, campaign): records for hour, campaign, records in rows}
-    assert len(found) == len(rows)
-    return found
+    cells = {(hour, campaign): records for hour, campaign, records in rows}
+    assert len(cells) == len(rows)
+    return cells
 
 
 def sides_of(
     connection: duckdb.DuckDBPyConnection, *stages: Cells, expected: Cells = STAGE, same_definition: bool = True
 ) -> Sides:
     """Return sides with the stream's cells after each class, and both ways to fold the first window."""
-    put(connection, SharedTable.EXPECTED, expected)
+    create_cells(connection, SharedTable.EXPECTED, expected)
     for number, cells in enumerate(stages):
-        put(connection, stage(number), cells)
-    put(connection, AS_STREAM, FOLDED)
-    put(connection, AS_BATCH, OTHERWISE)
+        create_cells(connection, stage(number), cells)
+    create_cells(connection, AS_STREAM, FOLDED)
+    create_cells(connection, AS_BATCH, OTHERWISE)
     merged = ("late", "future")[: len(stages) - 1]
     return make_sides(connection, LAYOUT, merged=merged, same_definition=same_definition)
 
@@ -82,15 +82,15 @@ def test_a_further_stage_keeps_what_the_classes_before_it_merged_elsewhere(
 
 
 def test_no_stage_is_added_where_nothing_of_the_stream_is_borne_out(connection: duckdb.DuckDBPyConnection) -> None:
-    before = sides_of(connection, SEEN, {cell: records + 1 for cell, records in {**OTHERWISE, **SEEN}.items()})
+    base_sides = sides_of(connection, SEEN, {cell: records + 1 for cell, records in {**OTHERWISE, **SEEN}.items()})
 
-    assert _add_stage(before, [0]) == before
+    assert _add_stage(base_sides, [0]) == base_sides
 
 
 def count_dimension(connection: duckdb.DuckDBPyConnection, sides: Sides) -> Cause:
     """Return what versions are the cause of, where no ledger says anything."""
     for number in range(1, len(sides.merged)):
-        put(connection, f"moved_{number}", {})
+        create_cells(connection, f"moved_{number}", {})
     for name in (SharedTable.DOUBTFUL, "ledger_keys", SharedTable.LEDGER):
         connection.execute(
             f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, campaign VARCHAR, _class VARCHAR,"
@@ -103,8 +103,8 @@ def test_records_behind_a_version_are_those_of_its_rows_in_which_the_sides_diffe
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     as_batch_but_for_one = {**STAGE, (0, "x"): SEEN[0, "x"]}
-    made = sides_of(connection, SEEN, SEEN, SEEN, expected=as_batch_but_for_one, same_definition=False)
-    sides = _add_stage(made, [0])
+    base_sides = sides_of(connection, SEEN, SEEN, SEEN, expected=as_batch_but_for_one, same_definition=False)
+    sides = _add_stage(base_sides, [0])
 
     assert count_dimension(connection, sides) == Cause(rows=3, events=3 + 4)  # what left one key came to another
 
@@ -121,17 +121,19 @@ OTHERWISE_WITH_FUTURE: Cells = {**OTHERWISE, (0, "x"): 3, (0, "other"): 7, (0, "
 
 
 @pytest.mark.parametrize(
-    ("batch", "come"), [(OTHERWISE, 3), (OTHERWISE_WITH_FUTURE, 5), ({}, 3)], ids=["accepted", "future too", "neither"]
+    ("batch", "come_records"),
+    [(OTHERWISE, 3), (OTHERWISE_WITH_FUTURE, 5), ({}, 3)],
+    ids=["accepted", "future too", "neither"],
 )
 def test_of_a_teams_sql_that_may_count_future_rows_too_each_moved_row_is_the_one_that_equals_batch(
-    connection: duckdb.DuckDBPyConnection, batch: Cells, come: int
+    connection: duckdb.DuckDBPyConnection, batch: Cells, come_records: int
 ) -> None:
-    made = sides_of(connection, SEEN, SEEN, WITH_FUTURE, expected=batch, same_definition=False)
-    put(connection, f"{AS_STREAM}_1", FOLDED_WITH_FUTURE)
-    put(connection, f"{AS_BATCH}_1", OTHERWISE_WITH_FUTURE)
+    base_sides = sides_of(connection, SEEN, SEEN, WITH_FUTURE, expected=batch, same_definition=False)
+    create_cells(connection, f"{AS_STREAM}_1", FOLDED_WITH_FUTURE)
+    create_cells(connection, f"{AS_BATCH}_1", OTHERWISE_WITH_FUTURE)
 
-    sides = _add_stage(made, [0], [Class.FUTURE])
+    sides = _add_stage(base_sides, [0], [Class.FUTURE])
 
     assert sides.merged == ("late", "future", DIMENSION)
-    found = read(connection, stage(3))
-    assert (found[0, "come"], found[0, "other"]) == (come, 7)
+    cells = read(connection, stage(3))
+    assert (cells[0, "come"], cells[0, "other"]) == (come_records, 7)

@@ -16,15 +16,15 @@ from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.preconditions.seal import SealError
 from cutover.settings import Settings
-from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, found, make_run, span, write_index
+from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, make_index_row, make_run, span, write_index
 
 LAYOUT = Layout(keys=("window_start",), values=(Value(name="_n"),), group="window_start", wide=frozenset())
 
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as made:
-        yield made
+    with queries.connect() as database:
+        yield database
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_window_is_a_suspect_where_its_offsets_meet_a_place_of_their_partition
     *,
     is_touched: bool,
 ) -> None:
-    write_index(settings, [found("a", 0, 5, 8)])
+    write_index(settings, [make_index_row("a", 0, 5, 8)])
     run = make_run("a")
 
     suspects = find_suspects(settings, PIPELINE, connection, [run], [0], places)
@@ -77,10 +77,10 @@ def test_what_is_read_holds_every_record_of_the_windows_that_these_runs_found_an
     settings: Settings, connection: duckdb.DuckDBPyConnection
 ) -> None:
     rows = [
-        *(found("a", 2, 10, 12), found("b", 2, 30, 33), found("b", 2, 4, 5, partition=1)),
-        *(found("a", 1, 20, 22), found("a", 1, 7, 8), found("a", 0, 15, 15)),
-        *(found("b", 3, 22, 23), found("a", 3, 60, 60)),  # not touched
-        *(found("a", 4, 11, 70), found("later", 1, 80, 90)),  # not asked for; of a run that came later
+        *(make_index_row("a", 2, 10, 12), make_index_row("b", 2, 30, 33), make_index_row("b", 2, 4, 5, partition=1)),
+        *(make_index_row("a", 1, 20, 22), make_index_row("a", 1, 7, 8), make_index_row("a", 0, 15, 15)),
+        *(make_index_row("b", 3, 22, 23), make_index_row("a", 3, 60, 60)),  # not touched
+        *(make_index_row("a", 4, 11, 70), make_index_row("later", 1, 80, 90)),  # not requested; of a later run
     ]
     write_index(settings, rows, [make_run("a")])
     runs = [make_run("a"), make_run("b")]
@@ -117,8 +117,12 @@ def test_each_run_answers_for_the_windows_that_it_was_the_last_to_compute(
         make_run("b", computed=((HOUR, 2 * HOUR),), **OTHERWISE),
         make_run("c", computed=((2 * HOUR, 4 * HOUR),), **AS_RECORDED),
     ]
-    rows = [found("a", hour, 10 * hour, 10 * hour + 5) for hour in range(3)]
-    write_index(settings, [*rows, found("b", 0, 40, 44), found("b", 1, 30, 33), found("c", 1, 90, 95)], runs)
+    rows = [make_index_row("a", hour, 10 * hour, 10 * hour + 5) for hour in range(3)]
+    write_index(
+        settings,
+        [*rows, make_index_row("b", 0, 40, 44), make_index_row("b", 1, 30, 33), make_index_row("c", 1, 90, 95)],
+        runs,
+    )
     sides = sides_of(connection, [1, 1, 1, 1], [2, 2, 2, 1])
 
     suspects = _list_suspects(settings, PIPELINE, Mock(run=runs[2]), sides, RECORDED)
@@ -130,7 +134,7 @@ def test_each_run_answers_for_the_windows_that_it_was_the_last_to_compute(
 
 
 @pytest.mark.parametrize(
-    ("batch", "said", "is_refused"),
+    ("batch", "run_values", "is_refused"),
     [
         ([2], [AS_RECORDED, OTHERWISE], True),
         ([1], [AS_RECORDED, OTHERWISE], False),
@@ -142,11 +146,11 @@ def test_sessions_are_refused_where_they_differ_and_some_run_joined_otherwise(
     settings: Settings,
     connection: duckdb.DuckDBPyConnection,
     batch: Sequence[int],
-    said: Sequence[dict[str, Any]],
+    run_values: Sequence[dict[str, Any]],
     *,
     is_refused: bool,
 ) -> None:
-    runs: list[BatchRun] = [make_run(str(number), **values) for number, values in enumerate(said)]
+    runs: list[BatchRun] = [make_run(str(number), **values) for number, values in enumerate(run_values)]
     pipeline = replace(PIPELINE, window=Sessions(gap="10 minutes"))
     write_index(settings, [], runs, pipeline)
     sides, evidence = sides_of(connection, [1], batch), Mock(run=runs[-1])

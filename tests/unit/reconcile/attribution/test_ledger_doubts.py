@@ -39,8 +39,8 @@ class Row:
     class_: str = "late"
     epoch: int = 1
     hour: int | None = 0
-    counted: int = 1
-    listed: Sequence[tuple[int, int, int | None]] | None = ((0, 5, 7),)
+    record_count: int = 1
+    positions: Sequence[tuple[int, int, int | None]] | None = ((0, 5, 7),)
 
 
 LATE = Row()  # as it has to be
@@ -48,27 +48,27 @@ LATE = Row()  # as it has to be
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as made:
+    with queries.connect() as database:
         kinds = 'STRUCT(partition INTEGER, "offset" BIGINT, event_time TIMESTAMPTZ, reason VARCHAR)[]'
-        made.execute(
+        database.execute(
             f"CREATE TEMP TABLE {SharedTable.STREAM_LOG} (_class VARCHAR, _epoch BIGINT, window_start TIMESTAMPTZ,"
             f" window_end TIMESTAMPTZ, who VARCHAR, _n BIGINT, _positions {kinds})"
         )
-        yield made
+        yield database
 
 
-def put(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> None:
+def insert_rows(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> None:
     for row in rows:
-        listed = ", ".join(
+        position_list = ", ".join(
             f'{{partition: {p}, "offset": {o}, event_time: {"NULL" if at is None else f"make_timestamptz({at})"},'
             " reason: NULL}"
-            for p, o, at in row.listed or ()
+            for p, o, at in row.positions or ()
         )
         start, end = (None, None) if row.hour is None else (row.hour * HOUR, (row.hour + 1) * HOUR)
         connection.execute(
             f"INSERT INTO {SharedTable.STREAM_LOG} VALUES (?, ?, make_timestamptz(?), make_timestamptz(?), 'a', ?,"  # noqa: S608 -- ours
-            f" {'NULL' if row.listed is None else f'[{listed}]'})",
-            [row.class_, row.epoch, start, end, row.counted],
+            f" {'NULL' if row.positions is None else f'[{position_list}]'})",
+            [row.class_, row.epoch, start, end, row.record_count],
         )
 
 
@@ -79,14 +79,14 @@ def doubts(
     pipeline: Pipeline = PIPELINE,
 ) -> list[tuple[str, int | None]]:
     """Return what is doubted of rows, each time with the offset of the record that is meant."""
-    put(connection, rows)
+    insert_rows(connection, rows)
     ledger.make_tables(connection, pipeline, records)
     query = f"SELECT why, _offset FROM {SharedTable.DOUBTFUL} ORDER BY ALL"  # noqa: S608 -- ours
     return connection.execute(query).fetchall()
 
 
 def listing(*records: tuple[int, int, int | None], **changes: object) -> Row:
-    return replace(LATE, listed=records, counted=len(records), **changes)  # type: ignore[arg-type]  # by name
+    return replace(LATE, positions=records, record_count=len(records), **changes)  # type: ignore[arg-type]  # by name
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def listing(*records: tuple[int, int, int | None], **changes: object) -> Row:
         (listing((0, 5, None)), [(TIME, 5)]),
         (listing((0, 5, 7), (0, 5, 7)), [(TWICE, 5), (TWICE, 5)]),
         (listing((0, 5, 7), (1, 5, 7)), []),
-        (replace(LATE, class_="future", hour=1, listed=((0, 5, HOUR),)), []),  # no watermark is needed to be ahead
-        (replace(LATE, class_="malformed", hour=None, listed=((0, 5, None),)), []),  # in no window
-        (replace(LATE, class_="malformed", hour=None, listed=((0, 3, None),)), [(OUTSIDE, 3)]),
-        (replace(LATE, class_="accepted", counted=7, listed=None), []),
-        (replace(LATE, counted=0, listed=None), []),
-        (replace(LATE, counted=1, listed=None), [(COUNT, None)]),
-        (replace(LATE, counted=2), [(COUNT, None)]),
-        (replace(LATE, class_="future", counted=0), [(COUNT, None)]),
-        (replace(LATE, class_="duplicate", counted=2), [(COUNT, None)]),
+        (replace(LATE, class_="future", hour=1, positions=((0, 5, HOUR),)), []),  # no watermark is needed to be ahead
+        (replace(LATE, class_="malformed", hour=None, positions=((0, 5, None),)), []),  # in no window
+        (replace(LATE, class_="malformed", hour=None, positions=((0, 3, None),)), [(OUTSIDE, 3)]),
+        (replace(LATE, class_="accepted", record_count=7, positions=None), []),
+        (replace(LATE, record_count=0, positions=None), []),
+        (replace(LATE, record_count=1, positions=None), [(COUNT, None)]),
+        (replace(LATE, record_count=2), [(COUNT, None)]),
+        (replace(LATE, class_="future", record_count=0), [(COUNT, None)]),
+        (replace(LATE, class_="duplicate", record_count=2), [(COUNT, None)]),
     ],
 )
 def test_a_row_of_the_ledger_is_doubted_where_position_or_time_contradicts_it(
@@ -122,11 +122,11 @@ def test_a_row_of_the_ledger_is_doubted_where_position_or_time_contradicts_it(
 
 
 def test_a_record_may_be_late_in_each_of_its_windows_once(connection: duckdb.DuckDBPyConnection) -> None:
-    second = replace(LATE, hour=1, listed=((0, 5, HOUR + 7),))
+    second = replace(LATE, hour=1, positions=((0, 5, HOUR + 7),))
 
     closed = (epoch(1, watermark_before=CLOSED + HOUR),)
 
-    assert [why for why, _ in doubts(connection, LATE, second, records=closed)] == []
+    assert [doubt for doubt, _ in doubts(connection, LATE, second, records=closed)] == []
 
 
 @pytest.mark.parametrize("mark", [CLOSED - 1, None])
@@ -149,29 +149,29 @@ def test_a_record_that_is_older_than_the_ids_that_are_remembered_is_late_in_any_
     source = replace(PIPELINE.source, record_id="id", id_horizon="10 minutes")
     of_open_window = listing((0, 5, 20 * minute - 1), (0, 6, 20 * minute))
 
-    found = doubts(
+    doubted = doubts(
         connection,
         of_open_window,
         records=(epoch(1, watermark_before=30 * minute),),
         pipeline=replace(PIPELINE, source=source),
     )
 
-    assert found == [(EARLY, 6)]
+    assert doubted == [(EARLY, 6)]
 
 
 def test_records_of_a_class_are_counted_by_window_and_key_where_they_have_one(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    malformed = replace(LATE, class_="malformed", hour=None, listed=((0, 7, None),))
-    doubts(connection, listing((0, 5, 7), (0, 6, 8)), replace(LATE, hour=1, listed=((0, 8, HOUR),)), malformed)
+    malformed = replace(LATE, class_="malformed", hour=None, positions=((0, 7, None),))
+    doubts(connection, listing((0, 5, 7), (0, 6, 8)), replace(LATE, hour=1, positions=((0, 8, HOUR),)), malformed)
 
-    found = connection.execute("SELECT _class, epoch_us(window_start), who, records FROM ledger_keys ORDER BY ALL")
+    key_rows = connection.execute("SELECT _class, epoch_us(window_start), who, records FROM ledger_keys ORDER BY ALL")
 
-    assert found.fetchall() == [("late", 0, "a", 2), ("late", HOUR, "a", 1)]
+    assert key_rows.fetchall() == [("late", 0, "a", 2), ("late", HOUR, "a", 1)]
 
 
 def test_doubts_of_one_kind_are_said_in_one_note_with_their_number(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, [listing((0, 4, 7), (0, 3, 7)), replace(LATE, counted=2)])
+    insert_rows(connection, [listing((0, 4, 7), (0, 3, 7)), replace(LATE, record_count=2)])
     layout = Layout(keys=("window_start", "who"), values=(), group=None, wide=frozenset())
 
     notes = ledger.list_doubts(

@@ -1,4 +1,4 @@
-"""The cells that a report lists: which rows, in which order, and the way from the stream's value to the batch's."""
+"""Cells listed in a report: rows, order, and steps from the stream's value to batch's."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -28,34 +28,34 @@ SAME = ("x", "x", "x", "x")
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a comparison without rows; late rows of `a` are in the ledger, future ones of `f` and `a`, of hour 0."""
-    with queries.connect() as made:
+    with queries.connect() as database:
         stages = ", ".join(
             f"__b{i} {kind}, __v0_{i} {kind}, __v1_{i} {kind}, __v2_{i} {kind}"
             for i, kind in enumerate(("BIGINT", "VARCHAR", "VARCHAR", "BIGINT"))
         )
-        made.execute(
+        database.execute(
             f"CREATE TEMP TABLE {SharedTable.TOUCHED} (window_start TIMESTAMPTZ, who VARCHAR, __copy BIGINT,"
             f" _kind VARCHAR, _explained INTEGER, {stages})"
         )
-        made.execute(
+        database.execute(
             "CREATE TEMP TABLE ledger_keys AS SELECT make_timestamptz(0) AS window_start, *"
             " FROM (VALUES ('a', 'late'), ('f', 'future'), ('a', 'future')) t(who, _class)"
         )
-        yield made
+        yield database
 
 
-def put(
+def insert_row(
     connection: duckdb.DuckDBPyConnection,
-    who: str | None,
+    key: str | None,
     clicks: Sequence[int | None],
-    *others: Sequence[Any],
+    *other_values: Sequence[Any],
     **at: Any,
 ) -> None:
-    """Put a row: of each value the batch's, the stream's, and that after late and after future records."""
+    """Insert a row with batch's and the stream's value, and the value after late and after future records."""
     place: dict[str, Any] = {"hour": 0, "copy": 1, "kind": "changed", "explained": 1} | at
     hour, *kind = place.values()
-    told = [clicks, *others, *(SAME, SAME, (1, 1, 1, 1))[len(others) :]]
-    row = [None if hour is None else hour * HOUR, who, *kind, *(value for of in told for value in of)]
+    value_stages = [clicks, *other_values, *(SAME, SAME, (1, 1, 1, 1))[len(other_values) :]]
+    row = [None if hour is None else hour * HOUR, key, *kind, *(value for of in value_stages for value in of)]
     marks = ", ".join("?" for _ in row[1:])
     connection.execute(f"INSERT INTO {SharedTable.TOUCHED} VALUES (make_timestamptz(?), {marks})", row)  # noqa: S608 -- ours
 
@@ -70,13 +70,13 @@ def difference(**changes: Any) -> Difference:
 
 
 def test_a_cell_is_led_from_the_streams_value_to_batchs_by_its_cause(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, "a", (3, 2, 3, 3))
+    insert_row(connection, "a", (3, 2, 3, 3))
 
     assert cells.read(make_sides(connection, LAYOUT)) == (difference(),)
 
 
 def test_what_classes_leave_is_a_last_step_without_a_cause(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, "a", (9, 2, 3, 5), explained=0)
+    insert_row(connection, "a", (9, 2, 3, 5), explained=0)
 
     assert cells.read(make_sides(connection, LAYOUT)) == (
         difference(
@@ -93,18 +93,18 @@ def test_what_classes_leave_is_a_last_step_without_a_cause(connection: duckdb.Du
 
 
 def test_classes_take_part_up_to_the_stage_that_equals_batch(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, "a", (5, 2, 3, 5), explained=2)
-    put(connection, "f", (5, 2, 2, 5), explained=2)
+    insert_row(connection, "a", (5, 2, 3, 5), explained=2)
+    insert_row(connection, "f", (5, 2, 2, 5), explained=2)
 
-    found = cells.read(make_sides(connection, LAYOUT, same_definition=False))
+    listed_cells = cells.read(make_sides(connection, LAYOUT, same_definition=False))
 
-    assert [(cell.key["who"], cell.cause) for cell in found] == [("a", "late + future"), ("f", "future")]
+    assert [(cell.key["who"], cell.cause) for cell in listed_cells] == [("a", "late + future"), ("f", "future")]
 
 
 def test_of_a_teams_sql_no_class_takes_part_where_none_makes_the_whole_equal(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    put(connection, "a", (9, 2, 3, 5), explained=0)
+    insert_row(connection, "a", (9, 2, 3, 5), explained=0)
 
     (cell,) = cells.read(make_sides(connection, LAYOUT, same_definition=False))
 
@@ -112,16 +112,16 @@ def test_of_a_teams_sql_no_class_takes_part_where_none_makes_the_whole_equal(
 
 
 def test_records_stand_behind_the_first_of_rows_of_one_key(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, "a", (3, 2, 3, 3))
-    put(connection, "a", (3, None, None, None), copy=2, kind="missing", explained=0)
+    insert_row(connection, "a", (3, 2, 3, 3))
+    insert_row(connection, "a", (3, None, None, None), copy=2, kind="missing", explained=0)
 
-    found = cells.read(make_sides(connection, LAYOUT))
+    listed_cells = cells.read(make_sides(connection, LAYOUT))
 
-    assert [(cell.kind, cell.cause) for cell in found] == [("missing", "unexplained"), ("changed", "late")]
+    assert [(cell.kind, cell.cause) for cell in listed_cells] == [("missing", "unexplained"), ("changed", "late")]
 
 
 def test_a_cell_in_which_the_sides_agree_and_a_ledger_does_not_is_shown(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, "a", (2, 2, 3, 3), kind="masked", explained=0)
+    insert_row(connection, "a", (2, 2, 3, 3), kind="masked", explained=0)
 
     (cell,) = cells.read(make_sides(connection, LAYOUT))
 
@@ -132,12 +132,12 @@ def test_measures_are_shown_before_states_and_states_where_no_measure_differs(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     apart, count = ("y", "x", "y", "y"), (2, 1, 2, 2)
-    put(connection, "a", (3, 2, 3, 3), apart, apart, count)
-    put(connection, "b", (1, 1, 1, 1), SAME, apart, count)
+    insert_row(connection, "a", (3, 2, 3, 3), apart, apart, count)
+    insert_row(connection, "b", (1, 1, 1, 1), SAME, apart, count)
 
-    found = cells.read(make_sides(connection, LAYOUT))
+    listed_cells = cells.read(make_sides(connection, LAYOUT))
 
-    assert [(cell.key["who"], cell.measure) for cell in found] == [
+    assert [(cell.key["who"], cell.measure) for cell in listed_cells] == [
         ("a", "clicks"),
         ("a", "name"),
         ("b", "name__state"),
@@ -146,7 +146,7 @@ def test_measures_are_shown_before_states_and_states_where_no_measure_differs(
 
 
 def test_a_row_without_a_window_or_a_key_is_shown_without_one(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, None, (3, None, None, None), hour=None, kind="missing", explained=0)
+    insert_row(connection, None, (3, None, None, None), hour=None, kind="missing", explained=0)
 
     (cell,) = cells.read(make_sides(connection, LAYOUT))
 
@@ -154,42 +154,42 @@ def test_a_row_without_a_window_or_a_key_is_shown_without_one(connection: duckdb
 
 
 def test_rows_without_a_cause_come_first_then_by_window_and_key(connection: duckdb.DuckDBPyConnection) -> None:
-    put(connection, "b", (3, 2, 3, 3), explained=2)
-    put(connection, "a", (3, 2, 3, 3), hour=1)
-    put(connection, "a", (3, 2, 3, 3))
-    put(connection, "z", (3, 2, 2, 2), hour=5, explained=0)
+    insert_row(connection, "b", (3, 2, 3, 3), explained=2)
+    insert_row(connection, "a", (3, 2, 3, 3), hour=1)
+    insert_row(connection, "a", (3, 2, 3, 3))
+    insert_row(connection, "z", (3, 2, 2, 2), hour=5, explained=0)
 
-    found = cells.read(make_sides(connection, LAYOUT))
+    listed_cells = cells.read(make_sides(connection, LAYOUT))
 
-    places = [(str(cell.window_start)[11:13], cell.key["who"]) for cell in found]
+    places = [(str(cell.window_start)[11:13], cell.key["who"]) for cell in listed_cells]
     assert places == [("05", "z"), ("00", "a"), ("00", "b"), ("01", "a")]
 
 
 def test_a_rare_kind_of_row_is_not_crowded_out(connection: duckdb.DuckDBPyConnection) -> None:
-    for who in "abcdef":
-        put(connection, who, (3, 2, 2, 2), explained=0)
-    put(connection, "g", (3, None, None, None), kind="missing", explained=0)
-    put(connection, "h", (1, 1, 1, 1), ("y", "x", "x", "x"), explained=0)  # another column differs
-    put(connection, "i", (3, 2, 3, 3))
+    for key in "abcdef":
+        insert_row(connection, key, (3, 2, 2, 2), explained=0)
+    insert_row(connection, "g", (3, None, None, None), kind="missing", explained=0)
+    insert_row(connection, "h", (1, 1, 1, 1), ("y", "x", "x", "x"), explained=0)  # another column differs
+    insert_row(connection, "i", (3, 2, 3, 3))
 
-    found = cells.read(make_sides(connection, LAYOUT), limit=4)
-    rest = cells.read(make_sides(connection, LAYOUT), where="who > 'g'", limit=4)
+    listed_cells = cells.read(make_sides(connection, LAYOUT), limit=4)
+    further_cells = cells.read(make_sides(connection, LAYOUT), where="who > 'g'", limit=4)
 
-    assert [cell.key["who"] for cell in found] == ["a", "b", "g", "h"]
-    assert [cell.key["who"] for cell in rest] == ["h", "i"]
+    assert [cell.key["who"] for cell in listed_cells] == ["a", "b", "g", "h"]
+    assert [cell.key["who"] for cell in further_cells] == ["h", "i"]
 
 
 def test_each_cell_in_which_any_stage_differs_is_counted_and_each_row_at_least_once(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    put(connection, "a", (3, 2, 3, 3), ("y", "y", "y", "x"))
-    put(connection, "b", (1, 1, 1, 1), SAME, ("y", "x", "y", "y"))
+    insert_row(connection, "a", (3, 2, 3, 3), ("y", "y", "y", "x"))
+    insert_row(connection, "b", (1, 1, 1, 1), SAME, ("y", "x", "y", "y"))
 
     assert cells.count_cells(make_sides(connection, LAYOUT)) == 2 + 1
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "additive", "expected"),
+    ("left_value", "right_value", "additive", "expected"),
     [
         (5, 3, False, 2),
         (Decimal("5.5"), 3, False, 2.5),
@@ -205,18 +205,18 @@ def test_each_cell_in_which_any_stage_differs_is_counted_and_each_row_at_least_o
     ],
 )
 def test_values_have_a_difference_where_they_are_numbers(
-    left: object, right: object, *, additive: bool, expected: object
+    left_value: object, right_value: object, *, additive: bool, expected: object
 ) -> None:
-    found = cells.subtract(left, right, additive=additive)
+    result = cells.subtract(left_value, right_value, additive=additive)
 
-    assert found is None if expected is None else float(str(found)) == expected
+    assert result is None if expected is None else float(str(result)) == expected
 
 
 NEAR = Value(name="v", exact=False, relative=0.25, absolute=0.5)
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "same"),
+    ("left_value", "right_value", "is_same"),
     [
         (1.0, 1.5, True),  # as far as the absolute bound
         (1.0, 1.5625, False),
@@ -229,9 +229,9 @@ NEAR = Value(name="v", exact=False, relative=0.25, absolute=0.5)
     ],
 )
 def test_values_are_the_same_up_to_the_larger_of_their_bounds(
-    left: float | None, right: float | None, *, same: bool
+    left_value: float | None, right_value: float | None, *, is_same: bool
 ) -> None:
-    assert cells.are_equal(NEAR, left, right) is same
+    assert cells.are_equal(NEAR, left_value, right_value) is is_same
 
 
 def test_values_that_are_compared_exactly_are_not_near() -> None:

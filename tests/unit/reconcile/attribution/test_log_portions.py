@@ -8,7 +8,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.reconcile.attribution.log_rows import PORTION, list_portions
 from cutover.settings import Settings
-from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, found, make_run, write_index
+from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, make_index_row, make_run, write_index
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_a_portion_holds_as_many_neighbours_as_the_most_records_allow_and_at_lea
     settings: Settings, counts: Sequence[int], expected: Sequence[tuple[int, ...]]
 ) -> None:
     run = make_run("a", cut={0: 1_000})
-    write_index(settings, [found("a", n, n, n, count=count) for n, count in enumerate(counts)], [run])
+    write_index(settings, [make_index_row("a", n, n, n, count=count) for n, count in enumerate(counts)], [run])
     stretches = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(len(counts))]
 
     with queries.connect() as connection:

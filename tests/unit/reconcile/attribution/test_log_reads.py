@@ -15,7 +15,7 @@ from cutover.reconcile.attribution.proof import find_gone_records
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from tests.support.log.held_log import HeldLog
-from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, found, make_run, write_index
+from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, make_index_row, make_run, write_index
 
 SECONDS = replace(PIPELINE, source=replace(PIPELINE.source, time_format="seconds"))
 
@@ -63,9 +63,16 @@ def test_records_of_a_portions_stretches_are_read_and_those_of_which_nobody_can_
     log = HeldLog(records=[*(record(n, at) for n, at in enumerate(times)), record(3, 45, partition=1), record(99, 10)])
     portion = ReadPortion(stretches=(0, 2), reads=({0: (0, 10), 1: (3, 4)}, {1: (4, 9)}))
 
-    kept = list(read_records(log, SECONDS, make_run("a"), portion, stretches))
+    selected = list(read_records(log, SECONDS, make_run("a"), portion, stretches))
 
-    assert [(one.partition, one.offset) for one in kept] == [(0, 1), (0, 2), (0, 6), (0, 7), (0, 9), (1, 3)]
+    assert [(selected_record.partition, selected_record.offset) for selected_record in selected] == [
+        (0, 1),
+        (0, 2),
+        (0, 6),
+        (0, 7),
+        (0, 9),
+        (1, 3),
+    ]
 
 
 def reads(
@@ -78,7 +85,7 @@ def reads(
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "cut", "expected"),
+    ("first_offset", "last_offset", "cut", "expected"),
     [
         (3, 7, {0: 100}, ({0: (3, 8)},)),
         (3, 7, {0: 8}, ({0: (3, 8)},)),
@@ -89,31 +96,37 @@ def reads(
     ],
 )
 def test_records_are_read_up_to_the_cut(
-    settings: Settings, first: int, last: int, cut: Mapping[int, int], expected: tuple[Offsets, ...]
+    settings: Settings, first_offset: int, last_offset: int, cut: Mapping[int, int], expected: tuple[Offsets, ...]
 ) -> None:
     run = make_run("a", cut=cut)
 
-    assert reads(settings, [found("a", 0, first, last)], [run], Interval(0, HOUR), run) == expected
+    assert (
+        reads(settings, [make_index_row("a", 0, first_offset, last_offset)], [run], Interval(0, HOUR), run) == expected
+    )
 
 
 def test_records_are_those_of_windows_that_meet_the_stretch_and_of_runs_up_to_the_one_that_is_compared(
     settings: Settings,
 ) -> None:
-    first, run, later = (make_run(name, cut={0: 10_000_000}) for name in "abc")
+    earlier_run, run, later = (make_run(name, cut={0: 10_000_000}) for name in "abc")
     million = 1_000_000
     rows = [
-        *(found("a", 0, 0, 1), found("b", 1, million, million), found("a", 2, 2 * million, 2 * million + 5)),
-        *(found("b", 3, 3 * million, 3 * million), found("c", 1, 4 * million, 4 * million)),
+        *(
+            make_index_row("a", 0, 0, 1),
+            make_index_row("b", 1, million, million),
+            make_index_row("a", 2, 2 * million, 2 * million + 5),
+        ),
+        *(make_index_row("b", 3, 3 * million, 3 * million), make_index_row("c", 1, 4 * million, 4 * million)),
     ]
 
-    assert reads(settings, rows, [first, run, later], Interval(HOUR, 2 * HOUR + 1), run) == (
+    assert reads(settings, rows, [earlier_run, run, later], Interval(HOUR, 2 * HOUR + 1), run) == (
         {0: (million, million + 1)},
         {0: (2 * million, 2 * million + 6)},
     )
 
 
 @pytest.mark.parametrize(
-    ("first", "earliest", "expected"),
+    ("first_offset", "earliest", "expected"),
     [
         (5, {0: 5, 1: 9}, None),
         (0, {1: 9}, None),  # a partition of which the log has nothing
@@ -121,8 +134,8 @@ def test_records_are_those_of_windows_that_meet_the_stretch_and_of_runs_up_to_th
     ],
 )
 def test_records_before_the_beginning_of_the_log_are_gone(
-    first: int, earliest: Mapping[int, int], expected: str | None
+    first_offset: int, earliest: Mapping[int, int], expected: str | None
 ) -> None:
-    portion = ReadPortion(stretches=(0,), reads=({1: (9, 10)}, {0: (first, 9)}))
+    portion = ReadPortion(stretches=(0,), reads=({1: (9, 10)}, {0: (first_offset, 9)}))
 
     assert find_gone_records(portion, {1: 9, **earliest}, "views") == expected

@@ -39,7 +39,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def check(settings: Settings, connection: duckdb.DuckDBPyConnection, log: HeldLog | None) -> str:
-    """Ask a log of one row; return why it says nothing."""
+    """Check a log of one row, and return why it proves nothing."""
     proof = Proof(settings=settings, pipeline=PIPELINE, evidence=Mock(run=READ), log=log)
     sides = Mock(connection=connection, layout=LAYOUT, merged=(), tells_twins=False)
 
@@ -55,15 +55,17 @@ def check(settings: Settings, connection: duckdb.DuckDBPyConnection, log: HeldLo
 def test_another_log_of_the_same_name_proves_nothing(
     settings: Settings, connection: duckdb.DuckDBPyConnection, other: dict[str, str]
 ) -> None:
-    said = check(settings, connection, HeldLog(records=(), **other))  # type: ignore[arg-type]  # the ids alone
+    message = check(settings, connection, HeldLog(records=(), **other))  # type: ignore[arg-type]  # the ids alone
 
-    assert "topic `clicks` was recreated and is a different log" in said
+    assert "topic `clicks` was recreated and is a different log" in message
 
 
 def test_without_a_log_of_its_own_a_proof_asks_the_cluster_of_the_settings(
     settings: Settings, connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clusters = {settings.kafka.bootstrap_servers: HeldLog(records=(), cluster_id="elsewhere")}
-    monkeypatch.setattr(proof, "LogClient", lambda asked: clusters[asked.kafka.bootstrap_servers])
+    monkeypatch.setattr(
+        proof, "LogClient", lambda requested_settings: clusters[requested_settings.kafka.bootstrap_servers]
+    )
 
     assert "topic `clicks` was recreated and is a different log" in check(settings, connection, None)

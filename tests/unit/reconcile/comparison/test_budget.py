@@ -10,33 +10,33 @@ LAYOUT = Layout(keys=("w", "k"), values=(value_of("n", "BIGINT"),), group="w", w
 AMPLE = Budget(rows=1_000_000)
 
 
-def find(groups: int, budget: Budget, *, each: int = 3) -> tuple[Diff, list[int]]:
-    """Compare so many groups of rows that all differ; return what was found, and the groups of the found rows."""
+def find(groups: int, budget: Budget, *, rows_per_group: int = 3) -> tuple[Diff, list[int]]:
+    """Compare groups of rows that all differ; return the result and the groups of the reported rows."""
     with duckdb.connect() as connection:
         for side, value in (("e", "w"), ("a", "-w")):
             connection.execute(
                 f"CREATE TEMP TABLE {side} AS SELECT w, k, {value} AS n"  # noqa: S608 -- ours
-                f" FROM range(1, {groups + 1}) r(w), range({each}) s(k)"
+                f" FROM range(1, {groups + 1}) r(w), range({rows_per_group}) s(k)"
             )
-        found = diff(connection, LAYOUT, "e", "a", into="d", budget=budget)
-        return found, [int(w) for (w,) in connection.execute("SELECT w FROM d ORDER BY w").fetchall()]
+        result = diff(connection, LAYOUT, "e", "a", into="d", budget=budget)
+        return result, [int(w) for (w,) in connection.execute("SELECT w FROM d ORDER BY w").fetchall()]
 
 
 @pytest.mark.parametrize("groups", [0, 1, 2, 40, 100])
 def test_a_budget_that_is_never_spent_finds_each_row_of_each_group_once(groups: int) -> None:
-    found, rows = find(groups, AMPLE)
+    result, rows = find(groups, AMPLE)
 
     assert rows == [w for w in range(1, groups + 1) for _ in range(3)]
-    assert found == find(groups, WHOLE)[0]
-    assert (found.joined, found.unfinished) == (groups, 0)
+    assert result == find(groups, WHOLE)[0]
+    assert (result.joined, result.unfinished) == (groups, 0)
 
 
 def test_a_budget_that_is_spent_leaves_the_last_groups_alone_and_counts_them() -> None:
-    found, rows = find(40, Budget(rows=1))
+    result, rows = find(40, Budget(rows=1))
 
-    assert 0 < found.joined < 40
-    assert found.joined + found.unfinished == 40
-    assert rows == [w for w in range(1, found.joined + 1) for _ in range(3)]
+    assert 0 < result.joined < 40
+    assert result.joined + result.unfinished == 40
+    assert rows == [w for w in range(1, result.joined + 1) for _ in range(3)]
 
 
 def test_a_budget_of_no_time_still_looks_at_some_groups() -> None:
@@ -49,6 +49,6 @@ def test_a_row_that_one_side_alone_has_twice_is_one_too_many(doubled: str, kinds
         for side in ("e", "a"):
             connection.execute(f"CREATE TEMP TABLE {side} AS SELECT w, 1 AS k, 7 AS n FROM range(3) r(w)")  # noqa: S608 -- ours
         connection.execute(f"INSERT INTO {doubled} VALUES (1, 1, 7)")  # noqa: S608 -- ours
-        found = diff(connection, LAYOUT, "e", "a", into="d")
+        result = diff(connection, LAYOUT, "e", "a", into="d")
 
-    assert (found.missing, found.extra, found.changed) == (*kinds, 0)
+    assert (result.missing, result.extra, result.changed) == (*kinds, 0)

@@ -14,7 +14,7 @@ FLOAT = Value(name="v", exact=False, relative=FLOAT_RELATIVE)
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "same"),
+    ("left_value", "right_value", "is_same"),
     [
         (1.0, 1.0 + 1e-10, True),
         (1.0, 1.0 + 1e-8, False),
@@ -28,9 +28,9 @@ FLOAT = Value(name="v", exact=False, relative=FLOAT_RELATIVE)
         (None, NAN, False),
     ],
 )
-def test_floats(left: float | None, right: float | None, *, same: bool) -> None:
-    assert are_equal(FLOAT, left, right) is same
-    assert are_equal(FLOAT, right, left) is same
+def test_floats(left_value: float | None, right_value: float | None, *, is_same: bool) -> None:
+    assert are_equal(FLOAT, left_value, right_value) is is_same
+    assert are_equal(FLOAT, right_value, left_value) is is_same
 
 
 def test_a_cell_counts_where_it_differs_with_or_without_what_was_late() -> None:

@@ -19,7 +19,7 @@ TABLE = """
 """
 
 
-def found(change: str = "SELECT 1", layout: Layout = LAYOUT, table: str = TABLE) -> Diff:
+def compare_after(change: str = "SELECT 1", layout: Layout = LAYOUT, table: str = TABLE) -> Diff:
     with duckdb.connect() as connection:
         connection.execute(f"CREATE TEMP TABLE e AS {table}")
         connection.execute("CREATE TEMP TABLE a AS SELECT * FROM e ORDER BY hash(n)")
@@ -28,7 +28,7 @@ def found(change: str = "SELECT 1", layout: Layout = LAYOUT, table: str = TABLE)
 
 
 def test_equal_sides_are_not_joined() -> None:
-    assert (found().groups, found().joined, found().rows) == (10, 0, 0)
+    assert (compare_after().groups, compare_after().joined, compare_after().rows) == (10, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def test_equal_sides_are_not_joined() -> None:
     ],
 )
 def test_a_change_is_found_as_what_it_is(change: str, kinds: tuple[int, int, int]) -> None:
-    result = found(change)
+    result = compare_after(change)
 
     assert (result.missing, result.extra, result.changed) == kinds
 
 
 @pytest.mark.parametrize(
-    ("kind", "before", "after"),
+    ("kind", "value_before", "value_after"),
     [
         ("DECIMAL(38,0)", "0", "-1"),
         ("DECIMAL(38,2)", "0", "-0.01"),
@@ -67,35 +67,35 @@ def test_a_change_is_found_as_what_it_is(change: str, kinds: tuple[int, int, int
         ("HUGEINT[]", "[0]", "[-1]"),
     ],
 )
-def test_numbers_whose_own_hashes_are_equal_differ(kind: str, before: str, after: str) -> None:
+def test_numbers_whose_own_hashes_are_equal_differ(kind: str, value_before: str, value_after: str) -> None:
     types = {"w": "INTEGER", "k": "INTEGER", "n": kind}
     layout = Layout(keys=("w", "k"), values=(value_of("n", kind),), group="w", wide=wide_columns(types))
-    table = f"SELECT 1 AS w, 1 AS k, CAST({before} AS {kind}) AS n"
+    table = f"SELECT 1 AS w, 1 AS k, CAST({value_before} AS {kind}) AS n"
 
-    assert found(f"UPDATE a SET n = CAST({after} AS {kind})", layout, table).changed == 1  # noqa: S608 -- a table above
+    assert compare_after(f"UPDATE a SET n = CAST({value_after} AS {kind})", layout, table).changed == 1  # noqa: S608 -- a table above
 
 
 def test_only_windows_that_differ_are_joined() -> None:
-    assert found("UPDATE a SET n = 0 WHERE n = 5").joined == 1
+    assert compare_after("UPDATE a SET n = 0 WHERE n = 5").joined == 1
 
 
 def test_a_float_within_tolerance_is_joined_and_found_equal() -> None:
-    result = found("UPDATE a SET x = x * (1 + 1e-12) WHERE n = 5")
+    result = compare_after("UPDATE a SET x = x * (1 + 1e-12) WHERE n = 5")
 
     assert (result.joined, result.rows) == (1, 0)
 
 
 def test_minus_zero_is_zero() -> None:
-    assert found("UPDATE a SET x = -0.0 WHERE n = 0").rows == 0
+    assert compare_after("UPDATE a SET x = -0.0 WHERE n = 0").rows == 0
 
 
 def test_two_nan_are_equal() -> None:
-    assert found("UPDATE a SET x = 'nan' WHERE n = 5; UPDATE e SET x = 'nan' WHERE n = 5").rows == 0
+    assert compare_after("UPDATE a SET x = 'nan' WHERE n = 5; UPDATE e SET x = 'nan' WHERE n = 5").rows == 0
 
 
 def test_two_keys_swapped_between_equal_values_are_no_difference() -> None:
     assert (
-        found(
+        compare_after(
             "UPDATE a SET k = k",
             table="SELECT 1 AS w, 'k' || i AS k, 1 AS n, 1.0::DOUBLE AS x, '' AS t FROM range(9) r(i)",
         ).rows
@@ -106,10 +106,16 @@ def test_two_keys_swapped_between_equal_values_are_no_difference() -> None:
 def test_without_a_window_keys_fall_into_buckets() -> None:
     bucketed = Layout(keys=("w", "k", "n"), values=LAYOUT.values[1:], group=None, wide=frozenset())
 
-    assert (found("UPDATE a SET x = 0.75 WHERE n = 5", bucketed).joined, found(layout=bucketed).rows) == (1, 0)
+    assert (
+        compare_after("UPDATE a SET x = 0.75 WHERE n = 5", bucketed).joined,
+        compare_after(layout=bucketed).rows,
+    ) == (1, 0)
 
 
 def test_a_table_of_keys_alone_is_compared() -> None:
     keys_only = Layout(keys=("w", "k"), values=(), group="w", wide=frozenset())
 
-    assert (found("DELETE FROM a WHERE n = 5", keys_only).missing, found(layout=keys_only).rows) == (1, 0)
+    assert (compare_after("DELETE FROM a WHERE n = 5", keys_only).missing, compare_after(layout=keys_only).rows) == (
+        1,
+        0,
+    )

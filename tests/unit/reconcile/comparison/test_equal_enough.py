@@ -48,7 +48,7 @@ def test_a_type_has_a_kind(name: str, kind: str, *, number: bool, time: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "expected"),
+    ("left_type", "right_type", "expected"),
     [
         ("BIGINT", "DOUBLE", True),
         ("DECIMAL(9,2)", "INTEGER", True),
@@ -60,12 +60,12 @@ def test_a_type_has_a_kind(name: str, kind: str, *, number: bool, time: bool) ->
         ("INTEGER[]", "BIGINT[]", False),
     ],
 )
-def test_types_of_one_kind_are_alike(left: str, right: str, *, expected: bool) -> None:
-    assert (is_alike(left, right), is_alike(right, left)) == (expected, expected)
+def test_types_of_one_kind_are_alike(left_type: str, right_type: str, *, expected: bool) -> None:
+    assert (is_alike(left_type, right_type), is_alike(right_type, left_type)) == (expected, expected)
 
 
 @pytest.mark.parametrize(
-    ("value", "left", "right", "differs"),
+    ("value", "left_sql", "right_sql", "differs"),
     [
         (Value(name="v"), "1", "1", False),
         (Value(name="v"), "NULL", "NULL", False),
@@ -92,10 +92,11 @@ def test_types_of_one_kind_are_alike(left: str, right: str, *, expected: bool) -
     ],
 )
 def test_values_differ_beyond_what_is_allowed_and_are_equal_up_to_it(
-    value: Value, left: str, right: str, *, differs: bool
+    value: Value, left_sql: str, right_sql: str, *, differs: bool
 ) -> None:
     with queries.connect() as connection:
-        query = f"SELECT {value.differs('l', 'r')}, {value.differs('r', 'l')} FROM (SELECT {left} AS l, {right} AS r)"  # noqa: S608 -- ours
+        sides = f"SELECT {left_sql} AS l, {right_sql} AS r"
+        query = f"SELECT {value.differs('l', 'r')}, {value.differs('r', 'l')} FROM ({sides})"  # noqa: S608 -- ours
         assert connection.execute(query).fetchone() == (differs, differs)
 
 
@@ -116,7 +117,7 @@ def test_doubles_are_compared_relatively_and_added_up_in_one_order() -> None:
     double = Value(name="v", exact=False, relative=FLOAT_RELATIVE, is_double=True)
 
     assert [value_of("v", kind) for kind in ("DOUBLE", "FLOAT", "BIGINT")] == [double, double, Value(name="v")]
-    assert [one.total("x") for one in (double, Value(name="v"))] == ["sum(x ORDER BY x)", "sum(x)"]
+    assert [value.total("x") for value in (double, Value(name="v"))] == ["sum(x ORDER BY x)", "sum(x)"]
 
 
 def test_counts_and_sums_add_up_over_windows_and_nothing_else_does() -> None:
@@ -147,8 +148,12 @@ def test_columns_of_128_bits_are_hashed_as_text_unless_most_of_their_values_fit_
 
 
 @pytest.mark.parametrize("kind", ["HUGEINT", "DECIMAL(38,0)", "DECIMAL(38,2)"])
-@pytest.mark.parametrize(("left", "right"), [(10**30, 10**30 + 1), (-1, 0), (10**30, 7), (-(10**30), 10**30)])
-def test_numbers_of_128_bits_differ_whether_64_bits_hold_them_or_not(kind: str, left: int, right: int) -> None:
+@pytest.mark.parametrize(
+    ("left_number", "right_number"), [(10**30, 10**30 + 1), (-1, 0), (10**30, 7), (-(10**30), 10**30)]
+)
+def test_numbers_of_128_bits_differ_whether_64_bits_hold_them_or_not(
+    kind: str, left_number: int, right_number: int
+) -> None:
     types = {"w": "INTEGER", "n": kind}
     layout = Layout(
         keys=("w",),
@@ -158,7 +163,7 @@ def test_numbers_of_128_bits_differ_whether_64_bits_hold_them_or_not(kind: str, 
         narrow=narrow_types(types),
     )
     with queries.connect() as connection:
-        for side, value in (("e", left), ("a", right)):
+        for side, value in (("e", left_number), ("a", right_number)):
             connection.execute(f"CREATE TEMP TABLE {side} AS SELECT 1 AS w, {value}::{kind} AS n")
         assert diff(connection, layout, "e", "a", into="d").changed == 1
 
@@ -176,9 +181,9 @@ def test_rows_fall_into_their_window_or_into_as_many_buckets_of_their_keys_as_we
             f"SELECT count(DISTINCT {layout.group_sql}), array_agg(DISTINCT {layout.bucket_sql})"  # noqa: S608 -- ours
             " FROM (SELECT 1 AS w, i AS k FROM range(20_000) r(i))"
         )
-        found, places = connection.execute(query).fetchone() or (0, [])
+        group_count, places = connection.execute(query).fetchone() or (0, [])
 
-    assert (found, set(places)) == (groups, parts)
+    assert (group_count, set(places)) == (groups, parts)
 
 
 def test_rows_are_judged_together_by_their_component_where_there_is_one() -> None:
@@ -190,7 +195,7 @@ def test_rows_are_judged_together_by_their_component_where_there_is_one() -> Non
 
 
 @pytest.mark.parametrize(
-    ("budget", "rows", "limited", "spent"),
+    ("budget", "rows", "limited", "is_spent"),
     [
         (WHOLE, 10**9, False, False),
         (Budget(rows=5), 4, True, False),
@@ -202,11 +207,11 @@ def test_rows_are_judged_together_by_their_component_where_there_is_one() -> Non
     ],
 )
 def test_a_budget_is_spent_with_its_last_row_or_its_last_second(
-    monkeypatch: pytest.MonkeyPatch, budget: Budget, rows: int, *, limited: bool, spent: bool
+    monkeypatch: pytest.MonkeyPatch, budget: Budget, rows: int, *, limited: bool, is_spent: bool
 ) -> None:
     monkeypatch.setattr("cutover.reconcile.comparison.diff.monotonic", lambda: 110.0)
 
-    assert (budget.is_limited, budget.is_spent(rows, start_time=100.0)) == (limited, spent)
+    assert (budget.is_limited, budget.is_spent(rows, start_time=100.0)) == (limited, is_spent)
 
 
 def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_portions_of_a_budget() -> None:
@@ -216,14 +221,14 @@ def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_por
             connection.execute(
                 f"CREATE TEMP TABLE {side} AS {table} UNION ALL ({table} ORDER BY w DESC LIMIT {doubled})"
             )
-        found = diff(connection, LAYOUT, "e", "a", into="d", budget=Budget(rows=10**9))
+        result = diff(connection, LAYOUT, "e", "a", into="d", budget=Budget(rows=10**9))
 
-    assert (found.duplicates_expected, found.duplicates_actual) == (3, 20)
-    assert (found.changed, found.missing, found.extra, found.rows) == (40 + 3, 0, 17, 60)
+    assert (result.duplicates_expected, result.duplicates_actual) == (3, 20)
+    assert (result.changed, result.missing, result.extra, result.rows) == (40 + 3, 0, 17, 60)
 
 
 @pytest.mark.parametrize(
-    ("expected", "found", "same"),
+    ("expected", "actual", "is_same"),
     [
         (1, 1, True),
         (1, 2, False),
@@ -241,9 +246,9 @@ def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_por
     ],
 )
 def test_a_value_of_plain_python_is_that_of_a_table_up_to_what_the_order_of_a_sum_may_change(
-    expected: Any, found: Any, *, same: bool
+    expected: Any, actual: Any, *, is_same: bool
 ) -> None:
-    assert equal.same(expected, found) is same
+    assert equal.same(expected, actual) is is_same
 
 
 def test_times_of_a_table_are_in_utc_without_a_zone_wherever_they_stand() -> None:

@@ -12,14 +12,14 @@ from cutover.reconcile.result.finding import KeySegment
 Rows = Iterable[tuple[str | None, int]]  # value, rows of it
 
 
-def find(different: Rows, every: Rows, columns: tuple[str, ...] = ("shop",)) -> tuple[KeySegment, ...]:
+def find(different: Rows, all_rows: Rows, columns: tuple[str, ...] = ("shop",)) -> tuple[KeySegment, ...]:
     with queries.connect() as connection:
-        for name, rows in (("different", different), ("every", every)):
+        for name, rows in (("different", different), ("every", all_rows)):
             connection.execute(f"CREATE TEMP TABLE {name} (shop VARCHAR)")
             for value, count in rows:
                 connection.execute(f"INSERT INTO {name} SELECT ? FROM range({count})", [value])  # noqa: S608 -- ours
         column = SegmentColumn(value="shop", every="(SELECT shop AS v, 1 AS n FROM every)")
-        compared = sum(count for _, count in every)
+        compared = sum(count for _, count in all_rows)
         return segments.over_represented(connection, dict.fromkeys(columns, column), "different", str(compared))
 
 
@@ -30,9 +30,9 @@ def test_nothing_is_said_of_fewer_than_five_rows(rows: int, expected: int) -> No
 
 
 def test_a_lift_is_the_share_of_the_rows_that_differ_over_that_of_all_rows() -> None:
-    found = find([("a", 6), (None, 9), ("b", 5)], [("a", 20), (None, 40), ("b", 340)])
+    key_segments = find([("a", 6), (None, 9), ("b", 5)], [("a", 20), (None, 40), ("b", 340)])
 
-    assert found == (
+    assert key_segments == (
         KeySegment(column="shop", value="a", different=6, rows=20, lift=round(6 / 20 / (20 / 400), 2)),
         KeySegment(column="shop", value=None, different=9, rows=40, lift=round(9 / 20 / (40 / 400), 2)),
     )
@@ -49,42 +49,42 @@ def test_a_lift_is_the_share_of_the_rows_that_differ_over_that_of_all_rows() -> 
 def test_a_value_is_named_if_its_share_of_all_lies_below_the_lower_end_for_the_rows_that_differ(
     all_rows: int, *, expected: bool
 ) -> None:
-    rest = [(f"s{n}", 1) for n in range(10)]
-    found = find([("a", 10), *rest], [("a", 100), ("b", all_rows - 110), *rest])
+    other_rows = [(f"s{n}", 1) for n in range(10)]
+    key_segments = find([("a", 10), *other_rows], [("a", 100), ("b", all_rows - 110), *other_rows])
 
-    assert bool(found) is expected
+    assert bool(key_segments) is expected
 
 
 @pytest.mark.parametrize(("all_rows", "of_one", "of_two"), [(390, 1, 0), (400, 1, 2)])
 def test_the_more_values_are_looked_at_the_surer_each_must_be(all_rows: int, of_one: int, of_two: int) -> None:
-    rest = [(f"s{n}", 1) for n in range(10)]
-    different, every = [("a", 10), *rest], [("a", 100), ("b", all_rows - 110), *rest]
+    other_rows = [(f"s{n}", 1) for n in range(10)]
+    different, all_counts = [("a", 10), *other_rows], [("a", 100), ("b", all_rows - 110), *other_rows]
 
-    assert len(find(different, every)) == of_one
-    assert len(find(different, every, ("shop", "again"))) == of_two
+    assert len(find(different, all_counts)) == of_one
+    assert len(find(different, all_counts, ("shop", "again"))) == of_two
 
 
 def test_the_largest_lift_comes_first_then_more_rows_then_names_and_twenty_are_shown() -> None:
     different = [*((f"s{n:02}", 5) for n in range(22)), ("most", 20), ("lift", 5)]
-    every = [*((f"s{n:02}", 10) for n in range(22)), ("most", 40), ("lift", 5), ("rest", 100_000)]
+    all_rows = [*((f"s{n:02}", 10) for n in range(22)), ("most", 40), ("lift", 5), ("rest", 100_000)]
 
-    found = find(different, every)
+    key_segments = find(different, all_rows)
 
-    assert [one.value for one in found] == ["lift", "most", *(f"s{n:02}" for n in range(18))]
+    assert [segment.value for segment in key_segments] == ["lift", "most", *(f"s{n:02}" for n in range(18))]
 
 
 @pytest.mark.parametrize("few", [0, 3, 100])
 def test_how_all_rows_are_counted_changes_nothing(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: Rows = [("a", 40), (None, 9), ("b", 5), ("c", 30)]
-    every: Rows = [("a", 50), (None, 9), ("b", 5), ("c", 900), ("d", 1_500)]
-    usual = find(rows, every)
+    all_rows: Rows = [("a", 50), (None, 9), ("b", 5), ("c", 900), ("d", 1_500)]
+    usual = find(rows, all_rows)
     monkeypatch.setattr(segments, "FEW", few)
 
-    assert find(rows, every) == usual
-    assert [one.value for one in usual] == [None, "b", "a"]
+    assert find(rows, all_rows) == usual
+    assert [segment.value for segment in usual] == [None, "b", "a"]
 
 
 def test_each_column_is_looked_at() -> None:
-    found = find([("a", 9)], [("a", 9), ("b", 500)], ("shop", "again"))
+    key_segments = find([("a", 9)], [("a", 9), ("b", 500)], ("shop", "again"))
 
-    assert [(one.column, one.value) for one in found] == [("again", "a"), ("shop", "a")]
+    assert [(segment.column, segment.value) for segment in key_segments] == [("again", "a"), ("shop", "a")]

@@ -1,4 +1,4 @@
-"""Both sides of small tables: which windows are judged, why others are not, and what is compared of them."""
+"""Both sides of small tables: compared windows, reasons for excluded ones, and the compared columns."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,14 +39,14 @@ def hours(*numbers: int) -> tuple[Range, ...]:
 
 
 @contextmanager
-def opened(
+def open_both_sides(
     settings: Settings,
     sales: Sequence[Sale],
     *,
     pipeline: Pipeline = PIPELINE,
     stale: tuple[Range, ...] = (),
     unread: tuple[Range, ...] = (),
-    asked: tuple[int | None, int | None] = (None, None),
+    requested_range: tuple[int | None, int | None] = (None, None),
 ) -> Iterator[Sides]:
     """Open both sides of these records, of hours `[from, to)`."""
     lake = lake_of(sales, pipeline)
@@ -67,7 +67,7 @@ def opened(
         unread=unread,
         watermark=micros(OPEN + 1),
     )
-    with open_sides(settings, pipeline, evidence, *map(_moment, asked)) as sides:
+    with open_sides(settings, pipeline, evidence, *map(_moment, requested_range)) as sides:
         yield sides
 
 
@@ -88,7 +88,7 @@ SALES = [
 
 
 def test_each_window_is_judged_open_or_incomplete_for_the_first_reason_that_holds(settings: Settings) -> None:
-    with opened(settings, SALES, stale=hours(2, 3, OPEN), unread=hours(3, 0)) as sides:
+    with open_both_sides(settings, SALES, stale=hours(2, 3, OPEN), unread=hours(3, 0)) as sides:
         assert (sides.open_windows, dict(sides.incomplete), sides.incomplete_windows) == (
             2,
             {"unread": 2, "stale": 1},
@@ -101,7 +101,7 @@ def test_each_window_is_judged_open_or_incomplete_for_the_first_reason_that_hold
 
 
 @pytest.mark.parametrize(
-    ("asked", "opens", "incomplete", "judged"),
+    ("requested_range", "opens", "incomplete", "expected_hours"),
     [
         ((1, 4), 0, {"stale": 1}, [1, 2]),
         ((4, None), 2, {}, [4, 5, 98]),
@@ -110,18 +110,22 @@ def test_each_window_is_judged_open_or_incomplete_for_the_first_reason_that_hold
     ],
 )
 def test_of_a_range_only_its_own_windows_are_counted(
-    settings: Settings, asked: tuple[int | None, int | None], opens: int, incomplete: dict[str, int], judged: list[int]
+    settings: Settings,
+    requested_range: tuple[int | None, int | None],
+    opens: int,
+    incomplete: dict[str, int],
+    expected_hours: list[int],
 ) -> None:
-    with opened(settings, SALES, stale=hours(3, OPEN), asked=asked) as sides:
+    with open_both_sides(settings, SALES, stale=hours(3, OPEN), requested_range=requested_range) as sides:
         assert (sides.open_windows, dict(sides.incomplete)) == (opens, incomplete)
-        assert [hour for hour, _ in read(sides, SharedTable.EXPECTED)] == judged
-        assert [hour for hour, _ in read(sides, "stage_1")] == judged
+        assert [hour for hour, _ in read(sides, SharedTable.EXPECTED)] == expected_hours
+        assert [hour for hour, _ in read(sides, "stage_1")] == expected_hours
 
 
 def test_measures_their_states_and_the_records_behind_them_are_compared_and_last_the_end_of_the_window(
     settings: Settings,
 ) -> None:
-    with opened(settings, [Sale()]) as sides:
+    with open_both_sides(settings, [Sale()]) as sides:
         layout = sides.layout
 
     assert (layout.keys, layout.group, layout.component) == (("window_start", "shop", "desk"), "window_start", None)
@@ -150,7 +154,7 @@ def test_beside_a_teams_sql_measures_alone_are_compared_and_each_class_may_be_wh
     legacy = replace(PIPELINE, source=source, batch=Sql("legacy.sql"), file=tmp_path / "sales.py")
     sales = [Sale(), Sale(epoch=1, kind="future"), Sale(epoch=1, hour=1, kind="late")]
 
-    with opened(settings, sales, pipeline=legacy) as sides:
+    with open_both_sides(settings, sales, pipeline=legacy) as sides:
         assert (sides.merged, sides.same_definition, sides.tells_twins) == (("late", "future", *further), False, False)
         assert [value.name for value in sides.layout.values] == [*PIPELINE.measures, "window_end"]
         stages = [read(sides, f"stage_{number}") for number in range(3)]
@@ -162,7 +166,7 @@ def test_sessions_that_are_not_judged_are_told_with_all_that_they_reach_their_la
     settings: Settings,
 ) -> None:
     sales = [Sale(hour=hour) for hour in (0, 10, OPEN)]
-    with opened(settings, sales, pipeline=VISITS, stale=((micros(10), micros(10) + 1),)) as sides:
+    with open_both_sides(settings, sales, pipeline=VISITS, stale=((micros(10), micros(10) + 1),)) as sides:
         layout = sides.layout
         assert (sides.open_windows, dict(sides.incomplete)) == (1, {"stale": 1})
         assert sides.unjudged == tuple((micros(hour), micros(hour) + 30 * MINUTES + 1) for hour in (10, OPEN))

@@ -21,9 +21,11 @@ PIPELINE = Pipeline(
 )
 
 
-def evidence(*gone: tuple[int, int, str], stale: tuple[Range, ...] = ()) -> Mock:
-    """Return what a comparison is made from whose batch lacks records of hours `[from, to)`, closed up to hour 8."""
-    incomplete = [Incomplete(window_start=a * HOUR, window_end=b * HOUR, reason=why) for a, b, why in gone]
+def evidence(*incomplete_ranges: tuple[int, int, str], stale: tuple[Range, ...] = ()) -> Mock:
+    """Build evidence whose batch lacks records of hours `[from, to)`, closed up to hour 8."""
+    incomplete = [
+        Incomplete(window_start=a * HOUR, window_end=b * HOUR, reason=reason) for a, b, reason in incomplete_ranges
+    ]
     run = Mock(incomplete=incomplete, stale=stale)
     return Mock(run=run, losses=(), delivered=NO_FAULTS, unread=(), watermark=8 * HOUR)
 
@@ -45,21 +47,21 @@ def evidence(*gone: tuple[int, int, str], stale: tuple[Range, ...] = ()) -> Mock
 def test_a_window_says_why_it_is_not_judged_and_an_open_one_only_that_its_records_are_lost(
     hour: int, expected: str
 ) -> None:
-    known = evidence((1, 3, "expired"), (5, 6, "lost"), (9, 10, "lost"), (10, 11, "expired"))
+    mock_evidence = evidence((1, 3, "expired"), (5, 6, "lost"), (9, 10, "lost"), (10, 11, "expired"))
 
-    assert state_of(PIPELINE, known, Interval(hour * HOUR, (hour + 1) * HOUR)) == expected
+    assert state_of(PIPELINE, mock_evidence, Interval(hour * HOUR, (hour + 1) * HOUR)) == expected
 
 
 def test_what_is_lost_and_expired_is_called_lost() -> None:
-    known = evidence((1, 3, "expired"), (2, 3, "lost"))
+    mock_evidence = evidence((1, 3, "expired"), (2, 3, "lost"))
 
-    assert state_of(PIPELINE, known, Interval(2 * HOUR, 3 * HOUR)) == "incomplete(lost)"
+    assert state_of(PIPELINE, mock_evidence, Interval(2 * HOUR, 3 * HOUR)) == "incomplete(lost)"
 
 
 def test_each_range_that_is_not_judged_is_listed_once() -> None:
-    known = evidence((1, 3, "expired"), (5, 6, "lost"), stale=((6 * HOUR, 7 * HOUR),))
+    mock_evidence = evidence((1, 3, "expired"), (5, 6, "lost"), stale=((6 * HOUR, 7 * HOUR),))
 
-    assert list_uncovered_ranges(PIPELINE, known) == (
+    assert list_uncovered_ranges(PIPELINE, mock_evidence) == (
         (5 * HOUR, 6 * HOUR),
         (1 * HOUR, 3 * HOUR),
         (6 * HOUR, 7 * HOUR),

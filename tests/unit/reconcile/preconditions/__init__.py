@@ -1,1 +1,1 @@
-"""What has to hold before two sides are compared."""
+"""Preconditions of a comparison."""

@@ -28,23 +28,25 @@ def at_1(lake: Lake) -> Lake:
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Write a stream of three epochs, and runs: one at epoch 1, which came last, one at 2, one that made no table."""
-    made = Settings(home=tmp_path_factory.mktemp("home"))
+    installation = Settings(home=tmp_path_factory.mktemp("home"))
     lake = lake_of(SALES)
-    first = replace(lake.run, run_id="batch-0", computed=(), finished="2026-01-04T00:00:00Z", batch_version=1)
-    write_run(made, replace(first, run_id="early", finished="2026-01-03T00:00:00Z"))
-    write_run(made, first)
-    write(made, lake)
-    write_run(made, replace(lake.run, run_id="failed", computed=(), finished="2026-01-07T00:00:00Z"))
+    first_run = replace(lake.run, run_id="batch-0", computed=(), finished="2026-01-04T00:00:00Z", batch_version=1)
+    write_run(installation, replace(first_run, run_id="early", finished="2026-01-03T00:00:00Z"))
+    write_run(installation, first_run)
+    write(installation, lake)
+    write_run(installation, replace(lake.run, run_id="failed", computed=(), finished="2026-01-07T00:00:00Z"))
     older = at_1(lake).run
-    write_run(made, replace(older, run_id="older", computed=(), finished="2026-01-06T00:00:00Z", batch_version=1))
-    return made
+    write_run(
+        installation, replace(older, run_id="older", computed=(), finished="2026-01-06T00:00:00Z", batch_version=1)
+    )
+    return installation
 
 
 def test_the_seal_records_log_definitions_tables_and_cut(settings: Settings) -> None:
-    found = examine(settings, PIPELINE, epoch=None)
+    examined = examine(settings, PIPELINE, epoch=None)
 
-    assert found.evidence is not None
-    assert found.seal == Seal(
+    assert examined.evidence is not None
+    assert examined.seal == Seal(
         epoch=2,
         logs=(ComparedLog(topic="sales", topic_id="topic-1", cluster_id="cluster-1", cut={"0": 8}),),
         fingerprints=Fingerprints(
@@ -59,9 +61,9 @@ def test_the_seal_records_log_definitions_tables_and_cut(settings: Settings) -> 
         watermark="2026-01-05T04:00:00Z",
         epochs=3,
     )
-    assert found.tables == TablesRead(
-        stream=found.evidence.epoch_log.version,
-        batch=int(found.evidence.batch.version()),
+    assert examined.tables == TablesRead(
+        stream=examined.evidence.epoch_log.version,
+        batch=int(examined.evidence.batch.version()),
         batch_ledger=None,
         batch_run="batch-1",
     )
@@ -96,11 +98,11 @@ def refused(examined: Examined) -> SealBreach:
 
 
 def test_a_cut_at_which_no_run_made_a_table_names_the_newest_run_and_what_computes_one(settings: Settings) -> None:
-    found = examine(settings, PIPELINE, epoch=0)
+    examined = examine(settings, PIPELINE, epoch=0)
 
     name = f"sales/{result_fingerprint(PIPELINE)}/stream-0"
-    assert found.seal.epoch == 0
-    assert refused(found) == SealBreach(
+    assert examined.seal.epoch == 0
+    assert refused(examined) == SealBreach(
         code="no_batch",
         message=(
             f"Pipeline `sales`: expected a batch run at the cut of epoch 0 beside {name}, found none"

@@ -32,13 +32,13 @@ NEWEST = epoch(2)  # both partitions up to offset 15
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """A log as a client tells of it."""
+    """Log as seen by a client."""
 
     id_: str = "topic-1"
     earliest_: tuple[int, int] = (0, 15)
     latest_: tuple[int, int] = (15, 99)
     fails: LogError | None = None
-    changed: LogError | None = None
+    identity_error: LogError | None = None
     policy: str = "delete"
 
     def config(self, topic: str) -> dict[str, str]:
@@ -66,29 +66,29 @@ class Lake:
     losses: tuple[Loss, ...] = ()
 
 
-def ask(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, lake: Lake | None = None) -> LogAnswer:
-    """Ask a log behind a lake; its driver has left no word."""
-    held = lake or Lake()
+def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, lake: Lake | None = None) -> LogAnswer:
+    """Fetch the answer of a log behind a lake whose driver recorded nothing."""
+    fake_lake = lake or Lake()
 
     def reject_changed(*_: object) -> None:
-        if log.changed is not None:
-            raise log.changed
+        if log.identity_error is not None:
+            raise log.identity_error
 
     def newest() -> object:
-        if isinstance(held.newest, Exception):
-            raise held.newest
-        return held.newest
+        if isinstance(fake_lake.newest, Exception):
+            raise fake_lake.newest
+        return fake_lake.newest
 
-    monkeypatch.setattr(versions, "current", lambda *_: held.version)
-    monkeypatch.setattr(delta, "exists", lambda _: held.exists)
+    monkeypatch.setattr(versions, "current", lambda *_: fake_lake.version)
+    monkeypatch.setattr(delta, "exists", lambda _: fake_lake.exists)
     monkeypatch.setattr(log_origin, "EpochLog", lambda _: Mock(newest=newest))
-    monkeypatch.setattr(losses, "losses", lambda *_: held.losses)
+    monkeypatch.setattr(losses, "losses", lambda *_: fake_lake.losses)
     monkeypatch.setattr(same_log, "check_unchanged", reject_changed)
     monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
     return log_origin.ask(settings, PIPELINE)
 
 
-def changed(message: str, runbook: str) -> LogAnswer:
+def make_changed_answer(message: str, runbook: str) -> LogAnswer:
     return LogAnswer(breach=SealBreach(code="log_changed", message=message, runbook=runbook))
 
 
@@ -99,20 +99,25 @@ GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are go
     ("log", "expected"),
     [
         (Log(), LogAnswer()),
-        (Log(latest_=(14, 99)), changed(GONE.format(0, "ends at 14"), "LogDataLost")),
-        (Log(earliest_=(0, 16)), changed(GONE.format(1, "starts at 16"), "LogDataLost")),
+        (Log(latest_=(14, 99)), make_changed_answer(GONE.format(0, "ends at 14"), "LogDataLost")),
+        (Log(earliest_=(0, 16)), make_changed_answer(GONE.format(1, "starts at 16"), "LogDataLost")),
         (
             Log(id_="topic-2"),
-            changed("Topic clicks has topic id topic-2, the epoch log was built from topic-1.", "TopicIdentityChanged"),
+            make_changed_answer(
+                "Topic clicks has topic id topic-2, the epoch log was built from topic-1.", "TopicIdentityChanged"
+            ),
         ),
         (
             Log(fails=LogError("Topic clicks: expected one.\nHint: create it.")),
-            changed("Topic clicks: expected one.", "TopicIdentityChanged"),
+            make_changed_answer("Topic clicks: expected one.", "TopicIdentityChanged"),
         ),
-        (Log(changed=LogError("Rewritten.", runbook="LogDataLost")), changed("Rewritten.", "LogDataLost")),
+        (
+            Log(identity_error=LogError("Rewritten.", runbook="LogDataLost")),
+            make_changed_answer("Rewritten.", "LogDataLost"),
+        ),
         (
             Log(policy="compact"),
-            changed("Topic clicks: expected cleanup.policy `delete`, got `compact`.", "LogDataLost"),
+            make_changed_answer("Topic clicks: expected cleanup.policy `delete`, got `compact`.", "LogDataLost"),
         ),
     ],
     ids=["goes on", "ends before", "begins behind", "another topic", "no topic", "rewritten", "compacted"],
@@ -120,15 +125,15 @@ GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are go
 def test_a_log_that_answers_is_believed(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, expected: LogAnswer
 ) -> None:
-    assert ask(monkeypatch, settings, log) == expected
+    assert fetch_answer(monkeypatch, settings, log) == expected
 
 
 def test_a_recorded_loss_lets_the_log_begin_behind_it(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     loss = replace(LOSS, topic="clicks", topic_id="topic-1", epoch=3, partition=1, first=15, next=20)
     log = Log(earliest_=(0, 20))
 
-    assert ask(monkeypatch, settings, log).breach is not None
-    assert ask(monkeypatch, settings, log, Lake(losses=(loss,))) == LogAnswer()
+    assert fetch_answer(monkeypatch, settings, log).breach is not None
+    assert fetch_answer(monkeypatch, settings, log, Lake(losses=(loss,))) == LogAnswer()
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,7 @@ def test_where_there_is_no_epoch_the_log_is_not_asked(
 ) -> None:
     log = Log(fails=LogError("Nobody answers.", runbook="KafkaUnreachable"))
 
-    assert ask(monkeypatch, settings, log, lake) == LogAnswer()
+    assert fetch_answer(monkeypatch, settings, log, lake) == LogAnswer()
 
 
 def test_a_log_that_does_not_answer_and_a_driver_without_a_word_leave_nothing_to_judge(
@@ -154,7 +159,7 @@ def test_a_log_that_does_not_answer_and_a_driver_without_a_word_leave_nothing_to
 ) -> None:
     silent = LogError("Nobody answers.\nHint: start it.", runbook="KafkaUnreachable")
 
-    assert ask(monkeypatch, settings, Log(fails=silent)).breach == SealBreach(
+    assert fetch_answer(monkeypatch, settings, Log(fails=silent)).breach == SealBreach(
         code="log_silent",
         message=(
             "Log of `clicks`: expected it or its driver to tell that it still is what both sides read, got neither:"
@@ -175,6 +180,6 @@ def test_a_loss_that_was_accepted_after_the_failed_driver_had_started_lets_it_go
     lake = Lake(losses=(replace(LOSS, sequence=sequence),))
     silent = Log(fails=LogError("Nobody answers.", runbook="KafkaUnreachable"))
 
-    breach = ask(monkeypatch, settings, silent, lake).breach
+    breach = fetch_answer(monkeypatch, settings, silent, lake).breach
 
     assert (None if breach is None else breach.code) == code

@@ -1,4 +1,4 @@
-"""Each reason why two sides cannot be compared, in full: code, sentence, runbook; and the bounds at which it begins."""
+"""Breaches of the seal as complete values (code, message, runbook), and the thresholds at which they begin."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,7 +38,7 @@ TO_1 = ClassCounts(up_to_cut={"accepted": 20}, in_all={"accepted": 30})
 
 
 def facts(**changes: Any) -> SealFacts:
-    """Return what a seal that holds is judged by, but for the changes."""
+    """Build the facts of a seal that holds, except for the changes."""
     values: dict[str, Any] = {
         "stream": "clicks/f/stream-0", "definition": "f", "batch_definition": "same", "records": RECORDS,
         "transaction": 2, "doubts": (), "losses": (), "run": RUN, "unaccounted": None, "books": BOOKS, "pairs": PAIRS,
@@ -155,16 +155,16 @@ def test_of_a_log_that_was_another_one_in_several_epochs_the_first_is_named() ->
 
 
 def test_the_first_break_between_epochs_is_named_and_a_recorded_loss_excuses_it() -> None:
-    lost = (*RECORDS[:2], replace(RECORDS[2], start={0: 12, 1: 13}))
+    records_with_gap = (*RECORDS[:2], replace(RECORDS[2], start={0: 12, 1: 13}))
     losses = [replace(LOSS, topic_id="topic-1", epoch=2, partition=p, first=10, next=12 + p) for p in (0, 1)]
 
-    assert breaches(facts(records=lost)) == (
+    assert breaches(facts(records=records_with_gap)) == (
         history(
             "Epoch log of clicks/f/stream-0: epoch 2, topic clicks, partition 0: "
             "expected to start at 10, got 12 (end 15)."
         ),
     )
-    assert breaches(facts(records=lost, losses=tuple(losses))) == ()
+    assert breaches(facts(records=records_with_gap, losses=tuple(losses))) == ()
 
 
 @pytest.mark.parametrize(
@@ -177,15 +177,17 @@ def test_a_cut_whose_epoch_is_not_there_is_a_broken_history(changes: dict[str, A
 
     seal_breaches = breaches(facts(**changes))
 
-    said = f"Batch run batch-1 is at the cut of epoch {run.epoch}, newest epoch row of clicks/f/stream-0 is {newest}."
-    assert [breach for breach in seal_breaches if breach.code == "history"] == [history(said)]
+    message = (
+        f"Batch run batch-1 is at the cut of epoch {run.epoch}, newest epoch row of clicks/f/stream-0 is {newest}."
+    )
+    assert [breach for breach in seal_breaches if breach.code == "history"] == [history(message)]
 
 
 def test_a_stream_without_an_epoch_ran_with_nothing_and_read_nothing() -> None:
-    found = {breach.message for breach in breaches(facts(records=(), transaction=None))}
+    messages = {breach.message for breach in breaches(facts(records=(), transaction=None))}
 
-    assert "Result fingerprint: the definition has f, streaming ran with none." in found
-    assert "Isolation: batch read read_committed, streaming read nothing." in found
+    assert "Result fingerprint: the definition has f, streaming ran with none." in messages
+    assert "Isolation: batch read read_committed, streaming read nothing." in messages
 
 
 def test_epochs_behind_the_cut_may_run_under_other_terms() -> None:
@@ -205,7 +207,7 @@ def test_settings_that_are_not_recorded_break_the_seal() -> None:
     )
 
 
-def counted(up_to_cut: int, in_all: int) -> ClassCounts:
+def make_counts(up_to_cut: int, in_all: int) -> ClassCounts:
     return ClassCounts(up_to_cut={"accepted": up_to_cut}, in_all={"accepted": in_all})
 
 
@@ -216,41 +218,41 @@ FOLD = (
 
 
 @pytest.mark.parametrize(
-    ("books", "folded_to", "left"),
+    ("books", "folded_to", "remaining"),
     [
-        (counted(20, 30), None, None),
-        (counted(19, 30), None, 19),  # all that was counted is there, less of it up to the cut
-        (counted(19, 29), None, None),  # rows are gone: no fold took them
-        (counted(19, 29), 1, None),  # a fold that ended at the cut
-        (counted(19, 29), 2, 19),  # a fold that went beyond it
-        (counted(20, 29), 2, None),
+        (make_counts(20, 30), None, None),
+        (make_counts(19, 30), None, 19),  # all counted rows exist, but fewer of them up to the cut
+        (make_counts(19, 29), None, None),  # rows are gone: no fold took them
+        (make_counts(19, 29), 1, None),  # a fold that ended at the cut
+        (make_counts(19, 29), 2, 19),  # a fold that went beyond it
+        (make_counts(20, 29), 2, None),
         (ClassCounts(up_to_cut={}, in_all={"accepted": 30}), None, 0),
     ],
 )
 def test_rows_up_to_the_cut_that_a_fold_took_beyond_it_cannot_be_compared(
-    books: ClassCounts, folded_to: int | None, left: int | None
+    books: ClassCounts, folded_to: int | None, remaining: int | None
 ) -> None:
     records = with_epoch(2, folded_to=folded_to)
 
     seal_breaches = breaches(facts(records=records, run=AT_1, books=books))
 
-    assert seal_breaches == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))
+    assert seal_breaches == (() if remaining is None else (sealed("folded", FOLD.format(remaining), "NotComparable"),))
 
 
 @pytest.mark.parametrize(
-    ("accepted", "books", "left"),
+    ("accepted", "books", "remaining"),
     [
         ((0, 0, 0), ClassCounts(up_to_cut={}, in_all={}), None),
-        ((10, 10, 0), counted(15, 20), 15),
+        ((10, 10, 0), make_counts(15, 20), 15),
         ((1, 0, 0), ClassCounts(up_to_cut={}, in_all={}), None),  # rows are gone: no fold took them
     ],
     ids=["nothing", "nothing behind the cut", "nothing is left"],
 )
 def test_epochs_that_accepted_nothing_add_nothing(
-    accepted: tuple[int, ...], books: ClassCounts, left: int | None
+    accepted: tuple[int, ...], books: ClassCounts, remaining: int | None
 ) -> None:
     pairs = {number: {"accepted": n} if n else {"late": 1} for number, n in enumerate(accepted)}
 
     seal_breaches = breaches(facts(pairs=pairs, run=AT_1, books=books))
 
-    assert seal_breaches == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))
+    assert seal_breaches == (() if remaining is None else (sealed("folded", FOLD.format(remaining), "NotComparable"),))

@@ -35,39 +35,43 @@ LOCALE = "Setting in force, jvm `locale`: expected one value, got several:"
 
 
 def records(*ran: InForce | None) -> list[EpochRecord]:
-    return [epoch(number, in_force=None if one is None else one.digest) for number, one in enumerate(ran)]
+    return [
+        epoch(number, in_force=None if settings is None else settings.digest) for number, settings in enumerate(ran)
+    ]
 
 
-def said(
+def list_messages(
     epochs: Sequence[EpochRecord],
     *,
     batch: InForce | None = US,
-    here: InForce = US,
-    known: Sequence[InForce] = (US, TR),
+    session: InForce = US,
+    known_settings: Sequence[InForce] = (US, TR),
 ) -> list[str]:
-    by_digest = {one.digest: one for one in known}
-    settings_of_sides = SettingsOfSides(pipeline="clicks", known=by_digest, batch="batch-1", by_batch=batch, here=here)
+    by_digest = {settings.digest: settings for settings in known_settings}
+    settings_of_sides = SettingsOfSides(
+        pipeline="clicks", known=by_digest, batch="batch-1", by_batch=batch, here=session
+    )
     return list(settings_in_force.texts(epochs, settings_of_sides))
 
 
 def test_epochs_of_one_version_that_ran_apart_are_named_by_their_stretches() -> None:
-    (found,) = said(records(US, US, TR, US, US))
+    (message,) = list_messages(records(US, US, TR, US, US))
 
-    assert found == (
+    assert message == (
         f"{LOCALE} the stream in epochs 0 to 1 and the stream in epochs 3 to 4 ran with `en_US`;"
         f" the stream in epoch 2 ran with `tr_TR`.\nHint: {STREAM.format(1)}"
     )
 
 
 @pytest.mark.parametrize(
-    ("batch", "here", "ran"),
+    ("batch", "session", "ran"),
     [
         (TR, US, "batch run batch-1 ran with `tr_TR`; the stream in epoch 0 and this comparison ran with `en_US`."),
         (US, TR, "batch run batch-1 and the stream in epoch 0 ran with `en_US`; this comparison ran with `tr_TR`."),
     ],
 )
-def test_a_side_that_ran_apart_is_named_beside_the_others(batch: InForce, here: InForce, ran: str) -> None:
-    assert said(records(US), batch=batch, here=here) == [f"{LOCALE} {ran}\nHint: {SIDE}"]
+def test_a_side_that_ran_apart_is_named_beside_the_others(batch: InForce, session: InForce, ran: str) -> None:
+    assert list_messages(records(US), batch=batch, session=session) == [f"{LOCALE} {ran}\nHint: {SIDE}"]
 
 
 def test_batch_is_named_with_the_version_that_is_compared() -> None:
@@ -83,26 +87,26 @@ def test_batch_is_named_with_the_version_that_is_compared() -> None:
 def test_an_item_in_which_epochs_differ_is_not_named_once_more_for_the_sides() -> None:
     zone = InForce({"jvm": {"locale": "tr_TR", "zone": "UTC"}})
     mixed = InForce({"jvm": {"locale": "tr_TR", "zone": "Asia/Kolkata"}})
-    here = InForce({"jvm": {"locale": "en_US", "zone": "UTC"}})
+    session = InForce({"jvm": {"locale": "en_US", "zone": "UTC"}})
 
-    found = said(records(zone, here), batch=mixed, here=here, known=(zone, here))
+    messages = list_messages(records(zone, session), batch=mixed, session=session, known_settings=(zone, session))
 
-    assert [text.partition(":")[0] for text in found] == [
+    assert [text.partition(":")[0] for text in messages] == [
         "Setting in force, jvm `locale`",
         "Setting in force, jvm `zone`",
     ]
-    assert found[0].endswith(STREAM.format(0))
-    assert found[1].endswith(SIDE)
+    assert messages[0].endswith(STREAM.format(0))
+    assert messages[1].endswith(SIDE)
 
 
 def test_the_same_settings_are_not_named() -> None:
-    assert said(records(US, US)) == []
+    assert list_messages(records(US, US)) == []
 
 
 def test_settings_that_were_not_recorded_are_named_by_who_did_not_and_nothing_else_is_said() -> None:
-    (found,) = said(records(US, None, TR), known=(US,), batch=None, here=TR)
+    (message,) = list_messages(records(US, None, TR), known_settings=(US,), batch=None, session=TR)
 
-    assert found == (
+    assert message == (
         "Settings in force: expected every epoch and run to record them,"
         " got none of the stream in epoch 1, the stream in epoch 2, batch run batch-1."
     )
@@ -111,8 +115,8 @@ def test_settings_that_were_not_recorded_are_named_by_who_did_not_and_nothing_el
 def test_an_epoch_that_read_nothing_has_no_say_and_without_records_there_is_none() -> None:
     tick = replace(epoch(1, in_force=None), start={0: 10, 1: 10}, end={0: 10, 1: 10})
 
-    assert said([*records(US), tick]) == []
-    assert said([tick], batch=None) == []
+    assert list_messages([*records(US), tick]) == []
+    assert list_messages([tick], batch=None) == []
 
 
 def many(value: str, number: int) -> InForce:
@@ -121,11 +125,11 @@ def many(value: str, number: int) -> InForce:
 
 @pytest.mark.parametrize(("number", "more"), [(12, []), (13, ["1"]), (15, ["3"])])
 def test_twelve_items_are_named_and_the_others_counted(number: int, more: list[str]) -> None:
-    found = list(settings_in_force.of_session(PIPELINE, many("a", number), many("b", number)))
+    messages = list(settings_in_force.of_session(PIPELINE, many("a", number), many("b", number)))
 
-    named = [text.partition("`: ")[0] for text in found[:12]]
-    assert named == [f"Setting in force, spark `item.{n:02}" for n in range(12)]
-    assert found[12:] == [f"Settings in force: {n} more items differ." for n in more]
+    named_items = [text.partition("`: ")[0] for text in messages[:12]]
+    assert named_items == [f"Setting in force, spark `item.{n:02}" for n in range(12)]
+    assert messages[12:] == [f"Settings in force: {n} more items differ." for n in more]
 
 
 def test_a_session_that_folds_anew_is_held_against_batch() -> None:
@@ -133,17 +137,19 @@ def test_a_session_that_folds_anew_is_held_against_batch() -> None:
         f"{LOCALE} batch ran with `en_US`; this comparison's session ran with `tr_TR`.\nHint: {SIDE}"
     ]
     assert list(settings_in_force.of_session(PIPELINE, US, US)) == []
-    assert list(settings_in_force.of_session(PIPELINE, None, US)) == []  # nobody said what batch ran with
+    assert list(settings_in_force.of_session(PIPELINE, None, US)) == []  # the settings of batch are unknown
 
 
 def test_sides_are_what_epochs_the_run_and_this_process_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readback, "of_process", lambda asked: US if asked is PIPELINE else TR)
-    told = [epoch(0, in_force=US.digest, in_force_items=US.families), epoch(1, in_force=US.digest)]
+    monkeypatch.setattr(readback, "of_process", lambda definition: US if definition is PIPELINE else TR)
+    epochs = [epoch(0, in_force=US.digest, in_force_items=US.families), epoch(1, in_force=US.digest)]
     runs: list[BatchRun] = [
         make_run("a", in_force=TR.digest, in_force_items=TR.families),
         make_run("b", in_force=TR.digest),
     ]
 
-    found = settings_in_force.sides(PIPELINE, told, runs, runs[1])
+    settings_of_sides = settings_in_force.sides(PIPELINE, epochs, runs, runs[1])
 
-    assert found == SettingsOfSides(pipeline="clicks", known={US.digest: US}, batch="b", by_batch=TR, here=US)
+    assert settings_of_sides == SettingsOfSides(
+        pipeline="clicks", known={US.digest: US}, batch="b", by_batch=TR, here=US
+    )

@@ -40,13 +40,13 @@ def find(
     start: Mapping[int, int],
     run: str = "batch-1",
 ) -> tuple[Range, ...]:
-    """Return what was not read of ranges `(first offset, first minute, end)` of partition 0 that a batch run indexed.
+    """Find unread windows of ranges `(first offset, first minute, end)` of partition 0 that a batch run indexed.
 
     Args:
-        settings: Where the lake lies.
+        settings: Installation with the lake.
         pipeline: The definition.
-        ranges: What stands in the index.
-        start: Where the stream's first epoch starts.
+        ranges: Indexed ranges.
+        start: Offsets at which the stream's first epoch starts.
         run: The batch run over the same log.
     """
     rows = [
@@ -65,31 +65,33 @@ def find(
     ]
     index = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     commits.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
-    return tuple((first, end) for first, end in unread.windows(settings, pipeline, start, [Mock(run_id=run)]))
+    return tuple(
+        (range_start, end) for range_start, end in unread.windows(settings, pipeline, start, [Mock(run_id=run)])
+    )
 
 
 def test_a_stretch_of_rows_stands_for_sessions_up_to_a_gap_behind_its_last_row(settings: Settings) -> None:
-    found = find(settings, SESSIONS, (0, 0, 10), start={0: 1})
+    found_ranges = find(settings, SESSIONS, (0, 0, 10), start={0: 1})
 
-    assert found == ((micros(0), micros(10 + 5) - 1),)
+    assert found_ranges == ((micros(0), micros(10 + 5) - 1),)
 
 
 def test_stretches_whose_sessions_would_touch_are_one(settings: Settings) -> None:
-    found = find(settings, SESSIONS, (0, 0, 10), (1, 14, 20), (2, 26, 30), start={0: 3})
+    found_ranges = find(settings, SESSIONS, (0, 0, 10), (1, 14, 20), (2, 26, 30), start={0: 3})
 
-    assert found == ((micros(0), micros(20 + 5) - 1), (micros(26), micros(30 + 5) - 1))
+    assert found_ranges == ((micros(0), micros(20 + 5) - 1), (micros(26), micros(30 + 5) - 1))
 
 
 def test_windows_that_follow_one_another_are_one_range(settings: Settings) -> None:
-    found = find(settings, FIXED, (0, 0, 10), (1, 10, 20), (2, 30, 40), start={0: 3})
+    found_ranges = find(settings, FIXED, (0, 0, 10), (1, 10, 20), (2, 30, 40), start={0: 3})
 
-    assert found == ((micros(0), micros(20)), (micros(30), micros(40)))
+    assert found_ranges == ((micros(0), micros(20)), (micros(30), micros(40)))
 
 
 def test_windows_that_follow_one_another_behind_a_gap_are_a_range_of_their_own(settings: Settings) -> None:
-    found = find(settings, FIXED, (0, 20, 30), (1, 0, 10), (2, 30, 40), start={0: 3})
+    found_ranges = find(settings, FIXED, (0, 20, 30), (1, 0, 10), (2, 30, 40), start={0: 3})
 
-    assert found == ((micros(0), micros(10)), (micros(20), micros(40)))
+    assert found_ranges == ((micros(0), micros(10)), (micros(20), micros(40)))
 
 
 @pytest.mark.parametrize(

@@ -29,25 +29,25 @@ def plain(text: str) -> str:
 
 
 def test_dropped_records_are_never_waited_for() -> None:
-    found = settlement(point(60, 24, 70), log=(point(60, 24, 70), point(1440, 51, 51)))
+    result = settlement(point(60, 24, 70), log=(point(60, 24, 70), point(1440, 51, 51)))
 
-    stream, log = plain(describe_stream(found)), plain(describe_log(found))
+    stream, log = plain(describe_stream(result)), plain(describe_log(result))
 
-    assert found.trusted is None
+    assert result.trusted is None
     assert "24 of 70 windows" in stream
-    assert f"at most {found.final.within.upper * 100:.1f} %" in stream
+    assert f"at most {result.final.within.upper * 100:.1f} %" in stream
     assert "no answer changes after that" in stream
     assert "complete from 1 d on: 51 of 51 windows" in log
 
 
 def test_an_answer_is_trusted_from_the_age_on_at_which_it_stays_right() -> None:
-    found = settlement(point(1, 100, 100), point(5, 98, 100), point(15, 99, 100), point(30, 998, 1_000))
+    result = settlement(point(1, 100, 100), point(5, 98, 100), point(15, 99, 100), point(30, 998, 1_000))
 
-    said = plain(describe_stream(found))
+    sentence = plain(describe_stream(result))
 
-    assert found.trusted == point(15, 99, 100)
-    assert "from 15 min after the end of its window on: 99 of 100 windows" in said
-    assert "998 of 1,000 windows are right when they close, 30 min after their end" in said
+    assert result.trusted == point(15, 99, 100)
+    assert "from 15 min after the end of its window on: 99 of 100 windows" in sentence
+    assert "998 of 1,000 windows are right when they close, 30 min after their end" in sentence
 
 
 def test_one_window_is_right_when_it_closes() -> None:
@@ -57,53 +57,53 @@ def test_one_window_is_right_when_it_closes() -> None:
 
 
 def test_a_replay_concludes_nothing_about_windows_before_they_close() -> None:
-    found = replace(settlement(point(1, 100, 100), point(30, 100, 100)), is_replay=True)
+    result = replace(settlement(point(1, 100, 100), point(30, 100, 100)), is_replay=True)
 
-    assert found.trusted == found.final
-    assert "from 30 min after the end" in plain(describe_stream(found))
+    assert result.trusted == result.final
+    assert "from 30 min after the end" in plain(describe_stream(result))
 
 
 def test_an_age_that_few_windows_have_reached_decides_nothing() -> None:
-    found = settlement(point(60, 10, 10), log=(point(60, 10, 20), point(120, 9, 9)))
+    result = settlement(point(60, 10, 10), log=(point(60, 10, 20), point(120, 9, 9)))
 
-    assert found.trusted == found.final
-    assert found.complete is None
-    assert "at 1 h, the greatest" in plain(describe_log(found))
-    assert "10 of 20 windows" in plain(describe_log(found))
+    assert result.trusted == result.final
+    assert result.complete is None
+    assert "at 1 h, the greatest" in plain(describe_log(result))
+    assert "10 of 20 windows" in plain(describe_log(result))
 
 
 def test_a_log_that_is_complete_at_a_young_age_alone_does_not_stay_so() -> None:
-    """Of 1,000 windows 995 are complete at 1 h; of the 10 that are 60 days old one still misses a record."""
-    found = settlement(point(60, 1_000, 1_000), log=(point(60, 995, 1_000), point(86_400, 9, 10)))
+    """At 1 h 995 of 1,000 windows are complete, but one of the 10 that are 60 days old still misses a record."""
+    result = settlement(point(60, 1_000, 1_000), log=(point(60, 995, 1_000), point(86_400, 9, 10)))
 
-    assert found.complete is None
-    assert "become complete and stay so: at 60 d" in plain(describe_log(found))
+    assert result.complete is None
+    assert "become complete and stay so: at 60 d" in plain(describe_log(result))
 
 
 def test_one_window_is_no_evidence() -> None:
-    found = settlement(point(60, 1, 1))
+    result = settlement(point(60, 1, 1))
 
-    assert found.trusted is None
-    assert "can be trusted from" not in describe_stream(found)
-    assert "1 of 1 window is right" in describe_stream(found)
-    assert "Too few" in describe_log(found)
+    assert result.trusted is None
+    assert "can be trusted from" not in describe_stream(result)
+    assert "1 of 1 window is right" in describe_stream(result)
+    assert "Too few" in describe_log(result)
 
 
 def test_windows_that_no_event_time_has_made_old_say_nothing_of_the_log() -> None:
-    """The final epoch closed them before event time had come that far."""
-    found = replace(settlement(point(60, 20, 20)), log=())
+    """The final epoch closed them before event time had reached that age."""
+    result = replace(settlement(point(60, 20, 20)), log=())
 
-    assert "Too few windows are old enough" in describe_log(found)
-    assert [row[:4] for row in drawing.tabulate(found).rows] == [
+    assert "Too few windows are old enough" in describe_log(result)
+    assert [row[:4] for row in drawing.tabulate(result).rows] == [
         ("1\N{NARROW NO-BREAK SPACE}h", "no window that old", "", "20 of 20")
     ]
-    assert "20 of 20 windows are right" in drawing.draw(found, 800)
+    assert "20 of 20 windows are right" in drawing.draw(result, 800)
 
 
 def test_the_table_counts_the_windows_of_each_curve() -> None:
-    found = settlement(point(60, 24, 70), log=(point(60, 24, 68), point(86_400, 51, 51)))
+    result = settlement(point(60, 24, 70), log=(point(60, 24, 68), point(86_400, 51, 51)))
 
-    rows = [tuple(map(plain, row)) for row in drawing.tabulate(found).rows]
+    rows = [tuple(map(plain, row)) for row in drawing.tabulate(result).rows]
 
     assert [row[:4] for row in rows] == [
         ("1 h", "24 of 68", "64.71 %", "24 of 70"),
@@ -120,17 +120,17 @@ def test_windows_that_differ_for_another_cause_are_wrong_though_they_hold_their_
 
 
 def test_a_replay_is_named_and_its_late_records_are_left_to_be_measured() -> None:
-    found = settlement(point(60, 100, 100))
+    result = settlement(point(60, 100, 100))
 
-    said = describe_settlement(replace(found, is_replay=True, read_speed=65_712.3), "flights")
+    sentence = describe_settlement(replace(result, is_replay=True, read_speed=65_712.3), "flights")
 
-    assert "65,712 times faster" in said
-    assert "`cutover lateness flights`" in said
-    assert "replay" not in describe_settlement(replace(found, read_speed=1.2), "flights")
+    assert "65,712 times faster" in sentence
+    assert "`cutover lateness flights`" in sentence
+    assert "replay" not in describe_settlement(replace(result, read_speed=1.2), "flights")
 
 
 def test_no_command_is_named_that_could_not_tell_what_is_late_at_real_speed() -> None:
-    said = describe_settlement(replace(settlement(point(60, 100, 100)), is_replay=True), "flights")
+    sentence = describe_settlement(replace(settlement(point(60, 100, 100)), is_replay=True), "flights")
 
-    assert "unknown" in said
-    assert "cutover lateness" not in said
+    assert "unknown" in sentence
+    assert "cutover lateness" not in sentence

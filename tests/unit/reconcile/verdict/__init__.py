@@ -1,1 +1,1 @@
-"""What a comparison comes to, and what is kept of it."""
+"""Verdicts of comparisons, their reports and their history."""

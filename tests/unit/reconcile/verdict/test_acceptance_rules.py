@@ -17,7 +17,7 @@ AT = "2026-01-01T00:00:00Z"
 
 
 def cell(shop: str, difference: Scalar, **changes: Any) -> Difference:
-    made = Difference(
+    base = Difference(
         window_start=AT,
         key={"shop": shop},
         measure="revenue",
@@ -27,61 +27,61 @@ def cell(shop: str, difference: Scalar, **changes: Any) -> Difference:
         difference=difference,
         cause="unexplained",
     )
-    return replace(made, **changes)
+    return replace(base, **changes)
 
 
-def judge(*cells: Difference, most: float) -> AcceptedRows:
-    """Return what a rule that allows so much of `revenue` came to."""
+def judge(*cells: Difference, max_volume: float) -> AcceptedRows:
+    """Evaluate a rule that allows a volume of `revenue`."""
     rule = AcceptanceRule(
         reason="r",
         owner="o",
         expires=datetime(2027, 1, 1, tzinfo=UTC),
         max_rows=9,
-        max_volume={"revenue": most},
+        max_volume={"revenue": max_volume},
         all=True,
     )
-    accepted, (found,) = accept(Acceptance(rules=AcceptanceRules(rules={"backfill": rule}), now=NOW), cells)
-    in_force = found.state is RuleState.IN_FORCE
-    assert {one.accepted_by for one in accepted} == ({"backfill"} if in_force else {None})
-    return found
+    accepted, (accepted_rows,) = accept(Acceptance(rules=AcceptanceRules(rules={"backfill": rule}), now=NOW), cells)
+    in_force = accepted_rows.state is RuleState.IN_FORCE
+    assert {row.accepted_by for row in accepted} == ({"backfill"} if in_force else {None})
+    return accepted_rows
 
 
 def test_a_volume_is_the_sum_over_rows_whatever_their_signs_up_to_the_limit_itself() -> None:
-    found = judge(cell("a", 4), cell("b", -3), most=4 + 3)
+    outcome = judge(cell("a", 4), cell("b", -3), max_volume=4 + 3)
 
-    assert (found.state, found.rows, found.why) == (RuleState.IN_FORCE, 2, None)
-    assert count_rows([found]) == 2
+    assert (outcome.state, outcome.rows, outcome.why) == (RuleState.IN_FORCE, 2, None)
+    assert count_rows([outcome]) == 2
 
 
 def test_a_volume_beyond_its_limit_is_said_with_the_sum_and_accepts_nothing() -> None:
-    found = judge(cell("a", 4), cell("b", -3), most=4 + 3 - 0.5)
+    outcome = judge(cell("a", 4), cell("b", -3), max_volume=4 + 3 - 0.5)
 
-    assert (found.state, count_rows([found])) == (RuleState.EXCEEDED, 0)
-    assert found.why == "`revenue` differs by 7 in all, and it allows 6.5"
+    assert (outcome.state, count_rows([outcome])) == (RuleState.EXCEEDED, 0)
+    assert outcome.why == "`revenue` differs by 7 in all, and it allows 6.5"
 
 
 def test_a_volume_counts_differences_of_its_own_measure_alone() -> None:
-    found = judge(cell("a", 4), cell("a", 100, measure="sales"), most=4)
+    outcome = judge(cell("a", 4), cell("a", 100, measure="sales"), max_volume=4)
 
-    assert (found.state, found.rows) == (RuleState.IN_FORCE, 1)
+    assert (outcome.state, outcome.rows) == (RuleState.IN_FORCE, 1)
 
 
 @pytest.mark.parametrize("other", [None, "a text"])
 def test_a_volume_of_which_one_difference_is_no_number_cannot_be_allowed(other: Scalar) -> None:
-    found = judge(cell("a", 4), cell("b", other), most=1_000_000)
+    outcome = judge(cell("a", 4), cell("b", other), max_volume=1_000_000)
 
-    assert found.state is RuleState.EXCEEDED
-    assert found.why == "`revenue` has differences that are not numbers, and it allows 1e+06"
+    assert outcome.state is RuleState.EXCEEDED
+    assert outcome.why == "`revenue` has differences that are not numbers, and it allows 1e+06"
 
 
 def test_a_volume_that_is_not_a_number_is_within_no_limit() -> None:
-    assert judge(cell("a", 1.0), cell("b", float("nan")), most=1_000_000).state is RuleState.EXCEEDED
+    assert judge(cell("a", 1.0), cell("b", float("nan")), max_volume=1_000_000).state is RuleState.EXCEEDED
 
 
 def test_cells_of_a_row_are_at_one_place_in_whatever_order_their_keys_come() -> None:
-    one, other = cell("a", 1, key={"shop": "a", "desk": 1}), cell("a", 1, key={"desk": 1, "shop": "a"})
+    base_cell, other = cell("a", 1, key={"shop": "a", "desk": 1}), cell("a", 1, key={"desk": 1, "shop": "a"})
 
-    assert place_of(one) == place_of(other)
+    assert place_of(base_cell) == place_of(other)
 
 
 def test_rows_of_one_key_in_two_windows_are_at_two_places() -> None:
@@ -89,7 +89,7 @@ def test_rows_of_one_key_in_two_windows_are_at_two_places() -> None:
 
 
 def test_rows_of_tables_without_windows_are_at_a_place_by_their_key() -> None:
-    one, other = cell("a", 1, window_start=None), cell("b", 1, window_start=None)
+    base_cell, other = cell("a", 1, window_start=None), cell("b", 1, window_start=None)
 
-    assert place_of(one) == place_of(cell("a", 2, window_start=None)) == ("", '{"shop": "a"}')
-    assert place_of(one) != place_of(other)
+    assert place_of(base_cell) == place_of(cell("a", 2, window_start=None)) == ("", '{"shop": "a"}')
+    assert place_of(base_cell) != place_of(other)

@@ -1,4 +1,4 @@
-"""Ages that are measured: round ones, and four for each doubling beyond 30 days."""
+"""Measured ages: round ones, and four for each doubling beyond 30 days."""
 
 from cutover.reconcile.verdict.ages import AGES, MINUTE, list_ages
 

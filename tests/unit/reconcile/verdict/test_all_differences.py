@@ -13,7 +13,7 @@ from cutover.reconcile.verdict import all_differences
 LONGEST = 10**38 - 1  # that a decimal holds
 
 
-def written(path: Path, *totals: int | None, kind: str = "HUGEINT") -> tuple[str, list[str | None]]:
+def write_totals(path: Path, *totals: int | None, kind: str = "HUGEINT") -> tuple[str, list[str | None]]:
     """Write rows of which batch has these totals; return their type in the file, and the totals as text."""
     layout = Layout(
         keys=("window_start", "shop"), values=(value_of("total", kind),), group="window_start", wide=frozenset()
@@ -31,25 +31,25 @@ def written(path: Path, *totals: int | None, kind: str = "HUGEINT") -> tuple[str
             )
         all_differences.write(Mock(connection=connection, layout=layout, merged=()), file)
         query = f"SELECT typeof(batch.total), batch.total::VARCHAR FROM '{file}' ORDER BY window_start"  # noqa: S608 -- ours
-        found = connection.execute(query).fetchall()
-    return str(found[0][0]), [text for _, text in found]
+        rows = connection.execute(query).fetchall()
+    return str(rows[0][0]), [text for _, text in rows]
 
 
 @pytest.mark.parametrize("totals", [(LONGEST, 0), (-LONGEST, 0), (-LONGEST, LONGEST), (None, 7)])
 def test_totals_that_a_decimal_holds_are_decimals(tmp_path: Path, totals: tuple[int | None, ...]) -> None:
-    kind, found = written(tmp_path, *totals)
+    kind, texts = write_totals(tmp_path, *totals)
 
-    assert (kind, found) == ("DECIMAL(38,0)", [None if total is None else str(total) for total in totals])
+    assert (kind, texts) == ("DECIMAL(38,0)", [None if total is None else str(total) for total in totals])
 
 
 @pytest.mark.parametrize("totals", [(LONGEST + 1, 0), (-LONGEST - 1, 0), (-LONGEST - 1, LONGEST), (LONGEST + 1, -1)])
 def test_one_total_that_is_longer_makes_texts_of_all(tmp_path: Path, totals: tuple[int, ...]) -> None:
-    assert written(tmp_path, *totals) == ("VARCHAR", [str(total) for total in totals])
+    assert write_totals(tmp_path, *totals) == ("VARCHAR", [str(total) for total in totals])
 
 
 def test_totals_that_are_not_there_are_decimals_too(tmp_path: Path) -> None:
-    assert written(tmp_path, None) == ("DECIMAL(38,0)", [None])
+    assert write_totals(tmp_path, None) == ("DECIMAL(38,0)", [None])
 
 
 def test_a_number_of_64_bits_keeps_its_type(tmp_path: Path) -> None:
-    assert written(tmp_path, 2**62, kind="BIGINT") == ("BIGINT", [str(2**62)])
+    assert write_totals(tmp_path, 2**62, kind="BIGINT") == ("BIGINT", [str(2**62)])

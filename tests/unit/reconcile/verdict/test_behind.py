@@ -30,9 +30,9 @@ def test_each_record_of_a_merged_class_in_a_listed_row_is_told_with_its_place_an
         columns = f"window_start, {CLICKS.key[0]}, _class, _partition, _offset, event_time, _epoch, reason"
         connection.execute(f"CREATE TABLE {SharedTable.LEDGER} AS SELECT * FROM (VALUES {rows}) t({columns})")  # noqa: S608 -- ours
 
-        found = behind.read(Mock(connection=connection, layout=LAYOUT, merged=("late",)), CLICKS, limit=10)
+        records_behind = behind.read(Mock(connection=connection, layout=LAYOUT, merged=("late",)), CLICKS, limit=10)
 
-    assert found == tuple(
+    assert records_behind == tuple(
         RecordBehind(
             window_start="2026-11-01T12:00:00Z",
             key={CLICKS.key[0]: "home"},

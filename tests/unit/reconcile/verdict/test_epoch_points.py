@@ -1,4 +1,4 @@
-"""The points of a chart over epochs: one each, or one for several in a row where there are many."""
+"""Points of a chart over epochs: one per epoch, or one for several consecutive ones if there are many."""
 
 from cutover.reconcile.verdict import series
 from tests.support.history.watch_facts import make_epoch

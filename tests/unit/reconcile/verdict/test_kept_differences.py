@@ -1,4 +1,4 @@
-"""Differences as the history keeps them: of which runs, and who closed one and why."""
+"""Recorded differences: their runs, and the author and reason of a closed one."""
 
 import json
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ FOUND = Difference(
 
 
 def record(settings: Settings, *, holds: bool = True) -> None:
-    """Record a comparison that found one row that nothing explains."""
+    """Record a comparison with one unexplained row."""
     finding = Finding(
         pipeline="sales",
         verdict=Verdict.DIVERGED,
@@ -55,7 +55,7 @@ def read_open(settings: Settings) -> list[OpenDifference]:
     ("holds", "version", "expected"),
     [
         pytest.param(True, None, [("run-1", '{"shop": "a"}')], id="of the version that serves"),
-        pytest.param(True, 1, [], id="of a version beside it"),
+        pytest.param(True, 1, [], id="of a parallel version"),
         pytest.param(False, None, [], id="not comparable"),
         pytest.param(False, 1, [], id="neither"),
     ],
@@ -72,9 +72,9 @@ def test_differences_live_where_the_serving_version_was_compared_while_each_run_
 
 def test_a_difference_that_was_closed_is_off_the_list_and_keeps_who_and_why(settings: Settings) -> None:
     record(settings)
-    (one,) = read_open(settings)
+    (open_difference,) = read_open(settings)
 
-    lifecycle.close(settings, "sales", "f", one, " a backfill ", NOW)
+    lifecycle.close(settings, "sales", "f", open_difference, " a backfill ", NOW)
 
     row = Journal(settings, "sales", DifferenceEvent).read()[-1]
     assert json.loads(row.detail or "") == {"who": user(), "why": "a backfill"}
@@ -84,9 +84,9 @@ def test_a_difference_that_was_closed_is_off_the_list_and_keeps_who_and_why(sett
 
 def test_a_difference_is_not_closed_without_a_reason(settings: Settings) -> None:
     record(settings)
-    (one,) = read_open(settings)
+    (open_difference,) = read_open(settings)
 
     with pytest.raises(DefinitionError, match="Resolve: expected a reason"):
-        lifecycle.close(settings, "sales", "f", one, "  ", NOW)
+        lifecycle.close(settings, "sales", "f", open_difference, "  ", NOW)
 
-    assert read_open(settings) == [one]
+    assert read_open(settings) == [open_difference]

@@ -17,8 +17,8 @@ BROKEN = {"an-odd-one": "no TOML"}
 
 
 def rule(**fields: Any) -> AcceptanceRule:
-    given: dict[str, Any] = {"reason": "r", "owner": "o", "expires": NOW + timedelta(days=9), "max_rows": 9}
-    return AcceptanceRule(**given | {"all": True} | fields)
+    defaults: dict[str, Any] = {"reason": "r", "owner": "o", "expires": NOW + timedelta(days=9), "max_rows": 9}
+    return AcceptanceRule(**defaults | {"all": True} | fields)
 
 
 def judge(
@@ -26,8 +26,8 @@ def judge(
 ) -> tuple[list[str | None], list[tuple[str, RuleState, int]]]:
     """Return the rule that accepts each cell, and each rule's state and rows."""
     acceptance = Acceptance(rules=AcceptanceRules(rules=rules, problems=problems), now=now)
-    accepted, found = accept(acceptance, cells)
-    return [one.accepted_by for one in accepted], [(one.rule, one.state, one.rows) for one in found]
+    accepted, accepted_rows = accept(acceptance, cells)
+    return [row.accepted_by for row in accepted], [(row.rule, row.state, row.rows) for row in accepted_rows]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_a_row_without_a_window_is_no_rules() -> None:
 def test_a_row_goes_to_the_first_rule_that_fits_it_though_that_one_has_expired() -> None:
     rules = {"a": rule(keys=["a"], expires=NOW), "b": rule(), "c": rule()}
 
-    by, found = judge(rules, cell("a", 1), cell("b", 2), cell("b", 3, window_start=LATER))
+    by, outcomes = judge(rules, cell("a", 1), cell("b", 2), cell("b", 3, window_start=LATER))
 
     assert by == [None, "b", "b"]
-    assert found == [
+    assert outcomes == [
         ("a", RuleState.EXPIRED, 1),
         ("an-odd-one", RuleState.UNREADABLE, 0),
         ("b", RuleState.IN_FORCE, 2),
@@ -75,55 +75,64 @@ def test_a_row_goes_to_the_first_rule_that_fits_it_though_that_one_has_expired()
     ]
 
 
-@pytest.mark.parametrize(("most", "state"), [(2, RuleState.IN_FORCE), (1, RuleState.EXCEEDED)])
-def test_as_many_rows_as_a_rule_allows_are_accepted_each_once_for_all_its_cells(most: int, state: RuleState) -> None:
+@pytest.mark.parametrize(("max_rows", "state"), [(2, RuleState.IN_FORCE), (1, RuleState.EXCEEDED)])
+def test_as_many_rows_as_a_rule_allows_are_accepted_each_once_for_all_its_cells(
+    max_rows: int, state: RuleState
+) -> None:
     rows = (cell("a", 1), cell("a", 1, measure="sales"), cell("b", 1))
 
-    by, found = judge({"few": rule(max_rows=most)}, *rows, problems={})
+    by, outcomes = judge({"few": rule(max_rows=max_rows)}, *rows, problems={})
 
-    assert found == [("few", state, 2)]
+    assert outcomes == [("few", state, 2)]
     assert by == ["few" if state is RuleState.IN_FORCE else None] * 3
 
 
 def test_what_has_a_cause_is_no_rules_and_a_row_with_a_part_that_has_none_is() -> None:
-    by, found = judge({"all": rule()}, cell("a", 1, cause="late"), cell("b", 1, cause="late + unexplained"))
+    by, outcomes = judge({"all": rule()}, cell("a", 1, cause="late"), cell("b", 1, cause="late + unexplained"))
 
-    assert (by, found[0]) == ([None, "all"], ("all", RuleState.IN_FORCE, 1))
+    assert (by, outcomes[0]) == ([None, "all"], ("all", RuleState.IN_FORCE, 1))
 
 
 @pytest.mark.parametrize(
-    ("left", "now", "state"),
+    ("remaining", "now", "state"),
     [
         (timedelta(0), NOW, RuleState.EXPIRED),
         (timedelta(seconds=1), NOW, RuleState.IN_FORCE),
-        (timedelta(days=9), None, RuleState.EXPIRED),  # nobody said what time it is
+        (timedelta(days=9), None, RuleState.EXPIRED),  # the current time is unknown
     ],
 )
-def test_a_rule_is_in_force_until_it_expires(left: timedelta, now: datetime | None, state: RuleState) -> None:
-    _, found = judge({"brief": rule(expires=NOW + left)}, cell("a", 1), now=now, problems={})
+def test_a_rule_is_in_force_until_it_expires(remaining: timedelta, now: datetime | None, state: RuleState) -> None:
+    _, outcomes = judge({"brief": rule(expires=NOW + remaining)}, cell("a", 1), now=now, problems={})
 
-    assert found == [("brief", state, 1)]
+    assert outcomes == [("brief", state, 1)]
 
 
 def test_all_that_is_known_of_a_rule_is_told_and_of_those_that_accept_nothing_why() -> None:
-    one, over = rule(expires=datetime(2026, 2, 1, 12, 30, tzinfo=UTC)), rule(max_rows=1, keys=["b", "c"])
+    in_force_rule, over = rule(expires=datetime(2026, 2, 1, 12, 30, tzinfo=UTC)), rule(max_rows=1, keys=["b", "c"])
     acceptance_rule = rule(keys=["z"], expires=datetime(2026, 1, 1, 9, 5, tzinfo=UTC))
     cells = [cell("b", 1), cell("c", 1), cell("a", 1)]
-    rules = AcceptanceRules(rules={"gone": acceptance_rule, "many": over, "one": one}, problems={"odd": "no TOML"})
+    rules = AcceptanceRules(
+        rules={"gone": acceptance_rule, "many": over, "one": in_force_rule}, problems={"odd": "no TOML"}
+    )
 
-    _, found = accept(Acceptance(rules=rules, now=NOW), cells)
+    _, outcomes = accept(Acceptance(rules=rules, now=NOW), cells)
 
-    known = {"reason": "r", "owner": "o"}
-    assert found[2:] == (
+    owner_fields = {"reason": "r", "owner": "o"}
+    assert outcomes[2:] == (
         AcceptedRows(rule="odd", state=RuleState.UNREADABLE, rows=0, why="no TOML"),
         AcceptedRows(
-            rule="one", state=RuleState.IN_FORCE, rows=1, expires="2026-02-01T12:30:00Z", digest=one.digest, **known
+            rule="one",
+            state=RuleState.IN_FORCE,
+            rows=1,
+            expires="2026-02-01T12:30:00Z",
+            digest=in_force_rule.digest,
+            **owner_fields,
         ),
     )
-    assert describe_unfit(found) == (
+    assert describe_unfit(outcomes) == (
         "Rule `gone` accepts nothing: it has expired, 2026-01-01 09:05 UTC.",
         "Rule `many` accepts nothing: 2 rows fit it, and it allows 1.",
         "Rule `odd` accepts nothing: no TOML.",
     )
-    assert count_rows(found) == 1
+    assert count_rows(outcomes) == 1
     assert accept(Acceptance(), [replace(cells[0], window_start=AT)]) == ((cells[0],), ())

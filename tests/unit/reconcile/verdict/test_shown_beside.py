@@ -43,20 +43,22 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def put(connection: duckdb.DuckDBPyConnection, name: str, columns: str, *rows: str) -> None:
+def create_table(connection: duckdb.DuckDBPyConnection, name: str, columns: str, *rows: str) -> None:
     connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM (VALUES {', '.join(rows)}) t({columns})")  # noqa: S608 -- ours
 
 
 def sides(connection: duckdb.DuckDBPyConnection, **fields: Any) -> Mock:
-    given = {"merged": ("late",), "same_definition": True, "tells_twins": False, "layout": LAYOUT}
-    return Mock(connection=connection, **given | fields)
+    defaults = {"merged": ("late",), "same_definition": True, "tells_twins": False, "layout": LAYOUT}
+    return Mock(connection=connection, **defaults | fields)
 
 
 def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_by_cause(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    put(connection, SharedTable.EXPECTED, "window_start", f"({at(1)})", f"({at(1)})", f"({at(1, 23)})", "(NULL)")
-    put(connection, "stage_0", "window_start", f"({at(1)})", f"({at(2)})", f"({at(4, 7)})")
+    create_table(
+        connection, SharedTable.EXPECTED, "window_start", f"({at(1)})", f"({at(1)})", f"({at(1, 23)})", "(NULL)"
+    )
+    create_table(connection, "stage_0", "window_start", f"({at(1)})", f"({at(2)})", f"({at(4, 7)})")
     touched = (
         f"({at(1)}, 'a', 1, 1)",
         f"({at(1)}, 'b', 1, 1)",
@@ -64,9 +66,9 @@ def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_b
         f"({at(4, 7)}, 'd', 1, 0)",
         "(NULL, 'e', 1, 0)",
     )
-    put(connection, SharedTable.TOUCHED, "window_start, shop, __copy, _explained", *touched)
-    listed = (f"('late', {at(1)}, 'a')", f"('late', {at(1)}, 'b')", f"('late', {at(1)}, 'c')")
-    put(connection, "ledger_keys", "_class, window_start, shop", *listed)
+    create_table(connection, SharedTable.TOUCHED, "window_start, shop, __copy, _explained", *touched)
+    ledger_rows = (f"('late', {at(1)}, 'a')", f"('late', {at(1)}, 'b')", f"('late', {at(1)}, 'c')")
+    create_table(connection, "ledger_keys", "_class, window_start, shop", *ledger_rows)
 
     assert days.calendar(sides(connection)) == (
         CalendarDay(day="2026-01-01", windows=2, different=1, causes={"late": 3, "unexplained": 1}),
@@ -76,25 +78,30 @@ def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_b
 
 
 @pytest.mark.parametrize(
-    ("most", "expected"),
+    ("max_days", "expected"),
     [
         (3, ["2026-01-30", "2026-01-31", "2026-02-01"]),
         (2, ["2026-01", "2026-02"]),
         (1, ["2026"]),
     ],
 )
-def test_days_stay_as_they_are_as_long_as_there_is_room(most: int, expected: list[str]) -> None:
+def test_days_stay_as_they_are_as_long_as_there_is_room(max_days: int, expected: list[str]) -> None:
     calendar_days = days.shorten(
         [
             CalendarDay(day=day, windows=5, different=2, causes={"late": 1, "future": 2})
             for day in ("2026-01-30", "2026-01-31", "2026-02-01")
         ],
-        most,
+        max_days,
     )
 
-    assert [one.day for one in calendar_days] == expected
-    assert [sum(part) for part in zip(*((one.windows, one.different) for one in calendar_days), strict=True)] == [15, 6]
-    assert sum(one.causes["future"] for one in calendar_days) == 2 * 3
+    assert [calendar_day.day for calendar_day in calendar_days] == expected
+    assert [
+        sum(part)
+        for part in zip(
+            *((calendar_day.windows, calendar_day.different) for calendar_day in calendar_days), strict=True
+        )
+    ] == [15, 6]
+    assert sum(calendar_day.causes["future"] for calendar_day in calendar_days) == 2 * 3
 
 
 DESKS = replace(SALES, key=("shop", "desk"))
@@ -107,19 +114,19 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
         f"__{side}{n}" for n in range(3) for side in ("b", "v0_", "v1_")
     )
     rows = [f"({at(1)}, 'a', 7, {copy}, 'changed', 1, 2, 1, 2, 'x', 'x', 'x', 2, 1, 2)" for copy in (1, 2)]
-    put(connection, SharedTable.TOUCHED, columns, *rows)
+    create_table(connection, SharedTable.TOUCHED, columns, *rows)
     names = "window_start, shop, desk, _class, _partition, _offset, event_time, _epoch, reason"
-    listed = (f"({at(1)}, 'a', 7, 'late', {n % 2}, {n}, NULL, 3, 'why')" for n in range(13))
-    put(connection, SharedTable.LEDGER, names, *listed)
+    ledger_rows = (f"({at(1)}, 'a', 7, 'late', {n % 2}, {n}, NULL, 3, 'why')" for n in range(13))
+    create_table(connection, SharedTable.LEDGER, names, *ledger_rows)
     layout = replace(LAYOUT, keys=("window_start", "shop", "desk"))
 
-    found = behind.read(sides(connection, layout=layout), DESKS, limit=10)
+    records_behind = behind.read(sides(connection, layout=layout), DESKS, limit=10)
 
-    assert [(one.partition, one.offset) for one in found] == [
+    assert [(record.partition, record.offset) for record in records_behind] == [
         *((0, offset) for offset in (0, 2, 4, 6, 8, 10, 12)),
         *((1, offset) for offset in (1, 3, 5)),
     ]
-    assert found[-1] == RecordBehind(
+    assert records_behind[-1] == RecordBehind(
         window_start="2026-01-01T00:00:00Z",
         key={"shop": "a", "desk": 7},
         cause="late",
@@ -135,7 +142,7 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
 def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connection: duckdb.DuckDBPyConnection) -> None:
     many = [f"({at(1)}, 'a', 'late', 0, {offset}, {at(1, 1)}, NULL)" for offset in range(25)]
     few = ("(NULL, NULL, 'malformed', 1, 9, NULL, 'json')", f"({at(2)}, NULL, 'future', 2, 1, {at(2, 1)}, NULL)")
-    put(
+    create_table(
         connection,
         SharedTable.LEDGER,
         "window_start, shop, _class, _partition, _offset, event_time, reason",
@@ -143,14 +150,14 @@ def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connect
         *few,
     )
 
-    found = series.samples(sides(connection), SALES)
+    sample_records = series.samples(sides(connection), SALES)
 
-    assert [(one.class_, one.partition, one.offset) for one in found] == [
+    assert [(record.class_, record.partition, record.offset) for record in sample_records] == [
         *(("late", 0, offset) for offset in range(20)),
         ("future", 2, 1),
         ("malformed", 1, 9),
     ]
-    assert found[0] == SampleRecord(
+    assert sample_records[0] == SampleRecord(
         class_="late",
         partition=0,
         offset=0,
@@ -159,10 +166,10 @@ def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connect
         key={"shop": "a"},
         reason=None,
     )
-    assert found[-1] == SampleRecord(
+    assert sample_records[-1] == SampleRecord(
         class_="malformed", partition=1, offset=9, event_time=None, window_start=None, key={}, reason="json"
     )
-    assert found[-2].key == {"shop": None}
+    assert sample_records[-2].key == {"shop": None}
 
 
 def test_amounts_are_apart_in_measures_that_are_numbers_and_in_rows_that_both_sides_have(
@@ -170,7 +177,7 @@ def test_amounts_are_apart_in_measures_that_are_numbers_and_in_rows_that_both_si
 ) -> None:
     columns = "_kind, __b0, __v0_0, __b1, __v0_1, __b2, __v0_2"
     rows = ("('changed', 10, 13, 'x', 'y', 1, 2)", "('missing', 10, NULL, 'x', NULL, 1, NULL)")
-    put(connection, SharedTable.TOUCHED, columns, *rows, "('masked', 5, 6, 'x', 'y', 1, 2)")
+    create_table(connection, SharedTable.TOUCHED, columns, *rows, "('masked', 5, 6, 'x', 'y', 1, 2)")
 
     assert series.measure_apart(sides(connection)) == (
         Apart(column="total", rows=1, above=1, mean=3.0, p50=3.0, p90=3.0, p99=3.0, largest=3.0),
@@ -178,15 +185,15 @@ def test_amounts_are_apart_in_measures_that_are_numbers_and_in_rows_that_both_si
 
 
 def frequent(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[str, tuple[int, int]]:
-    """Return by column and value the rows that differ and all rows; of shop `a` all six differ, two are masked."""
+    """Count differing rows and all rows by column and value; all six rows of shop `a` differ, two are masked."""
     touched = [f"({at(5, hour)}, 'a', '{'missing' if hour < 3 else 'changed'}')" for hour in range(6)]
     masked = [f"({at(6, hour)}, 'a', 'masked')" for hour in range(2)]
-    put(connection, SharedTable.TOUCHED, "window_start, shop, _kind", *touched, *masked)
-    there = [f"({at(5, hour)}, 'a')" for hour in range(3, 6)] + [f"({at(6, hour)}, 'a')" for hour in range(2)]
-    rest = [f"({at(6 + n // 20, n % 20)}, 'b')" for n in range(60)]
-    put(connection, "stage_0", "window_start, shop", *there, *rest)
+    create_table(connection, SharedTable.TOUCHED, "window_start, shop, _kind", *touched, *masked)
+    agreeing_rows = [f"({at(5, hour)}, 'a')" for hour in range(3, 6)] + [f"({at(6, hour)}, 'a')" for hour in range(2)]
+    other_rows = [f"({at(6 + n // 20, n % 20)}, 'b')" for n in range(60)]
+    create_table(connection, "stage_0", "window_start, shop", *agreeing_rows, *other_rows)
     key_segments = series.over_represented(sides(connection), pipeline)
-    return {f"{one.column} {one.value}": (one.different, one.rows) for one in key_segments}
+    return {f"{segment.column} {segment.value}": (segment.different, segment.rows) for segment in key_segments}
 
 
 def test_keys_and_days_with_more_than_their_share_are_counted_among_the_rows_of_both_sides(
@@ -209,19 +216,19 @@ def test_the_file_of_all_rows_has_each_with_its_causes_and_both_sides_measures(
         f"({at(1)}, 'b', 1, 'missing', 1, 4, NULL, 'z', NULL, 1, NULL)",
         f"({at(1)}, 'a', 1, 'changed', 1, 6, 7, 'z', 'z', 1, 1)",
     )
-    put(connection, SharedTable.TOUCHED, columns, *rows)
-    listed = (f"('late', {at(2)}, 'a')", f"('late', {at(1)}, 'b')")
-    put(connection, "ledger_keys", "_class, window_start, shop", *listed)
+    create_table(connection, SharedTable.TOUCHED, columns, *rows)
+    ledger_rows = (f"('late', {at(2)}, 'a')", f"('late', {at(1)}, 'b')")
+    create_table(connection, "ledger_keys", "_class, window_start, shop", *ledger_rows)
     file = tmp_path / "reports" / "sales" / "differences.parquet"
 
     all_differences.write(sides(connection), file)
 
-    found = connection.execute(f"SELECT epoch(window_start), * EXCLUDE (window_start) FROM '{file}'").fetchall()  # noqa: S608 -- ours
-    first, second = 1_767_225_600, 1_767_312_000
-    assert found == [
-        (first, {"shop": "a"}, "changed", "unexplained", {"total": 6, "label": "z"}, {"total": 7, "label": "z"}),
-        (first, {"shop": "b"}, "missing", "late", {"total": 4, "label": "z"}, {"total": None, "label": None}),
-        (first, {"shop": "b"}, "extra", "unexplained", {"total": None, "label": None}, {"total": 7, "label": "z"}),
+    written_rows = connection.execute(f"SELECT epoch(window_start), * EXCLUDE (window_start) FROM '{file}'").fetchall()  # noqa: S608 -- ours
+    first_day, second = 1_767_225_600, 1_767_312_000
+    assert written_rows == [
+        (first_day, {"shop": "a"}, "changed", "unexplained", {"total": 6, "label": "z"}, {"total": 7, "label": "z"}),
+        (first_day, {"shop": "b"}, "missing", "late", {"total": 4, "label": "z"}, {"total": None, "label": None}),
+        (first_day, {"shop": "b"}, "extra", "unexplained", {"total": None, "label": None}, {"total": 7, "label": "z"}),
         (
             second,
             {"shop": "a"},
@@ -237,10 +244,10 @@ def test_a_disk_that_is_full_leaves_no_file_and_ends_nothing(tmp_path: Path) -> 
     full = Mock(
         connection=Mock(execute=Mock(side_effect=duckdb.IOException("No space left"))), layout=LAYOUT, merged=()
     )
-    begun, never = tmp_path / "begun.parquet", tmp_path / "never.parquet"
-    begun.write_bytes(b"PAR1")
+    partial_file, never = tmp_path / "begun.parquet", tmp_path / "never.parquet"
+    partial_file.write_bytes(b"PAR1")
 
-    for file in (begun, never):
+    for file in (partial_file, never):
         all_differences.write(full, file)
 
     assert list(tmp_path.iterdir()) == []

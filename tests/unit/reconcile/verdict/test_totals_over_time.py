@@ -40,15 +40,15 @@ class Tables:
 
     connection: duckdb.DuckDBPyConnection
 
-    def put(self, name: str, query: str) -> None:
+    def create(self, name: str, query: str) -> None:
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
 
-    def put_starts(self, starts: str) -> None:
-        """Let both sides have a row of one sale at each start, with no difference."""
+    def create_starts(self, starts: str) -> None:
+        """Create equal rows of one sale at each start on both sides."""
         for name in (SharedTable.EXPECTED, "stage_0"):
             row = "opens AS window_start, 'a' AS shop, 2 AS most, 2 AS total, 1 AS sales"
-            self.put(name, f"SELECT {row} FROM ({starts})")  # noqa: S608 -- ours
-        self.put(SharedTable.TOUCHED, "SELECT now() AS window_start WHERE false")
+            self.create(name, f"SELECT {row} FROM ({starts})")  # noqa: S608 -- ours
+        self.create(SharedTable.TOUCHED, "SELECT now() AS window_start WHERE false")
 
     def sides(self, *merged: str, layout: Layout = LAYOUT) -> Mock:
         return Mock(connection=self.connection, layout=layout, merged=merged)
@@ -61,16 +61,16 @@ def tables() -> Iterator[Tables]:
 
 
 def test_a_way_from_batch_to_stream_has_a_step_for_each_cause_that_moves_the_total(tables: Tables) -> None:
-    """A row that a side lacks counts as nothing; the steps lead from the last class back to the stream."""
-    tables.put(SharedTable.EXPECTED, "SELECT 100 AS total, 7 AS sales")
-    tables.put("stage_0", "SELECT 62 AS total, 5 AS sales")
+    """A row missing on one side counts as zero; the steps lead from the last class back to the stream."""
+    tables.create(SharedTable.EXPECTED, "SELECT 100 AS total, 7 AS sales")
+    tables.create("stage_0", "SELECT 62 AS total, 5 AS sales")
     columns = "__v0_1, __v1_1, __v2_1, __b1, __v0_2, __v1_2, __v2_2, __b2"
     rows = "(10, 15, 35, 41, 1, 1, 2, 2), (NULL, 6, 6, 7, NULL, 1, 1, 1), (3, 3, 3, NULL, 1, 1, 1, 1)"
-    tables.put(SharedTable.TOUCHED, f"SELECT * FROM (VALUES {rows}) t({columns})")  # noqa: S608 -- ours
+    tables.create(SharedTable.TOUCHED, f"SELECT * FROM (VALUES {rows}) t({columns})")  # noqa: S608 -- ours
 
-    found = series.waterfalls(tables.sides("late", "future"), SALES)
+    waterfalls = series.waterfalls(tables.sides("late", "future"), SALES)
 
-    assert found == (
+    assert waterfalls == (
         Waterfall(
             measure="total",
             batch=100,
@@ -91,13 +91,15 @@ def test_a_way_from_batch_to_stream_has_a_step_for_each_cause_that_moves_the_tot
 
 
 def test_each_window_is_a_point_with_the_first_total_of_both_sides_and_its_rows_that_differ(tables: Tables) -> None:
-    tables.put(SharedTable.EXPECTED, f"SELECT {NOON} AS window_start, 9 AS most, unnest([3, 4]) AS total, 5 AS sales")
-    tables.put(
+    tables.create(
+        SharedTable.EXPECTED, f"SELECT {NOON} AS window_start, 9 AS most, unnest([3, 4]) AS total, 5 AS sales"
+    )
+    tables.create(
         "stage_0",
         f"SELECT {NOON} + INTERVAL 1 HOUR AS window_start, 9 AS most, 6 AS total, 1 AS sales"
         f" UNION ALL SELECT {NOON}, 9, 3, 2",
     )
-    tables.put(SharedTable.TOUCHED, f"SELECT {NOON} AS window_start UNION ALL SELECT {NOON}")
+    tables.create(SharedTable.TOUCHED, f"SELECT {NOON} AS window_start UNION ALL SELECT {NOON}")
 
     assert series.windows(tables.sides(), SALES) == (
         WindowPoint(window_start="2026-01-05T12:00:00Z", streaming=3, batch=3 + 4, different_rows=2, windows=1),
@@ -106,7 +108,7 @@ def test_each_window_is_a_point_with_the_first_total_of_both_sides_and_its_rows_
 
 
 def test_windows_without_a_measure_that_adds_up_are_counted_all_the_same(tables: Tables) -> None:
-    tables.put_starts(f"SELECT {NOON} AS opens")
+    tables.create_starts(f"SELECT {NOON} AS opens")
     pipeline = Pipeline(
         name="sales", source=SALES.source, key=SALES.key, window=SALES.window, measures={"most": Max("amount")}
     )
@@ -117,7 +119,7 @@ def test_windows_without_a_measure_that_adds_up_are_counted_all_the_same(tables:
 
 
 @pytest.mark.parametrize(
-    ("windows", "apart", "points", "first"),
+    ("windows", "apart", "points", "first_windows"),
     [
         pytest.param(1_000, 1, 1_000, 1, id="as many as there are points"),
         pytest.param(1_001, 1, 201, 5, id="five minutes"),
@@ -128,46 +130,52 @@ def test_windows_without_a_measure_that_adds_up_are_counted_all_the_same(tables:
     ],
 )
 def test_many_windows_share_points_of_the_shortest_round_time_that_makes_few(
-    tables: Tables, windows: int, apart: int, points: int, first: int
+    tables: Tables, windows: int, apart: int, points: int, first_windows: int
 ) -> None:
-    tables.put_starts(f"SELECT {NOON} - INTERVAL 12 HOUR + to_minutes(i * {apart}) AS opens FROM range({windows}) r(i)")  # noqa: S608 -- ours
+    starts = f"SELECT {NOON} - INTERVAL 12 HOUR + to_minutes(i * {apart}) AS opens FROM range({windows}) r(i)"  # noqa: S608 -- ours
+    tables.create_starts(starts)
 
-    found = series.windows(tables.sides(), SALES)
+    window_points = series.windows(tables.sides(), SALES)
 
-    assert (len(found), found[0].windows) == (points, first)
-    assert (sum(one.windows for one in found), sum(int(str(one.batch)) for one in found)) == (windows, 2 * windows)
+    assert (len(window_points), window_points[0].windows) == (points, first_windows)
+    assert (sum(point.windows for point in window_points), sum(int(str(point.batch)) for point in window_points)) == (
+        windows,
+        2 * windows,
+    )
 
 
 def test_weeks_begin_on_mondays(tables: Tables) -> None:
     friday = datetime(2026, 1, 2, tzinfo=UTC)
-    tables.put_starts(f"SELECT TIMESTAMPTZ '{friday}' + to_days(i::INTEGER) AS opens FROM range(1200) r(i)")  # noqa: S608 -- ours
+    tables.create_starts(f"SELECT TIMESTAMPTZ '{friday}' + to_days(i::INTEGER) AS opens FROM range(1200) r(i)")  # noqa: S608 -- ours
 
-    found = series.windows(tables.sides(), SALES)
+    window_points = series.windows(tables.sides(), SALES)
 
-    starts = [friday, *(friday + timedelta(days=3 + 7 * week) for week in range(len(found) - 1))]
-    assert [one.window_start for one in found] == [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in starts]
+    starts = [friday, *(friday + timedelta(days=3 + 7 * week) for week in range(len(window_points) - 1))]
+    assert [point.window_start for point in window_points] == [f"{at:%Y-%m-%dT%H:%M:%SZ}" for at in starts]
 
 
 def test_a_point_of_several_windows_has_the_rows_that_differ_in_all_of_them(tables: Tables) -> None:
-    tables.put_starts(f"SELECT {NOON} + to_days(i::INTEGER) AS opens FROM range(1200) r(i)")  # noqa: S608 -- ours
-    tables.put(SharedTable.TOUCHED, f"SELECT {NOON} + to_days(unnest([0, 0, 6, 7])::INTEGER) AS window_start")
+    tables.create_starts(f"SELECT {NOON} + to_days(i::INTEGER) AS opens FROM range(1200) r(i)")  # noqa: S608 -- ours
+    tables.create(SharedTable.TOUCHED, f"SELECT {NOON} + to_days(unnest([0, 0, 6, 7])::INTEGER) AS window_start")
 
-    assert [one.different_rows for one in series.windows(tables.sides(), SALES)[:3]] == [3, 1, 0]
+    assert [point.different_rows for point in series.windows(tables.sides(), SALES)[:3]] == [3, 1, 0]
 
 
 def test_windows_a_microsecond_apart_have_a_point_each(tables: Tables) -> None:
-    tables.put_starts(f"SELECT {NOON} + to_microseconds(i) AS opens FROM range(4) r(i)")  # noqa: S608 -- ours
+    tables.create_starts(f"SELECT {NOON} + to_microseconds(i) AS opens FROM range(4) r(i)")  # noqa: S608 -- ours
 
-    assert [one.windows for one in series.windows(tables.sides(), SALES)] == [1, 1, 1, 1]
+    assert [point.windows for point in series.windows(tables.sides(), SALES)] == [1, 1, 1, 1]
 
 
 def lateness(tables: Tables, *minutes: float) -> tuple[LatenessBin, ...]:
-    """Return the bins of records that came so long after their window had closed, beside others that count nowhere."""
-    seen = [round((60 + 10 + late) * MINUTE) for late in minutes]  # the window ends at 60, and is kept open for 10
-    known = ", ".join(f"({epoch}, {at}::BIGINT)" for epoch, at in enumerate([*map(str, seen), "NULL"]))
-    tables.put(SharedTable.EPOCH_WATERMARKS, f"SELECT * FROM (VALUES {known}) t(epoch, watermark)")  # noqa: S608 -- ours
-    late = ", ".join(f"({epoch}, 'late'), ({epoch}, 'future')" for epoch in range(len(seen) + 1))
-    tables.put(
+    """Bin records by minutes after their window closed, with other records that must not be counted."""
+    watermarks = [
+        round((60 + 10 + late) * MINUTE) for late in minutes
+    ]  # the window ends at 60, and is kept open for 10
+    epoch_rows = ", ".join(f"({epoch}, {at}::BIGINT)" for epoch, at in enumerate([*map(str, watermarks), "NULL"]))
+    tables.create(SharedTable.EPOCH_WATERMARKS, f"SELECT * FROM (VALUES {epoch_rows}) t(epoch, watermark)")  # noqa: S608 -- ours
+    late = ", ".join(f"({epoch}, 'late'), ({epoch}, 'future')" for epoch in range(len(watermarks) + 1))
+    tables.create(
         SharedTable.LEDGER,
         f"SELECT _epoch, _class, make_timestamptz({60 * MINUTE}) AS window_end FROM (VALUES {late}) t(_epoch, _class)",  # noqa: S608 -- ours
     )
@@ -175,11 +183,11 @@ def lateness(tables: Tables, *minutes: float) -> tuple[LatenessBin, ...]:
 
 
 def test_late_records_are_counted_by_how_long_their_window_had_been_closed(tables: Tables) -> None:
-    found = lateness(tables, 0, 4.9, 5, 15, 20_000)
+    bins = lateness(tables, 0, 4.9, 5, 15, 20_000)
 
     edges = [0, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10080, 20_001]
-    assert [(one.from_minutes, one.to_minutes) for one in found] == list(pairwise(edges))
-    assert [one.events for one in found] == [2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    assert [(lateness_bin.from_minutes, lateness_bin.to_minutes) for lateness_bin in bins] == list(pairwise(edges))
+    assert [lateness_bin.events for lateness_bin in bins] == [2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
 
 def test_bins_end_with_the_last_that_holds_a_record(tables: Tables) -> None:

@@ -25,11 +25,11 @@ BREACHES = tuple(
 )
 
 
-def sentence(**found: Any) -> str:
-    """Return the sentence without its head, which says how many windows and rows differ."""
-    judged = replace(NOTHING, **found)
-    decision = decide_verdict(judged, Policy(max_late_share=1.0))
-    return describe_verdict(decision.verdict, judged, decision.policy).partition("; ")[2]
+def sentence(**fields: Any) -> str:
+    """Describe a verdict without the head that counts differing windows and rows."""
+    verdict_input = replace(NOTHING, **fields)
+    decision = decide_verdict(verdict_input, Policy(max_late_share=1.0))
+    return describe_verdict(decision.verdict, verdict_input, decision.policy).partition("; ")[2]
 
 
 @pytest.mark.parametrize(("late", "accepted", "expected"), [(1, 1, 0.5), (0, 4, 0.0), (4, 0, 1.0)])
@@ -38,10 +38,10 @@ def test_late_share_is_defined_wherever_there_is_a_record(late: int, accepted: i
 
 
 def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
-    found = replace(NOTHING, explained=4, unexplained=3, accepted=1, dimension=2, late_share=0.25)
+    verdict_input = replace(NOTHING, explained=4, unexplained=3, accepted=1, dimension=2, late_share=0.25)
     policy = Policy(max_late_share=0.2, max_unexplained=1, max_dimension_rows=1)
 
-    assert decide_verdict(found, policy).policy == PolicyResult(
+    assert decide_verdict(verdict_input, policy).policy == PolicyResult(
         max_late_share=0.2,
         max_unexplained=1,
         max_dimension_rows=1,
@@ -58,25 +58,25 @@ def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "limit", "said"),
+    ("share", "limit", "reason"),
     [
         (0.0010004, 1e-3, "Late share 0.10004 %, the policy allows 0.1 %."),
         (2e-8, 1e-8, "Late share 0.000002 %, the policy allows 0.000001 %."),
         (0.99996, 0.5, "Late share 99.996 %, the policy allows 50 %."),
     ],
 )
-def test_a_share_beyond_the_policy_never_reads_like_the_limit(share: float, limit: float, said: str) -> None:
+def test_a_share_beyond_the_policy_never_reads_like_the_limit(share: float, limit: float, reason: str) -> None:
     verdict = decide_verdict(replace(NOTHING, explained=1, late_share=share), Policy(max_late_share=limit))
 
-    assert verdict.policy.reasons == (said,)
+    assert verdict.policy.reasons == (reason,)
 
 
-@pytest.mark.parametrize(("rows", "within"), [(2, True), (3, False)])
-def test_as_many_unexplained_rows_as_the_policy_allows_are_within_it(rows: int, *, within: bool) -> None:
+@pytest.mark.parametrize(("rows", "is_within"), [(2, True), (3, False)])
+def test_as_many_unexplained_rows_as_the_policy_allows_are_within_it(rows: int, *, is_within: bool) -> None:
     decision = decide_verdict(replace(NOTHING, unexplained=rows), Policy(max_unexplained=2))
 
-    assert (decision.verdict, decision.policy.within) == (Verdict.DIVERGED, within)
-    assert decision.policy.reasons == (() if within else ("3 unexplained rows, the policy allows 2.",))
+    assert (decision.verdict, decision.policy.within) == (Verdict.DIVERGED, is_within)
+    assert decision.policy.reasons == (() if is_within else ("3 unexplained rows, the policy allows 2.",))
 
 
 def test_rows_that_rules_accept_do_not_count_against_the_policy() -> None:
@@ -86,7 +86,7 @@ def test_rows_that_rules_accept_do_not_count_against_the_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("fields", "expected"),
     [
         ({"explained": 1, "late_share": 0.5}, (1, "LateRateHigh")),
         ({"unexplained": 1, "accepted": 1, "late_share": 0.5}, (1, "LateRateHigh")),
@@ -99,15 +99,15 @@ def test_rows_that_rules_accept_do_not_count_against_the_policy() -> None:
     ],
 )
 def test_the_page_for_people_on_call_follows_from_the_verdict_and_what_is_beyond_the_policy(
-    found: dict[str, Any], expected: tuple[int, str | None]
+    fields: dict[str, Any], expected: tuple[int, str | None]
 ) -> None:
-    decision = decide_verdict(replace(NOTHING, **found), Policy(max_late_share=0.1))
+    decision = decide_verdict(replace(NOTHING, **fields), Policy(max_late_share=0.1))
 
     assert (decision.exit_code, decision.runbook) == expected
 
 
 @pytest.mark.parametrize(
-    ("breaches", "page", "said"),
+    ("breaches", "page", "reason"),
     [
         ((), "NotComparable", "the seal does not hold."),
         (BREACHES[:1], "NotComparable", "a."),
@@ -116,7 +116,7 @@ def test_the_page_for_people_on_call_follows_from_the_verdict_and_what_is_beyond
     ],
 )
 def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_reason_has(
-    breaches: tuple[SealBreach, ...], page: str, said: str
+    breaches: tuple[SealBreach, ...], page: str, reason: str
 ) -> None:
     seal = Seal(holds=False, breaches=breaches)
     decision = decide_not_comparable(seal, Policy(max_late_share=0.2, max_unexplained=7))
@@ -125,11 +125,11 @@ def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_rea
     assert decision.policy == PolicyResult(
         max_late_share=0.2, max_unexplained=7, within=False, reasons=tuple(breach.message for breach in breaches)
     )
-    assert describe_broken_seal(seal) == f"The two sides cannot be compared: {said}"
+    assert describe_broken_seal(seal) == f"The two sides cannot be compared: {reason}"
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("fields", "expected"),
     [
         ({"unexplained": 1}, "1 row has no explanation."),
         ({"unexplained": 2, "explained": 1}, "2 rows have no explanation, 1 has."),
@@ -158,6 +158,6 @@ def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_rea
     ],
 )
 def test_the_sentence_words_one_row_and_several_what_rules_accept_and_each_cause(
-    found: dict[str, Any], expected: str
+    fields: dict[str, Any], expected: str
 ) -> None:
-    assert sentence(**found) == expected
+    assert sentence(**fields) == expected

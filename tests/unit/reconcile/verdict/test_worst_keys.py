@@ -33,16 +33,22 @@ def find(measure: Measure, rows: str = ROWS) -> tuple[WorstKey, ...]:
 
 
 def test_keys_come_by_their_rows_then_by_how_far_they_are_apart_and_a_row_that_is_not_there_counts_as_zero() -> None:
-    found = [(one.key["shop"], one.rows, one.measure, one.difference) for one in find(Sum("amount"))]
+    worst_keys = [
+        (worst_key.key["shop"], worst_key.rows, worst_key.measure, worst_key.difference)
+        for worst_key in find(Sum("amount"))
+    ]
 
-    assert found == [("a", 2, "total", 10 - 7 - 5), ("c", 1, "total", 1 - 9), ("b", 1, "total", 3)]
+    assert worst_keys == [("a", 2, "total", 10 - 7 - 5), ("c", 1, "total", 1 - 9), ("b", 1, "total", 3)]
 
 
 def test_counts_add_up_too() -> None:
-    assert [one.difference for one in find(Count(), "('a', 2, 3)")] == [2 - 3]
+    assert [worst_key.difference for worst_key in find(Count(), "('a', 2, 3)")] == [2 - 3]
 
 
 def test_without_a_measure_that_adds_up_keys_come_by_their_rows_and_then_by_name() -> None:
-    found = [(one.key["shop"], one.rows, one.measure, one.difference) for one in find(Max("amount"))]
+    worst_keys = [
+        (worst_key.key["shop"], worst_key.rows, worst_key.measure, worst_key.difference)
+        for worst_key in find(Max("amount"))
+    ]
 
-    assert found == [("a", 2, None, None), ("b", 1, None, None), ("c", 1, None, None)]
+    assert worst_keys == [("a", 2, None, None), ("b", 1, None, None), ("c", 1, None, None)]

@@ -1,1 +1,1 @@
-"""What the history keeps of comparisons and of differences."""
+"""History of comparisons and differences."""

@@ -57,12 +57,14 @@ def comparison(*cells: Difference, unexplained: int | None = None, **changes: An
     return replace(finding, **changes)
 
 
-def made_by(finding: Finding, **changes: Any) -> RecordedComparison:
+def make_recorded(finding: Finding, **changes: Any) -> RecordedComparison:
     return line(3, said={"causes": {"unexplained": {"rows": finding.causes["unexplained"].rows}}}, **changes)
 
 
-def opened(*shops: str, kind: str = "changed", window: str = FIRST) -> dict[tuple[str, str], OpenDifference]:
-    """Return differences of these shops that are open since an earlier run."""
+def make_open_differences(
+    *shops: str, kind: str = "changed", window: str = FIRST
+) -> dict[tuple[str, str], OpenDifference]:
+    """Build differences of these shops that an earlier run opened."""
     keys = [json.dumps({"shop": shop}) if shop else "{}" for shop in shops]
     return {
         (window, key): OpenDifference(
@@ -87,12 +89,12 @@ A, B = '{"shop": "a"}', '{"shop": "b"}'
 
 
 def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_again() -> None:
-    found = comparison(
+    finding = comparison(
         cell("a"), cell("b", accepted_by="backfill", cause="late + unexplained"), cell("c", cause="late")
     )
-    recorded_comparison = made_by(found)
+    recorded_comparison = make_recorded(finding)
 
-    rows = lifecycle.rows(found, recorded_comparison, opened("a", "gone"), [], [])
+    rows = lifecycle.rows(finding, recorded_comparison, make_open_differences("a", "gone"), [], [])
 
     assert states(rows) == [
         (A, "changed", "open"),
@@ -117,10 +119,10 @@ def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_a
 
 
 def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
-    found = comparison(cell("a"), cell("a", SECOND))
+    finding = comparison(cell("a"), cell("a", SECOND))
     newer = [line(8, 9, skipped_windows=f"[[{START}, {START + HOUR}]]"), line(9, 9, said={"to": "x"})]
 
-    rows = lifecycle.rows(found, made_by(found), {}, newer, [])
+    rows = lifecycle.rows(finding, make_recorded(finding), {}, newer, [])
 
     assert [row.window_start for row in rows] == [datetime(2026, 1, 1, tzinfo=UTC)]
 
@@ -137,23 +139,23 @@ def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
 def test_a_difference_ends_if_its_window_was_judged_and_all_that_differs_is_listed(
     unexplained: int, changes: dict[str, Any], expected: list[str]
 ) -> None:
-    found = comparison(cell("a"), unexplained=unexplained)
+    finding = comparison(cell("a"), unexplained=unexplained)
 
-    rows = lifecycle.rows(found, made_by(found, **changes), opened("gone"), [], [])
+    rows = lifecycle.rows(finding, make_recorded(finding, **changes), make_open_differences("gone"), [], [])
 
     assert [row.state for row in rows if "gone" in row.key] == expected
 
 
 @pytest.mark.parametrize(
-    ("unexplained", "first", "expected"),
+    ("unexplained", "first_window", "expected"),
     [(1, FIRST, []), (2, FIRST, [("{}", BEYOND, "open")]), (2, None, [])],
 )
 def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_window(
-    unexplained: int, first: str | None, expected: list[tuple[str, str, str]]
+    unexplained: int, first_window: str | None, expected: list[tuple[str, str, str]]
 ) -> None:
-    found = comparison(cell("a", SECOND), unexplained=unexplained, windows=Windows(first=first))
+    finding = comparison(cell("a", SECOND), unexplained=unexplained, windows=Windows(first=first_window))
 
-    rows = lifecycle.rows(found, made_by(found), {}, [], [])
+    rows = lifecycle.rows(finding, make_recorded(finding), {}, [], [])
 
     assert states(rows) == [(A, "changed", "open"), *expected]
     assert [row.window_start.hour for row in rows[1:]] == [0] * len(expected)
@@ -180,27 +182,37 @@ def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_wi
 def test_what_was_beyond_the_list_ends_where_every_window_is_judged_that_was_closed_then(
     open_to_it: str, unjudged: str, expected: list[str]
 ) -> None:
-    found, before = comparison(), line(1, skipped_windows=open_to_it)
-    beyond = {place: replace(one, run_id=before.run_id) for place, one in opened("", kind=BEYOND).items()}
+    finding, earlier_line = comparison(), line(1, skipped_windows=open_to_it)
+    beyond = {
+        place: replace(difference, run_id=earlier_line.run_id)
+        for place, difference in make_open_differences("", kind=BEYOND).items()
+    }
 
-    rows = lifecycle.rows(found, made_by(found, skipped_windows=unjudged), beyond, [], [before])
+    rows = lifecycle.rows(finding, make_recorded(finding, skipped_windows=unjudged), beyond, [], [earlier_line])
 
     assert [row.state for row in rows] == expected
 
 
-def seen(run: int, state: str = "open", **changes: Any) -> DifferenceEvent:
+def make_event(run: int, state: str = "open", **changes: Any) -> DifferenceEvent:
     place = {"window_start": datetime(2026, 1, 1, tzinfo=UTC), "key": A, "kind": "changed", "detail": None}
-    made = place | {"run_id": f"r{run}", "state": state, "at": NOW + timedelta(minutes=run)} | changes
-    return make_row(DifferenceEvent, **made)
+    fields = place | {"run_id": f"r{run}", "state": state, "at": NOW + timedelta(minutes=run)} | changes
+    return make_row(DifferenceEvent, **fields)
 
 
 def test_a_difference_keeps_its_first_sight_and_counts_its_runs_and_how_often_it_came_back() -> None:
     by_rule = {"detail": json.dumps({"accepted_by": "backfill"}), "kind": "missing"}
-    rows = [seen(1), seen(2), seen(3, "resolved"), seen(4), seen(5, "closed"), seen(6, "accepted", **by_rule)]
+    rows = [
+        make_event(1),
+        make_event(2),
+        make_event(3, "resolved"),
+        make_event(4),
+        make_event(5, "closed"),
+        make_event(6, "accepted", **by_rule),
+    ]
 
-    (found,) = lifecycle.fold_differences(rows, POSITIONS).values()
+    (difference,) = lifecycle.fold_differences(rows, POSITIONS).values()
 
-    assert found == OpenDifference(
+    assert difference == OpenDifference(
         window_start=FIRST,
         key=A,
         kind="missing",
@@ -213,13 +225,13 @@ def test_a_difference_keeps_its_first_sight_and_counts_its_runs_and_how_often_it
         rule="backfill",
         returned=2,
     )
-    assert lifecycle.fold_differences([seen(3, "resolved"), seen(4)], POSITIONS)[FIRST, A].returned == 0
+    assert lifecycle.fold_differences([make_event(3, "resolved"), make_event(4)], POSITIONS)[FIRST, A].returned == 0
 
 
 def test_a_key_is_read_in_the_definitions_order_and_columns_that_it_lacks_are_left_out() -> None:
-    one = replace(next(iter(opened("a").values())), key='{"desk": 1, "shop": "a"}')
+    difference = replace(next(iter(make_open_differences("a").values())), key='{"desk": 1, "shop": "a"}')
 
-    assert list(lifecycle.read_key(one, ("shop", "desk", "till")).items()) == [("shop", "a"), ("desk", 1)]
+    assert list(lifecycle.read_key(difference, ("shop", "desk", "till")).items()) == [("shop", "a"), ("desk", 1)]
 
 
 SALES = Pipeline(
@@ -240,26 +252,31 @@ def place(settings: Settings, finding: Finding, run_id: str = "now") -> HistoryE
 def test_a_report_says_of_each_listed_row_without_a_cause_since_when_it_is_known(settings: Settings) -> None:
     earlier = comparison(cell("a"))
     history.record(settings, ComparisonOutcome(finding=earlier), place(settings, earlier, "earlier"), None)
-    found = comparison(
+    finding = comparison(
         cell("a"), cell("a", measure="other"), cell("b", "2026-01-01T02:00:00Z"), cell("c", cause="late")
     )
 
-    lives = trend.list_lives(settings, SALES, found, place(settings, found))
+    lives = trend.list_lives(settings, SALES, finding, place(settings, finding))
 
-    known: dict[str, Any] = {"rule": None, "returned": 0, "first_seen": "2026-01-02T00:00:00Z"}
+    life_fields: dict[str, Any] = {"rule": None, "returned": 0, "first_seen": "2026-01-02T00:00:00Z"}
     assert lives == (
-        DifferenceLife(window_start=FIRST, key={"shop": "a"}, state="open", first_run="earlier", runs=2, **known),
+        DifferenceLife(window_start=FIRST, key={"shop": "a"}, state="open", first_run="earlier", runs=2, **life_fields),
         DifferenceLife(
-            window_start="2026-01-01T02:00:00Z", key={"shop": "b"}, state="pending", first_run="now", runs=1, **known
+            window_start="2026-01-01T02:00:00Z",
+            key={"shop": "b"},
+            state="pending",
+            first_run="now",
+            runs=1,
+            **life_fields,
         ),
     )
 
 
 def test_no_row_has_a_life_where_nothing_is_judged_or_another_version_is_looked_at(settings: Settings) -> None:
-    found = comparison(cell("a"))
-    broken = replace(found, seal=replace(found.seal, holds=False))
-    beside = settings.model_copy(update={"stream_version": 0})
+    finding = comparison(cell("a"))
+    broken = replace(finding, seal=replace(finding.seal, holds=False))
+    other_version = settings.model_copy(update={"stream_version": 0})
 
     assert trend.list_lives(settings, SALES, broken, place(settings, broken)) == ()
-    assert trend.list_lives(beside, SALES, found, place(settings, found)) == ()
+    assert trend.list_lives(other_version, SALES, finding, place(settings, finding)) == ()
     assert trend.list_lives(settings, SALES, comparison(), place(settings, comparison())) == ()

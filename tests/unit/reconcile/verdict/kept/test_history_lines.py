@@ -1,4 +1,4 @@
-"""Lines of the history: what one says and for what it speaks, when a run is a repeat, and what a report shows of it."""
+"""Lines of the history: their scope, repeated runs, and the trend in a report."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,7 @@ TO = {"to": "2026-01-01T00:00:00Z"}
 
 
 def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> ComparisonRow:
-    """Return a row of the history; `said` is its result."""
+    """Build a row of the history; `said` is its result."""
     values = {
         "run_id": f"r{number}",
         "comparison_key": "k",
@@ -53,15 +53,15 @@ def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **chang
 
 
 def line(number: int = 0, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> RecordedComparison:
-    (one,) = records.lines([row(number, epoch, verdict, **changes)])
-    return one
+    (recorded_line,) = records.lines([row(number, epoch, verdict, **changes)])
+    return recorded_line
 
 
 def entry(recorded_comparison: RecordedComparison, *lines: RecordedComparison, version: int | None = 0) -> HistoryEntry:
     return HistoryEntry(pipeline="sales", turn=9, lines=lines, made=recorded_comparison, version=version)
 
 
-def found(epoch: int | None = 3, stream: int | None = 0, **changes: Any) -> ComparisonOutcome:
+def make_outcome(epoch: int | None = 3, stream: int | None = 0, **changes: Any) -> ComparisonOutcome:
     finding = Finding(
         pipeline="sales",
         verdict=Verdict.CONSISTENT,
@@ -84,10 +84,10 @@ def record(settings: Settings, run_id: str, outcome: ComparisonOutcome, fingerpr
 def test_a_run_that_was_made_again_is_one_line_from_its_first_row_to_its_newest() -> None:
     rows = [row(3, run_id="r"), row(4), row(7, run_id="r"), row(8, run_id="r", exit_code=1, report="x.html")]
 
-    other, again = records.lines(rows)
+    other, repeated = records.lines(rows)
 
     assert (other.run_id, other.times) == ("r4", 1)
-    assert again == replace(
+    assert repeated == replace(
         line(8, run_id="r", exit_code=1, report="x.html"),
         first_recorded=NOW + timedelta(minutes=3),
         first_sequence=3,
@@ -106,7 +106,7 @@ def test_a_line_says_what_its_row_says_and_nothing_of_what_it_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said", "expected"),
+    ("verdict", "traits", "expected"),
     [
         ("NOT_COMPARABLE", ["nothing"], True),
         ("NOT_COMPARABLE", ["nothing", "in a range"], False),
@@ -118,15 +118,17 @@ def test_a_line_says_what_its_row_says_and_nothing_of_what_it_lacks() -> None:
     ],
 )
 def test_a_line_says_something_unless_a_person_asked_for_what_is_not_there(
-    verdict: str, said: list[str], *, expected: bool
+    verdict: str, traits: list[str], *, expected: bool
 ) -> None:
-    codes = [{"code": one} for one in said if " " not in one]
-    seal = {"breaches": codes, "epoch": 0 if "of an epoch" in said else None}
+    codes = [{"code": trait} for trait in traits if " " not in trait]
+    seal = {"breaches": codes, "epoch": 0 if "of an epoch" in traits else None}
 
-    one = line(verdict=verdict, said={"seal": seal} | (TO if "in a range" in said else {}))
+    recorded_line = line(verdict=verdict, said={"seal": seal} | (TO if "in a range" in traits else {}))
 
-    assert one.counts_in_history is expected
-    assert records.of_definition([one, line(1, result_fingerprint="g")], "f") == ((one,) if expected else ())
+    assert recorded_line.counts_in_history is expected
+    assert records.of_definition([recorded_line, line(1, result_fingerprint="g")], "f") == (
+        (recorded_line,) if expected else ()
+    )
 
 
 @pytest.mark.parametrize(("start", "expected"), [(9, True), (10, False), (19, False), (20, True)])
@@ -138,21 +140,21 @@ def test_a_window_is_judged_up_to_where_one_was_left_out_and_from_its_end_on(sta
 def test_lines_of_the_version_in_force_come_last_and_what_names_no_version_is_one_of_them() -> None:
     lines = [line(4, 1), line(3, 9, stream_version=2), line(2, 3, stream_version=None), line(1, 3)]
 
-    assert [one.sequence for one in records.in_order(lines, 0)] == [3, 4, 1, 2]
-    assert [one.sequence for one in records.in_order(lines[2:3], None)] == [2]
+    assert [recorded_line.sequence for recorded_line in records.in_order(lines, 0)] == [3, 4, 1, 2]
+    assert [recorded_line.sequence for recorded_line in records.in_order(lines[2:3], None)] == [2]
     assert records.position(line(2, 3, stream_version=None), None) == (True, -1, 3, 2)
     assert records.find_current([*lines, line(9, 99, said=TO)], 0) == lines[2]
     assert records.find_current(lines[1:2], 0) is None
 
 
 def test_newer_lines_are_the_whole_ones_behind_the_place_of_a_run() -> None:
-    made, other = line(2, 5), [line(1, 6), line(3, 4), line(4, 7), line(5, 8, said=TO), line(6, 5)]
+    run_line, other = line(2, 5), [line(1, 6), line(3, 4), line(4, 7), line(5, 8, said=TO), line(6, 5)]
 
-    assert [one.sequence for one in entry(made, *other).newer] == [6, 1, 4]
+    assert [recorded_line.sequence for recorded_line in entry(run_line, *other).newer] == [6, 1, 4]
 
 
 @pytest.mark.parametrize(
-    ("made", "lines", "said"),
+    ("run_line", "lines", "scope"),
     [
         (line(1, 5), [], None),
         (line(1, 5), [line(2, 4)], None),
@@ -165,17 +167,17 @@ def test_newer_lines_are_the_whole_ones_behind_the_place_of_a_run() -> None:
     ],
 )
 def test_a_run_that_is_not_the_present_says_what_it_speaks_for_and_what_stands_now(
-    made: RecordedComparison, lines: list[RecordedComparison], said: str | None
+    run_line: RecordedComparison, lines: list[RecordedComparison], scope: str | None
 ) -> None:
     now = "The current comparison of `sales` is run r2 at epoch 6: CONSISTENT."
 
-    assert entry(made, *lines).scope_note == (None if said is None else f"{said}. {now}")
+    assert entry(run_line, *lines).scope_note == (None if scope is None else f"{scope}. {now}")
 
 
 def test_a_range_beside_no_comparison_says_so() -> None:
-    said = "Covers only a range at the cut of epoch 5. `sales` has no current comparison yet."
+    sentence = "Covers only a range at the cut of epoch 5. `sales` has no current comparison yet."
 
-    assert entry(line(1, 5, said=TO)).scope_note == said
+    assert entry(line(1, 5, said=TO)).scope_note == sentence
 
 
 @pytest.mark.parametrize(
@@ -191,30 +193,30 @@ def test_a_range_beside_no_comparison_says_so() -> None:
 def test_ranges_that_were_not_judged_are_kept_apart_as_long_as_they_are_few(
     settings: Settings, unjudged: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
 ) -> None:
-    place = find_place(settings, replace(found(), unjudged=tuple(unjudged)), "a")
+    place = find_place(settings, replace(make_outcome(), unjudged=tuple(unjudged)), "a")
 
     assert place.made.unjudged == (tuple(unjudged) if expected is None else expected)
 
 
 OUTCOMES = {  # of a second run, and whether it repeats the first one
-    "nothing": (found(), True),
-    "tables that were rewritten": (replace(found(), tables=TablesRead(batch=8, batch_run="b")), True),
-    "order": (found(causes=dict(reversed(CAUSES.items()))), True),
-    "finding": (found(sentence="They differ."), False),
-    "end of the range": (found(to="2026-01-09T00:00:00Z"), False),
-    "start of the range": (found(from_="2026-01-09T00:00:00Z"), False),
-    "cut": (found(epoch=4), False),
-    "version": (found(stream=1), False),
+    "nothing": (make_outcome(), True),
+    "tables that were rewritten": (replace(make_outcome(), tables=TablesRead(batch=8, batch_run="b")), True),
+    "order": (make_outcome(causes=dict(reversed(CAUSES.items()))), True),
+    "finding": (make_outcome(sentence="They differ."), False),
+    "end of the range": (make_outcome(to="2026-01-09T00:00:00Z"), False),
+    "start of the range": (make_outcome(from_="2026-01-09T00:00:00Z"), False),
+    "cut": (make_outcome(epoch=4), False),
+    "version": (make_outcome(stream=1), False),
 }
 
 
 @pytest.mark.parametrize(("second", "repeats"), OUTCOMES.values(), ids=OUTCOMES)
 def test_equal_findings_have_equal_bytes(second: ComparisonOutcome, *, repeats: bool) -> None:
-    assert (second.finding.to_bytes() == found().finding.to_bytes()) is repeats
+    assert (second.finding.to_bytes() == make_outcome().finding.to_bytes()) is repeats
 
 
 def test_a_run_that_finds_the_same_at_the_same_cut_is_a_repeat_of_its_line(settings: Settings) -> None:
-    record(settings, "first", found())
+    record(settings, "first", make_outcome())
 
     places = {}
     for name, (outcome, _) in OUTCOMES.items():
@@ -227,22 +229,25 @@ def test_a_run_that_finds_the_same_at_the_same_cut_is_a_repeat_of_its_line(setti
 
 
 def test_a_run_repeats_the_newest_line_of_its_cut_alone_and_none_of_another_definition(settings: Settings) -> None:
-    record(settings, "other", found(), "g")
-    record(settings, "first", found())
-    record(settings, "second", found(sentence="They differ."))
+    record(settings, "other", make_outcome(), "g")
+    record(settings, "first", make_outcome())
+    record(settings, "second", make_outcome(sentence="They differ."))
 
-    place = find_place(settings, found(), "third")
+    place = find_place(settings, make_outcome(), "third")
 
     assert place.made.run_id == "third"
     assert [line.run_id for line in place.lines] == ["first", "second"]
 
 
 def test_a_row_names_a_cut_only_if_it_was_read_and_else_the_version_that_was_asked_for(settings: Settings) -> None:
-    record(settings.model_copy(update={"stream_version": 4}), "none", found(stream=None))
-    record(settings, "read", found(stream=2))
+    record(settings.model_copy(update={"stream_version": 4}), "none", make_outcome(stream=None))
+    record(settings, "read", make_outcome(stream=2))
 
-    lines = {one.run_id: one for one in records.read(settings, "sales")}
-    assert [(one.version, one.has_cut, one.epoch) for one in (lines["none"], lines["read"])] == [
+    lines = {recorded_line.run_id: recorded_line for recorded_line in records.read(settings, "sales")}
+    assert [
+        (recorded_line.version, recorded_line.has_cut, recorded_line.epoch)
+        for recorded_line in (lines["none"], lines["read"])
+    ] == [
         (4, False, -1),
         (2, True, 3),
     ]
@@ -251,11 +256,11 @@ def test_a_row_names_a_cut_only_if_it_was_read_and_else_the_version_that_was_ask
 def test_what_speaks_now_comes_first_then_cuts_from_the_newest_back_then_former_definitions(
     settings: Settings,
 ) -> None:
-    mine = result_fingerprint(SALES)
+    fingerprint = result_fingerprint(SALES)
     versions.open_or_create(settings, SALES, SystemClock())
-    record(settings, "former", found(epoch=9, stream=None), "g")
+    record(settings, "former", make_outcome(epoch=9, stream=None), "g")
     for run, epoch, to in (("a", 2, None), ("c", 4, None), ("b", 3, None), ("ranged", 8, NOW.isoformat())):
-        record(settings, run, found(epoch=epoch, to=to), mine)
+        record(settings, run, make_outcome(epoch=epoch, to=to), fingerprint)
 
     lines = history.list_current_first(settings, SALES)
 
@@ -263,7 +268,7 @@ def test_what_speaks_now_comes_first_then_cuts_from_the_newest_back_then_former_
 
 
 def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> None:
-    said = {
+    result_fields = {
         "policy": {"within": False, "late_share": 0.25},
         "windows": {"compared": 8, "different": 3},
         "rows": {"missing": 1, "extra": 2, "changed": 4, "compared": 99},
@@ -271,7 +276,7 @@ def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> Non
     }
     lines = [line(n, n) for n in range(trend.RUNS_AT_MOST)]
 
-    runs = trend.trend(entry(line(900, 900, "DIVERGED", said=said), *lines, line(99, 99, said=TO)))
+    runs = trend.trend(entry(line(900, 900, "DIVERGED", said=result_fields), *lines, line(99, 99, said=TO)))
 
     assert [run.epoch for run in runs] == [*range(1, trend.RUNS_AT_MOST), 900]
     assert runs[-1] == RunOfTrend(
