@@ -1,4 +1,4 @@
-"""A cell of any CSV that we write is text to every spreadsheet, in whatever form the sign comes."""
+"""Cells of CSV files are text to every spreadsheet, for any form of a formula sign."""
 
 import io
 from pathlib import Path
@@ -30,9 +30,9 @@ BEFORE = ["", " ", "\t", "\r", "\n", "\u00a0", "\u3000", "\u200b", "\ufeff", "\u
 
 
 @pytest.mark.parametrize("sign", SIGNS)
-@pytest.mark.parametrize("before", BEFORE)
-def test_a_sign_that_begins_a_formula_is_made_harmless(before: str, sign: str) -> None:
-    assert cell(f"{before}{sign}1+1").startswith("'")
+@pytest.mark.parametrize("prefix", BEFORE)
+def test_a_sign_that_begins_a_formula_is_made_harmless(prefix: str, sign: str) -> None:
+    assert cell(f"{prefix}{sign}1+1").startswith("'")
 
 
 @pytest.mark.parametrize("text", ["JFK", "a=b", "1-2", "", " JFK", "日本", "x@y", "O'Hare", "'s", r"C:\dir"])

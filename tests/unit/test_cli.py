@@ -1,4 +1,4 @@
-"""The door: exit codes, and a message instead of a traceback where somebody can act on it."""
+"""Command line entry point: exit codes, and messages instead of tracebacks for errors that users can fix."""
 
 import errno
 from importlib.metadata import entry_points
@@ -26,12 +26,12 @@ def test_every_command_is_in_the_room_that_its_entry_names() -> None:
         assert entry.name in commands
 
 
-def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
-    listed = vars(typer.main.get_command(app.build_app()))["commands"]
+def test_the_list_of_commands_has_the_help_of_each_command() -> None:
+    commands = vars(typer.main.get_command(app.build_app()))["commands"]
 
     for entry in entry_points(group="cutover.commands"):
         itself = vars(typer.main.get_command(app.build_app(entry.name)))["commands"][entry.name]
-        assert (itself.help or "").splitlines()[0] == listed[entry.name].help
+        assert (itself.help or "").splitlines()[0] == commands[entry.name].help
 
 
 def test_a_command_behind_two_dashes_is_no_silent_success(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +39,7 @@ def test_a_command_behind_two_dashes_is_no_silent_success(capsys: pytest.Capture
     assert "name first" in capsys.readouterr().err
 
 
-def test_a_failure_that_can_be_acted_on_is_one_message(
+def test_an_expected_failure_is_one_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def build_app(_: str | None) -> object:
@@ -67,7 +67,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert app.main(["anything"]) == 130
 
 
-def test_a_defect_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_defect_has_no_verdict_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def build_app(_: str | None) -> object:
         def run(**_: object) -> int:
             message = "unforeseen"
@@ -81,7 +81,7 @@ def test_a_defect_is_no_verdict(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert "ValueError: unforeseen" in capsys.readouterr().err
 
 
-def test_what_the_machine_refuses_is_no_defect(
+def test_an_error_of_the_operating_system_is_no_defect(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def build_app(_: str | None) -> object:

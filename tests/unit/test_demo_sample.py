@@ -1,4 +1,4 @@
-"""Which stretch of the sample the demonstration still has to send, as a table."""
+"""Ranges of the sample that the demonstration still has to send."""
 
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ def sent(start: int | None, end: int | None, *, finished: bool = True) -> Produc
 
 
 @pytest.mark.parametrize(
-    ("wanted", "known", "expected"),
+    ("requested", "runs", "expected"),
     [
         ((None, None), [], (None, None)),
         ((None, None), [sent(None, None)], None),
@@ -28,10 +28,10 @@ def sent(start: int | None, end: int | None, *, finished: bool = True) -> Produc
         ((10, 20), [sent(12, 20)], (10, 20)),
     ],
 )
-def test_what_is_left_to_send(
-    wanted: tuple[int | None, int | None], known: list[ProducedRun], expected: tuple[int | None, int | None] | None
+def test_missing_ranges_are_sent(
+    requested: tuple[int | None, int | None], runs: list[ProducedRun], expected: tuple[int | None, int | None] | None
 ) -> None:
-    missing = find_missing(SamplePart(start=wanted[0], end=wanted[1]), known)
+    missing = find_missing(SamplePart(start=requested[0], end=requested[1]), runs)
 
     assert expected == (None if missing is None else (missing.start, missing.end))
 
@@ -47,6 +47,6 @@ def test_three_parts_begin_with_january_may_and_september() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 13, -1])
-def test_impossible_number_of_parts_is_refused(count: int) -> None:
+def test_impossible_number_of_parts_is_rejected(count: int) -> None:
     with pytest.raises(DefinitionError, match=f"expected 1 to 12, got {count}"):
         parts(count)

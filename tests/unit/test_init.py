@@ -1,4 +1,4 @@
-"""`init` on files of strangers: a definition that `produce` takes, or what is in the way."""
+"""`init` on unknown files: a definition that `produce` accepts, or the reason why there is none."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("id,id,at\n1,2,2026-01-01T00:00:00Z\n", "line 1: expected unique column names, got `id` twice"),
         (
@@ -30,17 +30,19 @@ def settings(tmp_path: Path) -> Settings:
         ),
     ],
 )
-def test_what_is_in_the_way_is_named(settings: Settings, tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_csv_source_is_rejected_with_its_reason(
+    settings: Settings, tmp_path: Path, text: str, message: str
+) -> None:
     source = tmp_path / "source.csv"
     source.write_text(text, encoding="utf-8")
 
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         init(settings, "orders", str(source))
 
     assert not settings.pipelines.exists()
 
 
-def test_a_time_that_no_path_takes_is_a_text(settings: Settings, tmp_path: Path) -> None:
+def test_a_time_that_no_path_accepts_is_a_text(settings: Settings, tmp_path: Path) -> None:
     source = tmp_path / "source.csv"
     source.write_text("k,at,until\na,2026-01-01T00:00:00Z,9999-12-31T00:00:00Z\n", encoding="utf-8")
 
@@ -69,7 +71,7 @@ def test_times_of_wrong_clocks_propose_no_longer_durations_than_a_definition_has
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[{"at": "2026-01-01T00:00:00Z"}]', "line 1: expected one JSON object, got an array.*\n.*jq -c"),
         ('{\n"at": 1}', "line 1: expected one JSON object, got .*\n.*jq -c"),
@@ -83,15 +85,17 @@ def test_times_of_wrong_clocks_propose_no_longer_durations_than_a_definition_has
         ('{"at": "2026-01-01T00:00:00Z"}\n{"at": 5}\n', "no type accepts both .*line 1.* and 5 .line 2."),
     ],
 )
-def test_what_is_in_the_way_of_json_is_named(settings: Settings, tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_json_source_is_rejected_with_its_reason(
+    settings: Settings, tmp_path: Path, text: str, message: str
+) -> None:
     source = tmp_path / "source.json"
     source.write_text(text, encoding="utf-8")
 
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         init(settings, "orders", str(source))
 
 
-def test_a_name_that_is_no_identifier_is_left_out_with_one_that_is(settings: Settings, tmp_path: Path) -> None:
+def test_a_name_that_is_no_identifier_is_excluded_with_a_suggestion(settings: Settings, tmp_path: Path) -> None:
     source = tmp_path / "source.csv"
     source.write_text("größe,at\na,2026-01-01T00:00:00Z\n", encoding="utf-8")
 
@@ -101,7 +105,7 @@ def test_a_name_that_is_no_identifier_is_left_out_with_one_that_is(settings: Set
 
 
 def test_a_topic_of_many_partitions_is_read_from_each(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2,000 partitions: a thousand records are less than one for each."""
+    """With 2,000 partitions, a thousand records are fewer than one per partition."""
     client = SimpleNamespace(
         earliest=lambda _: dict.fromkeys(range(2_000), 0),
         latest=lambda _: dict.fromkeys(range(2_000), 7),

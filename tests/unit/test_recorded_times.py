@@ -1,4 +1,4 @@
-"""Times of hosts whose clocks disagree, held against the order in which records were made."""
+"""Times of hosts whose clocks disagree, compared with the order of their records."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +27,7 @@ def times(hours: Hours) -> list[datetime]:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "settled"),
+    ("recorded_hours", "settled"),
     [
         pytest.param([], [], id="none"),
         pytest.param([0, 1, 1, 2], [0, 1, 1, 2], id="one clock"),
@@ -41,8 +41,8 @@ def times(hours: Hours) -> list[datetime]:
         pytest.param([0, 1, YEARS], [0, 1, YEARS], id="the newest years ahead"),
     ],
 )
-def test_times_are_believed_as_far_as_most_of_them_agree_with_the_order(recorded: Hours, settled: Hours) -> None:
-    assert make_monotonic(times(recorded)) == times(settled)
+def test_times_are_settled_by_the_largest_consistent_order(recorded_hours: Hours, settled: Hours) -> None:
+    assert make_monotonic(times(recorded_hours)) == times(settled)
 
 
 @given(st.lists(st.integers(-YEARS, YEARS)))
@@ -55,19 +55,19 @@ def test_settled_times_never_go_back_and_are_among_the_recorded_ones(hours: Hour
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=5).map(sorted), st.data())
-def test_one_clock_that_is_wrong_once_moves_no_time_but_its_own(hours: Hours, data: st.DataObject) -> None:
+def test_one_wrong_clock_changes_only_its_own_time(hours: Hours, data: st.DataObject) -> None:
     wrong = data.draw(st.integers(0, len(hours) - 1))
     off = data.draw(st.sampled_from([-YEARS, YEARS]))
-    recorded = [hour + off * (number == wrong) for number, hour in enumerate(hours)]
+    recorded_hours = [hour + off * (number == wrong) for number, hour in enumerate(hours)]
 
-    settled = make_monotonic(times(recorded))
+    settled = make_monotonic(times(recorded_hours))
 
-    others = [number for number in range(len(hours)) if number != wrong]
-    assert [settled[number] for number in others] == [times(hours)[number] for number in others]
+    unaffected = [number for number in range(len(hours)) if number != wrong]
+    assert [settled[number] for number in unaffected] == [times(hours)[number] for number in unaffected]
 
 
 @pytest.mark.parametrize(
-    ("recorded", "latest"),
+    ("recorded_hours", "latest"),
     [
         pytest.param([], [], id="none"),
         pytest.param([-3, -2, -1], [-3, -2, -1], id="one clock"),
@@ -76,18 +76,19 @@ def test_one_clock_that_is_wrong_once_moves_no_time_but_its_own(hours: Hours, da
         pytest.param([-3, YEARS], [-3, 0], id="years ahead: by now"),
     ],
 )
-def test_a_record_was_made_by_the_next_one_at_the_latest(recorded: Hours, latest: Hours) -> None:
-    assert find_latest_times(times(recorded), NOON) == times(latest)
+def test_a_record_is_no_newer_than_the_next_one(recorded_hours: Hours, latest: Hours) -> None:
+    assert find_latest_times(times(recorded_hours), NOON) == times(latest)
 
 
 @given(st.lists(st.tuples(st.integers(-99, 0), st.integers(-YEARS, YEARS))))
-def test_no_wrong_clock_makes_a_record_look_older_than_the_right_ones_before_it(drawn: list[tuple[int, int]]) -> None:
-    true = sorted(hour for hour, _ in drawn)
-    recorded = [
-        hour + (off if number % 2 else 0) for number, (hour, (_, off)) in enumerate(zip(true, drawn, strict=True))
+def test_no_wrong_clock_makes_a_record_older_than_earlier_ones(drawn_offsets: list[tuple[int, int]]) -> None:
+    true = sorted(hour for hour, _ in drawn_offsets)
+    recorded_hours = [
+        hour + (off if number % 2 else 0)
+        for number, (hour, (_, off)) in enumerate(zip(true, drawn_offsets, strict=True))
     ]
 
-    latest = find_latest_times(times(recorded), NOON)
+    latest = find_latest_times(times(recorded_hours), NOON)
 
     assert all(at <= NOON for at in latest)
     assert latest == sorted(latest)
@@ -96,7 +97,7 @@ def test_no_wrong_clock_makes_a_record_look_older_than_the_right_ones_before_it(
 
 
 @pytest.mark.parametrize(
-    ("recorded", "after", "expected"),
+    ("recorded_hour", "predecessors", "expected"),
     [
         pytest.param(-2, [], RecordAge(not_before=NOON - 2 * HOUR), id="alone"),
         pytest.param(-2, [-3], RecordAge(not_before=NOON - 2 * HOUR), id="after what came before it"),
@@ -107,10 +108,10 @@ def test_no_wrong_clock_makes_a_record_look_older_than_the_right_ones_before_it(
         pytest.param(1, [-9, 5], RecordAge(not_before=NOON), id="an hour ahead means now"),
     ],
 )
-def test_a_record_is_no_older_than_what_must_have_come_before_it(
-    recorded: int, after: Hours, expected: RecordAge
+def test_a_record_is_no_older_than_its_predecessors(
+    recorded_hour: int, predecessors: Hours, expected: RecordAge
 ) -> None:
-    assert bound_age(NOON + recorded * HOUR, times(after), NOON) == expected
+    assert bound_age(NOON + recorded_hour * HOUR, times(predecessors), NOON) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ def test_a_lag_that_is_tolerated_does_not_count() -> None:
     assert measure_lag(times([-4]), [times([-3])], tolerated=HOUR) == 0 * HOUR
 
 
-def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() -> None:
+def test_age_of_a_future_record_without_predecessors_is_unknown() -> None:
     record_age = bound_age(NOON + 2 * HOUR, [], NOON)
 
     assert NOON - record_age.not_before > 50 * 365 * DAY
@@ -144,7 +145,7 @@ def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() 
 
 
 @pytest.mark.parametrize(
-    ("recorded", "earliest"),
+    ("recorded_hours", "earliest"),
     [
         pytest.param([], [], id="none"),
         pytest.param([-3, -2, -1], [-3, -2, -1], id="one clock"),
@@ -156,10 +157,12 @@ def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() 
         pytest.param([None, -3, None], [None, -3, -3], id="no time was recorded"),
     ],
 )
-def test_a_record_was_made_after_the_one_before_it_at_the_earliest(
-    recorded: list[int | None], earliest: list[int | None]
+def test_a_record_is_no_older_than_the_previous_one(
+    recorded_hours: list[int | None], earliest: list[int | None]
 ) -> None:
-    earliest_times = find_earliest_times([None if hour is None else NOON + hour * HOUR for hour in recorded], NOON)
+    earliest_times = find_earliest_times(
+        [None if hour is None else NOON + hour * HOUR for hour in recorded_hours], NOON
+    )
 
     assert earliest_times == [None if hour is None else NOON + hour * HOUR for hour in earliest]
 
@@ -182,13 +185,14 @@ def test_a_record_was_made_after_its_inputs(inputs: list[Hours], earliest: list[
 
 
 @given(st.lists(st.tuples(st.integers(-99, 0), st.integers(-YEARS, YEARS))))
-def test_no_wrong_clock_makes_a_record_look_newer_than_the_right_ones_after_it(drawn: list[tuple[int, int]]) -> None:
-    true = sorted(hour for hour, _ in drawn)
-    recorded = [
-        hour + (off if number % 2 else 0) for number, (hour, (_, off)) in enumerate(zip(true, drawn, strict=True))
+def test_no_wrong_clock_makes_a_record_newer_than_later_ones(drawn_offsets: list[tuple[int, int]]) -> None:
+    true = sorted(hour for hour, _ in drawn_offsets)
+    recorded_hours = [
+        hour + (off if number % 2 else 0)
+        for number, (hour, (_, off)) in enumerate(zip(true, drawn_offsets, strict=True))
     ]
 
-    earliest = find_earliest_times(times(recorded), NOON)
+    earliest = find_earliest_times(times(recorded_hours), NOON)
 
     for number in range(0, len(true), 2):
         assert all(at is None or at <= times(true)[number] for at in earliest[: number + 1])

@@ -1,4 +1,4 @@
-"""Settings that do not fit are one message with their place, and never show what a secret was."""
+"""Invalid settings are one message with their location, which never contains a secret."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("text", [b"home = [", b"\xff\xfe", b"[kafka\npassword = 'hunter2'"])
-def test_a_file_that_is_no_toml_is_said(folder: Path, text: bytes) -> None:
+def test_a_file_that_is_not_toml_is_reported(folder: Path, text: bytes) -> None:
     (folder / "cutover.toml").write_bytes(text)
 
     with pytest.raises(DefinitionError, match=r"`cutover.toml`: expected a file in TOML") as refused:
@@ -33,9 +33,7 @@ def test_a_file_that_is_no_toml_is_said(folder: Path, text: bytes) -> None:
         ("CUTOVER_KAFKA__TIMEOUT_SECONDS", SECRET, "kafka.timeout_seconds"),
     ],
 )
-def test_a_variable_that_does_not_fit_is_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, place: str
-) -> None:
+def test_an_invalid_variable_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, place: str) -> None:
     monkeypatch.setenv(name, value)
 
     with pytest.raises(DefinitionError, match=place) as refused:
@@ -43,7 +41,7 @@ def test_a_variable_that_does_not_fit_is_named(
     assert SECRET not in str(refused.value)
 
 
-def test_the_environment_goes_before_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_takes_precedence_over_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "cutover.toml").write_text('home = "a"\npipelines = "b"\n', encoding="utf-8")
     monkeypatch.setenv("CUTOVER_HOME", "c")
 

@@ -1,4 +1,4 @@
-"""What engines print goes to a log file, whoever prints it and when; the terminal has what was meant."""
+"""Output of engines goes to a log file, and the terminal shows only the output of the command."""
 
 import os
 import subprocess
@@ -53,33 +53,35 @@ def run(home: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def test_engines_write_to_the_file_that_the_last_line_names(tmp_path: Path) -> None:
-    done = run(tmp_path)
+    process = run(tmp_path)
 
     (file,) = (tmp_path / "logs" / "engine").iterdir()
-    assert done.stdout == "meant, before\nmeant, behind\n"
-    assert done.stderr == f"Engine log in {tmp_path}: logs/engine/{file.name}\n"
+    assert process.stdout == "meant, before\nmeant, behind\n"
+    assert process.stderr == f"Engine log in {tmp_path}: logs/engine/{file.name}\n"
     text = file.read_text(encoding="utf-8")
     assert [line for line in SAID if line not in text] == []
 
 
 @pytest.mark.parametrize(("columns", "width"), [(None, terminal.WIDE), ("70", 70)])
-def test_what_no_terminal_shows_is_wide_unless_somebody_says_how_wide(columns: str | None, width: int) -> None:
+def test_output_without_a_terminal_is_wide_unless_columns_is_set(columns: str | None, width: int) -> None:
     program = "from cutover.output import terminal; terminal.own('x'); import rich; print(rich.get_console().width)"
-    others = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    environment = others if columns is None else others | {"COLUMNS": columns}
+    variables = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment = variables if columns is None else variables | {"COLUMNS": columns}
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
 
-    assert done.stdout == f"{width}\n"
+    assert process.stdout == f"{width}\n"
 
 
-def test_a_home_that_takes_no_file_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+def test_an_unwritable_home_leaves_the_terminal_unchanged(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file in the way", encoding="utf-8")
 
-    done = run(tmp_path)
+    process = run(tmp_path)
 
-    assert "an engine on 1" in done.stdout
-    assert done.stderr.splitlines()[-2:] == ["None", "nanobind: leaked"]
+    assert "an engine on 1" in process.stdout
+    assert process.stderr.splitlines()[-2:] == ["None", "nanobind: leaked"]
 
 
 MUCH = """
@@ -99,19 +101,19 @@ print(terminal.engine_log())
 """
 
 
-def test_a_log_rolls_at_its_limit_and_what_comes_later_is_in_the_file_that_is_named(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", MUCH, str(tmp_path)], capture_output=True, text=True, check=True)
+def test_a_log_rolls_at_its_limit_and_the_named_file_has_the_newest_lines(tmp_path: Path) -> None:
+    process = subprocess.run([sys.executable, "-c", MUCH, str(tmp_path)], capture_output=True, text=True, check=True)
 
-    named = tmp_path / done.stdout.strip().rpartition(": ")[2]
-    files = sorted(named.parent.iterdir())
-    assert [file.name for file in files] == [named.name, f"{named.name}.1", f"{named.name}.2"]
+    log_file = tmp_path / process.stdout.strip().rpartition(": ")[2]
+    files = sorted(log_file.parent.iterdir())
+    assert [file.name for file in files] == [log_file.name, f"{log_file.name}.1", f"{log_file.name}.2"]
     assert all(file.stat().st_size <= 2100 for file in files)
-    said = named.read_text(encoding="utf-8").splitlines()
-    assert said[-2:] == ["line 499", "a child that came later"]
-    assert "raw 490" in said
+    lines = log_file.read_text(encoding="utf-8").splitlines()
+    assert lines[-2:] == ["line 499", "a child that came later"]
+    assert "raw 490" in lines
 
 
-def test_logs_of_ended_processes_beyond_the_newest_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_logs_of_ended_processes_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "KEPT", 2)
     ended = subprocess.Popen(["true"])
     ended.wait()
@@ -119,14 +121,14 @@ def test_logs_of_ended_processes_beyond_the_newest_go(tmp_path: Path, monkeypatc
         for ending in ("log", "log.1", "spark.log", "spark.log.1"):
             (tmp_path / f"stream-{number}-{ended.pid}.{ending}").touch()
             os.utime(tmp_path / f"stream-{number}-{ended.pid}.{ending}", (number, number))
-    mine = tmp_path / f"stream-0-{os.getpid()}.log"
-    mine.touch()
-    os.utime(mine, (0, 0))
+    own_log = tmp_path / f"stream-0-{os.getpid()}.log"
+    own_log.touch()
+    os.utime(own_log, (0, 0))
 
     terminal._sweep(tmp_path)
 
-    left = {file.name.partition(".")[0] for file in tmp_path.iterdir()}
-    assert left == {f"stream-3-{ended.pid}", f"stream-2-{ended.pid}", mine.stem}
+    remaining = {file.name.partition(".")[0] for file in tmp_path.iterdir()}
+    assert remaining == {f"stream-3-{ended.pid}", f"stream-2-{ended.pid}", own_log.stem}
     assert len(list(tmp_path.iterdir())) == 2 * 4 + 1
 
 
@@ -155,19 +157,19 @@ print("• é ✓ ✗ \\u202f日本", file=sys.stderr)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
-def test_terminal_that_cannot_show_a_character_gets_another_one(encoding: str) -> None:
+def test_unsupported_characters_are_replaced_on_the_terminal(encoding: str) -> None:
     environment = os.environ | {"PYTHONIOENCODING": encoding}
 
-    done = subprocess.run([sys.executable, "-c", TABLES], env=environment, capture_output=True, check=True)
+    process = subprocess.run([sys.executable, "-c", TABLES], env=environment, capture_output=True, check=True)
 
-    shown = done.stdout.decode(encoding)
-    assert "DIVERGED" in shown or "EXPLAINED" in shown
-    assert "\\ud800" in shown
+    output = process.stdout.decode(encoding)
+    assert "DIVERGED" in output or "EXPLAINED" in output
+    assert "\\ud800" in output
     if encoding == "ascii":
-        assert r"\u0141\xf3d\u017a" in shown
-        assert "49 % - " in shown
-        assert "!=" in shown
-        assert r"* \xe9 v x  \u65e5\u672c" in done.stderr.decode("ascii")
+        assert r"\u0141\xf3d\u017a" in output
+        assert "49 % - " in output
+        assert "!=" in output
+        assert r"* \xe9 v x  \u65e5\u672c" in process.stderr.decode("ascii")
 
 
 @pytest.mark.parametrize(
@@ -188,9 +190,9 @@ def test_verdict_and_files_are_the_same_on_a_terminal_without_the_characters(
     command = [sys.executable, "-m", "cutover.cli.app", "diff", "l.csv", "r.csv", "--key", "city"]
 
     command += ["--report", "page.html"]
-    done = subprocess.run(command, env=os.environ | environment, cwd=tmp_path, capture_output=True, check=False)
+    process = subprocess.run(command, env=os.environ | environment, cwd=tmp_path, capture_output=True, check=False)
 
-    assert done.returncode == 1, done.stderr
-    assert b"Traceback" not in done.stderr
-    assert b"DIVERGED" in done.stdout
+    assert process.returncode == 1, process.stderr
+    assert b"Traceback" not in process.stderr
+    assert b"DIVERGED" in process.stdout
     assert "日本" in (tmp_path / "page.html").read_text(encoding="utf-8")

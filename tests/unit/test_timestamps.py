@@ -10,7 +10,7 @@ MOMENTS = st.datetimes(timezones=st.just(UTC))
 
 
 @given(MOMENTS)
-def test_a_moment_comes_back_to_the_microsecond(moment: datetime) -> None:
+def test_a_time_round_trips_to_the_microsecond(moment: datetime) -> None:
     assert from_micros(to_micros(moment)) == moment
     assert parse_micros(str(format_micros(to_micros(moment)))) == to_micros(moment)
 

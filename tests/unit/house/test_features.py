@@ -19,12 +19,12 @@ FEATURES = 19
 
 def find_command(words: list[str]) -> tuple[click.Command, list[str]]:
     """Return the command that words lead to, and the words after its name."""
-    command, rest = typer.main.get_command(build_app(words[0])).commands[words[0]], words[1:]  # type: ignore[attr-defined]  # a group
+    command, words_left = typer.main.get_command(build_app(words[0])).commands[words[0]], words[1:]  # type: ignore[attr-defined]  # a group
     subcommands = getattr(command, "commands", None)
     if isinstance(subcommands, dict):  # a group, whose argument may stand before the command's name
-        place = next(number for number, word in enumerate(rest) if word in subcommands)
-        command = subcommands[rest.pop(place)]
-    return command, rest
+        place = next(number for number, word in enumerate(words_left) if word in subcommands)
+        command = subcommands[words_left.pop(place)]
+    return command, words_left
 
 
 def test_the_page_has_nineteen_features_in_order() -> None:

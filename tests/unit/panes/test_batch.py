@@ -1,4 +1,4 @@
-"""Classic batch: one pane a window and key, once all input is in, whatever the trigger. Times in seconds."""
+"""Classic batch: one pane per window and key once all input has arrived, for any trigger. Times in seconds."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.drivers.settings_of_panes import Handling, format_panes, sett
 ROWS = "20 1 1 a\n3 2 2 b\n10 3 4 a\n0 4 8 a"
 
 
-def test_sessions_are_whole_however_their_rows_arrived() -> None:
+def test_sessions_are_complete_in_any_arrival_order() -> None:
     handling = Handling(
         window=Sessions("10 seconds"),
         trigger=Repeat(AfterCount(3)),
@@ -25,13 +25,11 @@ def test_sessions_are_whole_however_their_rows_arrived() -> None:
 @pytest.mark.parametrize(
     ("watermark", "at"), [((), 4), (steps((9, 30)), 4), (steps((9, 30), (10, None)), 10), (steps((2, None)), 4)]
 )
-def test_panes_come_with_the_last_row_or_later_as_the_watermark_says_that_all_is_in(
-    watermark: Watermark, at: int
-) -> None:
-    found = format_panes(batch.run(setting("1 4 1", Handling(watermark=watermark))))
+def test_panes_fire_once_the_watermark_reports_all_input(watermark: Watermark, at: int) -> None:
+    pane_texts = format_panes(batch.run(setting("1 4 1", Handling(watermark=watermark))))
 
-    assert found == [f"{at}: 0..10 1 on_time"]
+    assert pane_texts == [f"{at}: 0..10 1 on_time"]
 
 
-def test_nothing_comes_of_nothing() -> None:
+def test_no_rows_give_no_panes() -> None:
     assert batch.run(setting("", Handling())).panes == ()

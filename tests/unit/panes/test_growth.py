@@ -1,4 +1,4 @@
-"""The work of a simulation grows with its points: counted in calls, which do not depend on the machine."""
+"""Work of a simulation, which grows linearly with its points; counted in function calls."""
 
 import sys
 from collections.abc import Callable
@@ -48,20 +48,20 @@ def setting(points: int, keys: int, window: Window, trigger: Trigger, apart: int
     )
 
 
-def calls(run: Callable[[Setting], Outcome], given: Setting) -> int:
-    """Return how many functions of Python and of C are called."""
-    found = 0
+def calls(run: Callable[[Setting], Outcome], scenario: Setting) -> int:
+    """Count the calls of Python and C functions."""
+    call_count = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:  # noqa: ARG001 -- Python's signature
-        nonlocal found
-        found += event in {"call", "c_call"}
+        nonlocal call_count
+        call_count += event in {"call", "c_call"}
 
     sys.setprofile(count)
     try:
-        run(given)
+        run(scenario)
     finally:
         sys.setprofile(None)
-    return found
+    return call_count
 
 
 @pytest.mark.parametrize("run", [reference.run, batch.run])

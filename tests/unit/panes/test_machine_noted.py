@@ -44,14 +44,18 @@ STEPS = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_siz
 def after(machine: Machine | Ended, steps: list[tuple[bool, bool, bool]]) -> tuple[Machine | Ended, list[bool]]:
     fired = []
     has_passed = False
-    for now, (comes, passed, ends) in enumerate(steps):
+    for now, (comes, is_past_end, ends) in enumerate(steps):
         if isinstance(machine, Ended):
             break
         machine = machine.with_rows(now * 1_000, 1) if comes else machine
         moment = TriggerMoment(
-            now=now * 1_000, is_past_end=passed, passes_end=passed and not has_passed, is_complete=True, epoch_ends=ends
+            now=now * 1_000,
+            is_past_end=is_past_end,
+            passes_end=is_past_end and not has_passed,
+            is_complete=True,
+            epoch_ends=ends,
         )
-        has_passed = passed
+        has_passed = is_past_end
         fired.append(machine.is_ready(moment))
         machine = machine.fire_at(moment) if fired[-1] else machine
     return machine, fired
@@ -62,10 +66,10 @@ def test_loaded_machine_behaves_like_the_encoded_one(
     trigger: Trigger, steps: list[tuple[bool, bool, bool]], more: list[tuple[bool, bool, bool]]
 ) -> None:
     machine, _ = after(begin(trigger), steps)
-    again = load_machine(trigger, json.loads(json.dumps(dump_machine(machine))))
+    loaded = load_machine(trigger, json.loads(json.dumps(dump_machine(machine))))
 
-    assert machine == again
-    assert after(machine, more) == after(again, more)
+    assert machine == loaded
+    assert after(machine, more) == after(loaded, more)
 
 
 @pytest.mark.parametrize("ended", Ended)

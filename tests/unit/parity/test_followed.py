@@ -1,4 +1,4 @@
-"""What a job does is followed from statement to statement; what cannot be followed is named with its line."""
+"""Data flow of a job, followed from statement to statement; anything that cannot be followed is named with its line."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ SINK = '.writeStream.format("delta").option("checkpointLocation", "/c").start("/
 
 
 def find(source: str) -> list[tuple[str, int, str]]:
-    return [(str(one.construct), one.line, one.subject) for one in check_job(source, "x.py")]
+    return [(str(finding.construct), finding.line, finding.subject) for finding in check_job(source, "x.py")]
 
 
 def kinds(source: str) -> list[str]:
@@ -22,7 +22,7 @@ def kinds(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "expected"),
     [
         pytest.param(
             f"df = {KAFKA}\ndf = df.groupBy(F.window('timestamp', '1 hour')).count()\ndf{SINK}",
@@ -78,12 +78,12 @@ def kinds(source: str) -> list[str]:
         ),
     ],
 )
-def test_a_query_is_judged_by_its_own_lineage(source: str, found: list[tuple[str, int, str]]) -> None:
-    assert sorted(find(source)) == sorted(found)
+def test_a_query_is_checked_by_its_own_lineage(source: str, expected: list[tuple[str, int, str]]) -> None:
+    assert sorted(find(source)) == sorted(expected)
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "expected"),
     [
         (
             f"from shop import clean\nclean({KAFKA}){SINK}",
@@ -119,12 +119,12 @@ def test_a_query_is_judged_by_its_own_lineage(source: str, found: list[tuple[str
         ),
     ],
 )
-def test_what_cannot_be_followed_is_named_with_its_line(source: str, found: list[tuple[str, int, str]]) -> None:
-    assert find(source) == found
+def test_unknown_code_is_named_with_its_line(source: str, expected: list[tuple[str, int, str]]) -> None:
+    assert find(source) == expected
 
 
 @pytest.mark.parametrize(
-    ("read", "found"),
+    ("read", "expected"),
     [
         ('option("subscribe", "t")', ["offsets"]),
         ('option("subscribe", "t").option("startingOffsets", "latest")', ["offsets"]),
@@ -140,12 +140,12 @@ def test_what_cannot_be_followed_is_named_with_its_line(source: str, found: list
         ('option("startingOffsets", "earliest").option("failOnDataLoss", False)', ["data-loss"]),
     ],
 )
-def test_a_default_of_a_source_counts_as_if_it_were_written(read: str, found: list[str]) -> None:
-    assert kinds(f'spark.readStream.format("kafka").{read}.load(){SINK}') == found
+def test_a_default_of_a_source_counts_like_an_explicit_option(read: str, expected: list[str]) -> None:
+    assert kinds(f'spark.readStream.format("kafka").{read}.load(){SINK}') == expected
 
 
 @pytest.mark.parametrize(
-    ("write", "found"),
+    ("write", "expected"),
     [
         ('mode("append").parquet("/o")', ["appended-again"]),
         ('parquet("/o", mode="append")', ["appended-again"]),
@@ -158,12 +158,12 @@ def test_a_default_of_a_source_counts_as_if_it_were_written(read: str, found: li
         ("mode(MODE).parquet('/o')", ["not-understood"]),
     ],
 )
-def test_a_batch_that_appends_all_that_it_reads_is_found(write: str, found: list[str]) -> None:
-    assert kinds(f'spark.read.format("kafka").option("subscribe", "t").load().write.{write}') == found
+def test_a_batch_that_appends_all_that_it_reads_is_found(write: str, expected: list[str]) -> None:
+    assert kinds(f'spark.read.format("kafka").option("subscribe", "t").load().write.{write}') == expected
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "expected"),
     [
         ("spark.read.parquet('/in').where(\"status = 'paid'\")", ["appended-again"]),
         ("spark.read.parquet('/in').where(col('day') == day)", []),
@@ -176,14 +176,14 @@ def test_a_batch_that_appends_all_that_it_reads_is_found(write: str, found: list
         ("load_orders(spark)", ["not-understood", "not-understood"]),
     ],
 )
-def test_a_batch_that_selects_what_is_new_may_append(rows: str, found: list[str]) -> None:
+def test_a_batch_that_selects_new_rows_may_append(rows: str, expected: list[str]) -> None:
     source = f"from pyspark.sql.functions import col\nfrom shop import load_orders\nrows = {rows}\n"
 
-    assert kinds(f"{source}rows.select('a').write.mode('append').saveAsTable('t')") == found
+    assert kinds(f"{source}rows.select('a').write.mode('append').saveAsTable('t')") == expected
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         ("batch.write.format('delta').mode('append').save('/o')", ["not-idempotent"]),
         ("batch.write.mode('overwrite').parquet(f'/o/{number}')", []),
@@ -200,14 +200,16 @@ def test_a_batch_that_selects_what_is_new_may_append(rows: str, found: list[str]
         ("send(batch)", ["not-understood"]),
     ],
 )
-def test_the_function_of_a_micro_batch_is_followed(body: str, found: list[str]) -> None:
+def test_the_function_of_a_micro_batch_is_followed(body: str, expected: list[str]) -> None:
     source = f"def write(batch, number):\n    {body}\n"
 
-    assert kinds(f"{source}{KAFKA}.writeStream.foreachBatch(write).option('checkpointLocation', '/c').start()") == found
+    assert (
+        kinds(f"{source}{KAFKA}.writeStream.foreachBatch(write).option('checkpointLocation', '/c').start()") == expected
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("SET spark.sql.session.timeZone = UTC;\nSELECT to_date(at) FROM t", []),
         ("CREATE TEMP VIEW v AS SELECT a FROM s;\nINSERT INTO t SELECT a FROM v", [("appended-again", 2)]),
@@ -218,24 +220,24 @@ def test_the_function_of_a_micro_batch_is_followed(body: str, found: list[str]) 
         ("OPTIMIZE t", []),
     ],
 )
-def test_a_script_of_sql_is_followed(text: str, found: list[tuple[str, int]]) -> None:
-    assert [(str(one.construct), one.line) for one in check_script(text, "x.sql")] == found
+def test_a_script_of_sql_is_followed(text: str, expected: list[tuple[str, int]]) -> None:
+    assert [(str(finding.construct), finding.line) for finding in check_script(text, "x.sql")] == expected
 
 
-def test_the_exit_code_tells_what_was_not_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_reports_unknown_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "job.py"
     file.write_text("total = 1 + 1\n", encoding="utf-8")
 
     assert app.main(["parity", str(file)]) == 2
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("1 place not understood in 1 file")
-    assert "0 constructs" not in last
+    last_line = capsys.readouterr().out.splitlines()[-1]
+    assert last_line.startswith("1 place not understood in 1 file")
+    assert "0 constructs" not in last_line
     assert app.main(["parity", str(file), "--json"]) == 2
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["construct"], row["line"]) == ("not-understood", 1)
 
 
-def test_a_construct_outweighs_what_was_not_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_construct_takes_precedence_over_unknown_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "job.py"
     file.write_text(f"from shop import clean\nclean({KAFKA}).limit(3){SINK}", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Decorators, declarations, loops, generators and coroutines are followed; what is not in the file is named."""
+"""Decorators, declarations, loops, generators and coroutines are followed; names missing from the file are reported."""
 
 import pytest
 
@@ -12,7 +12,7 @@ START = "import functools\nimport sys\nfrom pyspark.sql import functions as F\n"
 
 
 def find(source: str) -> list[tuple[str, int]]:
-    return [(str(one.construct), one.line) for one in check_job(source, "x.py")]
+    return [(str(finding.construct), finding.line) for finding in check_job(source, "x.py")]
 
 
 def kinds(source: str) -> set[str]:
@@ -130,10 +130,10 @@ def test_a_coroutine_is_followed() -> None:
     ],
 )
 def test_a_name_that_is_not_in_the_file_is_not_understood(source: str, line: int) -> None:
-    found = find(source)
+    findings = find(source)
 
-    assert ("not-understood", line) in found
-    assert {construct for construct, _ in found} == {"not-understood"}
+    assert ("not-understood", line) in findings
+    assert {construct for construct, _ in findings} == {"not-understood"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Jobs in the manner of public examples: what is found in each, and nothing else.
+"""Jobs modelled on public examples, with the exact findings of each.
 
 Those in `jobs` can be planned by Spark too; those in `followed` show assignments, functions, classes, loops and views.
 """
@@ -20,25 +20,25 @@ JOBS = sorted(path for folder in ("jobs", "followed") for path in (HERE / folder
 
 
 def expected(job: Path) -> set[str]:
-    said = job.read_text(encoding="utf-8").splitlines()[0].partition("expects:")[2]
-    return {word.strip() for word in said.split(",")} - {"none"}
+    header = job.read_text(encoding="utf-8").splitlines()[0].partition("expects:")[2]
+    return {word.strip() for word in header.split(",")} - {"none"}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
-def test_what_stream_and_batch_cannot_agree_on_is_found(job: Path) -> None:
-    assert {str(one.construct) for one in check_file(job)} == expected(job)
+def test_constructs_that_prevent_agreement_are_found(job: Path) -> None:
+    assert {str(finding.construct) for finding in check_file(job)} == expected(job)
 
 
 def test_every_construct_is_in_a_job_and_three_in_ten_jobs_are_sound() -> None:
-    found = [expected(job) for job in JOBS]
+    expectations = [expected(job) for job in JOBS]
 
-    assert sum(not one for one in found) >= 0.3 * len(JOBS)
-    assert set().union(*found) == {str(one) for one in Construct}
+    assert sum(not constructs for constructs in expectations) >= 0.3 * len(JOBS)
+    assert set().union(*expectations) == {str(construct) for construct in Construct}
     assert {*RULES} == {*Construct}
 
 
 @pytest.mark.parametrize("construct", list(Construct))
-def test_a_finding_leads_to_its_place_on_the_page(construct: Construct) -> None:
+def test_a_finding_links_to_its_section_of_the_page(construct: Construct) -> None:
     finding = ParityFinding(file="job.py", line=1, construct=construct, subject="x")
     file, _, place = finding.page.partition("#")
     row = next(line for line in Path(file).read_text(encoding="utf-8").splitlines() if f'<a id="{place}"></a>' in line)
@@ -48,7 +48,7 @@ def test_a_finding_leads_to_its_place_on_the_page(construct: Construct) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("SELECT x FROM t WHERE at > now()", [("clock", 1, "now")]),
         ("SELECT\n  x,\n  rand() AS r\nFROM t", [("random", 3, "rand")]),
@@ -65,12 +65,12 @@ def test_a_finding_leads_to_its_place_on_the_page(construct: Construct) -> None:
         ("SELECT 'now()', `rand` FROM t -- uuid()", []),
     ],
 )
-def test_sql_is_read_as_sql(text: str, said: list[tuple[str, int, str]]) -> None:
-    assert [(str(one.construct), one.line, one.subject) for one in check_sql(text, "x.sql")] == said
+def test_sql_is_parsed_as_sql(text: str, expected: list[tuple[str, int, str]]) -> None:
+    assert [(str(finding.construct), finding.line, finding.subject) for finding in check_sql(text, "x.sql")] == expected
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "expected"),
     [
         ("spark.sql('SELECT uuid() FROM t')", ["random"]),
         ("df.selectExpr('a', 'collect_list(b)')", ["order"]),
@@ -83,12 +83,12 @@ def test_sql_is_read_as_sql(text: str, said: list[tuple[str, int, str]]) -> None
         ("df.groupBy('a').count()\ndf.groupBy('b').count()", []),
     ],
 )
-def test_a_job_is_read_as_python(source: str, said: list[str]) -> None:
-    assert [str(one.construct) for one in check_job(source, "x.py")] == said
+def test_a_job_is_parsed_as_python(source: str, expected: list[str]) -> None:
+    assert [str(finding.construct) for finding in check_job(source, "x.py")] == expected
 
 
 @pytest.mark.parametrize(("name", "text"), [("x.sql", "SELEC x FRM ("), ("x.py", "def ("), ("x.txt", "")])
-def test_what_cannot_be_read_is_refused(tmp_path: Path, name: str, text: str) -> None:
+def test_invalid_file_is_rejected(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")
 
     with pytest.raises(DefinitionError, match="expected"):
@@ -97,12 +97,12 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, name: str, text: str) ->
         check_file(tmp_path / "none.sql")
 
 
-def test_the_command_says_what_and_why_and_what_instead(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_prints_construct_reason_and_alternative(capsys: pytest.CaptureFixture[str]) -> None:
     bad, good = (str(next(job for job in JOBS if job.name == name)) for name in ("basket.sql", "basket_sorted.sql"))
 
     assert app.main(["parity", bad, good]) == 1
-    said = capsys.readouterr().out
-    assert "basket.sql:2: order: `collect_list`: its result depends on the order of rows" in said
-    assert said.splitlines()[-1].startswith("1 construct in 2 files on which a stream and a batch differ.")
+    output = capsys.readouterr().out
+    assert "basket.sql:2: order: `collect_list`: its result depends on the order of rows" in output
+    assert output.splitlines()[-1].startswith("1 construct in 2 files on which a stream and a batch differ.")
     assert app.main(["parity", good, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []

@@ -1,4 +1,4 @@
-"""Ways through a job: arms of conditions, bodies of `try` that fail, and loops that are left."""
+"""Paths through a job: branches of conditions, failing bodies of `try`, and loops that end early."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def kinds(source: str) -> set[str]:
 
 
 def marked_by(*lines: str) -> set[str]:
-    """Return what is found where these lines decide on the watermark of `df`."""
+    """Find constructs if these lines decide on the watermark of `df`."""
     return kinds("\n".join([f"df = {READ}", *lines, f"df.{COUNT}.{SINK}"]))
 
 
@@ -24,7 +24,7 @@ def marked_by(*lines: str) -> set[str]:
     "handler",
     ["    raise", "    sys.exit(1)", "    fail()", f"    df = df.{MARK}", "    df = None\n    raise ValueError"],
 )
-def test_a_body_that_did_not_fail_has_set_the_watermark(handler: str) -> None:
+def test_a_successful_body_has_set_the_watermark(handler: str) -> None:
     fail = "def fail():\n    raise SystemExit(2)"
 
     for kind in ("except", "except*"):
@@ -98,7 +98,7 @@ def test_a_name_of_a_body_that_fails_has_any_of_its_values() -> None:
         ],
     ],
 )
-def test_both_arms_of_an_unknown_condition_are_judged(lines: list[str]) -> None:
+def test_both_branches_of_an_unknown_condition_are_checked(lines: list[str]) -> None:
     assert marked_by(*lines) == {"watermark", "unbounded-state"}
 
 
@@ -125,12 +125,12 @@ def test_both_arms_of_an_unknown_condition_are_judged(lines: list[str]) -> None:
         ["for topic in ['a']:", "    if topic == 'b':", "        continue", f"    df = df.{MARK}"],
     ],
 )
-def test_a_watermark_that_every_way_sets_is_the_only_finding(lines: list[str]) -> None:
+def test_a_watermark_set_on_every_path_is_the_only_finding(lines: list[str]) -> None:
     assert marked_by(*lines) == {"watermark"}
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first_condition", "second"),
     [
         ("late", "late"),
         ("not batch", "not batch"),
@@ -139,32 +139,32 @@ def test_a_watermark_that_every_way_sets_is_the_only_finding(lines: list[str]) -
         ("args.late", "args.late"),
     ],
 )
-def test_the_same_condition_holds_again(first: str, second: str) -> None:
+def test_equal_conditions_have_equal_results(first_condition: str, second: str) -> None:
     source = "def run(late, batch, mode, args):\n"
-    body = f"    df = {READ}\n    if {first}:\n        df = df.{MARK}\n    totals = df.{COUNT}\n"
+    body = f"    df = {READ}\n    if {first_condition}:\n        df = df.{MARK}\n    totals = df.{COUNT}\n"
 
     assert kinds(f"{source}{body}    if {second}:\n        totals.{SINK}") == {"watermark"}
     assert kinds(f"{source}{body}    if not ({second}):\n        totals.{SINK}") == {"unbounded-state"}
     assert kinds(f"{source}{body}    totals.{SINK}") == {"watermark", "unbounded-state"}
 
 
-def test_a_condition_of_another_value_does_not_hold_again() -> None:
+def test_a_condition_of_another_value_is_independent() -> None:
     source = f"def run(late):\n    df = {READ}\n    if late:\n        df = df.{MARK}\n    late = sys.argv[1]\n"
 
     assert kinds(f"{source}    if late:\n        df.{COUNT}.{SINK}") == {"watermark", "unbounded-state"}
 
 
-def test_many_conditions_hide_no_arm() -> None:
+def test_many_conditions_hide_no_branch() -> None:
     conditions = [f"if sys.argv[{number}]:\n    df = df.where('a > {number}')" for number in range(9)]
 
     assert marked_by(*conditions, "if sys.argv[10]:", f"    df = df.{MARK}") == {"watermark", "unbounded-state"}
 
 
-def test_rounds_that_are_left_start_their_queries_once() -> None:
-    each = '.writeStream.format("delta").option("checkpointLocation", f"/c/{topic}").start(f"/o/{topic}")'
+def test_iterations_that_end_early_start_their_queries_once() -> None:
+    query_start = '.writeStream.format("delta").option("checkpointLocation", f"/c/{topic}").start(f"/o/{topic}")'
     loop = "for topic in ['a', 'b']:\n    if topic == 'a':\n        df{0}\n        continue\n    df{0}"
 
-    assert kinds(f"df = {READ}\n{loop.format(each)}") == set()
+    assert kinds(f"df = {READ}\n{loop.format(query_start)}") == set()
     names = "import yaml\nfor topic in yaml.safe_load(open('t.yml'))['topics']:\n"
     start = '.writeStream.format("delta").option("checkpointLocation", f"/c/{topic[\'name\']}").start("/o")'
     assert kinds(f"{names}    {READ}{start}") == set()
@@ -199,7 +199,7 @@ class Late(Base):
     assert kinds(f"{source.replace('latest', 'earliest')}Late(spark).read().{SINK}") == set()
 
 
-def test_a_helper_that_asks_whether_a_dataframe_streams_is_followed() -> None:
+def test_a_helper_that_checks_for_streaming_is_followed() -> None:
     helper = f"def count(df):\n    if df.isStreaming:\n        df = df.{MARK}\n    return df.{COUNT}\n"
     batch = "count(spark.table('a')).write.mode('overwrite').saveAsTable('b')"
 
@@ -233,5 +233,5 @@ def test_a_function_that_a_pool_runs_is_followed(start: str) -> None:
         f"class Job:\n    @property\n    def rows(self):\n        return {READ}.{MARK}\nrows = Job().rows",
     ],
 )
-def test_a_dataframe_is_found_again_where_it_was_kept(rows: str) -> None:
+def test_a_stored_dataframe_is_followed(rows: str) -> None:
     assert kinds(f"{rows}\nrows.{COUNT}.{SINK}") == {"watermark"}

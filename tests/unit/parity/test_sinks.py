@@ -17,7 +17,7 @@ def kinds(*body: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (["batch.write.mode('overwrite').saveAsTable('m')"], {"output-mode"}),
         (["spark.sql('TRUNCATE TABLE m')", "batch.write.mode('append').saveAsTable('m')"], {"output-mode"}),
@@ -28,12 +28,12 @@ def kinds(*body: str) -> set[str]:
         (["spark.table('ev').groupBy('k').count().write.mode('overwrite').saveAsTable('m')"], set()),
     ],
 )
-def test_a_table_that_each_micro_batch_overwrites_loses_rows(body: list[str], found: set[str]) -> None:
-    assert kinds(*body) == found
+def test_a_table_that_each_micro_batch_overwrites_loses_rows(body: list[str], expected: set[str]) -> None:
+    assert kinds(*body) == expected
 
 
 @pytest.mark.parametrize(
-    ("removal", "found"),
+    ("removal", "expected"),
     [
         ("spark.sql(f'DELETE FROM m WHERE n = {number}')", set()),
         ("DeltaTable.forName(spark, 'm').delete(f'n = {number}')", set()),
@@ -41,14 +41,14 @@ def test_a_table_that_each_micro_batch_overwrites_loses_rows(body: list[str], fo
         ("spark.sql(f'DELETE FROM other WHERE n = {number}')", {"not-idempotent"}),
     ],
 )
-def test_rows_of_the_same_micro_batch_may_be_replaced(removal: str, found: set[str]) -> None:
+def test_rows_of_the_same_micro_batch_may_be_replaced(removal: str, expected: set[str]) -> None:
     append = "batch.withColumn('n', F.lit(number)).write.mode('append').saveAsTable('m')"
 
-    assert kinds(removal, append) == found
+    assert kinds(removal, append) == expected
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (["batch.groupBy('k').count().write.mode('overwrite').save(f'/o/{number}')"], {"micro-batch-totals"}),
         ([f"DeltaTable.forName(spark, 'm').merge(batch.groupBy('id').count(){MERGE}"], {"micro-batch-totals"}),
@@ -63,12 +63,12 @@ def test_rows_of_the_same_micro_batch_may_be_replaced(removal: str, found: set[s
         (["batch.groupBy('k').count().show()", f"DeltaTable.forName(spark, 'm').merge(batch{MERGE}"], set()),
     ],
 )
-def test_totals_of_a_micro_batch_are_found_where_they_are_kept(body: list[str], found: set[str]) -> None:
-    assert kinds(*body) == found
+def test_totals_of_a_micro_batch_are_found_if_stored(body: list[str], expected: set[str]) -> None:
+    assert kinds(*body) == expected
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "expected"),
     [
         ("batch.withColumn('n', F.row_number().over(w)).where('n = 1')", {"dedup-within-watermark"}),
         ("batch.withColumn('before', F.lag('v').over(w))", {"micro-batch-totals"}),
@@ -77,18 +77,18 @@ def test_totals_of_a_micro_batch_are_found_where_they_are_kept(body: list[str], 
         ("batch.join(spark.table('dimension'), 'k')", set()),
     ],
 )
-def test_rows_that_meet_within_a_micro_batch_are_found(rows: str, found: set[str]) -> None:
+def test_rows_combined_within_a_micro_batch_are_found(rows: str, expected: set[str]) -> None:
     window = "w = Window.partitionBy('k').orderBy('offset')"
     start = "from pyspark.sql import Window"
 
-    assert kinds(start, window, f"{rows}.write.mode('overwrite').save(f'/o/{{number}}')") == found
+    assert kinds(start, window, f"{rows}.write.mode('overwrite').save(f'/o/{{number}}')") == expected
     if "a')" not in rows:  # the latest row of each key in a micro-batch, merged, is what a merge takes
         merge = f"DeltaTable.forName(spark, 'm').merge({rows}{MERGE}"
-        assert kinds(start, window, merge) == found - {"dedup-within-watermark"}
+        assert kinds(start, window, merge) == expected - {"dedup-within-watermark"}
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (
             [
@@ -109,8 +109,8 @@ def test_rows_that_meet_within_a_micro_batch_are_found(rows: str, found: set[str
         (["batch.write.option('replaceWhere', 'k = 1').mode('overwrite').save('/o')"], {"not-understood"}),
     ],
 )
-def test_what_a_micro_batch_makes_or_replaces_in_part(body: list[str], found: set[str]) -> None:
-    assert kinds(*body) == found
+def test_created_and_partly_replaced_tables_are_recognized(body: list[str], expected: set[str]) -> None:
+    assert kinds(*body) == expected
 
 
 @pytest.mark.parametrize("body", ["print(number)", "requests.post('http://x', json=batch.collect())"])
@@ -119,7 +119,7 @@ def test_a_function_that_writes_no_rows_is_not_understood(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (["client.execute(f'INSERT INTO a VALUES ({batch.count()})')"], {"not-idempotent"}),
         (["client.execute(f'INSERT INTO a VALUES ({batch.count()}, {datetime.now()})')"], {"not-idempotent", "clock"}),
@@ -143,8 +143,10 @@ def test_a_function_that_writes_no_rows_is_not_understood(body: str) -> None:
         (["if batch.count() == 0:", "    return", "batch.write.mode('overwrite').save(f'/o/{number}')"], set()),
     ],
 )
-def test_rows_that_leave_through_the_driver_are_followed_to_their_client(body: list[str], found: set[str]) -> None:
-    assert kinds("from datetime import datetime", "import psycopg2", "client = psycopg2.connect('x')", *body) == found
+def test_rows_that_leave_through_the_driver_are_followed_to_their_client(body: list[str], expected: set[str]) -> None:
+    assert (
+        kinds("from datetime import datetime", "import psycopg2", "client = psycopg2.connect('x')", *body) == expected
+    )
 
 
 def test_a_merge_by_the_session_of_the_batch_is_one() -> None:
@@ -157,7 +159,7 @@ WRITE = "batch.write.mode('overwrite').save(f'/o/{number}')"
 
 
 @pytest.mark.parametrize(
-    ("body", "found"),
+    ("body", "expected"),
     [
         (["try:", f"    {WRITE}", "except Exception as error:", "    print(error)"], {"data-loss"}),
         (["try:", f"    {WRITE}", "except Exception:", "    return"], {"data-loss"}),
@@ -177,12 +179,12 @@ WRITE = "batch.write.mode('overwrite').save(f'/o/{number}')"
         (["try:", "    print(number)", "except Exception:", "    pass", WRITE], set()),
     ],
 )
-def test_a_write_that_fails_may_not_be_passed_over(body: list[str], found: set[str]) -> None:
-    assert kinds(*body) == found
+def test_a_failed_write_must_not_be_ignored(body: list[str], expected: set[str]) -> None:
+    assert kinds(*body) == expected
 
 
 @pytest.mark.parametrize(
-    ("writer", "found"),
+    ("writer", "expected"),
     [
         ("format('org.apache.spark.sql.cassandra').mode('append').option('table', 't').save()", set()),
         ("format('hudi').mode('append').save('/o')", set()),
@@ -193,14 +195,14 @@ def test_a_write_that_fails_may_not_be_passed_over(body: list[str], found: set[s
         ("format('mongodb').mode('append').save()", None),
     ],
 )
-def test_a_store_that_keeps_one_row_by_key_counts_no_row_twice(writer: str, found: set[str] | None) -> None:
-    assert kinds(f"batch.write.{writer}") == ({"not-idempotent"} if found is None else found)
+def test_a_store_with_one_row_per_key_counts_no_row_twice(writer: str, expected: set[str] | None) -> None:
+    assert kinds(f"batch.write.{writer}") == ({"not-idempotent"} if expected is None else expected)
     (*batch,) = check_job(f"spark.table('a').write.{writer}", "x.py")
-    assert [str(finding.construct) for finding in batch] == (["appended-again"] if found is None else [])
+    assert [str(finding.construct) for finding in batch] == (["appended-again"] if expected is None else [])
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "expected"),
     [
         ("whenMatchedUpdate(set={'n': 't.n + s.n'})", {"not-idempotent"}),
         ("whenMatchedUpdate(set={'n': F.col('t.n') + F.col('s.n')})", {"not-idempotent"}),
@@ -209,14 +211,14 @@ def test_a_store_that_keeps_one_row_by_key_counts_no_row_twice(writer: str, foun
         ("whenMatchedUpdate(condition='s.batch > t.batch', set={'n': 't.n + s.n'})", set()),
     ],
 )
-def test_a_merge_that_adds_up_counts_a_micro_batch_twice(change: str, found: set[str]) -> None:
+def test_an_accumulating_merge_counts_a_micro_batch_twice(change: str, expected: set[str]) -> None:
     merge = f".merge(batch.alias('s'), 't.id = s.id').{change}.execute()"
 
-    assert kinds(f"DeltaTable.forName(spark, 'm').alias('t'){merge}") == found
+    assert kinds(f"DeltaTable.forName(spark, 'm').alias('t'){merge}") == expected
 
 
-def test_a_merge_that_adds_up_in_sql_counts_rows_twice() -> None:
+def test_an_accumulating_merge_in_sql_counts_rows_twice() -> None:
     merge = "spark.sql('MERGE INTO m t USING b s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = t.n + s.n')"
 
     assert kinds("batch.createOrReplaceTempView('b')", merge) == {"not-idempotent"}
-    assert [str(one.construct) for one in check_job(merge, "x.py")] == ["not-understood"]
+    assert [str(finding.construct) for finding in check_job(merge, "x.py")] == ["not-understood"]

@@ -1,4 +1,4 @@
-"""Where a stream begins, and whether it finds its place again."""
+"""Start offsets of a stream, and checkpoints that survive a restart."""
 
 import pytest
 
@@ -9,11 +9,11 @@ READ = 'spark.readStream.format("kafka").option("subscribe", "t").option("starti
 
 
 def find(source: str) -> list[tuple[str, int]]:
-    return [(str(one.construct), one.line) for one in check_job(source, "x.py")]
+    return [(str(finding.construct), finding.line) for finding in check_job(source, "x.py")]
 
 
 @pytest.mark.parametrize(
-    ("read", "found"),
+    ("read", "expected"),
     [
         ('format("kinesis").option("streamName", "x")', ["offsets"]),
         ('format("kinesis").option("initialPosition", "latest")', ["offsets"]),
@@ -27,14 +27,14 @@ def find(source: str) -> list[tuple[str, int]]:
         ('format("cloudFiles").option("cloudFiles.includeExistingFiles", "true")', []),
     ],
 )
-def test_a_log_is_read_from_its_end_where_nothing_else_is_said(read: str, found: list[str]) -> None:
+def test_a_log_is_read_from_its_end_by_default(read: str, expected: list[str]) -> None:
     sink = '.load().writeStream.format("delta").option("checkpointLocation", "/c").start("/o")'
 
-    assert [construct for construct, _ in find(f"spark.readStream.{read}{sink}")] == found
+    assert [construct for construct, _ in find(f"spark.readStream.{read}{sink}")] == expected
 
 
 @pytest.mark.parametrize("table", ["settings.items()", "dict(line.split('=') for line in open('x')).items()"])
-def test_options_from_elsewhere_are_not_omitted(table: str) -> None:
+def test_options_from_elsewhere_count_as_set(table: str) -> None:
     source = f'r = spark.readStream.format("kafka")\nfor k, v in {table}:\n    r = r.option(k, v)\n'
 
     assert find(f'{source}r.load().writeStream.option("checkpointLocation", "/c").start("/o")') == [
@@ -43,7 +43,7 @@ def test_options_from_elsewhere_are_not_omitted(table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "found"),
+    ("place", "expected"),
     [
         ("'/c'", []),
         ("f'{BASE}/c'", []),
@@ -53,39 +53,39 @@ def test_options_from_elsewhere_are_not_omitted(table: str) -> None:
         ("f'/c/{datetime.now():%Y%m%d}'", [("checkpoint", 2)]),
     ],
 )
-def test_a_checkpoint_that_is_another_at_every_start_is_none(place: str, found: list[tuple[str, int]]) -> None:
+def test_a_checkpoint_that_changes_at_every_start_is_reported(place: str, expected: list[tuple[str, int]]) -> None:
     source = "import uuid, tempfile; from datetime import datetime\n"
 
-    assert find(f'{source}{READ}.writeStream.option("checkpointLocation", {place}).start("/o")') == found
+    assert find(f'{source}{READ}.writeStream.option("checkpointLocation", {place}).start("/o")') == expected
 
 
 def test_the_session_has_a_checkpoint_for_queries_with_names() -> None:
     setting = 'spark.conf.set("spark.sql.streaming.checkpointLocation", "/base")'
-    named, unnamed = f'{READ}.writeStream.queryName("q").start("/o")', f'{READ}.writeStream.start("/o")'
+    named_query, unnamed = f'{READ}.writeStream.queryName("q").start("/o")', f'{READ}.writeStream.start("/o")'
 
-    assert find(f"{setting}\n{named}") == []
+    assert find(f"{setting}\n{named_query}") == []
     assert find(f"{setting}\n{unnamed}") == [("checkpoint", 2)]
-    assert find(f"{named}\n{setting}") == [("checkpoint", 1)]
+    assert find(f"{named_query}\n{setting}") == [("checkpoint", 1)]
 
 
 def test_a_table_has_its_schema_and_a_date_its_line() -> None:
     script = check_script("SELECT\n  a,\n  date(at)\nFROM t;\nINSERT INTO x SELECT a FROM raw.ev", "x.sql")
 
-    assert [(str(one.construct), one.line, one.subject) for one in script] == [
+    assert [(str(finding.construct), finding.line, finding.subject) for finding in script] == [
         ("time-zone", 3, "date"),
         ("appended-again", 5, "append of all of raw.ev"),
     ]
     assert check_script("SELECT CAST('2024-01-01' AS DATE), DATE '2024-01-01', date('2024-01-01')", "x.sql") == ()
 
 
-def test_a_file_with_nothing_of_spark_names_the_call_that_was_not_followed() -> None:
+def test_a_file_without_spark_names_the_call_that_was_not_followed() -> None:
     (finding,) = check_job("import shop\n\nshop.run('daily')", "x.py")
 
     assert finding.line == 3
     assert "shop.run" in finding.subject
 
 
-def test_an_overwriting_batch_loses_what_did_not_change() -> None:
+def test_an_overwriting_batch_loses_unchanged_rows() -> None:
     source = (
         "def write(batch, number):\n    batch.write.mode('overwrite').saveAsTable('m')\n"
         f"{READ}.groupBy('k').count().writeStream.outputMode('update').foreachBatch(write)"

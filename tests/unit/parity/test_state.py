@@ -1,4 +1,4 @@
-"""The event time of a watermark: which columns keep it, and what it means for the state behind it."""
+"""Event-time column of a watermark: operations that keep or lose it, and the effect on state."""
 
 import pytest
 
@@ -11,11 +11,14 @@ LOST = {"watermark-without-effect", "unbounded-state"}
 
 
 def kinds(source: str) -> set[str]:
-    return {str(one.construct) for one in check_job(f"from pyspark.sql import functions as F\n{source}{SINK}", "x.py")}
+    return {
+        str(finding.construct)
+        for finding in check_job(f"from pyspark.sql import functions as F\n{source}{SINK}", "x.py")
+    }
 
 
 @pytest.mark.parametrize(
-    ("rows", "found"),
+    ("rows", "expected"),
     [
         (MARKED, {"watermark"}),
         (f"{MARKED}.withColumn('ts', F.date_trunc('minute', 'ts'))", LOST | {"time-zone"}),
@@ -31,15 +34,15 @@ def kinds(source: str) -> set[str]:
         (f"{READ}.withWatermark(COLUMN, '1 hour')", {"not-understood"}),
     ],
 )
-def test_a_column_keeps_the_event_time_or_loses_it(rows: str, found: set[str]) -> None:
-    assert kinds(f"{rows}.groupBy(F.window('ts', '1 hour')).count()") == found
+def test_a_column_keeps_the_event_time_or_loses_it(rows: str, expected: set[str]) -> None:
+    assert kinds(f"{rows}.groupBy(F.window('ts', '1 hour')).count()") == expected
 
 
-def test_the_time_of_a_window_carries_the_event_time() -> None:
+def test_window_time_keeps_the_event_time() -> None:
     hours = f"{MARKED}.groupBy(F.window('ts', '1 hour'), 'k').count()"
 
-    for again in ("F.window_time('window')", "'window'"):
-        assert kinds(f"{hours}.groupBy(F.window({again}, '1 day')).count()") == {"watermark", "chained-state"}
+    for column in ("F.window_time('window')", "'window'"):
+        assert kinds(f"{hours}.groupBy(F.window({column}, '1 day')).count()") == {"watermark", "chained-state"}
     assert kinds(f"{MARKED}.groupBy(F.window(F.col('ts').cast('timestamp'), '1 hour')).count()") == LOST
 
 
@@ -65,35 +68,37 @@ REJECTED = "; in append mode Spark rejects such a query"
         ),
     ],
 )
-def test_an_idle_watermark_has_the_reason_that_is_true(rows: str, reason: str) -> None:
+def test_an_ineffective_watermark_has_the_correct_reason(rows: str, reason: str) -> None:
     job = check_job(f"from pyspark.sql import functions as F\n{MARKED}.{rows}{SINK}", "x.py")
 
-    assert [one.subject for one in job if one.construct == "watermark-without-effect"] == [f"withWatermark: {reason}"]
+    assert [finding.subject for finding in job if finding.construct == "watermark-without-effect"] == [
+        f"withWatermark: {reason}"
+    ]
 
 
-def test_the_reason_of_an_idle_watermark_follows_the_output_mode() -> None:
-    def say(rows: str, mode: str) -> list[str]:
+def test_the_reason_of_an_ineffective_watermark_depends_on_the_output_mode() -> None:
+    def list_reasons(rows: str, mode: str) -> list[str]:
         sink = f".writeStream.outputMode('{mode}').format('memory').option('checkpointLocation', '/c').start()"
         job = check_job(f"from pyspark.sql import functions as F\n{rows}{sink}", "x.py")
-        return [one.subject for one in job if one.construct == "watermark-without-effect"]
+        return [finding.subject for finding in job if finding.construct == "watermark-without-effect"]
 
     windows = f"{MARKED}.groupBy(F.window('ts', '1 hour')).count()"
-    assert say(f"{MARKED}.select('k')", "append") == []
-    assert say(windows, "update") == []
-    assert say(windows, "complete") == ["withWatermark: complete mode keeps every group"]
-    assert say(f"{MARKED}.groupBy('k').count()", "update") == [
+    assert list_reasons(f"{MARKED}.select('k')", "append") == []
+    assert list_reasons(windows, "update") == []
+    assert list_reasons(windows, "complete") == ["withWatermark: complete mode keeps every group"]
+    assert list_reasons(f"{MARKED}.groupBy('k').count()", "update") == [
         "withWatermark: grouped by k, without the ts of the watermark"
     ]
-    assert say(f"{READ}.union({MARKED}).groupBy('ts').count()", "update") == [
+    assert list_reasons(f"{READ}.union({MARKED}).groupBy('ts').count()", "update") == [
         "withWatermark: union of line 2 keeps the watermark of its first DataFrame only"
     ]
 
 
-def test_a_column_that_is_not_in_the_file_may_be_that_of_the_window() -> None:
+def test_an_unknown_column_may_be_that_of_the_window() -> None:
     source = "import yaml\nfrom pyspark.sql import functions as F\nconf = yaml.safe_load(open('c.yml'))\n"
     rows = f"{READ}.withWatermark(conf['at'], '1 hour').groupBy(F.window(conf['at'], '1 hour')).count(){SINK}"
 
-    assert {str(one.construct) for one in check_job(source + rows, "x.py")} == {"watermark"}
+    assert {str(finding.construct) for finding in check_job(source + rows, "x.py")} == {"watermark"}
 
 
 LEFT = f"{MARKED}.selectExpr('key AS k1', 'ts AS t1', 'value AS v1')"
@@ -116,9 +121,9 @@ HOUR = "F.expr('interval 1 hour')"
     ],
 )
 def test_a_join_of_streams_is_bounded_by_the_event_times_of_both_sides(condition: str, is_bounded: bool) -> None:
-    found = kinds(f"a = {LEFT}\nb = {RIGHT}\na.join(b, {condition})")
+    constructs = kinds(f"a = {LEFT}\nb = {RIGHT}\na.join(b, {condition})")
 
-    assert found == ({"watermark"} if is_bounded else {"watermark", "unbounded-state"})
+    assert constructs == ({"watermark"} if is_bounded else {"watermark", "unbounded-state"})
 
 
 @pytest.mark.parametrize("option", ["ignoreChanges", "ignoreDeletes", "skipChangeCommits"])
@@ -149,7 +154,7 @@ def test_complete_mode_replaces_a_table(sink: str) -> None:
     assert check_job(f"from pyspark.sql import functions as F\n{source}{start}", "x.py") == ()
 
 
-def test_a_state_that_asks_for_the_processing_time_goes_by_the_clock() -> None:
+def test_state_with_processing_time_timers_depends_on_the_clock() -> None:
     source = f"""
 def count(key, rows, state):
     state.setTimeoutDuration(1000)
@@ -164,6 +169,6 @@ def by_event(key, rows, state):
 rows = {MARKED}.groupBy('k')
 """
     timed = "rows.applyInPandasWithState({0}, 'a int', 'n int', 'append', TIMEOUT)"
-    for function, found in (("count", True), ("by_event", False)):
-        assert ("processing-time-timer" in kinds(f"{source}{timed.format(function)}")) is found
+    for function, is_found in (("count", True), ("by_event", False)):
+        assert ("processing-time-timer" in kinds(f"{source}{timed.format(function)}")) is is_found
     assert "processing-time-timer" in kinds(f"{source}rows.transformWithState(Sessions(), 'a int', 'append', MODE)")

@@ -1,4 +1,4 @@
-"""What is no job, or a job in part only: nothing is called sound that was not read."""
+"""Files that are not jobs or only partly understood: unread code is never reported as sound."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from cutover.parity.script import check_script
     "text", ["this is not sql", "hello world;", "SELEC * FORM x;", "x = 1", "insert a;", "TABLE_OF(x)", "'rows'"]
 )
 def test_a_bare_expression_is_no_sql(text: str) -> None:
-    (finding,) = [one for one in check_script(text, "x.sql") if "not a SQL statement" in one.subject]
+    (finding,) = [finding for finding in check_script(text, "x.sql") if "not a SQL statement" in finding.subject]
 
     assert (str(finding.construct), finding.line) == ("not-understood", 1)
 
@@ -24,13 +24,13 @@ def test_statements_without_rows_are_sql(text: str) -> None:
     assert check_script(text, "x.sql") == ()
 
 
-def test_a_file_that_cannot_be_read_hides_nothing_of_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreadable_file_hides_no_finding_of_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = {"broken.py": "def (", "found.sql": "SELECT rand() FROM t", "sound.sql": "SELECT a FROM t"}
-    broken, found, sound = (tmp_path / name for name in texts)
+    broken, flagged, sound = (tmp_path / name for name in texts)
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 
-    assert app.main(["parity", str(broken), str(found), "--json"]) == 1
+    assert app.main(["parity", str(broken), str(flagged), "--json"]) == 1
     rows = json.loads(capsys.readouterr().out)
     assert [(Path(row["file"]).name, row["construct"]) for row in rows] == [
         ("found.sql", "random"),
@@ -58,7 +58,7 @@ def test_a_file_without_spark_is_not_understood(source: str) -> None:
     assert (str(finding.construct), finding.subject.partition(":")[0]) == ("not-understood", "the whole file")
 
 
-def test_a_name_that_may_be_none_is_followed_where_it_is_not() -> None:
+def test_a_name_that_may_be_none_is_followed_otherwise() -> None:
     source = """
 def connect():
     session = None
@@ -87,4 +87,4 @@ run()
 def test_the_java_side_of_a_dataframe_is_the_dataframe() -> None:
     job = check_job("import shop\nshop.send(spark.table('a')._jdf)", "x.py")
 
-    assert [one.subject for one in job] == ["shop.send: its effect on a DataFrame"]
+    assert [finding.subject for finding in job] == ["shop.send: its effect on a DataFrame"]

@@ -1,4 +1,4 @@
-"""Functions of users: those that ask the clock, chance or another system, by whatever name the job gives them."""
+"""User functions that depend on the clock, on randomness or on another system, under any name."""
 
 import pytest
 
@@ -39,11 +39,11 @@ def clean(x):
 
 def find(source: str) -> set[tuple[str, str]]:
     job = f"{START}{source}\nspark.table('a').select(f('x')).write.mode('overwrite').saveAsTable('b')"
-    return {(str(one.construct), one.subject) for one in check_job(job, "x.py")}
+    return {(str(finding.construct), finding.subject) for finding in check_job(job, "x.py")}
 
 
 @pytest.mark.parametrize(
-    ("source", "what"),
+    ("source", "reason"),
     [
         ("f = udf(lambda x: x + random.gauss(0, 1))", "lambda calls random.gauss"),
         ("f = udf(lambda x: x + np.random.rand())", "lambda calls numpy.random.rand"),
@@ -61,8 +61,8 @@ def find(source: str) -> set[tuple[str, str]]:
         ("@pandas_udf('double')\ndef f(x):\n    return x + np.random.normal()", "f calls numpy.random.normal"),
     ],
 )
-def test_a_function_of_a_user_is_followed_to_what_it_asks(source: str, what: str) -> None:
-    assert ("udf", what) in find(source)
+def test_a_user_function_is_followed_to_its_calls(source: str, reason: str) -> None:
+    assert ("udf", reason) in find(source)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_function_of_a_user_is_followed_to_what_it_asks(source: str, what: str
         "f = udf(lambda x: datetime.strptime(x, '%Y').isoformat())",
     ],
 )
-def test_a_function_of_its_arguments_alone_is_sound(source: str) -> None:
+def test_a_pure_function_is_sound(source: str) -> None:
     assert find(source) == set()
 
 

@@ -1,4 +1,4 @@
-"""When a row is late and a window closed: to the microsecond, and of sessions with the gap that is inclusive."""
+"""Closing of windows to the microsecond, and of sessions with their inclusive gap."""
 
 from dataclasses import replace
 
@@ -23,16 +23,17 @@ SESSIONS = replace(PIPELINE, window=Sessions("10 minutes"))
 
 
 @pytest.mark.parametrize(
-    ("window", "first"), [(Fixed(minutes=10), 10 * MINUTE + 5 * MINUTE), (Sessions("10 minutes"), 25 * MINUTE + 1)]
+    ("window", "closing_time"),
+    [(Fixed(minutes=10), 10 * MINUTE + 5 * MINUTE), (Sessions("10 minutes"), 25 * MINUTE + 1)],
 )
-def test_a_window_is_closed_at_the_first_such_watermark_and_not_before(window: Window, first: int) -> None:
+def test_a_window_closes_exactly_at_its_closing_watermark(window: Window, closing_time: int) -> None:
     pipeline = replace(PIPELINE, window=window)
     end = 10 * MINUTE
 
-    assert compute_closing_watermark(window, pipeline.lateness, end) == first
+    assert compute_closing_watermark(window, pipeline.lateness, end) == closing_time
     assert (
-        find_closed_end(pipeline, first),
-        find_closed_end(pipeline, first - 1),
+        find_closed_end(pipeline, closing_time),
+        find_closed_end(pipeline, closing_time - 1),
         find_closed_end(pipeline, None),
     ) == (
         end,
@@ -52,14 +53,14 @@ def test_no_row_that_is_in_time_touches_a_session_that_is_closed() -> None:
     assert [can_merge(Interval(0, gap), Interval(at, at + gap)) for at in rows] == [True, True, False]
 
 
-def test_sql_says_the_same() -> None:
+def test_sql_closes_the_same_windows() -> None:
     query = "SELECT {} FROM (SELECT make_timestamptz({}) AS window_end)"  # a bound and a time of this file
     ends = (10 * MINUTE, 10 * MINUTE + 1)
 
     closed = is_closed_sql(SESSIONS, 25 * MINUTE + 1)
-    said = [duckdb.execute(query.format(closed, end)).fetchall()[0][0] for end in ends]
+    results = [duckdb.execute(query.format(closed, end)).fetchall()[0][0] for end in ends]
 
-    assert said == [True, False]
+    assert results == [True, False]
     assert is_closed_sql(SESSIONS, None) == "false"
 
 
@@ -70,7 +71,7 @@ def test_sessions_that_meet_are_one_from_either_side() -> None:
     assert (can_merge(early, Interval(11, 21)), can_merge(Interval(11, 21), early)) == (False, False)
 
 
-def test_a_range_for_sessions_holds_what_touches_them() -> None:
+def test_a_range_for_sessions_contains_touching_rows() -> None:
     gap = 10 * MINUTE
     window = Sessions("10 minutes")
 

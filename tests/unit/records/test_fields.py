@@ -1,4 +1,4 @@
-"""How one field is read from JSON, by its type and its part in the topic; and that each lookup has its dimension."""
+"""Readings of JSON fields by type and role in the topic, and lookups that need their dimension."""
 
 from typing import Any
 from unittest.mock import Mock
@@ -34,13 +34,11 @@ def test_fields_are_read_in_the_order_of_the_schema() -> None:
         ("millis", {"at", "seen", "whole", "flag", "part"}),
     ],
 )
-def test_types_that_are_not_strict_by_themselves_are_read_with_their_own_kind(
-    time_format: TimeFormat, strict: set[str]
-) -> None:
-    found = by_name(time_format)
+def test_lenient_types_are_read_with_their_own_kind(time_format: TimeFormat, strict: set[str]) -> None:
+    fields = by_name(time_format)
 
-    assert {name for name, field in found.items() if not field.is_variant} == strict
-    assert (found["whole"].read_as, found["flag"].read_as, found["part"].read_as) == ("bigint", "boolean", "double")
+    assert {name for name, field in fields.items() if not field.is_variant} == strict
+    assert (fields["whole"].read_as, fields["flag"].read_as, fields["part"].read_as) == ("bigint", "boolean", "double")
 
 
 @pytest.mark.parametrize("time_format", ["seconds", "millis"])
@@ -50,7 +48,7 @@ def test_a_number_that_is_no_time_is_a_wrong_type_in_every_field_but_the_event_t
     assert never_wrong == {"at", "whole", "flag"}
 
 
-def test_texts_that_are_no_times_may_be_told_from_numbers_in_their_place() -> None:
+def test_invalid_time_texts_are_distinguished_from_numbers() -> None:
     never_wrong = {name for name, field in by_name("iso").items() if field.is_present is None}
 
     assert never_wrong == {"whole", "flag"}
@@ -61,7 +59,7 @@ def test_only_texts_of_iso_times_hold_colons() -> None:
     assert {name for name, field in by_name("seconds").items() if field.has_colons} == set()
 
 
-def test_lookup_whose_dimension_was_not_handed_in_is_refused_by_name() -> None:
+def test_lookup_without_its_dimension_is_rejected_by_name() -> None:
     pipeline = Pipeline(
         name="p",
         source=Topic(name="t", schema="at timestamp, ad string", event_time="at"),

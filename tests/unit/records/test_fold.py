@@ -1,4 +1,4 @@
-"""Folding in DuckDB: keys are null-safe, types stay, only the classes asked for count."""
+"""Folding in DuckDB: keys are null-safe, types are preserved, and only the requested classes count."""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -52,7 +52,7 @@ def test_partial_rows_of_one_key_become_one_row(lake: duckdb.DuckDBPyConnection)
     assert expected == rows(lake, fold_sql(PIPELINE, "partials"), "place, orders, paid, most, least, _n")
 
 
-def test_late_rows_count_where_they_are_asked_for(lake: duckdb.DuckDBPyConnection) -> None:
+def test_late_rows_count_if_requested(lake: duckdb.DuckDBPyConnection) -> None:
     folded = fold_sql(PIPELINE, "partials", keep=("accepted", "late"))
 
     assert rows(lake, folded, "place, orders") == [(None, 2), ("x", 2 + 1 + 1)]
@@ -93,6 +93,6 @@ def test_a_mean_of_nothing_is_null(lake: duckdb.DuckDBPyConnection) -> None:
 
 def test_a_fold_of_folds_is_the_fold(lake: duckdb.DuckDBPyConnection) -> None:
     once = fold_sql(PIPELINE, "partials")
-    twice = fold_sql(PIPELINE, f"(SELECT 'accepted' AS _class, * FROM ({once}))")  # noqa: S608 -- a query of ours
+    twice = fold_sql(PIPELINE, f"(SELECT 'accepted' AS _class, * FROM ({once}))")  # noqa: S608 -- our query
 
     assert rows(lake, once, "*") == rows(lake, twice, "*")

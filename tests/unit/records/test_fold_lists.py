@@ -1,4 +1,4 @@
-"""Folding what is more than a number: sessions that touch, counts of values, the smallest and the earliest."""
+"""Folding composite states: touching sessions, counts of values, smallest hashes and earliest rows."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,20 +24,20 @@ PLACED = 'STRUCT(event_time BIGINT, "partition" INT, "offset" BIGINT, value BIGI
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as made:
-        yield made
+    with duckdb.connect() as database:
+        yield database
 
 
 def fold(connection: duckdb.DuckDBPyConnection, measure: Measure, column: str, kind: str, states: list[Any]) -> Any:
-    """Return the folded state of one measure over partial rows of one window and key."""
+    """Fold the states of one measure over partial rows of one window and key."""
     folded = fold_sql(replace(PIPELINE, measures={"x": measure}), "parts")
     columns = f"_class VARCHAR, window_start INT, window_end INT, k VARCHAR, {column} {kind}, _n INT"
     connection.execute(f"CREATE OR REPLACE TEMP TABLE parts ({columns})")
     for state in states:
         connection.execute("INSERT INTO parts VALUES ('accepted', 0, 1, 'a', ?, 1)", [state])
-    ((found, rows),) = connection.execute(f"SELECT {column}, _n FROM ({folded})").fetchall()  # noqa: S608 -- ours
+    ((folded_state, rows),) = connection.execute(f"SELECT {column}, _n FROM ({folded})").fetchall()  # noqa: S608 -- ours
     assert rows == len(states)
-    return found
+    return folded_state
 
 
 def entries(*pairs: tuple[int, int]) -> list[dict[str, int]]:
@@ -46,13 +46,13 @@ def entries(*pairs: tuple[int, int]) -> list[dict[str, int]]:
 
 @pytest.mark.parametrize("more", [0, 12, 13, 40], ids="{} further values".format)
 def test_counts_of_a_value_add_up_and_stay_in_order(connection: duckdb.DuckDBPyConnection, more: int) -> None:
-    rest = [(10 + i, 1) for i in range(more)]
+    further = [(10 + i, 1) for i in range(more)]
 
-    found = fold(
-        connection, TopK("n"), "x__counts", COUNTED, [entries((2, 1), (5, 4)), None, entries((1, 3), (2, 6), *rest)]
+    folded = fold(
+        connection, TopK("n"), "x__counts", COUNTED, [entries((2, 1), (5, 4)), None, entries((1, 3), (2, 6), *further)]
     )
 
-    assert found == entries((1, 3), (2, 1 + 6), (5, 4), *rest)
+    assert folded == entries((1, 3), (2, 1 + 6), (5, 4), *further)
 
 
 def test_a_single_value_is_counted(connection: duckdb.DuckDBPyConnection) -> None:
@@ -92,7 +92,7 @@ def test_the_earliest_rows_are_kept_equal_values_each(connection: duckdb.DuckDBP
         pytest.param([("a", 0, 10), ("b", 5, 15)], [0, 5], id="two keys"),
         pytest.param([(None, 0, 10), (None, 10, 20)], [0, 0], id="a null key is a value"),
         pytest.param([("a", 0, 10), ("a", 0, 10), ("a", 0, 12), ("a", 12, 22)], [0, 0, 0, 0], id="equal starts"),
-        pytest.param([("a", 0, 1), ("a", 5, 6), ("a", 9, 10)], [0, 5, 9], id="three of their own"),
+        pytest.param([("a", 0, 1), ("a", 5, 6), ("a", 9, 10)], [0, 5, 9], id="three separate ones"),
     ],
 )
 def test_rows_that_touch_are_of_the_session_of_the_first(
@@ -103,6 +103,6 @@ def test_rows_that_touch_are_of_the_session_of_the_first(
         connection.execute("INSERT INTO alone VALUES (?, ?, ?)", row)
     grouped = group_sessions_sql(("k",), "alone")
     query = f"SELECT k, window_start, window_end, __session FROM ({grouped}) ORDER BY window_start, window_end, k"  # noqa: S608 -- ours
-    found = connection.execute(query).fetchall()
+    grouped_rows = connection.execute(query).fetchall()
 
-    assert found == [(*row, session) for row, session in zip(rows, sessions, strict=True)]
+    assert grouped_rows == [(*row, session) for row, session in zip(rows, sessions, strict=True)]

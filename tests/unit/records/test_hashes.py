@@ -1,4 +1,4 @@
-"""xxHash64 as Spark has it, by numbers that Spark printed; and the estimate that is made of it."""
+"""Spark's xxHash64, checked with values printed by Spark, and the distinct estimate derived from it."""
 
 from datetime import date, datetime
 from decimal import Decimal
@@ -36,9 +36,9 @@ def test_a_hash_without_a_seed_is_that_of_the_specification() -> None:
 def test_the_estimate_of_twenty_thousand_lies_within_its_bound() -> None:
     measure = ApproxDistinct("v", k=1024)
     number = 20_000
-    bound = measure.tolerance("int", same_definition=False) or 0.0
+    tolerance = measure.tolerance("int", same_definition=False) or 0.0
 
-    assert abs(finish_measure(measure, range(number), "int") - number) < bound * number
+    assert abs(finish_measure(measure, range(number), "int") - number) < tolerance * number
 
 
 def test_below_k_the_number_is_exact() -> None:

@@ -30,7 +30,7 @@ def test_decimal_of_scale_alone_is_below_one(text: str, fits: bool) -> None:
 
 def test_range_of_times_is_from_1000_to_9000() -> None:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
-    first, end = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+    earliest, end = datetime(1000, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
-    assert first == epoch + timedelta(microseconds=limits.MIN_MICROS)
+    assert earliest == epoch + timedelta(microseconds=limits.MIN_MICROS)
     assert end == epoch + timedelta(microseconds=limits.MAX_MICROS + 1)

@@ -1,4 +1,4 @@
-"""Measures over pairs, by DuckDB alone: what has no partner, and keys with many rows on both sides."""
+"""Measures over pairs in DuckDB: rows without a partner, and keys with many rows on both sides."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -20,29 +20,31 @@ COUNTED = replace(TWO, measures={"pairs": Count(), "clicks": Sum("c_n"), "worth"
 
 
 @pytest.mark.parametrize(
-    ("how", "of_left", "of_right"), [("inner", 0, 0), ("left", 1, 0), ("full", 1, 1)], ids=["inner", "left", "full"]
+    ("join_kind", "of_left", "of_right"),
+    [("inner", 0, 0), ("left", 1, 0), ("full", 1, 1)],
+    ids=["inner", "left", "full"],
 )
 def test_a_key_without_a_partner_keeps_its_row_and_counts_what_the_join_keeps(
-    how: How, of_left: int, of_right: int
+    join_kind: How, of_left: int, of_right: int
 ) -> None:
     alone = [
         Row(partition=0, ad="shown", columns=EMPTY),
         Row(partition=RIGHT_PARTITION_BASE, ad="clicked", columns=EMPTY),
     ]
-    pipeline = with_join_type(COUNTED, how)
+    pipeline = with_join_type(COUNTED, join_kind)
 
-    found = finish_partials(pipeline, [table(pipeline, alone)])
+    rows = finish_partials(pipeline, [table(pipeline, alone)])
 
-    assert {key: row["pairs"] for key, row in found.items()} == {"shown": of_left, "clicked": of_right}
-    assert {row["worth"] for row in found.values()} == {None}
+    assert {key: row["pairs"] for key, row in rows.items()} == {"shown": of_left, "clicked": of_right}
+    assert {row["worth"] for row in rows.values()} == {None}
 
 
 def test_a_null_key_matches_nothing_and_a_full_join_keeps_both_rows() -> None:
     both = [Row(partition=0, ad=None, columns=EMPTY), Row(partition=RIGHT_PARTITION_BASE, ad=None, columns=EMPTY)]
 
     counts = {
-        how: finish_partials(with_join_type(COUNTED, how), [table(TWO, both)])[None]["pairs"]
-        for how in ("inner", "left", "full")
+        join_kind: finish_partials(with_join_type(COUNTED, join_kind), [table(TWO, both)])[None]["pairs"]
+        for join_kind in ("inner", "left", "full")
     }
 
     assert counts == {"inner": 0, "left": 1, "full": 2}
@@ -54,29 +56,29 @@ def test_a_null_key_matches_nothing_and_a_full_join_keeps_both_rows() -> None:
 def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(
     tmp_path: Path, rows: int, values: int, memory: str
 ) -> None:
-    each = rows // values
+    rows_per_value = rows // values
     bag = "(SELECT list({{'value': {{'{}': i::{}}}, 'count': {}::BIGINT}}) FROM range({}) t(i)) AS {}"
     of_left, of_right = (
-        bag.format(name, kind, each, values, side)
+        bag.format(name, kind, rows_per_value, values, side)
         for name, kind, side in (("v", "INT", "__left"), ("c_n", "BIGINT", "__right"))
     )
     pipeline = replace(COUNTED, measures={**COUNTED.measures, "clicks": Sum("v + c_n")})
-    # An engine of its own: a limit set in the shared one stays for every later test of the process.
+    # A separate engine: a limit set in the shared one would apply to every later test of the process.
     with queries.connect(queries.Bounds(memory=memory, home=tmp_path, threads=2)) as connection:
         connection.execute(
             "CREATE TEMP TABLE parts AS SELECT 'accepted' AS _class, TIMESTAMPTZ '2024-01-01' AS window_start,"
             f" TIMESTAMPTZ '2024-01-02' AS window_end, 'a' AS ad, {of_left}, {of_right}, {2 * rows} AS _n"
         )
-        found = connection.sql(f"SELECT pairs, clicks, worth FROM ({finish_sql(pipeline, 'parts')})").fetchall()  # noqa: S608
+        totals = connection.sql(f"SELECT pairs, clicks, worth FROM ({finish_sql(pipeline, 'parts')})").fetchall()  # noqa: S608
 
-    total = 2 * each * each * values * sum(range(values))
-    assert found == [(rows * rows, Decimal(total), 2 * (values - 1))]
+    total = 2 * rows_per_value * rows_per_value * values * sum(range(values))
+    assert totals == [(rows * rows, Decimal(total), 2 * (values - 1))]
 
 
 @pytest.mark.parametrize(
     "name", ["u", "v", "l", "r", "x", "n", "count", "value", "there", "grouped", "blocks", "of_left"]
 )
-def test_no_name_of_a_key_is_taken_for_one_of_the_query(name: str) -> None:
+def test_key_names_do_not_clash_with_names_of_the_query(name: str) -> None:
     schema = f"at timestamp NOT NULL, `{name}` string, w int"
     source = replace(TWO.source, schema=schema)
     join = replace(JOIN, right=replace(source, name="clicked"), on={name: name})
@@ -93,5 +95,5 @@ def test_no_name_of_a_key_is_taken_for_one_of_the_query(name: str) -> None:
         connection.register("parts", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
         finished_rows = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
 
-    found = [tuple(row[column] for column in ("pairs", "most", "wide", "__left")) for row in finished_rows]
-    assert found == [(3, 5, Decimal(12), [{"value": {"w": 1}, "count": 3}])]
+    values = [tuple(row[column] for column in ("pairs", "most", "wide", "__left")) for row in finished_rows]
+    assert values == [(3, 5, Decimal(12), [{"value": {"w": 1}, "count": 3}])]

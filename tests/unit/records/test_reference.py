@@ -1,4 +1,4 @@
-"""The reference runner against hand-made logs: what each record becomes, and what each window holds."""
+"""Reference runner with hand-made logs: the class of each record and the result of each window."""
 
 import json
 from collections.abc import Mapping
@@ -41,8 +41,8 @@ def record(offset: int, value: Mapping[str, Any] | bytes, *, partition: int = 0,
 
 
 def row(result: Result, start: int, key: str | None) -> tuple[int, Mapping[str, Any]]:
-    found = result.rows[start * MICROS, (start + HOUR) * MICROS, (key,)]
-    return found.n, dict(found.measures)
+    window_row = result.rows[start * MICROS, (start + HOUR) * MICROS, (key,)]
+    return window_row.n, dict(window_row.measures)
 
 
 def test_measures_leave_nulls_out_and_keep_a_null_key() -> None:
@@ -94,7 +94,7 @@ def test_an_event_of_2099_is_future_and_does_not_move_the_watermark() -> None:
     assert result.watermarks == ((7200 - 600) * MICROS,)
 
 
-def test_rows_of_an_epoch_do_not_judge_one_another() -> None:
+def test_rows_of_an_epoch_do_not_affect_each_others_lateness() -> None:
     log = [record(0, {"at": 20_000, "k": "a", "v": 1}), record(1, {"at": 10, "k": "a", "v": 1})]
 
     assert run(PIPELINE, log, epochs=[{0: 2}]).counts[Class.LATE] == 0
@@ -109,7 +109,7 @@ def test_a_partition_with_unread_records_holds_the_watermark() -> None:
     assert result.watermarks == (None, (10 - 600) * MICROS)
 
 
-def test_epochs_from_the_middle_of_a_stream_are_judged_by_the_watermarks_given() -> None:
+def test_epochs_from_the_middle_of_a_stream_use_the_given_watermarks() -> None:
     log = [record(place, {"at": at, "k": "a", "v": 1, "w": 1}) for place, at in enumerate((10, 4000, 20))]
 
     result = run(PIPELINE, log, epochs=[{0: 2}, {0: 3}], watermarks=[None, HOUR * MICROS])
@@ -149,38 +149,38 @@ def test_of_twins_the_lowest_position_counts_for_batch_and_the_first_read_for_th
     assert batch.id_conflicts == 1
 
 
-def test_what_cannot_count_registers_no_id_and_a_missing_id_is_malformed() -> None:
+def test_uncounted_records_register_no_id_and_a_missing_id_is_malformed() -> None:
     log = [twin(0, 10, 7, v=99), twin(1, 7_200, 7, log=0), twin(2, 10, 7), twin(3, 7_200, 7), twin(4, 10, None)]
 
-    found = run(WITH_IDS, log)
+    result = run(WITH_IDS, log)
 
-    assert classes(found) == {(0, 1): Class.FUTURE, (0, 4): Class.MALFORMED}
-    assert (found.counts[Class.FILTERED], found.counts[Class.ACCEPTED]) == (1, 2)
+    assert classes(result) == {(0, 1): Class.FUTURE, (0, 4): Class.MALFORMED}
+    assert (result.counts[Class.FILTERED], result.counts[Class.ACCEPTED]) == (1, 2)
 
 
-def test_duplicate_comes_before_late_and_what_is_forgotten_is_late() -> None:
+def test_duplicate_takes_precedence_over_late_until_its_id_expires() -> None:
     ends = [{0: end} for end in range(1, 6)]
     log = [twin(0, 10, 7), twin(1, 4_300, 8), twin(2, 10, 7), twin(3, 9_000, 9), twin(4, 10, 7)]
 
-    found = run(WITH_IDS, log, epochs=ends)
+    result = run(WITH_IDS, log, epochs=ends)
 
-    assert found.watermarks[1] == (4_300 - 600) * MICROS
-    assert classes(found) == {(0, 2): Class.LATE, (0, 4): Class.LATE}
+    assert result.watermarks[1] == (4_300 - 600) * MICROS
+    assert classes(result) == {(0, 2): Class.LATE, (0, 4): Class.LATE}
     longer = replace(WITH_IDS, source=replace(WITH_IDS.source, id_horizon="2 hours"))
     assert classes(run(longer, log, epochs=ends)) == {(0, 2): Class.DUPLICATE, (0, 4): Class.LATE}
 
 
-def test_a_record_of_a_forgotten_minute_is_late_though_its_window_is_open_and_no_twin_was_there() -> None:
+def test_a_record_of_an_expired_minute_is_late_even_without_a_twin() -> None:
     shorter = replace(WITH_IDS, source=replace(WITH_IDS.source, id_horizon="5 minutes"))
     log = [twin(0, 3_000, 7), twin(1, 2_040, 8), twin(2, 2_100, 9)]
 
-    found = run(shorter, log, epochs=[{0: 1}, {0: 3}])
+    result = run(shorter, log, epochs=[{0: 1}, {0: 3}])
 
-    assert found.watermarks[0] == (3_000 - 600) * MICROS  # so ids of the minute of 2,100 seconds are still known
-    assert classes(found) == {(0, 1): Class.LATE}
+    assert result.watermarks[0] == (3_000 - 600) * MICROS  # so ids of the minute of 2,100 seconds are still known
+    assert classes(result) == {(0, 1): Class.LATE}
 
 
-def test_ids_that_are_known_before_are_given() -> None:
+def test_known_ids_can_be_passed() -> None:
     assert classes(
         run(WITH_IDS, [twin(5, 10, 7)], epochs=[{0: 6}], watermarks=[None], known_twins=[(7, 10 * MICROS)])
     ) == {(0, 5): Class.DUPLICATE}
@@ -197,7 +197,7 @@ def test_batch_truth_is_the_stream_and_its_late_rows() -> None:
     assert batch.counts[Class.ACCEPTED] == stream.counts[Class.ACCEPTED] + stream.counts[Class.LATE]
 
 
-def test_a_row_takes_its_columns_from_the_dimension_of_its_epoch_and_nulls_where_nothing_matches() -> None:
+def test_a_row_gets_columns_of_its_epochs_dimension_or_nulls() -> None:
     lookup = Lookup(table="ads", on={"k": "ad"}, columns={"campaign": "string", "factor": "int"})
     pipeline = replace(
         PIPELINE,
@@ -206,11 +206,11 @@ def test_a_row_takes_its_columns_from_the_dimension_of_its_epoch_and_nulls_where
         derive={"double_v": "v * factor"},
         key=("campaign",),
     )
-    before = {("a",): {"campaign": "x", "factor": 2}, ("off",): {"campaign": "off", "factor": 0}}
-    after = before | {("a",): {"campaign": "y", "factor": 3}}
+    initial_ads = {("a",): {"campaign": "x", "factor": 2}, ("off",): {"campaign": "off", "factor": 0}}
+    modified_ads = initial_ads | {("a",): {"campaign": "y", "factor": 3}}
     log = [record(n, {"at": 10, "k": k, "v": 5, "w": 1}) for n, k in enumerate(["a", "off", None, "new", "a"])]
 
-    result = run(pipeline, log, dimensions=lambda raw: {"ads": after if raw.offset == 4 else before})
+    result = run(pipeline, log, dimensions=lambda raw: {"ads": modified_ads if raw.offset == 4 else initial_ads})
 
     assert result.counts[Class.FILTERED] == 1
     assert {key: row.measures["total"] for (*_, (key,)), row in result.rows.items()} == {"x": 10, "y": 15, None: None}

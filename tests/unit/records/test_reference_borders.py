@@ -44,22 +44,22 @@ def record(partition: int, offset: int, at: int, **fields: Any) -> RawRecord:
     ],
     ids=["newest of an epoch", "new partition", "one of two unread", "slowest partition", "never back", "no record"],
 )
-def test_the_watermark_is_the_slowest_partition_s_newest_event_and_waits_for_one_that_has_shown_none(
+def test_watermark_is_the_minimum_over_partitions_with_records(
     log: list[RawRecord], epochs: list[Mapping[int, int]], expected: list[int | None]
 ) -> None:
-    found = run(PIPELINE, log, epochs=epochs)
+    result = run(PIPELINE, log, epochs=epochs)
 
-    assert found.watermarks == tuple(None if at is None else at * MICROS for at in expected)
+    assert result.watermarks == tuple(None if at is None else at * MICROS for at in expected)
 
 
 def test_a_partition_that_an_epoch_does_not_name_is_not_read_in_it() -> None:
     log = [record(0, 0, 10), record(1, 0, 20), record(1, 1, 30, new=1, other=2)]
 
-    first, both = run(PIPELINE, log, epochs=[{0: 1}]), run(PIPELINE, log, epochs=[{0: 1}, {0: 1, 1: 2}])
+    first_result, both = run(PIPELINE, log, epochs=[{0: 1}]), run(PIPELINE, log, epochs=[{0: 1}, {0: 1, 1: 2}])
 
-    assert [row.n for row in first.rows.values()] == [1]
+    assert [row.n for row in first_result.rows.values()] == [1]
     assert [row.n for row in both.rows.values()] == [3]
-    assert (first.unknown, both.unknown) == (0, 2)
+    assert (first_result.unknown, both.unknown) == (0, 2)
 
 
 def test_a_record_dated_exactly_as_far_ahead_as_allowed_counts_and_one_beyond_is_future() -> None:
@@ -77,14 +77,17 @@ def test_unknown_fields_of_all_well_formed_records_are_summed() -> None:
 def test_records_behind_one_that_cannot_count_have_their_places() -> None:
     log = [record(0, 0, 10, k=7), record(0, 1, 20, k="off"), record(1, 5, 4_000), record(0, 9, 10)]
 
-    found = [(placed.group, placed.position, placed.is_future, placed.twin) for placed in place_records(PIPELINE, log)]
+    places = [
+        (record_place.group, record_place.position, record_place.is_future, record_place.twin)
+        for record_place in place_records(PIPELINE, log)
+    ]
 
     hour = 3600 * MICROS
-    assert found == [((hour, 2 * hour, ("a",)), (1, 5), False, None), ((0, hour, ("a",)), (0, 9), False, None)]
+    assert places == [((hour, 2 * hour, ("a",)), (1, 5), False, None), ((0, hour, ("a",)), (0, 9), False, None)]
 
 
 @pytest.mark.parametrize(
-    ("values", "variance", "bound"),
+    ("values", "variance", "error_bound"),
     [
         ([1.0, 3.0], 2.0, (1 + 9) * 2.0**-48),
         ([-1.0, -3.0, -2.0], 1.0, (1 + 9 + 4) * 2.0**-48 / 2),
@@ -93,12 +96,12 @@ def test_records_behind_one_that_cannot_count_have_their_places() -> None:
     ],
     ids=["two", "negative ones", "zeros", "tiny ones"],
 )
-def test_a_variance_of_doubles_may_be_off_by_what_squares_and_sums_are_rounded(
-    values: list[float], variance: float, bound: float
+def test_a_variance_of_doubles_has_an_error_bound_for_rounding(
+    values: list[float], variance: float, error_bound: float
 ) -> None:
-    found: Any = spread.variance(values)
+    estimate: Any = spread.variance(values)
 
-    assert (found, found.max_error) == (variance, pytest.approx(bound, rel=1e-12, abs=0))
+    assert (estimate, estimate.max_error) == (variance, pytest.approx(error_bound, rel=1e-12, abs=0))
 
 
 @pytest.mark.parametrize("function", [spread.variance, spread.stddev])
@@ -109,13 +112,13 @@ def test_one_value_has_no_spread_and_whole_numbers_have_it_exactly(function: Any
 
 
 def test_a_deviation_of_doubles_lies_between_the_roots_of_both_ends_of_its_variance() -> None:
-    found: Any = spread.stddev([1.0, 3.0])
+    estimate: Any = spread.stddev([1.0, 3.0])
 
-    assert found == pytest.approx(2.0**0.5)
-    assert found.max_error == pytest.approx(2.0**0.5 - (2.0 - 10 * 2.0**-48) ** 0.5, rel=0.1)
+    assert estimate == pytest.approx(2.0**0.5)
+    assert estimate.max_error == pytest.approx(2.0**0.5 - (2.0 - 10 * 2.0**-48) ** 0.5, rel=0.1)
 
 
-def test_from_k_values_on_the_number_of_distinct_ones_is_estimated() -> None:
-    most = max(spark_hash(value, "int") for value in range(16))
+def test_distinct_count_is_estimated_from_k_values_on() -> None:
+    largest_hash = max(spark_hash(value, "int") for value in range(16))
 
-    assert finish_measure(ApproxDistinct("v", k=16), range(16), "int") == 15 * 2**64 // (most + 2**63)
+    assert finish_measure(ApproxDistinct("v", k=16), range(16), "int") == 15 * 2**64 // (largest_hash + 2**63)

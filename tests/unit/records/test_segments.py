@@ -1,12 +1,12 @@
-"""Which offsets are read again: few ranges, that hold every span."""
+"""Offset ranges that are read again: few ranges that cover every span."""
 
 import pytest
 
 from cutover.records.reading.segments import MAX_RANGES, MERGED_GAP, OffsetSpan, plan_reads
 
 
-def span(partition: int, first: int, last: int) -> OffsetSpan:
-    return OffsetSpan(partition=partition, first_offset=first, last_offset=last)
+def span(partition: int, first_offset: int, last_offset: int) -> OffsetSpan:
+    return OffsetSpan(partition=partition, first_offset=first_offset, last_offset=last_offset)
 
 
 def test_nothing_to_read_needs_no_read() -> None:
@@ -32,21 +32,21 @@ def test_of_many_ranges_those_with_the_smallest_gaps_become_one() -> None:
     far = [span(0, i * 10 * MERGED_GAP, i * 10 * MERGED_GAP) for i in range(MAX_RANGES)]
     near = span(0, 2 * MERGED_GAP, 2 * MERGED_GAP)
 
-    found = plan_reads([*far, near])
+    ranges = plan_reads([*far, near])
 
-    assert len(found) == MAX_RANGES
-    assert found[0] == {0: (0, 2 * MERGED_GAP + 1)}
+    assert len(ranges) == MAX_RANGES
+    assert ranges[0] == {0: (0, 2 * MERGED_GAP + 1)}
 
 
 @pytest.mark.parametrize(
-    ("first", "ranges"),
+    ("start", "ranges"),
     [
         pytest.param(10 + MERGED_GAP, [(0, 11 + MERGED_GAP)], id="as near as can be"),
         pytest.param(11 + MERGED_GAP, [(0, 10), (11 + MERGED_GAP, 12 + MERGED_GAP)], id="one offset further"),
     ],
 )
-def test_what_is_near_is_read_on(first: int, ranges: list[tuple[int, int]]) -> None:
-    assert plan_reads([span(0, 0, 9), span(0, first, first)]) == tuple({0: found} for found in ranges)
+def test_near_ranges_are_read_together(start: int, ranges: list[tuple[int, int]]) -> None:
+    assert plan_reads([span(0, 0, 9), span(0, start, start)]) == tuple({0: offsets} for offsets in ranges)
 
 
 def test_a_span_within_another_shortens_nothing() -> None:
@@ -54,7 +54,7 @@ def test_a_span_within_another_shortens_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "ranges"),
+    ("max_ranges", "ranges"),
     [
         (1, [(0, 7 * MERGED_GAP + 1)]),
         (2, [(0, 2 * MERGED_GAP + 1), (7 * MERGED_GAP, 7 * MERGED_GAP + 1)]),
@@ -62,13 +62,13 @@ def test_a_span_within_another_shortens_nothing() -> None:
         (4, [(0, 1), (2 * MERGED_GAP, 2 * MERGED_GAP + 1), (7 * MERGED_GAP, 7 * MERGED_GAP + 1)]),
     ],
 )
-def test_no_more_ranges_of_a_partition_are_read_than_asked_for(most: int, ranges: list[tuple[int, int]]) -> None:
+def test_number_of_ranges_of_a_partition_is_limited(max_ranges: int, ranges: list[tuple[int, int]]) -> None:
     far = [span(0, at * MERGED_GAP, at * MERGED_GAP) for at in (0, 2, 7)]
 
-    assert plan_reads(far, max_ranges=most) == tuple({0: found} for found in ranges)
+    assert plan_reads(far, max_ranges=max_ranges) == tuple({0: offsets} for offsets in ranges)
 
 
-def test_a_long_range_behind_a_small_gap_is_joined_first() -> None:
+def test_a_long_range_after_a_small_gap_is_joined_first() -> None:
     spans = [span(0, 0, 0), span(0, 3 * MERGED_GAP, 3 * MERGED_GAP), span(0, 5 * MERGED_GAP, 9 * MERGED_GAP)]
 
     assert plan_reads(spans, max_ranges=2) == ({0: (0, 1)}, {0: (3 * MERGED_GAP, 9 * MERGED_GAP + 1)})

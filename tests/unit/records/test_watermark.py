@@ -11,8 +11,8 @@ SECOND = 1_000_000
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
 
 
-def look(now: float, **partitions: tuple[int, int, int | None]) -> Observation:
-    """Return an observation from `p0=(read, high, newest event time in seconds)`."""
+def observe(now: float, **partitions: tuple[int, int, int | None]) -> Observation:
+    """Build an observation from `p0=(read, high, newest event time in seconds)`."""
     parts = {int(name[1:]): value for name, value in partitions.items()}
     return Observation(
         now=now,
@@ -23,81 +23,84 @@ def look(now: float, **partitions: tuple[int, int, int | None]) -> Observation:
 
 
 def after(*looks: Observation, start: WatermarkState | None = None) -> WatermarkState:
-    """Return the state after some observations."""
+    """Advance the watermark through observations."""
     state = start or WatermarkState()
-    for look in looks:
-        state = advance(state, look, LATENESS)
+    for observe in looks:
+        state = advance(state, observe, LATENESS)
     return state
 
 
 def test_watermark_follows_the_slowest_partition_at_the_out_of_orderness() -> None:
-    assert after(look(0, p0=(1, 1, 90), p1=(1, 1, 50))).watermark == (50 - 2) * SECOND
+    assert after(observe(0, p0=(1, 1, 90), p1=(1, 1, 50))).watermark == (50 - 2) * SECOND
 
 
 def test_partition_that_never_held_a_record_is_not_active() -> None:
-    assert after(look(0, p0=(1, 1, 90), p1=(0, 0, None))).watermark == (90 - 2) * SECOND
+    assert after(observe(0, p0=(1, 1, 90), p1=(0, 0, None))).watermark == (90 - 2) * SECOND
 
 
-def test_partition_with_unread_records_and_none_read_holds() -> None:
-    assert after(look(0, p0=(1, 1, 90), p1=(0, 7, None))).watermark is None
+def test_partition_with_only_unread_records_holds_the_watermark() -> None:
+    assert after(observe(0, p0=(1, 1, 90), p1=(0, 7, None))).watermark is None
 
 
 def test_partition_whose_records_were_all_malformed_does_not_hold_once_they_are_read() -> None:
-    assert after(look(0, p0=(1, 1, 90), p1=(7, 7, None))).watermark == (90 - 2) * SECOND
+    assert after(observe(0, p0=(1, 1, 90), p1=(7, 7, None))).watermark == (90 - 2) * SECOND
 
 
 def test_quiet_partition_stays_in_the_minimum_until_the_idle_time_is_over() -> None:
-    quiet = [look(0, p0=(1, 1, 10), p1=(1, 1, 50)), look(9, p0=(1, 1, None), p1=(2, 2, 90))]
+    quiet = [observe(0, p0=(1, 1, 10), p1=(1, 1, 50)), observe(9, p0=(1, 1, None), p1=(2, 2, 90))]
 
     assert after(*quiet).watermark == (10 - 2) * SECOND
-    assert after(*quiet, look(10, p0=(1, 1, None), p1=(2, 2, None))).watermark == (90 - 2) * SECOND
+    assert after(*quiet, observe(10, p0=(1, 1, None), p1=(2, 2, None))).watermark == (90 - 2) * SECOND
 
 
 def test_idle_partitions_are_named() -> None:
-    assert frozenset({0}) == after(look(0, p0=(1, 1, 10), p1=(1, 1, 50)), look(10, p0=(1, 1, None), p1=(2, 2, 90))).idle
+    assert (
+        frozenset({0})
+        == after(observe(0, p0=(1, 1, 10), p1=(1, 1, 50)), observe(10, p0=(1, 1, None), p1=(2, 2, 90))).idle
+    )
 
 
 def test_partition_blocked_behind_an_open_transaction_is_not_idle() -> None:
-    blocked = [look(0, p0=(1, 3, 10), p1=(1, 1, 50)), look(60, p0=(1, 3, None), p1=(2, 2, 90))]
+    blocked = [observe(0, p0=(1, 3, 10), p1=(1, 1, 50)), observe(60, p0=(1, 3, None), p1=(2, 2, 90))]
 
     assert frozenset() == after(*blocked).idle
     assert after(*blocked).watermark == (10 - 2) * SECOND
 
 
-def test_a_record_between_two_looks_ends_the_quiet() -> None:
-    assert frozenset() == after(look(0, p0=(1, 1, 10)), look(8, p0=(2, 2, 11)), look(16, p0=(2, 2, None))).idle
+def test_a_record_between_two_observations_ends_the_quiet_period() -> None:
+    assert frozenset() == after(observe(0, p0=(1, 1, 10)), observe(8, p0=(2, 2, 11)), observe(16, p0=(2, 2, None))).idle
 
 
-def test_waking_partition_does_not_take_the_watermark_back() -> None:
-    asleep = [look(0, p0=(1, 1, 10), p1=(1, 1, 50)), look(10, p0=(1, 1, None), p1=(2, 2, 90))]
+def test_waking_partition_does_not_lower_the_watermark() -> None:
+    asleep = [observe(0, p0=(1, 1, 10), p1=(1, 1, 50)), observe(10, p0=(1, 1, None), p1=(2, 2, 90))]
 
-    woken = after(*asleep, look(11, p0=(2, 2, 12), p1=(2, 2, None)))
+    woken = after(*asleep, observe(11, p0=(2, 2, 12), p1=(2, 2, None)))
 
     assert frozenset() == woken.idle
     assert woken.watermark == (90 - 2) * SECOND
 
 
 def test_all_idle_holds_the_watermark() -> None:
-    assert after(look(0, p0=(1, 1, 10)), look(99, p0=(1, 1, None))).watermark == (10 - 2) * SECOND
+    assert after(observe(0, p0=(1, 1, 10)), observe(99, p0=(1, 1, None))).watermark == (10 - 2) * SECOND
 
 
-def test_idleness_counts_anew_from_each_start() -> None:
-    stopped = after(look(0, p0=(1, 1, 10), p1=(1, 1, 50)), look(10, p0=(1, 1, None), p1=(2, 2, 90)))
+def test_idleness_restarts_with_each_driver() -> None:
+    stopped = after(observe(0, p0=(1, 1, 10), p1=(1, 1, 50)), observe(10, p0=(1, 1, None), p1=(2, 2, 90)))
     started = WatermarkState(watermark=stopped.watermark, max_event=stopped.max_event)
 
-    assert frozenset() == after(look(0, p0=(1, 1, None), p1=(2, 2, None)), start=started).idle
+    assert frozenset() == after(observe(0, p0=(1, 1, None), p1=(2, 2, None)), start=started).idle
 
 
 def test_partition_that_never_held_a_record_is_never_called_idle() -> None:
-    looks = [look(now, p0=(1, 1, 90), p1=(0, 0, None)) for now in (0, 5)]
+    looks = [observe(now, p0=(1, 1, 90), p1=(0, 0, None)) for now in (0, 5)]
 
-    assert after(*looks, look(99, p0=(2, 2, 91), p1=(0, 0, None))).idle == frozenset()
+    assert after(*looks, observe(99, p0=(2, 2, 91), p1=(0, 0, None))).idle == frozenset()
 
 
-def test_a_partition_of_which_nothing_was_ever_read_holds_from_its_first_record_on() -> None:
-    seen = look(0, p0=(1, 1, 90))
+def test_an_unread_partition_holds_the_watermark_from_its_first_record() -> None:
+    observation = observe(0, p0=(1, 1, 90))
 
-    assert after(replace(seen, high={0: 1, 1: 1})).watermark is None
+    assert after(replace(observation, high={0: 1, 1: 1})).watermark is None
 
 
 MINUTE = 60 * SECOND

@@ -1,4 +1,4 @@
-"""Advice on the page, in the pull request and in the published object: predicted, found; names of keys stay text."""
+"""Advice on the page, in the pull request and in the published object; names of keys remain text."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf
 
 
 def predicted(out_of_orderness: int, allowed: int, *, late: int) -> Prediction:
-    """Return what a setting would come to; lengths in minutes."""
+    """Build the prediction of a setting; lengths in minutes."""
     return Prediction(
         out_of_orderness=out_of_orderness * MINUTE,
         allowed=allowed * MINUTE,
@@ -45,14 +45,14 @@ def predicted(out_of_orderness: int, allowed: int, *, late: int) -> Prediction:
     )
 
 
-def advised(*, late: int = 7, what: str = "shop=north", proven: bool = True, off: int = 0) -> Advice:
-    """Return advice on three settings; of the first one the run has held `off` rows more than was predicted."""
+def advised(*, late: int = 7, culprit: str = "shop=north", proven: bool = True, off: int = 0) -> Advice:
+    """Build advice on three settings; the run of the first one held `off` more rows than predicted."""
     pairs = {"fastest": (0, 120), "balanced": (30, 90), "exact": (30, 720)}
-    named = tuple(
+    named_settings = tuple(
         NamedSetting(name=name, prediction=predicted(*pair, late=late if name != "exact" else 0))
         for name, pair in pairs.items()
     )
-    outcomes = [select_outcome(one.prediction) for one in named]
+    outcomes = [select_outcome(setting.prediction) for setting in named_settings]
     outcomes[0] = replace(outcomes[0], held=outcomes[0].held + off)
     return Advice(
         pipeline="flights",
@@ -63,16 +63,16 @@ def advised(*, late: int = 7, what: str = "shop=north", proven: bool = True, off
         epochs=42,
         records=10_000,
         in_force=predicted(5, 5, late=late),
-        settings=named,
+        settings=named_settings,
         proven=tuple(
-            ProvenSetting(setting=one, found=outcome, is_held_bound=False)
-            for one, outcome in zip(named, outcomes, strict=True)
+            ProvenSetting(setting=setting, found=outcome, is_held_bound=False)
+            for setting, outcome in zip(named_settings, outcomes, strict=True)
         )
         if proven
         else (),
         proven_at="2026-11-24T12:30:00Z" if proven else None,
         partitions=(Culprit(what="partition=3", late=7, late_share=1.0, share=0.1),),
-        keys=(Culprit(what=what, late=7, late_share=1.0, share=0.1),),
+        keys=(Culprit(what=culprit, late=7, late_share=1.0, share=0.1),),
     )
 
 
@@ -84,7 +84,7 @@ def report(advice: Advice) -> Report:
 def test_page_and_pull_request_show_settings_and_proof() -> None:
     result = report(advised())
 
-    for shown in (page.render(result), markdown.render(result)):
+    for rendered in (page.render(result), markdown.render(result)):
         for text in (
             "in force",
             "fastest",
@@ -96,13 +96,13 @@ def test_page_and_pull_request_show_settings_and_proof() -> None:
             "all hold",
             "partition",
         ):
-            assert text in shown
-        assert "predicted" in shown
+            assert text in rendered
+        assert "predicted" in rendered
 
 
-def test_what_was_not_found_is_named() -> None:
-    (first, second, *_) = advised(off=1).proven
-    assert (first.wrong, second.wrong) == (("held",), ())
+def test_wrong_predictions_are_named() -> None:
+    (first_proof, second, *_) = advised(off=1).proven
+    assert (first_proof.wrong, second.wrong) == (("held",), ())
     assert advice_text.describe_proof(advised(off=1)) == (
         "3 predictions for flights, each beside a run of the streaming path: 1 wrong."
     )
@@ -110,15 +110,15 @@ def test_what_was_not_found_is_named() -> None:
 
 
 @pytest.mark.parametrize(("off", "wrong"), [(-1, ()), (0, ()), (1, ("held",))])
-def test_of_sessions_the_rows_held_are_at_most_what_was_predicted(off: int, wrong: tuple[str, ...]) -> None:
+def test_held_rows_of_sessions_have_an_upper_bound(off: int, wrong: tuple[str, ...]) -> None:
     assert replace(advised(off=off).proven[0], is_held_bound=True).wrong == wrong
 
 
 def test_without_a_proof_the_command_is_named() -> None:
-    shown = page.render(report(advised(proven=False)))
+    rendered = page.render(report(advised(proven=False)))
 
-    assert "cutover advise flights --prove" in shown
-    assert "found, WRONG" not in shown
+    assert "cutover advise flights --prove" in rendered
+    assert "found, WRONG" not in rendered
 
 
 def test_a_pipeline_without_advice_names_the_command() -> None:
@@ -126,7 +126,7 @@ def test_a_pipeline_without_advice_names_the_command() -> None:
     assert "out-of-orderness" not in markdown.render(flights())
 
 
-def test_where_no_record_was_late_the_shortest_exact_setting_is_advised() -> None:
+def test_shortest_exact_setting_is_advised_without_late_records() -> None:
     advice = advice_text.describe_advice(advised(late=0))
 
     assert advice.startswith("No record of flights was late: a shorter wait is all that could be gained. ")
@@ -135,24 +135,24 @@ def test_where_no_record_was_late_the_shortest_exact_setting_is_advised() -> Non
 
 
 def at_real_speed(advice: Advice, late: int) -> Advice:
-    """Return advice under whose settings so many records would be late at real speed."""
+    """Build advice under whose settings `late` records would be late at real speed."""
     real = LateOutcome(exact=990, on_time=890, late_rows=late, late=late)
     settings = tuple(replace(setting, prediction=replace(setting.prediction, real=real)) for setting in advice.settings)
     return replace(advice, settings=settings, in_force=replace(advice.in_force, real=real), log_pace=1.0)
 
 
-def test_figures_at_real_speed_stand_beside_each_setting_and_in_the_sentence() -> None:
+def test_figures_at_real_speed_are_shown_for_each_setting() -> None:
     advice = at_real_speed(advised(), 3_321)
 
     assert "At real speed 3,321 records would be late under it, as the epochs read them 7." in (
         advice_text.describe_advice(advice)
     )
-    for shown in (page.render(report(advice)), markdown.render(report(advice))):
-        assert "late at real speed" in shown
-        assert shown.count("3,321") >= 5
+    for rendered in (page.render(report(advice)), markdown.render(report(advice))):
+        assert "late at real speed" in rendered
+        assert rendered.count("3,321") >= 5
 
 
-def test_a_shorter_wait_is_not_called_free_where_records_are_late_at_real_speed() -> None:
+def test_a_shorter_wait_is_not_free_if_records_are_late_at_real_speed() -> None:
     advice = advice_text.describe_advice(at_real_speed(advised(late=0), 3))
 
     assert "a shorter wait is all" not in advice
@@ -175,21 +175,21 @@ def test_a_replay_and_a_load_are_named() -> None:
 
 
 def test_settings_with_the_same_figures_as_shown_are_one_row() -> None:
-    shown = [replace(predicted(o, a, late=7), on_time=900, delay_p50=MINUTE) for o, a in ((0, 1), (1, 0), (0, 5))]
-    finer = replace(shown[1], delay_p50=MINUTE + 1)  # differs in nothing that is shown
-    apart = replace(shown[2], held=9)
+    predictions = [replace(predicted(o, a, late=7), on_time=900, delay_p50=MINUTE) for o, a in ((0, 1), (1, 0), (0, 5))]
+    finer = replace(predictions[1], delay_p50=MINUTE + 1)  # differs in nothing that is shown
+    apart = replace(predictions[2], held=9)
     in_force = replace(finer, out_of_orderness=9 * MINUTE)
 
-    rows = advice_text.list_distinct_rows((shown[0], apart, finer, in_force), in_force)
+    rows = advice_text.list_distinct_rows((predictions[0], apart, finer, in_force), in_force)
 
     assert [row[:3] for row in rows] == [("", "0 s", "1 min"), ("", "0 s", "5 min"), ("in force", "9 min", "0 s")]
 
 
-def test_only_what_is_shown_is_explained() -> None:
-    shown = " ".join(advice_text.list_explanations(advised()))
+def test_only_shown_columns_are_explained() -> None:
+    explanations = " ".join(advice_text.list_explanations(advised()))
     bare = " ".join(advice_text.list_explanations(replace(advised(), partitions=(), keys=())))
 
-    assert "late partition" in shown
+    assert "late partition" in explanations
     assert "late partition" not in bare
     assert "real speed" not in bare
 
@@ -197,40 +197,40 @@ def test_only_what_is_shown_is_explained() -> None:
 def test_settings_that_coincide_are_named_with_the_reason() -> None:
     few = advised()
     fastest, balanced, exact = few.settings
-    one = replace(
+    coinciding = replace(
         few, settings=(fastest, balanced, replace(exact, prediction=replace(balanced.prediction, windows=169)))
     )
     few_windows = replace(balanced, prediction=replace(balanced.prediction, windows=169))
-    small = replace(one, settings=(fastest, few_windows, replace(exact, prediction=few_windows.prediction)))
-    same = replace(few, settings=(replace(fastest, prediction=balanced.prediction), balanced, exact))
+    small = replace(coinciding, settings=(fastest, few_windows, replace(exact, prediction=few_windows.prediction)))
+    identical = replace(few, settings=(replace(fastest, prediction=balanced.prediction), balanced, exact))
 
     assert advice_text.describe_coincidences(few) == ()
-    assert "leaves no record late" in " ".join(advice_text.describe_coincidences(one))
+    assert "leaves no record late" in " ".join(advice_text.describe_coincidences(coinciding))
     assert "99.9 % of 169 windows is all of them" in " ".join(advice_text.describe_coincidences(small))
-    assert "fastest and balanced are one" in " ".join(advice_text.describe_coincidences(same))
+    assert "fastest and balanced are one" in " ".join(advice_text.describe_coincidences(identical))
 
 
 def test_culprits_that_are_not_listed_are_counted() -> None:
     assert advice_text.list_unlisted(advised()) == ()
-    (said,) = advice_text.list_unlisted(replace(advised(), keys_over=7, partitions_over=1))
+    (remark,) = advice_text.list_unlisted(replace(advised(), keys_over=7, partitions_over=1))
 
-    assert said.startswith("1 of 7 keys")
+    assert remark.startswith("1 of 7 keys")
     assert "1 of 7 keys" in page.render(report(replace(advised(), keys_over=7)))
 
 
-def test_a_value_of_a_key_stays_text() -> None:
-    result = report(advised(what=HOSTILE))
+def test_a_value_of_a_key_remains_text() -> None:
+    result = report(advised(culprit=HOSTILE))
 
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown.render(result))
-    for shown in (page.render(result), html):
-        assert "<script>alert" not in shown
-        assert "\x1b" not in shown
-        assert "\0" not in shown
+    for rendered in (page.render(result), html):
+        assert "<script>alert" not in rendered
+        assert "\x1b" not in rendered
+        assert "\0" not in rendered
     assert "<a " not in html
 
 
-def test_it_is_in_the_published_object_and_reads_back() -> None:
-    result = report(advised(what=HOSTILE))
+def test_advice_round_trips_through_the_published_object() -> None:
+    result = report(advised(culprit=HOSTILE))
 
     jsonschema.validate(result.to_json(), SCHEMA)
     assert Report.from_json(json.loads(json.dumps(result.to_json()))) == result

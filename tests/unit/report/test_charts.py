@@ -1,4 +1,4 @@
-"""Charts: what they draw, and that they draw nothing that is not there."""
+"""Charts: their shapes, and no shape without data."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -31,11 +31,11 @@ def shapes(picture: Markup, name: str) -> list[ET.Element]:
 
 
 def inside(picture: Markup) -> bool:
-    """Return whether no x of any shape lies outside the picture."""
+    """Check that every x coordinate lies inside the picture."""
     root = ET.fromstring(str(picture))  # noqa: S314 -- our own markup
     width = float(root.attrib["viewBox"].split()[2])
-    found = [float(e.attrib[name]) for e in root.iter() for name in ("x", "x1", "x2") if name in e.attrib]
-    return all(-1 <= x <= width + 1 for x in found)
+    positions = [float(e.attrib[name]) for e in root.iter() for name in ("x", "x1", "x2") if name in e.attrib]
+    return all(-1 <= x <= width + 1 for x in positions)
 
 
 def all_pictures(width: int) -> list[Markup]:
@@ -76,13 +76,13 @@ def test_a_year_of_windows_stays_small(width: int) -> None:
     assert len(windows.draw(flights().finding.window_series, "flights", SIDES, width)) < 40_000
 
 
-def test_waterfall_ends_where_the_steps_lead() -> None:
+def test_waterfall_ends_at_the_sum_of_its_steps() -> None:
     steps = (WaterfallStep(cause="late", amount=-30), WaterfallStep(cause="future", amount=10))
     picture = waterfall.draw(Waterfall(measure="m", batch=100, steps=steps, streaming=80), SIDES, WIDE)
     bars = [rect.attrib for rect in shapes(picture, "{*}rect") or shapes(picture, "rect")]
-    late, future, last = (float(bar["width"]) for bar in bars[1:])
+    late, future, final_width = (float(bar["width"]) for bar in bars[1:])
 
-    assert (round(future / late, 2), round(last / late, 2)) == (round(10 / 30, 2), round(20 / 30, 2))
+    assert (round(future / late, 2), round(final_width / late, 2)) == (round(10 / 30, 2), round(20 / 30, 2))
 
 
 def test_waterfall_leaves_out_causes_without_a_share_but_never_unexplained() -> None:
@@ -102,17 +102,17 @@ def test_equal_totals_have_no_waterfall() -> None:
     ("count", "step", "size"),
     [(5, 1, timedelta(hours=1)), (5, 24, timedelta(days=1)), (24 * 400, 1, timedelta(days=7))],
 )
-def test_windows_share_places_as_fine_as_fits(count: int, step: int, size: timedelta) -> None:
+def test_windows_share_columns_as_narrow_as_possible(count: int, step: int, size: timedelta) -> None:
     assert windows.bins(hours(count, step), 380)[0] == size
 
 
-def test_no_window_is_lost_in_places() -> None:
+def test_no_window_is_lost_in_columns() -> None:
     _, places = windows.bins(hours(24 * 50), 100)
 
     assert (sum(p.windows for p in places), sum(p.different for p in places)) == (24 * 50, 24 * 50)
 
 
-def test_place_at_the_edge_shows_the_mean_of_fewer_windows() -> None:
+def test_column_at_the_edge_shows_the_mean_of_fewer_windows() -> None:
     _, places = windows.bins(hours(24 * 50 + 1), 100)
 
     assert {place.mean("batch") for place in places} == {10}
@@ -137,9 +137,9 @@ def test_one_epoch_can_be_drawn() -> None:
 
 
 def test_epochs_before_the_first_watermark_can_be_drawn() -> None:
-    first = replace(flights().finding.epochs_series[0], watermark=None, newest_event=None, lag=None)
+    first_point = replace(flights().finding.epochs_series[0], watermark=None, newest_event=None, lag=None)
 
-    assert "no watermark yet" in epochs.draw((first,), WIDE)
+    assert "no watermark yet" in epochs.draw((first_point,), WIDE)
 
 
 def test_thinning_keeps_the_largest_lag() -> None:
@@ -152,15 +152,15 @@ def test_one_bin_of_lateness_can_be_drawn() -> None:
     assert inside(lateness.draw((LatenessBin(from_minutes=0, to_minutes=30, events=3),), NARROW))
 
 
-def test_nothing_to_draw_is_none() -> None:
+def test_chart_without_data_is_none() -> None:
     empty = make_report(pipeline="p", run_id="r", at="", verdict=flights().finding.verdict, exit_code=0, sentence="")
-    drawn = (
+    pictures = (
         charts.windows_over_time(empty, SideNames()),
         charts.lateness_histogram(empty),
         charts.watermark_over_epochs(empty),
     )
 
-    assert drawn == (None, None, None)
+    assert pictures == (None, None, None)
 
 
 def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
@@ -170,20 +170,20 @@ def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
     assert lines[1].endswith("'x'\"'\"'; rm -rf /,null'")
 
 
-def test_first_command_is_this_comparison_again() -> None:
+def test_first_command_repeats_this_comparison() -> None:
     report = change_report(flights(), from_="2013-02-01T00:00:00Z")
 
     line = "cutover reconcile flights --cut 328 --from 2013-02-01T00:00:00Z --json"
     assert repeat.commands(report)[0] == ("the same comparison again, at this cut", line)
 
 
-def test_key_that_cannot_be_typed_gets_no_command() -> None:
+def test_key_that_cannot_be_quoted_has_no_command() -> None:
     change = replace(flights().finding.differences[0], key={"a": "x" * 201})
 
     assert "explain" not in str(repeat.commands(change_report(flights(), differences=(change,))))
 
 
-def test_windows_that_differ_can_be_computed_anew_by_a_line_to_copy() -> None:
+def test_different_windows_have_a_recompute_command() -> None:
     cells = [
         replace(flights().finding.differences[0], window_start=f"2013-02-08T{hour}:00:00Z") for hour in (14, 14, 15)
     ]

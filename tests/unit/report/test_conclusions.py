@@ -25,37 +25,39 @@ UNKNOWN = ReadSpeed(is_replay=False, speed=None)
 
 
 def early(*points: tuple[float, int, int]) -> EarlyAnswers:
-    shown = tuple(EarlyPoint(minutes=m, is_open=True, within=rate(hits, of), errors=()) for m, hits, of in points)
-    return EarlyAnswers(near=0.04, windows=100, one_of=1, points=shown, unknown=None)
+    early_points = tuple(
+        EarlyPoint(minutes=m, is_open=True, within=rate(hits, of), errors=()) for m, hits, of in points
+    )
+    return EarlyAnswers(near=0.04, windows=100, one_of=1, points=early_points, unknown=None)
 
 
-def test_early_answers_are_near_from_the_age_on_at_which_they_stay_so() -> None:
-    said = describe_early(early((1, 20, 20), (5, 15, 30), (15, 30, 30), (30, 40, 40)))
+def test_early_answers_are_near_from_the_age_after_which_they_stay_near() -> None:
+    sentence = describe_early(early((1, 20, 20), (5, 15, 30), (15, 30, 30), (30, 40, 40)))
 
-    assert "15" in said
-    assert "30 of 30 windows" in said
+    assert "15" in sentence
+    assert "30 of 30 windows" in sentence
     assert "before windows closed" in describe_early(early((1, 20, 20), (5, 15, 30)))
 
 
 def test_early_answers_of_a_replay_are_named_as_such() -> None:
     early_answers = early((1, 20, 20), (5, 30, 30))
 
-    said = describe_early(replace(early_answers, is_replay=True, read_speed=4_321.4))
+    sentence = describe_early(replace(early_answers, is_replay=True, read_speed=4_321.4))
 
-    assert "4,321 times faster" in said
+    assert "4,321 times faster" in sentence
     assert "replay" in describe_early(replace(early_answers, is_replay=True, points=(), unknown="All in one epoch."))
     assert "replay" not in describe_early(early_answers)
 
 
-def test_lag_says_nothing_of_the_epoch_that_closes_all_windows() -> None:
+def test_the_epoch_that_closes_all_windows_has_no_lag() -> None:
     live = replace(epoch(0, None), max_event={0: 100 * SECOND}, watermark_after=90 * SECOND, processing_time="")
     final = replace(live, epoch=1, watermark_after=5_000 * SECOND, final=True)
 
-    assert [one.lag for one in series.epochs([live, final])] == [10.0, None]
+    assert [point.lag for point in series.epochs([live, final])] == [10.0, None]
 
 
 def test_a_live_stream_is_no_replay() -> None:
-    """Epochs take a tenth of a second every half minute: event time goes by as fast as the clock."""
+    """Epochs take a tenth of a second every half minute, so event time advances as fast as the clock."""
     live = [
         replace(
             epoch(number, None),
@@ -66,7 +68,7 @@ def test_a_live_stream_is_no_replay() -> None:
         for number in range(100)
     ]
 
-    logged = [replace(one, marks={0: (Mark(one.epoch, one.epoch * 30_000, ""),)}) for one in live]
+    logged = [replace(record, marks={0: (Mark(record.epoch, record.epoch * 30_000, ""),)}) for record in live]
 
     assert measure_read_speed(logged) == ReadSpeed(is_replay=False, speed=1.0)
     assert measure_read_speed(live) == UNKNOWN
@@ -83,7 +85,7 @@ def test_a_live_stream_is_no_replay() -> None:
         pytest.param(None, None, id="not recorded"),
     ],
 )
-def test_a_replay_is_as_fast_as_its_log_timestamps_went_by(log_days: int | None, expected: int | None) -> None:
+def test_speed_of_a_replay_follows_from_log_timestamps(log_days: int | None, expected: int | None) -> None:
     day = 86_400
     epochs = [
         replace(
@@ -98,7 +100,7 @@ def test_a_replay_is_as_fast_as_its_log_timestamps_went_by(log_days: int | None,
     assert measure_read_speed(epochs) == ReadSpeed(is_replay=True, speed=expected)
 
 
-def test_what_was_not_compared_has_no_figures_in_the_trend() -> None:
+def test_a_run_without_comparison_has_no_figures_in_the_trend() -> None:
     refused = replace(flights().trend[0], verdict=Verdict.NOT_COMPARABLE.value, rows=0, late_share=0.0)
 
     (row,) = trend.tabulate([refused]).rows
@@ -107,7 +109,7 @@ def test_what_was_not_compared_has_no_figures_in_the_trend() -> None:
     assert "0 rows differ" not in trend.draw([refused, flights().trend[1]], 960)
 
 
-def test_prometheus_has_no_share_where_nothing_was_compared_or_planted() -> None:
+def test_prometheus_has_no_share_of_nothing() -> None:
     untested = replace(SELF_TEST, detection_rate=rate(0, 0))
     refused = change_report(flights(), verdict=Verdict.NOT_COMPARABLE, self_test=untested)
 
@@ -127,7 +129,7 @@ def test_a_rate_of_nothing_is_no_zero() -> None:
     assert "settled" not in rates.draw("causes named right", rate(0, 0))
 
 
-def test_delays_say_which_records_they_leave_out() -> None:
+def test_delays_name_excluded_records() -> None:
     epochs = [
         epoch(0, make_cost(1.0), waited=90_000),
         epoch(1, make_cost(2.0), waited=5),

@@ -29,7 +29,7 @@ SOURCE = LateSource(column="shop", value=HOSTILE, late=24, late_share=0.96, shar
 
 
 def measured(value: str | None) -> Report:
-    """Return a comparison with a look at its log, in which one value alone is late."""
+    """Build a comparison with the lateness of its log, in which only one value is late."""
     log_lateness = LogLateness(
         pipeline="flights",
         at="2026-11-24T12:00:00Z",
@@ -53,48 +53,48 @@ def measured(value: str | None) -> Report:
     return replace(flights(), log_lateness=log_lateness)
 
 
-def test_page_and_pull_request_say_whose_records_are_late_and_what_a_replay_hides() -> None:
+def test_page_and_pull_request_show_late_sources_and_effects_of_a_replay() -> None:
     result = measured("north")
 
-    for shown in (page.render(result), markdown.render(result)):
+    for rendered in (page.render(result), markdown.render(result)):
         for text in ("2.5", "0.2", "25 records", "shop=north: 96", "partition 0"):
-            assert text in shown.replace("&#61;", "=").replace("&#58;", ":")
+            assert text in rendered.replace("&#61;", "=").replace("&#58;", ":")
     assert "900 times faster" in page.render(result)
 
 
 @pytest.mark.parametrize("value", [HOSTILE, None, "null", ""])
-def test_a_value_of_a_key_stays_text(value: str | None) -> None:
+def test_a_value_of_a_key_remains_text(value: str | None) -> None:
     result = measured(value)
 
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown.render(result))
-    for shown in (page.render(result), html):
-        assert "<script>alert" not in shown
-        assert "\x1b" not in shown
-        assert "\0" not in shown
+    for rendered in (page.render(result), html):
+        assert "<script>alert" not in rendered
+        assert "\x1b" not in rendered
+        assert "\0" not in rendered
     assert "<a " not in html
 
 
-def test_a_log_that_nobody_looked_at_names_the_command() -> None:
+def test_an_unmeasured_log_names_the_command() -> None:
     assert "cutover lateness flights" in page.render(flights())
     assert "Late share" not in markdown.render(flights())
 
 
-def test_it_reads_back_from_the_published_object() -> None:
+def test_it_round_trips_through_the_published_object() -> None:
     result = measured(HOSTILE)
 
     assert Report.from_json(result.to_json()) == result
 
 
-def test_log_timestamps_of_a_load_tell_nothing_of_real_speed() -> None:
+def test_log_timestamps_of_a_load_give_no_real_speed() -> None:
     result = measured("north")
     assert result.log_lateness is not None
     for pace in (None, 900.0):
         loaded = replace(result, log_lateness=replace(result.log_lateness, shares=replace(SHARES, pace=pace)))
 
         assert describe_shares(replace(SHARES, pace=pace)).startswith("Late share: unknown at real speed")
-        for shown in (page.render(loaded), markdown.render(loaded)):
-            assert "(25 records)" not in shown
-            assert shown.count("unknown") >= 4
+        for rendered in (page.render(loaded), markdown.render(loaded)):
+            assert "(25 records)" not in rendered
+            assert rendered.count("unknown") >= 4
 
 
 def test_a_log_without_a_record_in_a_window_has_no_late_share() -> None:
@@ -103,15 +103,15 @@ def test_a_log_without_a_record_in_a_window_has_no_late_share() -> None:
     assert describe_shares(none) == "Late share: no record counts in a window."
 
 
-def test_words() -> None:
+def test_lateness_is_described_in_words() -> None:
     assert describe_shares(SHARES).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
         "Late share: 2.5 % at real speed (25 records), 0.2 % as the epochs read them (2), of 1,000 records in windows."
     )
     assert describe_source(replace(SOURCE, value=None)).startswith("shop=null: 96")
     assert name_segment(replace(SOURCE, column=None, value="right 2")) == "partition right 2"
     bins = ((0.0, 0.0), (0.0, 60.0), (60.0, 300.0), (604_800.0, None))
-    named = [name_lateness(LatenessCount(from_seconds=low, to_seconds=high, records=1)) for low, high in bins]
-    assert [name.replace("\N{NARROW NO-BREAK SPACE}", " ") for name in named] == [
+    lateness_names = [name_lateness(LatenessCount(from_seconds=low, to_seconds=high, records=1)) for low, high in bins]
+    assert [name.replace("\N{NARROW NO-BREAK SPACE}", " ") for name in lateness_names] == [
         "not behind",
         "0 to 1 min",
         "1 min to 5 min",

@@ -1,4 +1,4 @@
-"""How large the noise is, and since when a difference is known: on the page and in the pull request."""
+"""Size of the noise and first sighting of a difference, on the page and in the pull request."""
 
 import json
 from dataclasses import replace
@@ -28,34 +28,34 @@ LIFE = DifferenceLife(
 
 
 def test_the_page_shows_each_measure_that_differs_from_itself() -> None:
-    shown = page.render(replace(flights(), noise=NOISE))
+    rendered = page.render(replace(flights(), noise=NOISE))
 
     for text in ("Noise in rate: two answers.", "batch, stream", "0.25", "1.5", "4,711"):
-        assert text in shown
+        assert text in rendered
     assert "Noise in rate" in markdown.render(replace(flights(), noise=NOISE)).replace("&#58;", ":")
 
 
-def test_a_pipeline_whose_noise_nobody_measured_names_the_command() -> None:
+def test_a_pipeline_with_unmeasured_noise_names_the_command() -> None:
     assert "<code>cutover noise flights</code>" in page.render(flights())
     assert "| noise |" not in markdown.render(flights())
 
 
-def test_a_measure_of_a_hostile_name_without_numbers_stays_text() -> None:
+def test_a_hostile_measure_name_remains_text() -> None:
     bare = replace(MEASURE, column=HOSTILE, half=None, p99=None, largest=None, relative=None)
 
-    shown = page.render(replace(flights(), noise=replace(NOISE, measures=(bare,))))
+    rendered = page.render(replace(flights(), noise=replace(NOISE, measures=(bare,))))
 
-    assert "<script>alert" not in shown
-    assert "\x1b" not in shown
-
-
-def test_a_life_says_since_when_and_how_often() -> None:
-    since = "accepted by storm since 2026-11-20 08:30 UTC (run 20261120T083000Z-1a)"
-
-    assert describe_life(LIFE) == f"{since}, found by 3 comparisons, came back 1 time"
+    assert "<script>alert" not in rendered
+    assert "\x1b" not in rendered
 
 
-def test_it_reads_back_from_the_published_object() -> None:
+def test_history_of_a_difference_names_its_start_and_count() -> None:
+    opening = "accepted by storm since 2026-11-20 08:30 UTC (run 20261120T083000Z-1a)"
+
+    assert describe_life(LIFE) == f"{opening}, found by 3 comparisons, came back 1 time"
+
+
+def test_it_round_trips_through_the_published_object() -> None:
     result = replace(flights(), noise=NOISE, lives=(LIFE,))
 
     assert Report.from_json(json.loads(json.dumps(result.to_json()))) == result

@@ -1,4 +1,4 @@
-"""The whole at a glance: calendar, trend, settlement curve, and waterfalls that add up exactly."""
+"""Overview charts: calendar, trend, settlement curve, and waterfalls that add up exactly."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -32,8 +32,8 @@ DAYS = st.lists(
     ),
     min_size=1,
     max_size=40,
-    unique_by=lambda one: one.day,
-).map(lambda found: sorted(found, key=lambda one: one.day))
+    unique_by=lambda calendar_day: calendar_day.day,
+).map(lambda calendar_days: sorted(calendar_days, key=lambda calendar_day: calendar_day.day))
 
 
 def day(text: str, **causes: int) -> CalendarDay:
@@ -54,17 +54,17 @@ def colours(picture: Markup) -> list[str]:
     ],
 )
 def test_day_is_coloured_by_its_worst_cause(causes: dict[str, int], worst: str) -> None:
-    one = day("2026-03-01", **causes)
+    calendar_day = day("2026-03-01", **causes)
 
-    assert calendar.find_worst(one) == worst
-    assert colours(calendar.draw([one], WIDE)) == [f"cause-{worst}"]
+    assert calendar.find_worst(calendar_day) == worst
+    assert colours(calendar.draw([calendar_day], WIDE)) == [f"cause-{worst}"]
 
 
 def test_day_without_a_difference_has_no_cause() -> None:
     assert calendar.find_worst(day("2026-03-01")) is None
 
 
-def test_text_of_a_cause_never_becomes_a_class() -> None:
+def test_text_of_a_cause_is_never_a_css_class() -> None:
     calendar_day = CalendarDay(day="2026-03-01", windows=1, different=1, causes={'x" onload="alert(1)': 1})
 
     assert colours(calendar.draw([calendar_day], WIDE)) == ["cause-other"]
@@ -72,16 +72,20 @@ def test_text_of_a_cause_never_becomes_a_class() -> None:
 
 @BOTH
 @settings(deadline=None)
-@given(found=DAYS)
-def test_calendar_of_any_days_stays_inside_and_draws_each_that_differs(width: int, found: list[CalendarDay]) -> None:
-    picture = calendar.draw(found, width)
-    years = sorted({one.day[:4] for one in found})[-calendar.YEARS_AT_MOST :]
+@given(calendar_days=DAYS)
+def test_calendar_of_any_days_stays_inside_and_draws_each_that_differs(
+    width: int, calendar_days: list[CalendarDay]
+) -> None:
+    picture = calendar.draw(calendar_days, width)
+    years = sorted({calendar_day.day[:4] for calendar_day in calendar_days})[-calendar.YEARS_AT_MOST :]
 
     assert inside(picture)
-    assert len(colours(picture)) == sum(1 for one in found if one.different and one.day[:4] in years)
+    assert len(colours(picture)) == sum(
+        1 for calendar_day in calendar_days if calendar_day.different and calendar_day.day[:4] in years
+    )
 
 
-def test_first_of_march_of_2026_stands_in_the_ninth_week_on_a_sunday() -> None:
+def test_first_of_march_of_2026_is_in_the_ninth_week_on_a_sunday() -> None:
     picture = calendar.draw([day("2026-03-01", late=1)], WIDE)
     box = next(iter(ET.fromstring(str(picture)).iter("rect"))).attrib  # noqa: S314 -- our own markup
     size = (WIDE - 34) / 53
@@ -90,32 +94,32 @@ def test_first_of_march_of_2026_stands_in_the_ninth_week_on_a_sunday() -> None:
 
 
 @settings(deadline=None)
-@given(found=DAYS, most=st.integers(1, 12))
-def test_months_and_years_hold_the_same_windows(found: list[CalendarDay], most: int) -> None:
-    short = days.shorten(found, most)
+@given(calendar_days=DAYS, max_days=st.integers(1, 12))
+def test_months_and_years_hold_the_same_windows(calendar_days: list[CalendarDay], max_days: int) -> None:
+    short = days.shorten(calendar_days, max_days)
 
     def count(calendar_days: list[CalendarDay]) -> tuple[int, int, int]:
         return (
-            sum(one.windows for one in calendar_days),
-            sum(one.different for one in calendar_days),
-            sum(sum(one.causes.values()) for one in calendar_days),
+            sum(calendar_day.windows for calendar_day in calendar_days),
+            sum(calendar_day.different for calendar_day in calendar_days),
+            sum(sum(calendar_day.causes.values()) for calendar_day in calendar_days),
         )
 
-    assert count(list(short)) == count(found)
-    assert len({len(one.day) for one in short}) == 1
+    assert count(list(short)) == count(calendar_days)
+    assert len({len(calendar_day.day) for calendar_day in short}) == 1
     assert inside(calendar.draw(short, NARROW))
 
 
 def test_hundred_thousand_windows_of_a_day_are_months() -> None:
-    first = datetime(1950, 1, 1, tzinfo=UTC)
-    every = [day(f"{first + timedelta(days=i):%Y-%m-%d}", late=1) for i in range(40_000)]
+    first_day = datetime(1950, 1, 1, tzinfo=UTC)
+    all_days = [day(f"{first_day + timedelta(days=i):%Y-%m-%d}", late=1) for i in range(40_000)]
 
-    short = days.shorten(every)
+    short = days.shorten(all_days)
 
     assert (len(short), short[0].day, short[0].windows) == (1315, "1950-01", 31 * 24)
 
 
-def test_days_that_differ_stand_in_the_table_and_the_rest_is_counted() -> None:
+def test_different_days_are_in_the_table_and_others_are_counted() -> None:
     chart_table = calendar.tabulate([day("2026-03-01", late=2), day("2026-03-02"), day("2026-03-03", unexplained=1)])
 
     assert [row[0] for row in chart_table.rows] == ["2026-03-03", "2026-03-01"]
@@ -123,10 +127,10 @@ def test_days_that_differ_stand_in_the_table_and_the_rest_is_counted() -> None:
     assert chart_table.rest == "1 day with windows agree in full."
 
 
-def test_long_table_says_how_many_more_there_are() -> None:
-    every = [day(f"2026-{1 + i // 28:02}-{1 + i % 28:02}", late=1) for i in range(150)]
+def test_long_table_counts_omitted_rows() -> None:
+    all_days = [day(f"2026-{1 + i // 28:02}-{1 + i % 28:02}", late=1) for i in range(150)]
 
-    assert "And 50 days more that differ, in the Parquet." in calendar.tabulate(every).rest
+    assert "And 50 days more that differ, in the Parquet." in calendar.tabulate(all_days).rest
 
 
 @BOTH
@@ -138,7 +142,7 @@ def test_trend_and_curve_stay_inside(width: int) -> None:
     assert inside(settlement.draw(result.settlement, width))
 
 
-def test_trend_tells_the_runs_that_diverged() -> None:
+def test_trend_shows_diverged_runs() -> None:
     picture = trend.draw(flights().trend, WIDE)
 
     assert picture.count("tone-bad") == 2
@@ -150,10 +154,10 @@ def test_one_comparison_is_no_trend() -> None:
 
 
 def test_curve_with_a_single_age_is_drawn() -> None:
-    found = flights().settlement
-    assert found is not None
+    curve = flights().settlement
+    assert curve is not None
 
-    assert inside(settlement.draw(replace(found, log=found.log[3:4], stream=found.stream[-1:]), WIDE))
+    assert inside(settlement.draw(replace(curve, log=curve.log[3:4], stream=curve.stream[-1:]), WIDE))
 
 
 NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(-(10**9), 10**9, places=4).map(str)
@@ -166,17 +170,17 @@ def test_steps_that_lead_to_the_end_add_up_exactly(start: int | str, amounts: li
     scale = 10**4
     total = str(end) if end.denominator == 1 else f"{end * scale}e-4"
     steps = tuple(WaterfallStep(cause="late", amount=amount) for amount in amounts)
-    found = Waterfall(measure="m", batch=start, steps=steps, streaming=total)
+    chart = Waterfall(measure="m", batch=start, steps=steps, streaming=total)
 
-    assert waterfall.missing(found) == 0
-    assert waterfall.tabulate(found, SideNames()).rest == "The steps add up exactly."
+    assert waterfall.missing(chart) == 0
+    assert waterfall.tabulate(chart, SideNames()).rest == "The steps add up exactly."
 
 
-def test_steps_that_miss_the_end_by_one_are_said_to_do_so() -> None:
-    found = Waterfall(measure="m", batch=10**18, steps=(WaterfallStep(cause="late", amount=-3),), streaming=10**18 - 4)
+def test_steps_that_miss_the_end_by_one_are_reported() -> None:
+    chart = Waterfall(measure="m", batch=10**18, steps=(WaterfallStep(cause="late", amount=-3),), streaming=10**18 - 4)
 
-    assert waterfall.missing(found) == -1
-    assert "but for \u22121" in waterfall.tabulate(found, SideNames()).rest
+    assert waterfall.missing(chart) == -1
+    assert "but for \u22121" in waterfall.tabulate(chart, SideNames()).rest
 
 
 def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
@@ -189,14 +193,14 @@ def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
 
 
 @pytest.mark.parametrize(("windows", "hours"), [(100_000, 1), (100_000, 24), (36_000, 1)])
-def test_report_of_a_hundred_thousand_windows_is_small_and_soon_there(windows: int, hours: int) -> None:
+def test_report_of_a_hundred_thousand_windows_is_small_and_fast(windows: int, hours: int) -> None:
     size, seconds = report_size.measure(windows, hours)
 
     assert size < 2_000_000
     assert seconds < 20
 
 
-def test_keys_of_a_megabyte_are_cut_and_their_length_is_said() -> None:
+def test_huge_keys_are_truncated_with_their_length() -> None:
     result, long = report_size.make_largest(1_000), "\u4e2d<&" * 350_000
     key = {"customer": long}
     cells = tuple(replace(cell, key=key, streaming=long) for cell in result.finding.differences[:60])

@@ -1,4 +1,4 @@
-"""The page: what it says, and that nothing from data becomes markup, a formula or a control sequence."""
+"""Report page: its text, and no markup, formula or control sequence from data."""
 
 import base64
 import csv
@@ -76,10 +76,10 @@ def outline(html: str) -> Outline:
     return parser
 
 
-def lost(why: str) -> LostRange:
+def lost(text: str) -> LostRange:
     return LostRange(
-        topic=why,
-        topic_id=why,
+        topic=text,
+        topic_id=text,
         partition=0,
         first=40,
         next=60,
@@ -87,15 +87,15 @@ def lost(why: str) -> LostRange:
         windows_to="2026-03-01T14:10:00Z",
         stream_version=0,
         epoch=4,
-        kind=why,
-        who=why,
-        why=why,
+        kind=text,
+        who=text,
+        why=text,
         at="2026-03-01T15:00:00Z",
     )
 
 
 def hostile(text: str) -> Report:
-    """Return a comparison that carries a text wherever a value of data can stand."""
+    """Build a comparison with a text in every field that data can fill."""
     result = flights()
     key = {text: text, "other": None}
     change = Difference(
@@ -123,12 +123,12 @@ def hostile(text: str) -> Report:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_text_from_data_makes_no_element_and_no_attribute(text: str) -> None:
+def test_text_from_data_adds_no_element_and_no_attribute(text: str) -> None:
     harmless = outline(page.render(hostile("harmless")))
-    found = outline(page.render(hostile(text)))
+    page_outline = outline(page.render(hostile(text)))
 
-    assert set(found.tags) <= set(harmless.tags)
-    assert {name for name, _ in found.attributes} <= {name for name, _ in harmless.attributes}
+    assert set(page_outline.tags) <= set(harmless.tags)
+    assert {name for name, _ in page_outline.attributes} <= {name for name, _ in harmless.attributes}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -142,18 +142,20 @@ def test_template_syntax_in_data_is_not_evaluated() -> None:
     assert "{{ 7 * 7 }}" in "".join(outline(page.render(hostile("{{ 7 * 7 }}"))).said)
 
 
-def test_page_has_one_script_of_ours_and_no_remote_asset() -> None:
+def test_page_has_one_own_script_and_no_remote_asset() -> None:
     html = page.render(hostile("<script>alert(1)</script>"))
-    found = outline(html)
-    addresses = [value for name, value in found.attributes if name in {"src", "href", "srcset", "action", "data"}]
+    page_outline = outline(html)
+    addresses = [
+        value for name, value in page_outline.attributes if name in {"src", "href", "srcset", "action", "data"}
+    ]
 
     assert re.findall("<script[^>]*>(.*?)</script>", html, re.DOTALL) == [script.text()]
-    assert found.tags.count("script") == 1
+    assert page_outline.tags.count("script") == 1
     assert [address for address in addresses if not address.startswith("#")] == []
-    assert [name for name, _ in found.attributes if name.startswith("on")] == []
+    assert [name for name, _ in page_outline.attributes if name.startswith("on")] == []
 
 
-def test_page_lets_its_own_script_run_and_no_other() -> None:
+def test_page_allows_only_its_own_script() -> None:
     contents = [value for name, value in outline(page.render(flights())).attributes if name == "content"]
     digest = base64.b64encode(hashlib.sha256(script.text().encode()).digest()).decode()
     policy = next(content for content in contents if "default-src 'none'" in content)
@@ -161,21 +163,21 @@ def test_page_lets_its_own_script_run_and_no_other() -> None:
     assert re.findall("script-src ([^;]*);", policy) == [f"'sha256-{digest}'"]
 
 
-def test_script_writes_no_markup_and_asks_for_nothing() -> None:
+def test_script_writes_no_markup_and_makes_no_request() -> None:
     banned = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(", "fetch", "XMLHttp")
 
     assert [word for word in banned if word in script.text()] == []
 
 
-def test_links_inside_the_page_lead_somewhere() -> None:
-    found = outline(page.render(change_report(flights(), verdict=Verdict.DIVERGED)))
-    ids = {value for name, value in found.attributes if name == "id"}
+def test_links_inside_the_page_have_targets() -> None:
+    page_outline = outline(page.render(change_report(flights(), verdict=Verdict.DIVERGED)))
+    ids = {value for name, value in page_outline.attributes if name == "id"}
 
-    assert {value[1:] for name, value in found.attributes if name == "href"} - ids == set()
+    assert {value[1:] for name, value in page_outline.attributes if name == "href"} - ids == set()
 
 
 @pytest.mark.parametrize(
-    ("verdict", "within", "word", "book"),
+    ("verdict", "is_within", "word", "book"),
     [
         (Verdict.CONSISTENT, True, "Consistent", None),
         (Verdict.EXPLAINED, True, "Explained, within policy", None),
@@ -184,24 +186,26 @@ def test_links_inside_the_page_lead_somewhere() -> None:
         (Verdict.NOT_COMPARABLE, False, "Not comparable", "NotComparable"),
     ],
 )
-def test_verdict_is_a_word_and_names_its_runbook(verdict: Verdict, within: bool, word: str, book: str | None) -> None:
-    result = change_report(flights(), verdict=verdict, policy=PolicyResult(within=within))
-    said = " ".join(outline(page.render(result)).said)
+def test_verdict_is_a_word_and_names_its_runbook(
+    verdict: Verdict, is_within: bool, word: str, book: str | None
+) -> None:
+    result = change_report(flights(), verdict=verdict, policy=PolicyResult(within=is_within))
+    page_text = " ".join(outline(page.render(result)).said)
 
-    assert word in said
-    assert ("What to do" in said) is (book is not None)
-    assert book is None or book in said
+    assert word in page_text
+    assert ("What to do" in page_text) is (book is not None)
+    assert book is None or book in page_text
 
 
-def test_empty_comparison_says_so_in_words() -> None:
+def test_empty_comparison_is_described_in_words() -> None:
     result = make_report(
         pipeline="p", run_id="r", at="2026-01-01T00:00:00Z", verdict=Verdict.CONSISTENT, exit_code=0, sentence="Equal."
     )
-    said = " ".join(outline(page.render(result)).said)
+    page_text = " ".join(outline(page.render(result)).said)
 
-    assert "No record was late." in said
-    assert "No key differs." in said
-    assert "No epoch is committed yet." in said
+    assert "No record was late." in page_text
+    assert "No key differs." in page_text
+    assert "No epoch is committed yet." in page_text
 
 
 def test_tables_of_another_origin_have_no_seal() -> None:
@@ -218,11 +222,11 @@ def test_same_comparison_gives_the_same_page() -> None:
 
 
 def test_page_holds_twenty_windows_before_the_fold() -> None:
-    said = " ".join(outline(page.render(flights())).said)
+    page_text = " ".join(outline(page.render(flights())).said)
     windows = {cell.window_start for cell in flights().finding.differences}
 
-    assert "100 of 230 cells, some of each kind, in which the sides differ" in said
-    assert f"{len(windows) - 20} more windows" in said
+    assert "100 of 230 cells, some of each kind, in which the sides differ" in page_text
+    assert f"{len(windows) - 20} more windows" in page_text
 
 
 def test_differences_without_a_window_are_one_table() -> None:
@@ -248,36 +252,36 @@ def test_report_is_written_whole(settings: Settings) -> None:
     assert names == {f"{flights().run.run_id}{end}" for end in (".html", ".json", ".csv")}
 
 
-def test_temporary_files_of_processes_that_are_gone_are_swept(settings: Settings) -> None:
+def test_temporary_files_of_ended_processes_are_deleted(settings: Settings) -> None:
     folder = settings.reports_dir / "flights"
     folder.mkdir(parents=True)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, working = folder / f".a.html.{ended.pid}.x1.tmp", folder / f".b.html.{os.getpid()}.x2.tmp"
-    for file in (left, working):
+    abandoned, working = folder / f".a.html.{ended.pid}.x1.tmp", folder / f".b.html.{os.getpid()}.x2.tmp"
+    for file in (abandoned, working):
         file.write_text("half")
 
     files.write(settings, flights())
 
-    assert (left.exists(), working.exists()) == (False, True)
+    assert (abandoned.exists(), working.exists()) == (False, True)
 
 
 def test_stored_report_reads_back(settings: Settings) -> None:
     files.write(settings, flights())
-    found = files.load(settings, "flights", flights().run.run_id)
+    loaded = files.load(settings, "flights", flights().run.run_id)
 
     stem = f"flights/{flights().run.run_id}"
-    assert found == change_report(flights(), report=f"{stem}.json", page=f"{stem}.html")
+    assert loaded == change_report(flights(), report=f"{stem}.json", page=f"{stem}.html")
 
 
-def test_json_beside_the_page_is_the_published_object(settings: Settings) -> None:
+def test_json_file_of_the_page_is_the_published_object(settings: Settings) -> None:
     path = files.write(settings, flights()).with_suffix(".json")
 
     assert json.loads(path.read_text())["schema"] == SCHEMA
 
 
 def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = files.write(settings, flights())
+    previous_page = files.write(settings, flights())
 
     def full(descriptor: int) -> None:
         raise OSError(28, f"No space left on device ({descriptor})")
@@ -289,17 +293,17 @@ def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkey
     folder: Path = settings.reports_dir / "flights"
     assert refused.value.runbook == "DiskHeadroomLow"
     assert [file.name for file in folder.iterdir() if file.name.startswith("next")] == []
-    assert before.read_text().endswith("</html>")
+    assert previous_page.read_text().endswith("</html>")
     assert [file.name for file in folder.iterdir() if file.name.endswith(".tmp")] == []
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "a\0b", ".hidden", "x" * 200])
-def test_name_that_leaves_the_folder_is_refused(settings: Settings, name: str) -> None:
+def test_name_outside_the_folder_is_rejected(settings: Settings, name: str) -> None:
     with pytest.raises(DefinitionError, match="expected a pipeline and a run id"):
         files.write(settings, change_report(flights(), pipeline=name))
 
 
-def test_losses_stand_at_the_top_and_in_a_section_of_their_own() -> None:
+def test_losses_are_at_the_top_and_in_their_section() -> None:
     result = flights()
     windows = replace(result.finding.windows, incomplete=4, incomplete_because={"lost": 3, "stale": 1})
     html = page.render(change_report(result, windows=windows, losses=(lost("a disk"),), loss="The log lost records."))
@@ -310,13 +314,13 @@ def test_losses_stand_at_the_top_and_in_a_section_of_their_own() -> None:
     assert all(part in section for part in ("a disk", "40", "59", "2026-03-01 12:30", "stream-0, epoch 4"))
 
 
-def test_comparison_without_losses_does_not_speak_of_them() -> None:
+def test_comparison_without_losses_does_not_mention_them() -> None:
     assert (
         "lost" not in page.render(flights()).split("<main>")[0].lower().replace("lost+found", "").split("</style>")[1]
     )
 
 
-def test_hint_of_a_message_is_read_as_words() -> None:
+def test_hint_of_a_message_is_rendered_as_text() -> None:
     result = flights()
     breach = SealBreach(code="foreign", message="Table `t`: got an UPDATE.\nHint: `RESTORE` undoes it.")
 

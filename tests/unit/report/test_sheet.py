@@ -1,4 +1,4 @@
-"""The sheet of a report says where it was cut."""
+"""Sheet of a report, which names the place where it was truncated."""
 
 import csv
 
@@ -7,13 +7,13 @@ from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
 
 
-def test_a_sheet_that_was_cut_says_so_in_its_last_line() -> None:
+def test_a_truncated_sheet_ends_with_a_note() -> None:
     result = flights()
 
-    head, *_, last = csv.reader(differences(result).splitlines())
+    head, *_, last_row = csv.reader(differences(result).splitlines())
 
-    assert last[0] == f"cut here: {len(result.finding.differences)} of 230 differing cells are listed"
-    assert last[1:] == [""] * (len(head) - 1)
+    assert last_row[0] == f"cut here: {len(result.finding.differences)} of 230 differing cells are listed"
+    assert last_row[1:] == [""] * (len(head) - 1)
 
 
 def test_a_sheet_with_every_difference_ends_with_one() -> None:

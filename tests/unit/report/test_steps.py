@@ -1,4 +1,4 @@
-"""What to do next: runbooks with a comparison's own pipeline, windows, keys and offsets."""
+"""Next steps: runbooks filled with a comparison's pipeline, windows, keys and offsets."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def sales(**changes: object) -> Report:
     return change_report(made(cells, records), pipeline="sales", **changes)
 
 
-def test_commands_are_those_of_this_comparison_and_of_what_nothing_explains() -> None:
+def test_commands_name_this_comparison_and_its_unexplained_rows() -> None:
     assert steps.fill(TEXT, sales()) == (
         "Take `cutover explain sales 2026-03-02T07:00:00Z 'b c'`, "
         "`cutover repair sales --window 2026-03-02T07:00:00Z`, "
@@ -43,32 +43,32 @@ def test_commands_for_sessions_name_no_window() -> None:
 
 
 def test_details_name_windows_and_offsets() -> None:
-    told = {one.name: one.told for one in steps.details(sales())}
+    detail_texts = {detail.name: detail.told for detail in steps.details(sales())}
 
-    assert told["Windows"] == "1 window of those listed, 2026-03-02 07:00 UTC"
-    assert told["Offsets"] == "partition 0: 4 to 9 (2 records)"
-    assert told["Cut of flights"].startswith("0: 82,131, 1: ")
+    assert detail_texts["Windows"] == "1 window of those listed, 2026-03-02 07:00 UTC"
+    assert detail_texts["Offsets"] == "partition 0: 4 to 9 (2 records)"
+    assert detail_texts["Cut of flights"].startswith("0: 82,131, 1: ")
 
 
-def test_nothing_that_differs_leaves_the_example() -> None:
+def test_example_remains_without_differences() -> None:
     bare = sales(differences=(), behind=())
 
     assert "<window> <key>" in steps.fill(TEXT, bare)
-    assert [one.name for one in steps.details(bare)] == ["Pipeline", "Cut of flights"]
+    assert [detail.name for detail in steps.details(bare)] == ["Pipeline", "Cut of flights"]
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "a`b", "x|y", "[a](http://e)"])
 def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
     result = change_report(hostile(text), pipeline=text)
     plain = runbooks.html("DivergenceUnexplained")
-    filled = runbooks.html("DivergenceUnexplained", lambda told: steps.fill(told, result))
+    filled = runbooks.html("DivergenceUnexplained", lambda example_text: steps.fill(example_text, result))
 
     assert plain is not None
     assert filled is not None
     assert filled.count("<") == plain.count("<")
 
 
-def test_page_says_what_comes_next() -> None:
+def test_page_names_the_next_steps() -> None:
     beyond = change_report(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False))
 
     assert "This comparison requires no action." in page.render(sales())
@@ -91,15 +91,15 @@ def run_of_trend(run_id: str, verdict: Verdict) -> RunOfTrend:
 
 
 @pytest.mark.parametrize(
-    ("before", "told"),
+    ("earlier_verdicts", "incident_text"),
     [
         (("DIVERGED", "CONSISTENT"), "2026-02-01 05:00 UTC, DIVERGED at epoch 7, 3 rows in 2 windows (run r0)"),
         (("CONSISTENT", "DIVERGED"), None),  # that is this incident, not one before it
         (("CONSISTENT",), None),
     ],
 )
-def test_last_similar_incident_is_one_that_is_over(before: tuple[str, ...], told: str | None) -> None:
-    trend = tuple(run_of_trend(f"r{n}", Verdict(name)) for n, name in enumerate(before))
+def test_last_similar_incident_is_a_resolved_one(earlier_verdicts: tuple[str, ...], incident_text: str | None) -> None:
+    trend = tuple(run_of_trend(f"r{n}", Verdict(name)) for n, name in enumerate(earlier_verdicts))
     now = change_report(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False), trend=trend)
 
-    assert {one.name: one.told for one in steps.details(now)}.get("Last similar incident") == told
+    assert {detail.name: detail.told for detail in steps.details(now)}.get("Last similar incident") == incident_text

@@ -1,4 +1,4 @@
-"""How values are written."""
+"""Formatting of values."""
 
 import pytest
 
@@ -45,11 +45,11 @@ def test_share(value: float, expected: str) -> None:
 
 @pytest.mark.parametrize(("hits", "of"), [(59_999, 60_000), (999_999_999, 10**9), (1, 10**9)])
 def test_a_share_is_all_or_none_only_if_it_is(hits: int, of: int) -> None:
-    """One window of 60,000 that is late was no late window: 99.998 % was shown as 100 %."""
-    said = text.share(hits / of).removesuffix(f"{SPACE}%")
+    """One late window of 60,000 must not disappear: 99.998 % is not shown as 100 %."""
+    shown_share = text.share(hits / of).removesuffix(f"{SPACE}%")
 
-    assert 0 < float(said) < 100
-    assert float(said) == pytest.approx(hits / of * 100, abs=1e-3)
+    assert 0 < float(shown_share) < 100
+    assert float(shown_share) == pytest.approx(hits / of * 100, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def test_value_that_is_no_number_draws_as_zero(value: Scalar) -> None:
     assert text.numeric(value) == 0
 
 
-def test_counts_by_name_stand_in_brackets() -> None:
+def test_counts_by_name_are_in_brackets() -> None:
     assert (text.counts({}), text.counts({"lost": 1200, "stale": 1})) == ("", " (1,200 lost, 1 stale)")

@@ -1,4 +1,4 @@
-"""A command that was renamed, or an option that is gone, is found without running anything."""
+"""Renamed commands and removed options are found without running anything."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from cutover.runbooks.commands import check_line
         "cutover init probe --from flights",
     ],
 )
-def test_command_that_exists_is_in_order(line: str) -> None:
+def test_existing_command_is_valid(line: str) -> None:
     assert check_line(line) is None
 
 
@@ -29,5 +29,5 @@ def test_command_that_exists_is_in_order(line: str) -> None:
         ('cutover sql flights "SELECT', "No closing quotation"),
     ],
 )
-def test_command_that_has_rotted_is_named(line: str, problem: str) -> None:
+def test_outdated_command_is_named(line: str, problem: str) -> None:
     assert (check_line(line) or "").startswith(problem)

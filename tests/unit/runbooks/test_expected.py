@@ -1,4 +1,4 @@
-"""What a page shows is held to what was printed: numbers are any numbers, `...` is any text, order counts."""
+"""Comparison of shown with printed output: any number matches a number, `...` any text, and order matters."""
 
 import pytest
 
@@ -20,7 +20,7 @@ ticket  docs/runbooks/NoInput.md: nothing was sent for 12 min 5 s
         ("late share  0... in the newest 9 epochs",),
     ],
 )
-def test_shown_lines_that_were_printed_in_order_are_all_found(expected: tuple[str, ...]) -> None:
+def test_lines_printed_in_order_are_all_found(expected: tuple[str, ...]) -> None:
     assert find_missing(expected, PRINTED) is None
 
 

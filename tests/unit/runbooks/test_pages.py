@@ -1,4 +1,4 @@
-"""Every page that code names exists, every page is named, none lacks a section, and no command of any has rotted."""
+"""Runbook pages: every named page exists, every page is named and complete, and its commands are valid."""
 
 import re
 from pathlib import Path
@@ -28,9 +28,9 @@ def sources() -> str:
 
 
 def test_every_page_that_code_names_exists() -> None:
-    named = {one or other for one, other in NAMED.findall(sources())}
+    named_pages = {match or other for match, other in NAMED.findall(sources())}
 
-    assert (named | VERDICTS) - set(PAGES) == set()
+    assert (named_pages | VERDICTS) - set(PAGES) == set()
 
 
 def test_every_page_is_named_by_code_or_by_a_verdict() -> None:
@@ -44,14 +44,14 @@ def test_every_alert_has_the_page_of_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_is_of_its_alert_or_says_why_it_has_none(name: str) -> None:
+def test_page_names_its_alert_or_why_it_has_none(name: str) -> None:
     head = folder.read_page(name).head
 
     assert head.alert == name if name in ALERTS_BY_NAME else head.no_alert
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page_has_a_drill_that_exists_or_says_why_it_has_none(name: str) -> None:
+def test_page_names_an_existing_drill_or_why_it_has_none(name: str) -> None:
     head = folder.read_page(name).head
 
     assert head.drill == name if name in DRILLS else head.no_drill
@@ -62,7 +62,7 @@ def test_every_drill_has_a_page() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_case_of_a_drill_is_one_of_its_page(name: str) -> None:
+def test_case_of_a_drill_exists_in_its_page(name: str) -> None:
     cases = {block.case for block in folder.read_page(name).blocks}
 
     assert name not in DRILLS or DRILLS[name].case in cases | {None}
@@ -86,9 +86,9 @@ def test_head_is_yaml_and_names_an_owner(name: str) -> None:
 
 
 def test_index_lists_every_page() -> None:
-    listed = set(re.findall(r"\]\((\w+)\.md\)", (folder.FOLDER / "README.md").read_text(encoding="utf-8")))
+    listed_pages = set(re.findall(r"\]\((\w+)\.md\)", (folder.FOLDER / "README.md").read_text(encoding="utf-8")))
 
-    assert listed == set(PAGES)
+    assert listed_pages == set(PAGES)
 
 
 @pytest.mark.parametrize("name", PAGES)

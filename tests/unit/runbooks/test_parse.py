@@ -1,4 +1,4 @@
-"""A page is read strictly: what does not fit is named by file and line."""
+"""Strict parsing of pages: an error is named by file and line."""
 
 from datetime import date
 
@@ -41,7 +41,7 @@ def text(sections: tuple[str, ...] = SECTIONS, fix: str = FIX, **head: str) -> s
     return f"---\n{lines}\n---\n# NoInput\n\n{body}"
 
 
-def test_head_says_what_it_is_of_and_when_it_was_drilled() -> None:
+def test_head_names_its_alert_and_its_last_drill() -> None:
     head = parse_page("NoInput", text()).head
 
     assert (head.alert, head.drill, head.no_drill) == ("NoInput", None, "nobody sends by design")
@@ -52,7 +52,7 @@ def test_blocks_have_their_commands_use_and_case() -> None:
     looks, changes, example = parse_page("NoInput", text()).blocks
 
     assert looks.commands[0] == Command(line="cutover status", expected=("Kafka  127.0.0.1:29092  (answers)",))
-    assert [(one.use, one.case) for one in (looks, changes, example)] == [
+    assert [(block.use, block.case) for block in (looks, changes, example)] == [
         ("read", None),
         ("changes", "batch"),
         ("example", None),
@@ -60,7 +60,7 @@ def test_blocks_have_their_commands_use_and_case() -> None:
 
 
 @pytest.mark.parametrize(("case", "lines"), [(None, 1), ("batch", 2), ("stream", 1)])
-def test_a_case_takes_its_own_blocks_and_those_of_every_case(case: str | None, lines: int) -> None:
+def test_a_case_includes_its_own_and_the_common_blocks(case: str | None, lines: int) -> None:
     assert len(parse_page("NoInput", text()).choose_blocks("Fix", case)) == lines
 
 
@@ -83,7 +83,7 @@ def test_a_case_takes_its_own_blocks_and_those_of_every_case(case: str | None, l
         (text().replace("# NoInput", "# Other"), "expected the title `# NoInput`"),
     ],
 )
-def test_page_that_is_not_in_order_is_refused_by_place(page: str, words: str) -> None:
+def test_invalid_page_is_rejected_by_place(page: str, words: str) -> None:
     with pytest.raises(DefinitionError) as refused:
         parse_page("NoInput", page)
 

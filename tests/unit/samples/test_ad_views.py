@@ -1,4 +1,4 @@
-"""The Yahoo Streaming Benchmark: the same events for a seed, and plain Python counts what was drawn."""
+"""Yahoo Streaming Benchmark: deterministic events for a seed, with counts verified in plain Python."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ DEFINITION = Path(__file__).parents[3] / "pipelines" / "ad_views.py"
 COUNT, SEED = 2_000, 11
 
 
-def test_same_seed_same_files_and_another_seed_others(tmp_path: Path) -> None:
+def test_the_seed_determines_the_files(tmp_path: Path) -> None:
     for folder, seed in (("a", "3"), ("b", "3"), ("c", "4")):
         ad_views.main(["--events", "50", "--seed", seed, "--into", str(tmp_path / folder)])
     a, b, c = (

@@ -15,7 +15,7 @@ WITHOUT_PANES = ("case", "points", "window", "trigger", "accumulation", "waterma
 
 @pytest.fixture
 def figure(tmp_path: Path) -> Path:
-    """Return figures 6 and 14 in one file."""
+    """Write figures 6 and 14 to one file."""
     return written(tmp_path / "figures.json", {"cases": [read_figure(6), read_figure(14)]})
 
 
@@ -26,17 +26,17 @@ def written(file: Path, value: object) -> Path:
 
 def simulated(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     assert app.main(["simulate", *arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    output: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return output
 
 
 def retraction(start: str, end: str, value: int) -> dict[str, Any]:
-    """Return a retraction in the on-time firing of 12:07:37, as printed."""
+    """Build a retraction in the on-time firing of 12:07:37, as printed."""
     return pane(start, end, -value) | {"kind": "retraction", "retracts": value, "with_pane": "on_time"}
 
 
 def pane(start: str, end: str, value: int) -> dict[str, Any]:
-    """Return a pane of the on-time firing of 12:07:37, as printed."""
+    """Build a pane of the on-time firing of 12:07:37, as printed."""
     return {
         "window_start": start,
         "window_end": end,
@@ -50,14 +50,14 @@ def pane(start: str, end: str, value: int) -> dict[str, Any]:
 
 
 def test_json_is_one_object_with_the_panes_in_order(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = simulated(capsys, str(figure), "--case", "14")
+    output = simulated(capsys, str(figure), "--case", "14")
 
-    assert found["panes"][3:6] == [
+    assert output["panes"][3:6] == [
         retraction("12:02:26", "12:03:26", 7),
         retraction("12:03:39", "12:05:19", 10),
         pane("12:02:26", "12:05:19", 25),
     ]
-    assert {name: found[name] for name in ("schema", "case", "runner", "dropped", "waiting")} == {
+    assert {name: output[name] for name in ("schema", "case", "runner", "dropped", "waiting")} == {
         "schema": 2,
         "case": 14,
         "runner": "reference",
@@ -66,22 +66,22 @@ def test_json_is_one_object_with_the_panes_in_order(figure: Path, capsys: pytest
     }
 
 
-def test_retraction_of_what_cannot_be_added_has_no_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retraction_of_a_non_additive_measure_has_no_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "max.json"
     file.write_text(json.dumps({**read_figure(14), "measure": "max"}), encoding="utf-8")
-    found = simulated(capsys, str(file))
+    output = simulated(capsys, str(file))
 
-    retractions = [(pane["value"], pane["retracts"]) for pane in found["panes"] if pane["kind"] == "retraction"]
+    retractions = [(pane["value"], pane["retracts"]) for pane in output["panes"] if pane["kind"] == "retraction"]
     assert retractions == [(None, 7), (None, 4), (None, 5), (None, 8), (None, 3)]
 
 
-def test_rows_that_no_pane_shows_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_without_a_pane_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trigger, window = {"type": "after_count", "rows": 3}, {"type": "fixed", "size": "2 minutes"}
     file = written(tmp_path / "three.json", {**read_figure(9), "trigger": trigger, "window": window})
-    found = simulated(capsys, str(file))
+    output = simulated(capsys, str(file))
 
-    assert found["waiting"][0] == {"window_start": "12:00:00", "window_end": "12:02:00", "key": None, "rows": 2}
-    assert found["dropped"] == [
+    assert output["waiting"][0] == {"window_start": "12:00:00", "window_end": "12:02:00", "key": None, "rows": 2}
+    assert output["dropped"] == [
         {
             "event_time": "12:03:06",
             "processing_time": "12:07:06",
@@ -94,20 +94,20 @@ def test_rows_that_no_pane_shows_are_listed(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_batch_is_a_runner(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = simulated(capsys, str(figure), "--case", "6", "--runner", "batch")
+    output = simulated(capsys, str(figure), "--case", "6", "--runner", "batch")
 
-    assert [(pane["value"], pane["kind"]) for pane in found["panes"]] == [(51, "on_time")]
+    assert [(pane["value"], pane["kind"]) for pane in output["panes"]] == [(51, "on_time")]
 
 
-def test_table_is_for_people(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_is_readable(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["simulate", str(figure), "--case", "14"]) == 0
 
-    shown = capsys.readouterr().out
-    assert "12 panes" in shown
-    assert "12:07:37  [12:02:26, 12:05:19)          25  on_time" in shown
+    output = capsys.readouterr().out
+    assert "12 panes" in output
+    assert "12:07:37  [12:02:26, 12:05:19)          25  on_time" in output
 
 
-def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_the_file_is_escaped_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path / "figure.json", {**read_figure(6), "title": "[red]x[/]\u001b[2J"})
 
     assert app.main(["simulate", str(file)]) == 0
@@ -122,14 +122,14 @@ def test_text_of_the_file_does_not_reach_the_terminal_raw(tmp_path: Path, capsys
         (["--case", "6", "--runner", "flink"], "--runner: expected one of batch, reference, streaming"),
     ],
 )
-def test_what_cannot_be_run_is_one_message_and_exit_code_2(
+def test_invalid_run_is_one_message_and_exit_code_2(
     figure: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     assert app.main(["simulate", str(figure), *arguments, "--json"]) == 2
 
-    shown = capsys.readouterr()
-    assert message in shown.err
-    assert shown.out == ""
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
 
 
 def test_there_are_examples() -> None:
@@ -139,14 +139,12 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_of_the_documentation_gives_what_it_says(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_example_of_the_documentation_gives_its_panes(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["simulate", str(example), "--check"]) == 0
     assert "difference" not in capsys.readouterr().out
 
 
-def test_check_of_a_file_with_cases_runs_all_of_them_or_the_one_that_is_asked_for(
-    figure: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_runs_all_cases_or_the_requested_one(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["simulate", str(figure), "--check"]) == 0
     assert capsys.readouterr().out.count("as the file says") == 2
 
@@ -157,41 +155,41 @@ def test_check_of_a_file_with_cases_runs_all_of_them_or_the_one_that_is_asked_fo
 def test_check_of_several_cases_is_one_object(figure: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["simulate", str(figure), "--check", "--json"]) == 0
 
-    found = json.loads(capsys.readouterr().out)
-    assert [(one["case"], one["check"]["is_equal"]) for one in found["cases"]] == [(6, True), (14, True)]
+    output = json.loads(capsys.readouterr().out)
+    assert [(case["case"], case["check"]["is_equal"]) for case in output["cases"]] == [(6, True), (14, True)]
 
 
 def test_check_names_what_differs_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changed = read_figure(14)
-    changed["panes"] = [*changed["panes"][1:], {**changed["panes"][-1], "value": 13}]
-    file = written(tmp_path / "figure.json", changed)
+    figure_data = read_figure(14)
+    figure_data["panes"] = [*figure_data["panes"][1:], {**figure_data["panes"][-1], "value": 13}]
+    file = written(tmp_path / "figure.json", figure_data)
 
     assert app.main(["simulate", str(file), "--check"]) == 1
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "reference: 2 differences from the file of place expected got" in shown
-    assert "pane 1 nothing at 12:05:50" in shown
-    assert "pane 12 at 12:09:00 [12:06:39, 12:08:46) nothing 13 early" in shown
+    output = " ".join(capsys.readouterr().out.split())
+    assert "reference: 2 differences from the file of place expected got" in output
+    assert "pane 1 nothing at 12:05:50" in output
+    assert "pane 12 at 12:09:00 [12:06:39, 12:08:46) nothing 13 early" in output
 
 
-def test_check_without_panes_to_compare_with_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_without_expected_panes_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(
         tmp_path / "figure.json", {name: value for name, value in read_figure(12).items() if name in WITHOUT_PANES}
     )
 
     assert app.main(["simulate", str(file), "--check"]) == 2
-    shown = capsys.readouterr()
-    assert "Scenario `figure.json`: case 12: panes: expected a list to compare with, since --check" in shown.err
-    assert shown.out == ""
+    captured = capsys.readouterr()
+    assert "Scenario `figure.json`: case 12: panes: expected a list to compare with, since --check" in captured.err
+    assert captured.out == ""
 
 
-def test_picture_is_one_file_that_names_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_picture_is_one_file_without_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "out.svg"
 
     assert app.main(["simulate", str(DOCS / "late-orders.json"), "--plot", str(picture)]) == 0
     assert "5 panes" in capsys.readouterr().out
-    drawn = ET.parse(picture).getroot()  # noqa: S314 -- ours
-    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
-    assert {value for one in drawn.iter() for name, value in one.items() if "href" in name} == set()
+    root = ET.parse(picture).getroot()  # noqa: S314 -- ours
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert {value for element in root.iter() for name, value in element.items() if "href" in name} == set()
 
 
 def test_picture_and_check_go_together(tmp_path: Path) -> None:
@@ -201,7 +199,7 @@ def test_picture_and_check_go_together(tmp_path: Path) -> None:
     assert (tmp_path / "out.svg").exists()
 
 
-def test_streaming_runner_without_a_broker_says_how_to_start_one(
+def test_streaming_runner_without_a_broker_names_the_command_to_start_one(
     figure: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))

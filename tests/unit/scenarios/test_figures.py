@@ -26,29 +26,29 @@ def test_figures_have_51_panes_of_which_all_but_those_of_batch_have_a_time() -> 
     assert all(pane.processing_time for n, several in panes.items() for pane in several if n not in BATCH)
 
 
-def test_values_of_the_input_add_up_to_what_the_paper_says() -> None:
+def test_values_of_the_input_have_the_total_of_the_paper() -> None:
     assert sum(row.columns["value"] for row in scenario(6).setting.rows) == 51
 
 
 @pytest.mark.parametrize("number", sorted(FIGURES))
 def test_reference_emits_the_panes_of_a_figure_in_order(number: int) -> None:
-    found = scenario(number)
+    figure_scenario = scenario(number)
 
-    assert differences(found, expected(found), reference.run(found.setting)) == ()
+    assert differences(figure_scenario, expected(figure_scenario), reference.run(figure_scenario.setting)) == ()
     note_feature(f"figure {number:02} of The Dataflow Model", "reference")
 
 
 @pytest.mark.parametrize("number", sorted(BATCH))
 def test_batch_emits_the_panes_of_its_figures(number: int) -> None:
-    found = scenario(number)
+    figure_scenario = scenario(number)
 
-    assert differences(found, expected(found), batch.run(found.setting)) == ()
+    assert differences(figure_scenario, expected(figure_scenario), batch.run(figure_scenario.setting)) == ()
     note_feature(f"figure {number:02} of The Dataflow Model", "batch")
 
 
 @pytest.mark.parametrize("number", sorted(BATCH))
 @pytest.mark.parametrize("run", [reference.run, batch.run])
-def test_batch_panes_come_once_all_input_is_in(number: int, run: Runner) -> None:
+def test_batch_panes_fire_once_all_input_has_arrived(number: int, run: Runner) -> None:
     panes = run(scenario(number).setting).panes
 
     assert {pane.processing_time for pane in panes} == {read("12:09:16", of="x").micros}

@@ -1,4 +1,4 @@
-"""Scenario files: what each field means, and what is refused before anything runs."""
+"""Fields of scenario files, and errors raised before anything runs."""
 
 from decimal import Decimal
 from typing import Any
@@ -66,7 +66,7 @@ def test_dates_are_read_and_written_as_dates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "measure"),
+    ("value", "measure"),
     [
         (..., Sum("value")),
         ("sum", Sum("value")),
@@ -76,23 +76,23 @@ def test_dates_are_read_and_written_as_dates() -> None:
         ("count", Count()),
     ],
 )
-def test_measure(given: object, measure: Measure) -> None:
-    assert parse_with_changes(measure=given).setting.measure == measure
+def test_measure_is_parsed(value: object, measure: Measure) -> None:
+    assert parse_with_changes(measure=value).setting.measure == measure
 
 
-def test_count_looks_at_no_value() -> None:
+def test_count_needs_no_value() -> None:
     point = {name: value for name, value in POINT.items() if name != "value"}
 
     assert parse_with_changes(measure="count", points=[point]).setting.rows[0].columns == {}
 
 
 @pytest.mark.parametrize("accumulation", Accumulation)
-def test_accumulation(accumulation: Accumulation) -> None:
+def test_accumulation_is_parsed(accumulation: Accumulation) -> None:
     assert parse_with_changes(accumulation=accumulation.value).setting.accumulation is accumulation
 
 
 @pytest.mark.parametrize(
-    ("given", "window"),
+    ("value", "window"),
     [
         ({"type": "global"}, Global()),
         ({"type": "fixed", "size": "90 seconds"}, Fixed(seconds=90)),
@@ -106,12 +106,12 @@ def test_accumulation(accumulation: Accumulation) -> None:
         ({"type": "daily", "zone": "UTC", "offset": "6 hours"}, Daily(zone="UTC", offset="6 hours")),
     ],
 )
-def test_window(given: dict[str, Any], window: WindowFn) -> None:
-    assert parse_with_changes(window=given, trigger=COUNT).setting.window == window
+def test_window_is_parsed(value: dict[str, Any], window: WindowFn) -> None:
+    assert parse_with_changes(window=value, trigger=COUNT).setting.window == window
 
 
 @pytest.mark.parametrize(
-    ("given", "trigger"),
+    ("value", "trigger"),
     [
         (..., DEFAULT_TRIGGER),
         (AT_WATERMARK, AtWatermark()),
@@ -127,17 +127,17 @@ def test_window(given: dict[str, Any], window: WindowFn) -> None:
         ),
     ],
 )
-def test_trigger(given: object, trigger: Trigger) -> None:
-    assert parse_with_changes(trigger=given).setting.trigger == trigger
+def test_trigger_is_parsed(value: object, trigger: Trigger) -> None:
+    assert parse_with_changes(trigger=value).setting.trigger == trigger
 
 
-def test_bounded_input_knows_everything_once_all_rows_are_in() -> None:
+def test_bounded_input_is_complete_with_its_last_row() -> None:
     setting = parse_with_changes(watermark={"type": "bounded"}).setting
 
     assert setting.watermark == (WatermarkStep(processing_time=NOON + 319 * SECOND, watermark=FOREVER),)
 
 
-def test_bounded_input_may_be_known_later() -> None:
+def test_bounded_input_may_be_complete_later() -> None:
     setting = parse_with_changes(watermark={"type": "bounded", "processing_time": "12:06:00"}).setting
 
     assert setting.watermark == (WatermarkStep(processing_time=NOON + 360 * SECOND, watermark=FOREVER),)
@@ -151,38 +151,38 @@ def test_watermark_steps_may_reach_the_end_of_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "watermark"),
+    ("value", "watermark"),
     [
         ({"type": "estimator", "out_of_orderness": "30 seconds"}, Estimator(out_of_orderness=30 * SECOND)),
         ({"type": "ideal"}, Ideal()),
     ],
 )
-def test_watermark(given: dict[str, Any], watermark: object) -> None:
-    assert parse_with_changes(watermark=given).setting.watermark == watermark
+def test_watermark_is_parsed(value: dict[str, Any], watermark: object) -> None:
+    assert parse_with_changes(watermark=value).setting.watermark == watermark
 
 
-@pytest.mark.parametrize(("given", "micros"), [(..., None), ("1 minute", 60 * SECOND)])
-def test_allowed_lateness(given: object, micros: int | None) -> None:
-    assert parse_with_changes(allowed_lateness=given).setting.allowed_lateness == micros
+@pytest.mark.parametrize(("value", "micros"), [(..., None), ("1 minute", 60 * SECOND)])
+def test_allowed_lateness_is_parsed(value: object, micros: int | None) -> None:
+    assert parse_with_changes(allowed_lateness=value).setting.allowed_lateness == micros
 
 
 @pytest.mark.parametrize(
-    ("given", "ends"),
+    ("value", "ends"),
     [
         ({"type": "ends", "at": ["12:06", "12:07:30"]}, [360, 450]),
         ({"type": "every", "period": "1 minute"}, [360]),
         ({"type": "every", "period": "5 minutes"}, [600]),
     ],
 )
-def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> None:
-    setting = parse_with_changes(trigger=EPOCHS, epochs=given).setting
+def test_epochs_end_at_the_given_times(value: dict[str, Any], ends: list[int]) -> None:
+    setting = parse_with_changes(trigger=EPOCHS, epochs=value).setting
 
     assert setting.trigger == Repeat(EachEpoch())
     assert [(end - NOON) // SECOND for end in setting.epochs] == ends
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changes", "message"),
     [
         ({"acumulation": "x"}, r"^unknown field `acumulation`: expected one of .*\nHint: did you mean `accumulation`"),
         ({"accumulation": ...}, "^accumulation: expected discarding, accumulating or retracting, got nothing"),
@@ -373,12 +373,12 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ({"dropped": []}, "^panes: expected a list of panes with `dropped`"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_place(changed: dict[str, Any], message: str) -> None:
+def test_invalid_value_is_rejected_with_its_place(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
-        parse_with_changes(**{name: without_gaps(value) for name, value in changed.items()})
+        parse_with_changes(**{name: without_gaps(value) for name, value in changes.items()})
 
 
-def test_more_rows_than_are_held_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_rows_are_rejected_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setting, "MOST_ROWS", 9)
 
     with pytest.raises(
@@ -390,7 +390,7 @@ def test_more_rows_than_are_held_are_refused_with_the_reason(monkeypatch: pytest
         parse_with_changes(points=[POINT] * 5, window=window)
 
 
-def test_triggers_in_one_another_without_an_end_are_refused() -> None:
+def test_endlessly_nested_triggers_are_rejected() -> None:
     trigger: dict[str, Any] = dict(COUNT)
     for _ in range(800):
         trigger = {"type": "repeat", "of": trigger}

@@ -1,4 +1,4 @@
-"""Scenario files as files: which case is taken, and what is said of one that cannot be read."""
+"""Scenario files on disk: selected cases, and messages for unreadable files."""
 
 import json
 from decimal import Decimal
@@ -28,7 +28,7 @@ def cases(*several: object, **shared: Any) -> dict[str, Any]:
     return {**GOOD, "cases": list(several), **shared}
 
 
-def test_case_is_taken_out_of_a_file_with_several(tmp_path: Path) -> None:
+def test_case_is_selected_from_a_file_with_several(tmp_path: Path) -> None:
     shared = {name: value for name, value in GOOD.items() if name != "accumulation"}
     several = [
         {"case": 1, "title": "one", "accumulation": "accumulating"},
@@ -92,9 +92,7 @@ def test_numbers_with_a_point_are_exact(tmp_path: Path) -> None:
         ({**GOOD, "accumulation": "x"}, None, "Scenario `scenario.json`: accumulation: expected one of"),
     ],
 )
-def test_file_that_does_not_fit_is_refused_by_its_name(
-    tmp_path: Path, content: object, case: int | None, message: str
-) -> None:
+def test_invalid_file_is_rejected_by_its_name(tmp_path: Path, content: object, case: int | None, message: str) -> None:
     with pytest.raises(DefinitionError, match=message) as refused:
         parse_file(written(tmp_path, content), case=case)
     assert str(refused.value).startswith("Scenario `scenario.json`: ")
@@ -108,14 +106,14 @@ def test_file_that_does_not_fit_is_refused_by_its_name(
         ('{\n"title": "caf\u00e9"}'.encode("latin-1"), "expected text in UTF-8, got the byte 0xe9, line 2"),
     ],
 )
-def test_file_of_another_encoding_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_file_of_another_encoding_is_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "scenario.json").write_bytes(content)
 
     with pytest.raises(DefinitionError, match=message):
         parse_file(tmp_path / "scenario.json")
 
 
-def test_byte_order_mark_of_utf_8_is_no_part_of_the_file(tmp_path: Path) -> None:
+def test_byte_order_mark_of_utf_8_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "scenario.json").write_bytes(json.dumps(GOOD).encode("utf-8-sig"))
 
     assert parse_file(tmp_path / "scenario.json").setting.rows
@@ -124,6 +122,6 @@ def test_byte_order_mark_of_utf_8_is_no_part_of_the_file(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "message"), [("none.json", "got No such file"), ("", "expected a file, got a folder")]
 )
-def test_file_that_cannot_be_read_is_refused(tmp_path: Path, name: str, message: str) -> None:
+def test_unreadable_file_is_rejected(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         parse_file(tmp_path / name)

@@ -1,4 +1,4 @@
-"""The published schema: it is what the code reads, and every file that the code reads fits it."""
+"""Published schema: it matches the code, and every file that the code accepts is valid."""
 
 import json
 from typing import Any
@@ -26,16 +26,16 @@ def test_published_schema_is_a_schema() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
-def test_file_of_the_documentation_fits_the_schema(example: Any) -> None:
-    found = json.loads(example.read_text(encoding="utf-8"))
+def test_file_of_the_documentation_is_valid(example: Any) -> None:
+    document = json.loads(example.read_text(encoding="utf-8"))
 
-    assert [error.message for error in VALIDATOR.iter_errors(found)] == []
+    assert [error.message for error in VALIDATOR.iter_errors(document)] == []
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw compiles what the strategies need
 @given(
     number=st.sampled_from(sorted(FIGURES)),
-    changed=st.dictionaries(
+    changes=st.dictionaries(
         st.sampled_from(["window", "trigger", "watermark", "epochs", "points", "allowed_lateness", "panes", "other"]),
         st.none()
         | st.integers()
@@ -47,10 +47,10 @@ def test_file_of_the_documentation_fits_the_schema(example: Any) -> None:
         max_size=2,
     ),
 )
-def test_what_is_read_fits_the_schema(number: int, changed: dict[str, Any]) -> None:
-    found = {**FIGURES[number], **changed}
+def test_every_accepted_file_is_valid(number: int, changes: dict[str, Any]) -> None:
+    document = {**FIGURES[number], **changes}
     try:
-        parse(found, default_title="x")
+        parse(document, default_title="x")
     except DefinitionError:
         return
-    assert VALIDATOR.is_valid(found)
+    assert VALIDATOR.is_valid(document)

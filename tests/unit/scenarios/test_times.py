@@ -1,4 +1,4 @@
-"""Times of a scenario: read and written by a clock, by date, and without end."""
+"""Times of a scenario: clock times, dates and infinite times, parsed and formatted."""
 
 import pytest
 from hypothesis import given
@@ -34,17 +34,17 @@ def test_time_is_read(text: str, micros: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "12", "12:60", "12:00:60", "12:5:19", "noon", "2013-02-30T00:00:00Z", "0999-01-01T00:00:00Z", 5, None]
 )
-def test_anything_else_is_refused_with_its_place(text: object) -> None:
+def test_invalid_time_is_rejected_with_its_place(text: object) -> None:
     with pytest.raises(DefinitionError, match=r"points\[3\]\.event_time: expected a time such as `12:05:19`"):
         read(text, of="points[3].event_time")
 
 
 @given(micros=st.integers(-(10**15), 10**15), style=st.sampled_from(Style))
-def test_what_is_written_is_read_back(micros: int, style: Style) -> None:
+def test_times_round_trip(micros: int, style: Style) -> None:
     assert read(write(micros, style), of="x").micros == micros
 
 
-def test_times_without_end_are_written_so() -> None:
+def test_infinite_times_are_formatted() -> None:
     assert (write(-FOREVER, Style.CLOCK), write(FOREVER, Style.DATE)) == ("-inf", "+inf")
 
 

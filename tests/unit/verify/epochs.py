@@ -1,4 +1,4 @@
-"""Epochs of one stream that follow one another, to be spoilt by `replace`."""
+"""Consecutive epochs of one stream, which tests corrupt with `replace`."""
 
 from cutover.lake.epochs.epoch_log import EpochRecord
 
@@ -7,7 +7,7 @@ COUNTS = {"malformed": 0, "filtered": 0, "future": 0, "late": 0, "accepted": 10}
 
 
 def epoch(number: int, **changes: object) -> EpochRecord:
-    """Return an epoch that reads 5 records of each of two partitions, and moves the watermark by a minute."""
+    """Build an epoch that reads 5 records of each of two partitions and advances the watermark by a minute."""
     ends = {0: 5 * number + 5, 1: 5 * number + 5}
     at = (number + 1) * MINUTE
     values: dict[str, object] = {
@@ -30,5 +30,5 @@ def epoch(number: int, **changes: object) -> EpochRecord:
 
 
 def chain_of(number: int) -> list[EpochRecord]:
-    """Return that many epochs, each starting where the one before ended."""
+    """Build consecutive epochs, each starting where the previous one ended."""
     return [epoch(n) for n in range(number)]

@@ -1,4 +1,4 @@
-"""Facts of a small stream in which everything holds, but for the changes that a test makes."""
+"""Facts of a small consistent stream, except for the changes that a test makes."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ PIPELINE = Pipeline(
 
 
 def facts(**changes: object) -> VerifyFacts:
-    """Return the facts of three epochs in which everything holds, but for the changes."""
+    """Build the facts of three consistent epochs, except for the changes."""
     records = tuple(chain_of(3))
     values: dict[str, object] = {
         "stream": "clicks",

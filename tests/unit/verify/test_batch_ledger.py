@@ -1,4 +1,4 @@
-"""N1 over the books of the batch path: what it scanned twice, and what stands twice in its ledger."""
+"""N1 over the books of the batch path: offsets scanned twice, and positions listed twice in its ledger."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -53,7 +53,7 @@ def settings(tmp_path: Any) -> Settings:
     return Settings(home=tmp_path)
 
 
-def test_books_in_which_each_offset_was_scanned_once_hold(settings: Settings) -> None:
+def test_books_with_each_offset_scanned_once_hold(settings: Settings) -> None:
     hours = [NOON, NOON + timedelta(hours=1)]
     ledger = [listed("a", 1), listed("b", 101), *(listed("a", 2, "future", start=start) for start in hours)]
     write_books(settings, [*ledger, *(listed(run, 3, "duplicate", start=NOON) for run in "ab")], (0, 100), (100, 200))
@@ -84,7 +84,7 @@ def test_offsets_that_two_runs_scanned_are_named_though_the_ledger_has_no_row_of
     assert read(settings) == BatchLedger(rescanned=(rescanned,))
 
 
-def test_runs_whose_rows_were_replaced_by_those_of_a_run_that_began_anew_are_left_out(settings: Settings) -> None:
+def test_runs_replaced_by_a_run_from_scratch_are_excluded(settings: Settings) -> None:
     write_books(settings, [listed("b", 7)])
     runs = [make_run(name, scanned={0: (0, 100)}, ledger_version=1) for name in "ab"]
     write_index(settings, [make_index_row("b", 0, 0, 99)], runs)
@@ -97,7 +97,7 @@ def test_a_pipeline_without_a_batch_run_has_empty_books(settings: Settings) -> N
     assert read(settings) == BatchLedger()
 
 
-def test_the_check_names_runs_and_offsets_and_says_why_the_ledger_was_not_read() -> None:
+def test_check_names_runs_and_offsets_or_why_the_ledger_is_unread() -> None:
     facts = VerifyFacts(
         stream="views/r/stream-0",
         pipeline=PIPELINE,

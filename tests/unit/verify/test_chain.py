@@ -1,4 +1,4 @@
-"""N3 over epochs' rows: what is planted is named, by epoch and partition; an untouched chain is silent."""
+"""N3 over epochs: planted gaps are named by epoch and partition, and an unmodified chain has no violation."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tests.unit.verify.epochs import chain_of, epoch
 Records = list[EpochRecord]
 
 
-def found(records: Records, *losses: Loss, transaction: int | None = None) -> list[str]:
+def list_violations(records: Records, *losses: Loss, transaction: int | None = None) -> list[str]:
     newest = max((r.epoch for r in records), default=None) if transaction is None else transaction
     return [
         *chain.describe_number_gaps("clicks", records, newest),
@@ -51,7 +51,7 @@ def with_epoch(number: int, **changes: object) -> Callable[[Records], Records]:
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7])
 def test_epochs_that_follow_one_another_hold(length: int) -> None:
-    assert found(chain_of(length)) == []
+    assert list_violations(chain_of(length)) == []
 
 
 def test_a_table_without_epochs_has_no_transaction() -> None:
@@ -79,35 +79,37 @@ def test_a_table_without_epochs_has_no_transaction() -> None:
         (lambda r: [*r[:2], r[1], *r[2:]], "expected epochs 0 to 3 once each, got 5 rows."),
     ],
 )
-def test_what_is_planted_is_named(spoil: Callable[[Records], Records], text: str) -> None:
-    assert [line for line in found(spoil(chain_of(4))) if text in line] != []
+def test_planted_gaps_are_named(spoil: Callable[[Records], Records], text: str) -> None:
+    assert [line for line in list_violations(spoil(chain_of(4))) if text in line] != []
 
 
-def test_the_last_epoch_taken_away_is_told_by_the_transaction() -> None:
-    assert found(chain_of(3), transaction=3) == ["Epoch log of clicks: transaction says 3, newest epoch row is 2."]
+def test_a_removed_last_epoch_is_detected_by_the_transaction() -> None:
+    assert list_violations(chain_of(3), transaction=3) == [
+        "Epoch log of clicks: transaction says 3, newest epoch row is 2."
+    ]
 
 
 def test_a_new_partition_starts_at_zero() -> None:
     grown = epoch(2, start={0: 10, 1: 10, 2: 0}, end={0: 15, 1: 15, 2: 3})
 
-    assert found([*chain_of(2), grown]) == []
+    assert list_violations([*chain_of(2), grown]) == []
 
 
 def test_the_first_epoch_starts_where_the_log_began() -> None:
-    first = epoch(0, start={0: 3, 1: 4})
+    first_epoch = epoch(0, start={0: 3, 1: 4})
 
-    assert found([first]) == []
+    assert list_violations([first_epoch]) == []
 
 
 BEHIND = epoch(2, start={0: 10, 1: 12})
 
 
 def test_a_recorded_loss_excuses_its_own_gap() -> None:
-    assert found([*chain_of(2), BEHIND], loss()) == []
+    assert list_violations([*chain_of(2), BEHIND], loss()) == []
 
 
 @pytest.mark.parametrize(
     "other", [loss(epoch=1), loss(partition=0), loss(next=13), loss(next=None), loss(topic_id="topic-0")]
 )
 def test_a_recorded_loss_excuses_nothing_else(other: Loss) -> None:
-    assert found([*chain_of(2), BEHIND], other) != []
+    assert list_violations([*chain_of(2), BEHIND], other) != []

@@ -1,4 +1,4 @@
-"""N1 to N3, and what all checks share, as pure functions: silent on what is right, naming what is planted."""
+"""N1 to N3 and shared parts of the checks as pure functions: no false violations, and planted ones are named."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ from tests.unit.verify.facts_of import facts, texts
         )
     ],
 )
-def test_what_is_right_is_not_named(check: Callable[[VerifyFacts], Iterable[Violation]]) -> None:
+def test_consistent_facts_have_no_violation(check: Callable[[VerifyFacts], Iterable[Violation]]) -> None:
     assert list(check(facts())) == []
 
 
@@ -94,9 +94,9 @@ def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
     records = (epoch(0, counts=late),)
     books = RowTotals(pairs={(0, "accepted"): 10, (0, "late"): 2}, positions={(0, "late"): 1})
 
-    found = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(reason="away"))))
+    text = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(reason="away"))))
 
-    assert found == "Epoch 0 of clicks: expected 2 late pairs as it counted, got 1 positions in the ledger."
+    assert text == "Epoch 0 of clicks: expected 2 late pairs as it counted, got 1 positions in the ledger."
 
 
 def test_folded_rows_are_counted_under_their_last_epoch() -> None:
@@ -106,7 +106,7 @@ def test_folded_rows_are_counted_under_their_last_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "size", "every", "expected"),
+    ("counts", "size", "step", "expected"),
     [
         ({"accepted": 7, "malformed": 2, "filtered": 1}, 10, 10, (10, 10)),
         ({"accepted": 6, "late": 2, "malformed": 1}, 20, 10, (5, 5)),
@@ -114,8 +114,8 @@ def test_folded_rows_are_counted_under_their_last_epoch() -> None:
         ({}, 10, 10, (0, 0)),
     ],
 )
-def test_pairs_bound_their_records(counts: dict[str, int], size: int, every: int, expected: tuple[int, int]) -> None:
-    assert lost_records.record_bounds(counts, SlidingWindows(size=size, every=every)) == expected
+def test_pairs_bound_their_records(counts: dict[str, int], size: int, step: int, expected: tuple[int, int]) -> None:
+    assert lost_records.record_bounds(counts, SlidingWindows(size=size, every=step)) == expected
 
 
 # N2
@@ -158,39 +158,39 @@ def test_more_than_one_effect_is_named(changes: dict[str, object], text: str) ->
     assert text in texts(n2_single_effect.check(facts(**changes)))
 
 
-def test_folds_and_upkeep_are_no_strangers() -> None:
-    found = (*commits(of(0), "fold"), EpochCommit(version=2, operation="OPTIMIZE", mark=None))
+def test_folds_and_compaction_are_not_foreign() -> None:
+    epoch_commits = (*commits(of(0), "fold"), EpochCommit(version=2, operation="OPTIMIZE", mark=None))
 
-    assert list(n2_single_effect.check(facts(commits=found))) == []
+    assert list(n2_single_effect.check(facts(commits=epoch_commits))) == []
 
 
 def restored(version: int, back_to: int) -> EpochCommit:
     return EpochCommit(version=version, operation="RESTORE", mark=None, restored_version=back_to)
 
 
-def test_what_a_hand_did_and_undid_is_no_finding() -> None:
+def test_a_reverted_foreign_commit_is_no_violation() -> None:
     hand = commits(of(0), None, None)
-    found = (*hand, restored(3, 0), replace(commits(of(1))[0], version=4))
+    epoch_commits = (*hand, restored(3, 0), replace(commits(of(1))[0], version=4))
 
     assert list(n2_single_effect.find_foreign_commits("clicks", hand)) != []
-    assert list(n2_single_effect.find_foreign_commits("clicks", found)) == []
+    assert list(n2_single_effect.find_foreign_commits("clicks", epoch_commits)) == []
 
 
 @pytest.mark.parametrize(
-    "found",
+    "epoch_commits",
     [
         (*commits(of(0), None, of(1)), restored(3, 0)),  # took back an epoch
         (*commits(of(0), None, "fold"), restored(3, 0)),  # and a fold
         (*commits(of(0), None, None), restored(3, 1)),  # left one of two
-        (*commits(of(0))[:1], restored(3, 0)),  # nobody knows what lay between
+        (*commits(of(0))[:1], restored(3, 0)),  # the version in between is unknown
         (*commits(of(0), None), EpochCommit(version=2, operation="RESTORE", mark=None)),  # to a time
     ],
 )
-def test_a_restore_that_took_back_more_or_less_than_a_hand_is_one_itself(found: tuple[EpochCommit, ...]) -> None:
-    assert list(n2_single_effect.find_foreign_commits("clicks", found)) != []
+def test_a_restore_of_more_or_less_than_a_foreign_commit_is_foreign(epoch_commits: tuple[EpochCommit, ...]) -> None:
+    assert list(n2_single_effect.find_foreign_commits("clicks", epoch_commits)) != []
 
 
-def test_drivers_that_follow_one_another_hold() -> None:
+def test_consecutive_drivers_hold() -> None:
     records = (epoch(0), epoch(1, run_id="pid-2-b"), epoch(2, run_id="pid-2-b"))
 
     assert list(n2_single_effect.find_fenced_commits("clicks", records)) == []
@@ -208,7 +208,7 @@ def test_drivers_that_follow_one_another_hold() -> None:
         (Witness(who="a reader", epoch=1, table_version=4), False),
     ],
 )
-def test_what_somebody_saw_must_still_be_there(witness: Witness, *, holds: bool) -> None:
+def test_witnessed_epochs_must_still_exist(witness: Witness, *, holds: bool) -> None:
     assert (list(n3_contiguity.check(facts(witnesses=(witness,)))) == []) is holds
 
 
@@ -216,9 +216,9 @@ def test_what_somebody_saw_must_still_be_there(witness: Witness, *, holds: bool)
 
 
 def test_the_first_violations_are_named_and_the_others_counted() -> None:
-    found = [*cap_violations("N1", [f"text {n}" for n in range(MOST + 5)])]
+    violations = [*cap_violations("N1", [f"text {n}" for n in range(MOST + 5)])]
 
-    assert (len(found), found[-1].text) == (MOST + 1, "... and 5 more like the last one.")
+    assert (len(violations), violations[-1].text) == (MOST + 1, "... and 5 more like the last one.")
 
 
 def test_a_commit_that_is_no_json_object_carries_no_epoch() -> None:

@@ -1,4 +1,4 @@
-"""N4 to N8 as pure functions over facts: silent on what is right, naming what is planted."""
+"""N4 to N8 as pure functions over facts: no false violations, and planted ones are named."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -70,7 +70,7 @@ def test_an_epoch_that_is_right_is_not_named() -> None:
     assert list(n4_prefix.check(facts(prefix=prefix))) == []
 
 
-def test_what_was_computed_again_is_added_up() -> None:
+def test_recomputed_rows_are_added_up() -> None:
     other = portion(first_epoch=4, last_epoch=8, records=2, expected={}, actual={})
     prefix = Prefix(portions=(portion(), other), of_epochs=12, sampled=False, seed=0)
 
@@ -78,8 +78,8 @@ def test_what_was_computed_again_is_added_up() -> None:
 
 
 def test_ids_that_are_those_of_the_log_are_not_named() -> None:
-    known = frozenset({("a", 7), (None, 8)})
-    recomputed_portion = portion(expected_ids=known, actual_ids=known)
+    ids = frozenset({("a", 7), (None, 8)})
+    recomputed_portion = portion(expected_ids=ids, actual_ids=ids)
 
     assert not list(n4_prefix.compare_ids(recomputed_portion))
 
@@ -95,7 +95,7 @@ def test_ids_that_are_those_of_the_log_are_not_named() -> None:
         ),
     ],
 )
-def test_an_id_that_the_log_does_not_bear_out_is_named(changes: dict[str, object], text: str) -> None:
+def test_an_id_missing_from_the_log_is_named(changes: dict[str, object], text: str) -> None:
     prefix = Prefix(portions=(portion(**changes),), of_epochs=2, sampled=False, seed=1)
 
     assert text in texts(n4_prefix.check(facts(prefix=prefix)))
@@ -109,7 +109,7 @@ def test_a_fold_that_changes_a_window_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "expected"),
+    ("left_value", "right_value", "expected"),
     [
         (0.1 + 0.2, 0.3, True),
         (1.0, 1.0001, False),
@@ -121,8 +121,10 @@ def test_a_fold_that_changes_a_window_is_named() -> None:
         (Decimal("0.1"), Decimal("0.2"), False),
     ],
 )
-def test_values_are_the_same_but_for_the_order_of_float_sums(left: object, right: object, *, expected: bool) -> None:
-    assert same(left, right) is expected
+def test_values_are_the_same_but_for_the_order_of_float_sums(
+    left_value: object, right_value: object, *, expected: bool
+) -> None:
+    assert same(left_value, right_value) is expected
 
 
 def test_times_are_compared_in_utc_without_a_zone() -> None:
@@ -132,7 +134,7 @@ def test_times_are_compared_in_utc_without_a_zone() -> None:
 # N5
 
 
-def test_what_nothing_explains_is_named() -> None:
+def test_unexplained_rows_are_named() -> None:
     paths = Paths(epoch=2, windows=3, rows=4, late_rows=1, unexplained=("Window w: expected 1 as in batch, got 2.",))
 
     assert texts(n5_path_agreement.check(facts(paths=paths))) == "Window w: expected 1 as in batch, got 2."
@@ -142,7 +144,7 @@ def test_what_nothing_explains_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "text"),
+    ("changes", "text"),
     [
         ({"watermark_after": 2 * MINUTE - 1000}, "epoch 2: expected not before 1970-01-01T00:02:00Z"),
         ({"watermark_after": None}, "epoch 2: expected not before"),
@@ -155,8 +157,8 @@ def test_what_nothing_explains_is_named() -> None:
         ({"idle": (0, 1)}, "expected at most none by its partitions"),
     ],
 )
-def test_time_that_goes_back_or_ahead_is_named(changed: dict[str, object], text: str) -> None:
-    assert text in texts(n6_monotonicity.check(facts(records=(*chain_of(2), epoch(2, **changed)))))
+def test_time_that_goes_back_or_ahead_is_named(changes: dict[str, object], text: str) -> None:
+    assert text in texts(n6_monotonicity.check(facts(records=(*chain_of(2), epoch(2, **changes)))))
 
 
 def test_an_idle_partition_does_not_hold_the_watermark() -> None:
@@ -171,9 +173,9 @@ def test_a_partition_that_wakes_does_not_pull_the_watermark_back() -> None:
     assert list(n6_monotonicity.check(facts(records=records))) == []
 
 
-@pytest.mark.parametrize(("reached", "holds"), [(10 * MINUTE, True), (10 * MINUTE + 1, False)])
-def test_a_final_drain_closes_the_windows_seen_and_no_more(reached: int, *, holds: bool) -> None:
-    records = (*chain_of(2), epoch(2, final=True, watermark_after=reached))
+@pytest.mark.parametrize(("closed_up_to", "holds"), [(10 * MINUTE, True), (10 * MINUTE + 1, False)])
+def test_a_final_drain_closes_only_observed_windows(closed_up_to: int, *, holds: bool) -> None:
+    records = (*chain_of(2), epoch(2, final=True, watermark_after=closed_up_to))
 
     assert (list(n6_monotonicity.check(facts(records=records))) == []) is holds
 
@@ -189,10 +191,10 @@ def test_a_final_window_that_changes_is_named() -> None:
     finals = Finals(version=2, epoch=1, windows=4, changed_windows=(0,))
     opened = Reopened(epoch=2, window_start=0, watermark=11 * MINUTE, pairs=3)
 
-    found = texts(n6_monotonicity.check(facts(finals=finals, reopened=(opened,))))
+    text = texts(n6_monotonicity.check(facts(finals=finals, reopened=(opened,))))
 
-    assert "final at epoch 1: expected what table version 2 held, got another result." in found
-    assert "expected no accepted record in epoch 2" in found
+    assert "final at epoch 1: expected what table version 2 held, got another result." in text
+    assert "expected no accepted record in epoch 2" in text
 
 
 # N8
@@ -238,7 +240,7 @@ def test_only_windows_that_both_runs_computed_are_compared() -> None:
     ("changes", "expected"),
     [({}, True), ({"cut": {0: 8}}, False), ({"topic_id": "x"}, False), ({"batch_version": 1}, False)],
 )
-def test_runs_have_one_story_at_one_cut_of_one_log(changes: dict[str, object], *, expected: bool) -> None:
+def test_runs_agree_at_one_cut_of_one_log(changes: dict[str, object], *, expected: bool) -> None:
     raw = {
         "run_id": "a",
         "epoch": 2,

@@ -1,4 +1,4 @@
-"""What each check says that it looked at, and what it says that it left out."""
+"""Coverage of each check: examined facts, and omitted ones with their reason."""
 
 from dataclasses import replace
 
@@ -39,14 +39,14 @@ def test_records_that_were_counted_again_are_added_up_by_epoch() -> None:
     assert n1_completeness.describe_coverage(facts(log=AWAY)) == "3 epochs"
 
 
-def test_epochs_that_were_not_counted_are_said_with_their_reason() -> None:
-    left = replace(COUNTED, omission="Epochs 0 to 1 are not in the log any more.")
+def test_uncounted_epochs_are_reported_with_a_reason() -> None:
+    omitted = replace(COUNTED, omission="Epochs 0 to 1 are not in the log any more.")
 
-    assert [*n1_completeness.notes(facts(log=left))] == ["Epochs 0 to 1 are not in the log any more."]
+    assert [*n1_completeness.notes(facts(log=omitted))] == ["Epochs 0 to 1 are not in the log any more."]
     assert [*n1_completeness.notes(facts(log=COUNTED))] == [*n1_completeness.notes(facts(log=AWAY))] == []
 
 
-def test_commits_that_are_kept_are_counted() -> None:
+def test_retained_commits_are_counted() -> None:
     assert n2_single_effect.describe_coverage(facts()) == "3 epochs, 4 kept commits"
     assert n2_single_effect.describe_coverage(facts(commits=AWAY)) == "3 epochs, 0 kept commits"
 
@@ -58,17 +58,17 @@ def test_offsets_are_counted_from_where_each_epoch_began_and_from_0_in_a_new_par
     assert n3_contiguity.describe_coverage(facts(records=(*chain_of(3), grown))) == "4 epochs, 1,047 offsets"
 
 
-def test_a_log_that_began_behind_0_is_said_by_its_first_epoch_alone() -> None:
-    behind = epoch(0, start={0: 0, 1: 1_200})
+def test_a_log_that_starts_after_0_is_reported_by_its_first_epoch() -> None:
+    late_start = epoch(0, start={0: 0, 1: 1_200})
 
-    assert [*n3_contiguity.notes(facts(records=(behind, epoch(1))))] == [
+    assert [*n3_contiguity.notes(facts(records=(late_start, epoch(1))))] == [
         "Partition 1 was read from offset 1,200 on: the log held nothing before it."
     ]
     assert [*n3_contiguity.notes(facts())] == []
 
 
 @pytest.mark.parametrize(("following", "end"), [(6_000, "6,000"), (None, "an unknown offset")])
-def test_a_recorded_loss_is_said_with_its_offsets_and_its_reason(following: int | None, end: str) -> None:
+def test_a_recorded_loss_is_reported_with_offsets_and_reason(following: int | None, end: str) -> None:
     loss = replace(LOSS, partition=1, first=4_000, next=following)
 
     assert [*n3_contiguity.notes(facts(losses=(loss,)))] == [
@@ -105,7 +105,7 @@ def test_epochs_records_and_rows_of_all_portions_are_added_up() -> None:
     assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "3 of 9 epochs, 11 records, 6 rows"
 
 
-def test_a_sample_is_said_with_its_seed_and_beside_what_was_left_out() -> None:
+def test_a_sample_is_reported_with_its_seed_and_omissions() -> None:
     sample = Prefix(portions=(), of_epochs=2, sampled=True, seed=7, omission="Epoch 0 is not in the log any more.")
 
     assert [*n4_prefix.notes(facts(prefix=sample))] == [
@@ -126,10 +126,10 @@ def test_rows_of_the_newest_comparison_are_counted() -> None:
     assert n5_path_agreement.describe_coverage(facts(paths=AWAY)) == ""
 
 
-def test_rows_that_people_accept_and_windows_that_are_incomplete_are_said() -> None:
-    found = replace(PATHS, accepted=1_000, incomplete=2_000)
+def test_accepted_rows_and_incomplete_windows_are_reported() -> None:
+    agreement = replace(PATHS, accepted=1_000, incomplete=2_000)
 
-    assert [*n5_path_agreement.notes(facts(paths=found))] == [
+    assert [*n5_path_agreement.notes(facts(paths=agreement))] == [
         "1,000 rows without a cause are accepted by rule and are not violations.",
         "2,000 windows are incomplete: records were lost, or their batch results are not complete.",
     ]
@@ -143,7 +143,7 @@ def test_windows_that_were_final_are_counted() -> None:
     assert n6_monotonicity.describe_coverage(facts(finals=AWAY)) == "3 epochs"
 
 
-def test_time_that_could_not_be_compared_is_said_with_its_reason() -> None:
+def test_time_that_could_not_be_compared_is_reported_with_a_reason() -> None:
     finals = Finals(version=2, epoch=1, windows=4, changed_windows=())
 
     assert [*n6_monotonicity.notes(facts(finals=AWAY, log=AWAY))] == [
@@ -164,7 +164,7 @@ def test_windows_that_two_runs_computed_are_added_up() -> None:
     assert n8_determinism.describe_coverage(facts(repeated=NOT_REQUESTED)) == ""
 
 
-def test_what_another_writer_changed_is_named_where_it_could_be_looked_at() -> None:
+def test_foreign_changes_are_named_if_readable() -> None:
     assert texts(n9_sole_writer.check(facts(foreign=("Table `a`: expected one.",)))) == "Table `a`: expected one."
     assert n9_sole_writer.describe_coverage(facts(foreign=())) == "the newest version of each table"
     assert [*n9_sole_writer.check(facts(foreign=AWAY))] == []

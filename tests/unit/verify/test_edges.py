@@ -1,4 +1,4 @@
-"""Where the checks of records, results and time stop holding: at the bound, and one beyond it."""
+"""Boundaries of the checks of records, results and time: exactly at the limit, and one beyond it."""
 
 from dataclasses import replace
 
@@ -28,18 +28,18 @@ UNEVEN = replace(PIPELINE, window=Sliding(size="25 minutes", every="10 minutes")
 # N1
 
 
-@pytest.mark.parametrize(("found", "holds"), [(3, False), (4, True), (5, True), (6, False)])
-def test_records_of_uneven_windows_lie_between_the_fewest_and_the_most(found: int, *, holds: bool) -> None:
+@pytest.mark.parametrize(("record_count", "holds"), [(3, False), (4, True), (5, True), (6, False)])
+def test_records_of_uneven_windows_lie_between_the_fewest_and_the_most(record_count: int, *, holds: bool) -> None:
     records = (epoch(0, counts={"accepted": 10}),)
-    log = LogCounts(records={(0, 0): found}, newest={}, is_complete=False)
+    log = LogCounts(records={(0, 0): record_count}, newest={}, is_complete=False)
 
     text = texts(n1_completeness.check(facts(pipeline=UNEVEN, records=records, log=log, books=AWAY)))
 
     assert (text == "") is holds
-    assert holds or f"the log holds {found} records in 0: [0, 5), 1: [0, 5), expected 4 to 5 by" in text
+    assert holds or f"the log holds {record_count} records in 0: [0, 5), 1: [0, 5), expected 4 to 5 by" in text
 
 
-def test_an_epoch_of_which_the_log_holds_nothing_says_so() -> None:
+def test_an_epoch_without_records_in_the_log_is_reported() -> None:
     log = LogCounts(records={(0, 7): 1}, newest={}, is_complete=False)
 
     text = texts(n1_completeness.check(facts(log=log, books=AWAY)))
@@ -135,12 +135,14 @@ def test_a_row_of_one_epoch_is_named_by_its_number_and_by_all_parts_of_its_key()
 
 
 @pytest.mark.parametrize(
-    ("reason", "named"), [(None, "late offset 3"), (Reason.TYPE, "late (type) offset 3")], ids=["plain", "with reason"]
+    ("reason", "entry_text"),
+    [(None, "late offset 3"), (Reason.TYPE, "late (type) offset 3")],
+    ids=["plain", "with reason"],
 )
-def test_a_row_of_the_ledger_is_named_with_its_reason_where_it_has_one(reason: Reason | None, named: str) -> None:
+def test_a_row_of_the_ledger_is_named_with_its_reason_where_it_has_one(reason: Reason | None, entry_text: str) -> None:
     entry = UncountedPair(cls=Class.LATE, partition=0, offset=3, window_start=0, event_time=7, reason=reason)
 
-    assert f"Epoch 4: expected {named} of partition 0, window" in of_portion(expected_ledger=frozenset({entry}))
+    assert f"Epoch 4: expected {entry_text} of partition 0, window" in of_portion(expected_ledger=frozenset({entry}))
 
 
 # N6
@@ -169,7 +171,7 @@ def test_a_final_drain_needs_no_newer_log_timestamp() -> None:
     assert ahead(by=90 * MINUTE, final=True) == ""
 
 
-def test_a_watermark_that_goes_on_from_none_is_judged_by_its_own_epoch() -> None:
+def test_a_first_watermark_is_checked_by_its_own_epoch() -> None:
     log = LogCounts(records={}, newest={0: -60 * MINUTE}, is_complete=True)
 
     text = texts(n6_monotonicity.check(facts(log=log)))
@@ -181,6 +183,6 @@ def test_a_watermark_that_goes_on_from_none_is_judged_by_its_own_epoch() -> None
 
 
 def test_as_many_violations_as_a_check_names_leave_no_others() -> None:
-    found = [violation.text for violation in cap_violations("N1", [f"text {n}" for n in range(MOST)])]
+    violation_texts = [violation.text for violation in cap_violations("N1", [f"text {n}" for n in range(MOST)])]
 
-    assert found == [f"text {n}" for n in range(MOST)]
+    assert violation_texts == [f"text {n}" for n in range(MOST)]

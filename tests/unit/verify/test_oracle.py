@@ -1,4 +1,4 @@
-"""The producer's oracle: what it wrote is read back, and which ids a cell may hold."""
+"""Producer's oracle: records that round-trip, and the ids that a cell may contain."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ def sent(id_: int, **changes: object) -> OracleRecord:
     return OracleRecord(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
 
 
-def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+def test_written_records_round_trip(tmp_path: Path) -> None:
     append(tmp_path / "o", [sent(1), sent(2, key=(None, 3))])
     append(tmp_path / "o", [sent(3, offset=None, outcome="unknown")])
 
@@ -49,7 +49,7 @@ def test_the_last_line_of_an_id_counts_and_half_a_line_does_not(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("rest", "unknown", "expected"),
+    ("remaining", "unknown", "expected"),
     [
         (sum_ids([]), [], True),
         (sum_ids([]), [7, 8], True),
@@ -62,8 +62,8 @@ def test_the_last_line_of_an_id_counts_and_half_a_line_does_not(tmp_path: Path) 
         (CountedRow(n=0, ids=1, squares=1), [7], False),
     ],
 )
-def test_unknown_records_count_once_or_not_at_all(rest: CountedRow, unknown: list[int], *, expected: bool) -> None:
-    assert may_be(rest, unknown) is expected
+def test_unknown_records_count_once_or_not_at_all(remaining: CountedRow, unknown: list[int], *, expected: bool) -> None:
+    assert may_be(remaining, unknown) is expected
 
 
 def judged(
@@ -79,9 +79,9 @@ def test_exactly_the_acknowledged_ids_hold() -> None:
 
 @pytest.mark.parametrize("cell", [sum_ids([1]), sum_ids([1, 2, 2]), sum_ids([1, 3]), sum_ids([1, 2, 3]), None])
 def test_a_cell_with_other_ids_is_named(cell: CountedRow | None) -> None:
-    found = judged(sent(1), sent(2), cell=cell)
+    violations = judged(sent(1), sent(2), cell=cell)
 
-    assert [text.split(":")[0] for text in found] == ["Window 0, key ('a',)"]
+    assert [text.split(":")[0] for text in violations] == ["Window 0, key ('a',)"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def entry(**changes: object) -> UncountedPair:
     return replace(row, **changes)  # type: ignore[arg-type]  # changes are named by the tests
 
 
-def test_what_was_sent_malformed_is_in_the_ledger_and_nothing_else_is() -> None:
+def test_exactly_the_malformed_records_are_in_the_ledger() -> None:
     poison = sent(3, intended="malformed", window_start=None, key=())
 
     assert judged(poison, cell=None, ledger=frozenset({entry()})) == []
@@ -106,7 +106,7 @@ def test_what_was_sent_malformed_is_in_the_ledger_and_nothing_else_is() -> None:
     assert judged(cell=None, ledger=frozenset({entry()})) != []
 
 
-def test_a_late_record_was_sent_to_count() -> None:
+def test_a_late_record_must_have_been_sent_as_valid() -> None:
     late = frozenset({entry(cls=Class.LATE, window_start=0)})
 
     assert judged(sent(3), cell=sum_ids([3]), ledger=late) == []

@@ -1,4 +1,4 @@
-"""What ends a violated check: a run at the same or a newer epoch that judged all of it, and it held."""
+"""Violated checks are resolved by a complete run at the same or a newer epoch in which they hold."""
 
 import json
 from dataclasses import replace
@@ -10,10 +10,15 @@ from cutover.reconcile.verify.record import fold_violations
 from tests.support.history.journal_rows import make_row
 
 
-def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **states: str) -> VerificationRow:
+def run(epoch: int, *, exhaustive: bool = False, violated: tuple[str, ...] = (), **states: str) -> VerificationRow:
     checks = states | dict.fromkeys(violated, "violated")
-    said = [[name, f"{name} at {epoch}"] for name in violated]
-    values = {"epoch": epoch, "exhaustive": every, "checks": json.dumps(checks), "violations": json.dumps(said)}
+    violation_texts = [[name, f"{name} at {epoch}"] for name in violated]
+    values = {
+        "epoch": epoch,
+        "exhaustive": exhaustive,
+        "checks": json.dumps(checks),
+        "violations": json.dumps(violation_texts),
+    }
     return make_row(VerificationRow, **values)
 
 
@@ -24,18 +29,18 @@ def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **st
         pytest.param([run(5, violated=("N3",))], ["N3"], id="violated"),
         pytest.param([run(5, violated=("N3",)), run(6, N3="held")], [], id="judged again"),
         pytest.param([run(5, violated=("N4",)), run(6, N4="held")], ["N4"], id="another sample may miss it"),
-        pytest.param([run(5, violated=("N4",)), run(6, every=True, N4="held")], [], id="all was looked at"),
+        pytest.param([run(5, violated=("N4",)), run(6, exhaustive=True, N4="held")], [], id="everything was examined"),
         pytest.param([run(5, violated=("N3",)), run(4, N3="held")], ["N3"], id="an older epoch says nothing"),
         pytest.param([run(5, violated=("N3",)), run(6, N1="held")], ["N3"], id="another check"),
-        pytest.param([run(5, violated=("N3",)), run(6, N3="not_provable")], ["N3"], id="could not be told"),
+        pytest.param([run(5, violated=("N3",)), run(6, N3="not_provable")], ["N3"], id="could not be decided"),
         pytest.param([run(5, violated=("N3", "N1"))], ["N1", "N3"], id="two checks"),
     ],
 )
-def test_a_violation_stands_until_its_check_holds(runs: list[VerificationRow], standing: list[str]) -> None:
-    assert [one.check for one in fold_violations(runs)] == standing
+def test_a_violation_remains_until_its_check_holds(runs: list[VerificationRow], standing: list[str]) -> None:
+    assert [violation.check for violation in fold_violations(runs)] == standing
 
 
 def test_the_first_sentence_of_a_check_is_kept() -> None:
     row = replace(run(5, violated=("N1",)), violations=json.dumps([["N1", "first"], ["N1", "second"]]))
 
-    assert [one.text for one in fold_violations([row])] == ["first"]
+    assert [violation.text for violation in fold_violations([row])] == ["first"]

@@ -18,7 +18,7 @@ def log_from(earliest: int) -> SameLog:
 
 
 def read(monkeypatch: pytest.MonkeyPatch, starts: list[int], *, fails_at: set[int]) -> int:
-    """Read a log that begins at each of some starts, one after another; return the one at which it was read."""
+    """Read a log whose start moves through the given offsets; return the start at which it was read."""
     monkeypatch.setattr(log_counts, "same_log", lambda *_: log_from(starts.pop(0) if len(starts) > 1 else starts[0]))
 
     def fail(log: SameLog) -> int:
@@ -30,22 +30,22 @@ def read(monkeypatch: pytest.MonkeyPatch, starts: list[int], *, fails_at: set[in
     return log_counts.read_retained(ASKED, ASKED, fail)
 
 
-def test_what_retention_took_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_deleted_meanwhile_are_excluded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(monkeypatch, [1, 5, 9], fails_at={1, 5}) == 9
 
 
-def test_a_log_that_fails_where_it_stands_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_fails_without_moving_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LogError, match="out of range"):
         read(monkeypatch, [1], fails_at={1})
 
 
-def test_retention_that_is_always_faster_ends_the_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_that_is_always_faster_ends_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LogError, match="out of range"):
         read(monkeypatch, list(range(100)), fails_at=set(range(100)))
 
 
 def test_ranges_begin_where_the_log_does_at_the_earliest() -> None:
-    first, *_, last = records = chain_of(3)
+    first_epoch, *_, last_epoch = records = chain_of(3)
 
-    assert log_from(0).ranges(records)[0] == (first.start[0], last.end[0])
-    assert log_from(first.start[0] + 1).ranges(records)[0] == (first.start[0] + 1, last.end[0])
+    assert log_from(0).ranges(records)[0] == (first_epoch.start[0], last_epoch.end[0])
+    assert log_from(first_epoch.start[0] + 1).ranges(records)[0] == (first_epoch.start[0] + 1, last_epoch.end[0])

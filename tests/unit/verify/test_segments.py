@@ -1,4 +1,4 @@
-"""Which epochs rows of one number stand for."""
+"""Epochs that are merged into rows of one number."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ EMPTY = {**COUNTS, Class.ACCEPTED.value: 0}
         ([4], [(0, 4)]),
     ],
 )
-def test_rows_stand_for_all_epochs_since_the_number_before(labels: list[int], expected: list[tuple[int, int]]) -> None:
+def test_rows_cover_all_epochs_since_the_previous_number(labels: list[int], expected: list[tuple[int, int]]) -> None:
     assert segments(chain_of(5), labels) == tuple(Segment(first_epoch=a, last_epoch=b) for a, b in expected)
 
 

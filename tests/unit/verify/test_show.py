@@ -5,7 +5,7 @@ from cutover.reconcile.verify import show
 from cutover.reconcile.verify.model import CheckResult, CheckState, Verification, Violation
 
 
-def test_a_hint_is_read_as_words_and_data_shows_its_control_characters(
+def test_hint_is_text_and_data_shows_control_characters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = "Table `a\nb`: expected no writer but ours, got an UPDATE.\nHint: `RESTORE` undoes it."

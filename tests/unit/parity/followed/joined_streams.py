@@ -10,9 +10,9 @@ def read(topic, alias):
     return source.load().selectExpr(f"CAST(key AS STRING) AS {alias}_id", f"timestamp AS {alias}_at")
 
 
-shown = read("impressions", "shown").withWatermark("shown_at", "2 hours")
+impressions = read("impressions", "shown").withWatermark("shown_at", "2 hours")
 clicked = read("clicks", "clicked").withWatermark("clicked_at", "3 hours")
-joined = shown.join(
+joined = impressions.join(
     clicked,
     expr("shown_id = clicked_id AND clicked_at >= shown_at AND clicked_at <= shown_at + interval 1 hour"),
     "leftOuter",

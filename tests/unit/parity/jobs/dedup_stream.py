@@ -4,10 +4,10 @@ from pyspark.sql import functions as F
 
 spark = SparkSession.builder.getOrCreate()
 rows = spark.readStream.format("kafka").option("subscribe", "clicks").option("startingOffsets", "earliest").load()
-counted = (
+counts = (
     rows.withWatermark("timestamp", "1 hour")
     .dropDuplicatesWithinWatermark(["key"])
     .groupBy(F.window("timestamp", "1 hour"))
     .count()
 )
-counted.writeStream.format("delta").option("checkpointLocation", "/c/clicks").outputMode("append").start("/t/clicks")
+counts.writeStream.format("delta").option("checkpointLocation", "/c/clicks").outputMode("append").start("/t/clicks")

@@ -13,5 +13,5 @@ def upsert(batch, number):
     ).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
-counted = rows.groupBy("key").count()
-counted.writeStream.outputMode("update").foreachBatch(upsert).option("checkpointLocation", "/c/state").start()
+counts = rows.groupBy("key").count()
+counts.writeStream.outputMode("update").foreachBatch(upsert).option("checkpointLocation", "/c/state").start()

@@ -3,7 +3,7 @@ from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.getOrCreate()
 source = spark.readStream.format("kafka").option("startingOffsets", "latest").option("failOnDataLoss", "false")
-left = source.option("subscribe", "left").load()
+left_rows = source.option("subscribe", "left").load()
 right = source.option("subscribe", "right").load()
-left.writeStream.format("delta").option("checkpointLocation", "/c/both").start("/t/left")
+left_rows.writeStream.format("delta").option("checkpointLocation", "/c/both").start("/t/left")
 right.writeStream.format("delta").option("checkpointLocation", "/c/both").start("/t/right")

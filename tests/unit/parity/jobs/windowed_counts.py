@@ -4,5 +4,5 @@ from pyspark.sql import functions as F
 
 spark = SparkSession.builder.getOrCreate()
 events = spark.readStream.format("kafka").option("subscribe", "events").option("startingOffsets", "earliest").load()
-counted = events.withWatermark("timestamp", "10 minutes").groupBy(F.window("timestamp", "5 minutes"), "key").count()
-counted.writeStream.outputMode("append").format("delta").option("checkpointLocation", "/c/counts").start("/t/counts")
+counts = events.withWatermark("timestamp", "10 minutes").groupBy(F.window("timestamp", "5 minutes"), "key").count()
+counts.writeStream.outputMode("append").format("delta").option("checkpointLocation", "/c/counts").start("/t/counts")

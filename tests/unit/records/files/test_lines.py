@@ -1,4 +1,4 @@
-"""Lines of a file come out byte for byte from any packing; what is no text is named."""
+"""Lines of a file, unchanged from any compression; a line that is not text is named."""
 
 import bz2
 import gzip
@@ -33,14 +33,14 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("pack", PACKINGS.values(), ids=PACKINGS)
-def test_lines_are_the_same_whatever_the_packing_and_the_name(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+def test_lines_are_the_same_for_any_compression_and_name(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     (tmp_path / "a.txt").write_bytes(pack(b"\xef\xbb\xbf" + TEXT))
 
     assert list(read_lines(tmp_path / "a.txt")) == LINES
 
 
 @pytest.mark.parametrize("packing", ["gzip", "zstd", "bzip2", "xz"])
-def test_a_packed_file_that_was_cut_is_refused(tmp_path: Path, packing: str) -> None:
+def test_a_truncated_compressed_file_is_rejected(tmp_path: Path, packing: str) -> None:
     content = b"".join(b"%d,%d\n" % (n, n * n) for n in range(50_000))
     (tmp_path / "a").write_bytes(PACKINGS[packing](content)[:-9])
 
@@ -48,7 +48,7 @@ def test_a_packed_file_that_was_cut_is_refused(tmp_path: Path, packing: str) -> 
         list(read_lines(tmp_path / "a"))
 
 
-def test_several_packed_parts_are_one_file(tmp_path: Path) -> None:
+def test_several_compressed_parts_are_one_file(tmp_path: Path) -> None:
     for name in ("gzip", "zstd", "bzip2", "xz"):
         (tmp_path / name).write_bytes(PACKINGS[name](TEXT[:9]) + PACKINGS[name](TEXT[9:]))
 
@@ -63,7 +63,7 @@ def test_several_packed_parts_are_one_file(tmp_path: Path) -> None:
         ("a,b\n".encode("utf-16"), "text in UTF-16"),
     ],
 )
-def test_what_is_no_text_is_named(tmp_path: Path, content: bytes, kind: str) -> None:
+def test_a_line_that_is_not_text_is_named(tmp_path: Path, content: bytes, kind: str) -> None:
     (tmp_path / "a.csv").write_bytes(content)
 
     with pytest.raises(DefinitionError, match=f"line 1: .*gzip, zstd, bzip2, xz.*, got {kind}"):

@@ -1,4 +1,4 @@
-"""What `init` guesses of sample values, and that what it writes loads."""
+"""Types, keys and lateness that `init` proposes from sample values, and drafts that load."""
 
 import ast
 import json
@@ -26,7 +26,7 @@ Sample = list[dict[str, Any]]
 
 
 def guess(sample: Sample, partitions: Sequence[int] = ()) -> Guess:
-    """Return what is guessed of JSON records."""
+    """Guess a definition from JSON records."""
     survey = Survey(is_cells=False)
     for line, (record, partition) in enumerate(zip(sample, partitions or repeat(0), strict=False), start=1):
         survey.add(line, dict(parse_object(json.dumps(record)).members), partition)
@@ -34,7 +34,7 @@ def guess(sample: Sample, partitions: Sequence[int] = ()) -> Guess:
 
 
 def guess_cells(rows: Sequence[dict[str, str]]) -> Guess:
-    """Return what is guessed of the cells of a CSV file."""
+    """Guess a definition from the cells of a CSV file."""
     survey = Survey(is_cells=True)
     for line, record in enumerate(rows, start=2):
         survey.add(line, record)
@@ -118,10 +118,10 @@ def test_type_of_a_json_field(values: list[Any], expected: str) -> None:
         ([1, {"a": 1}], "it is nested"),
     ],
 )
-def test_a_field_that_no_type_takes_is_left_out_with_both_lines(values: list[Any], reason: str) -> None:
-    found = guess([{"x": value, "happened": AT} for value in values])
+def test_a_field_without_a_common_type_is_excluded_with_both_lines(values: list[Any], reason: str) -> None:
+    guessed = guess([{"x": value, "happened": AT} for value in values])
 
-    assert dict(found.omitted) == {"x": reason}
+    assert dict(guessed.omitted) == {"x": reason}
 
 
 def test_types_come_from_every_record_and_not_from_the_first_ones() -> None:
@@ -154,9 +154,9 @@ def test_records_without_a_group_are_one_series(tmp_path: Path, record: dict[str
 
 
 def test_an_id_that_repeats_is_a_key_and_no_measure() -> None:
-    found = guess([{"at": AT, "sensorId": n % 2, "reading": n} for n in range(20)])
+    guessed = guess([{"at": AT, "sensorId": n % 2, "reading": n} for n in range(20)])
 
-    assert (found.key, found.amount) == ("sensorId", "reading")
+    assert (guessed.key, guessed.amount) == ("sensorId", "reading")
 
 
 def test_a_time_in_a_form_that_no_timestamp_takes_is_noted(tmp_path: Path) -> None:
@@ -166,28 +166,28 @@ def test_a_time_in_a_form_that_no_timestamp_takes_is_noted(tmp_path: Path) -> No
 
 
 def test_unix_seconds_are_times_by_name_and_range() -> None:
-    found = guess([{"created_at": 1357035300, "amount": 1357035300, "wait_time": 12}])
+    guessed = guess([{"created_at": 1357035300, "amount": 1357035300, "wait_time": 12}])
 
-    assert types(found) == {"created_at": "timestamp", "amount": "bigint", "wait_time": "bigint"}
-    assert (found.event_time, found.time_format) == ("created_at", "seconds")
+    assert types(guessed) == {"created_at": "timestamp", "amount": "bigint", "wait_time": "bigint"}
+    assert (guessed.event_time, guessed.time_format) == ("created_at", "seconds")
 
 
-def test_event_time_and_log_time_are_told_apart_by_name() -> None:
-    found = guess([{"received_at": "2013-01-31T10:00:05Z", "event_time": "2013-01-31T10:00:00Z"}])
+def test_event_time_and_log_time_are_distinguished_by_name() -> None:
+    guessed = guess([{"received_at": "2013-01-31T10:00:05Z", "event_time": "2013-01-31T10:00:00Z"}])
 
-    assert (found.event_time, found.log_time) == ("event_time", "received_at")
+    assert (guessed.event_time, guessed.log_time) == ("event_time", "received_at")
 
 
 def test_time_in_another_form_is_no_timestamp() -> None:
-    found = guess([{"event_time": 1357035300, "arrival_time": "2013-01-31T10:00:00Z"}])
+    guessed = guess([{"event_time": 1357035300, "arrival_time": "2013-01-31T10:00:00Z"}])
 
-    assert (types(found)["arrival_time"], found.log_time) == ("string", None)
+    assert (types(guessed)["arrival_time"], guessed.log_time) == ("string", None)
 
 
-def test_what_cannot_be_declared_is_left_out_with_its_reason() -> None:
-    found = guess([{"a b": 1, "_class": 1, "nested": {"x": 1}, "many": [1], "ok": 1}])
+def test_fields_that_cannot_be_declared_are_excluded_with_a_reason() -> None:
+    guessed = guess([{"a b": 1, "_class": 1, "nested": {"x": 1}, "many": [1], "ok": 1}])
 
-    assert dict(found.omitted) == {
+    assert dict(guessed.omitted) == {
         "a b": "bigint; its name is no identifier, such as `a_b`",
         "_class": "Cutover uses this name itself",
         "nested": "it is nested",
@@ -197,9 +197,9 @@ def test_what_cannot_be_declared_is_left_out_with_its_reason() -> None:
 
 def test_key_is_a_text_with_few_values_and_the_amount_no_id() -> None:
     sample = [{"id": n, "who": f"u{n}", "shop": "ab"[n % 2], "order_id": n, "paid": n} for n in range(20)]
-    found = guess(sample)
+    guessed = guess(sample)
 
-    assert (found.key, found.amount) == ("shop", "paid")
+    assert (guessed.key, guessed.amount) == ("shop", "paid")
 
 
 @pytest.mark.parametrize("key", ["k", "events", "total", "Largest"])
@@ -240,7 +240,7 @@ def rendered(tmp_path: Path, sample: Sample) -> tuple[Pipeline, str]:
 
 
 def shops(seconds: Callable[[int], float], delay: Callable[[int], float], count: int = 1_000) -> Sample:
-    """Return records of two shops: when each happened, and how long after it arrived."""
+    """Build records of two shops from their event times and delays."""
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     return [
         {
@@ -253,7 +253,7 @@ def shops(seconds: Callable[[int], float], delay: Callable[[int], float], count:
     ]
 
 
-def test_a_date_is_taken_for_an_event_time_where_there_is_no_time(tmp_path: Path) -> None:
+def test_a_date_is_the_event_time_if_there_is_no_timestamp(tmp_path: Path) -> None:
     days = [f"2024-01-{1 + n % 28:02}" for n in range(56)]
     pipeline, _ = rendered(tmp_path, [{"day": day, "shop": "ab"[n % 2]} for n, day in enumerate(days)])
 
@@ -265,16 +265,16 @@ def test_a_time_is_the_event_time_before_any_date() -> None:
 
 
 @pytest.mark.parametrize("name", ["delay_minutes", "duration", "waitSeconds", "latency_ms", "temperature", "tax_rate"])
-def test_what_does_not_add_up_is_averaged(tmp_path: Path, name: str) -> None:
+def test_a_measure_that_is_not_additive_is_averaged(tmp_path: Path, name: str) -> None:
     pipeline, _ = rendered(tmp_path, [{"at": AT, "k": "a", name: 5}, {"at": AT, "k": "b", name: 7}])
 
     assert [type(measure) for measure in pipeline.measures.values()] == [Count, Avg, Max]
 
 
-def test_a_number_that_adds_up_goes_before_a_delay() -> None:
-    found = guess([{"at": AT, "k": "a", "delay": 5, "paid": 1.5}])
+def test_an_additive_number_is_preferred_to_a_delay() -> None:
+    guessed = guess([{"at": AT, "k": "a", "delay": 5, "paid": 1.5}])
 
-    assert (found.amount, found.adds_up) == ("paid", True)
+    assert (guessed.amount, guessed.adds_up) == ("paid", True)
 
 
 def test_lateness_is_that_of_the_sample(tmp_path: Path) -> None:
@@ -287,20 +287,20 @@ def test_lateness_is_that_of_the_sample(tmp_path: Path) -> None:
     assert "99% of them are at most 0 s behind the newest before them, 99.9% at most 59 min 50 s" in text
 
 
-def test_records_that_all_arrive_late_alike_are_in_order(tmp_path: Path) -> None:
+def test_equally_late_records_are_in_order(tmp_path: Path) -> None:
     pipeline, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda _: 7_200))
 
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 second")
 
 
-def test_events_ahead_of_their_arrival_are_let_through(tmp_path: Path) -> None:
+def test_events_ahead_of_their_arrival_are_accepted(tmp_path: Path) -> None:
     pipeline, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda n: -7_000 if n in {3, 5} else 1))
 
     assert pipeline.lateness.max_ahead == "3 hours"
 
 
 def test_one_clock_decades_ahead_or_behind_decides_no_proposal(tmp_path: Path) -> None:
-    """Once it counted, all records behind it were decades late, and the window was the longest."""
+    """If it counted, all later records would be decades late, and the proposed window the longest one."""
     decades = 30 * 365 * 86_400
     clean, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda _: 5))
 
@@ -312,7 +312,7 @@ def test_one_clock_decades_ahead_or_behind_decides_no_proposal(tmp_path: Path) -
         assert ("1 more record is dated further ahead than `max_ahead`, up to 10949 d 23 h" in text) == (wrong > 0)
 
 
-def test_a_wrong_clock_is_left_out_where_no_column_says_when_records_came(tmp_path: Path) -> None:
+def test_a_wrong_clock_is_excluded_without_an_arrival_time(tmp_path: Path) -> None:
     begin = datetime(2024, 1, 1, tzinfo=UTC)
     sample: Sample = [{"at": (begin + timedelta(seconds=10 * n)).isoformat(), "k": "ab"[n % 2]} for n in range(500)]
     sample[10]["at"] = "2094-01-01T00:00:00Z"
@@ -323,18 +323,18 @@ def test_a_wrong_clock_is_left_out_where_no_column_says_when_records_came(tmp_pa
     assert "1 more record is dated further ahead than the others" in text
 
 
-def test_a_heavy_tail_holds_no_windows_for_years(tmp_path: Path) -> None:
-    """Of 2,000 records one is twelve years late: 99.9 % are not a second out of order."""
+def test_a_heavy_tail_does_not_delay_windows_for_years(tmp_path: Path) -> None:
+    """One of 2,000 records is twelve years late; 99.9 % are less than a second out of order."""
     sample = shops(lambda n: n * 10, lambda _: 5, count=2_000)
     sample[1_900]["event_time"] = "2012-01-01T00:00:00Z"
     path = tmp_path / "shop.jsonl"
     path.write_text("\n".join(map(json.dumps, sample)), encoding="utf-8")
 
-    written = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
+    draft_file = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
 
-    (pipeline,) = catalogue.load_file(written)
+    (pipeline,) = catalogue.load_file(draft_file)
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 second")
-    assert "the worst 4383 d 5 h" in written.read_text(encoding="utf-8")
+    assert "the worst 4383 d 5 h" in draft_file.read_text(encoding="utf-8")
 
 
 def test_lateness_comes_from_all_records_of_a_file(tmp_path: Path) -> None:
@@ -343,16 +343,16 @@ def test_lateness_comes_from_all_records_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "shop.jsonl"
     path.write_text("\n".join(map(json.dumps, sample)), encoding="utf-8")
 
-    written = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
+    draft_file = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
 
-    text = written.read_text(encoding="utf-8")
-    (pipeline,) = catalogue.load_file(written)
+    text = draft_file.read_text(encoding="utf-8")
+    (pipeline,) = catalogue.load_file(draft_file)
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("3 hours", "1 second")
     assert "from all 3,000 records (the key: the first 1,000) of shop.jsonl" in text
     assert "3,000 records of 2 keys, all but the first and the last 30," in text
 
 
-def test_a_draft_from_a_topic_says_that_it_rests_on_the_newest_records() -> None:
+def test_a_draft_from_a_topic_names_the_newest_records_as_its_basis() -> None:
     text = template.render_definition("mine", "t", "t", guess([{"at": AT, "k": "a"}]), is_topic=True)
 
     assert "from the newest 1 record of t." in text
@@ -382,7 +382,7 @@ def test_a_column_named_like_a_word_of_sql_gets_a_hint(tmp_path: Path) -> None:
     assert """derive={"order_": "`order`"}, key=("order_",)""" in text
 
 
-def test_sample_without_times_that_parse_gets_what_is_usual(tmp_path: Path) -> None:
+def test_sample_without_valid_times_gets_defaults(tmp_path: Path) -> None:
     pipeline, text = rendered(tmp_path, [{"at": AT, "k": "a"}])
 
     assert (pipeline.window, pipeline.max_rows_per_epoch, pipeline.lateness.allowed) == (
@@ -397,9 +397,9 @@ def test_disorder_is_that_of_each_partition() -> None:
     times = [f"2026-01-0{day}T00:00:00Z" for day in (1, 2, 3)]
     sample = [{"at": at, "k": key} for key in "ab" for at in times]  # a topic is read partition after partition
 
-    one, two = guess(sample), guess(sample, [0, 0, 0, 1, 1, 1])
+    pooled, partitioned = guess(sample), guess(sample, [0, 0, 0, 1, 1, 1])
 
-    assert (one.pace.out_of_orderness, two.pace.out_of_orderness) == ("2 days", "1 second")
+    assert (pooled.pace.out_of_orderness, partitioned.pace.out_of_orderness) == ("2 days", "1 second")
 
 
 HOSTILE = [
@@ -413,10 +413,10 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_comments_of_a_draft_keep_what_is_printable_and_hold_one_line_each(text: str) -> None:
-    found = replace(guess([{"at": AT, "x": 1}, {"at": AT, "x": 2}]), omitted={text: "it is nested"})
+def test_comments_of_a_draft_are_printable_single_lines(text: str) -> None:
+    guessed = replace(guess([{"at": AT, "x": 1}, {"at": AT, "x": 2}]), omitted={text: "it is nested"})
 
-    draft = template.render_definition("shop", "shop", f"{text}.csv", found)
+    draft = template.render_definition("shop", "shop", f"{text}.csv", guessed)
 
     assert f"        # Left out: {visible(text)} (it is nested)." in draft.split("\n")
     parsed = ast.parse(draft)

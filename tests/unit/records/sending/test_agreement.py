@@ -1,4 +1,4 @@
-"""On drawn files: `produce` accepts what `init` proposes, and calls malformed what the parser calls malformed."""
+"""Drawn files: `produce` accepts what `init` proposes, and agrees with the parser on malformed records."""
 
 import csv
 import io
@@ -73,19 +73,19 @@ def test_produce_calls_malformed_what_the_parser_calls_malformed(
     topic = Topic(name="t", schema=", ".join(["at timestamp", *columns]), event_time="at", max_value_bytes=max_bytes)
     pipeline = Pipeline(name="p", source=topic, key=("c7",), window=Fixed(hours=1), measures={"n": Count()})
     with TemporaryDirectory() as folder:
-        sent = read(write_csv(folder, ["at", *names], [[AT, *row] for row in rows], end), pipeline)
+        sent_rows = read(write_csv(folder, ["at", *names], [[AT, *row] for row in rows], end), pipeline)
 
-    parsed = [parse_record(row.value, topic) for row in sent]
-    assert found_reasons(sent) == [record.reason for record in parsed]
-    assert [0 if row.malformed is None else row.malformed.cells for row in sent] == [
+    parsed = [parse_record(row.value, topic) for row in sent_rows]
+    assert found_reasons(sent_rows) == [record.reason for record in parsed]
+    assert [0 if row.malformed is None else row.malformed.cells for row in sent_rows] == [
         0 if row.malformed is None else sum(_is_alone_malformed(topic, row.value, name) for name in names)
-        for row in sent
+        for row in sent_rows
     ]
-    assert [json.loads(row.value)["c7"] for row in sent] == [row[7] or None for row in rows]
+    assert [json.loads(row.value)["c7"] for row in sent_rows] == [row[7] or None for row in rows]
 
 
 def _is_alone_malformed(topic: Topic, value: bytes, name: str) -> bool:
-    """Return whether a record with this field and its time alone is malformed(type)."""
+    """Check whether a record with only this field and its time is malformed(type)."""
     kind = next(item.type for item in list_fields(topic) if item.name == name)
     narrow = replace(topic, schema=f"at timestamp, {name} {kind}", max_value_bytes=10**9)
     return parse_record(value, narrow).reason == "type"
@@ -103,9 +103,9 @@ def test_no_cell_is_malformed_under_the_definition_that_init_wrote(
     with TemporaryDirectory() as folder:
         path = write_csv(folder, ["happened", *names], [[AT, *row] for row in rows], end)
         pipeline = drafted(path)
-        sent = read(path, pipeline)
+        sent_rows = read(path, pipeline)
 
-    assert [row.malformed for row in sent] == [None] * len(rows)
+    assert [row.malformed for row in sent_rows] == [None] * len(rows)
 
 
 @given(
@@ -121,16 +121,16 @@ def test_no_field_is_malformed_under_the_definition_that_init_wrote(names: list[
         if survey.rows == 0:
             return
         pipeline = drafted(path)
-        sent = read(path, pipeline)
+        sent_rows = read(path, pipeline)
 
     assert [
-        row.reason for row in map(parse_record, [r.value for r in sent], [pipeline.source] * len(sent))
-    ] == found_reasons(sent)
-    assert sum(row.malformed is not None for row in sent) == survey.malformed
+        row.reason for row in map(parse_record, [r.value for r in sent_rows], [pipeline.source] * len(sent_rows))
+    ] == found_reasons(sent_rows)
+    assert sum(row.malformed is not None for row in sent_rows) == survey.malformed
 
 
 def drafted(path: Path) -> Pipeline:
-    """Return the pipeline of the draft that `init` writes, which `lint` accepts."""
+    """Load the pipeline of the draft that `init` writes and `lint` accepts."""
     draft = path.with_name("mine.py")
     draft.write_text(template.render_definition("mine", "mine", path.name, survey_file(path).guess()), encoding="utf-8")
     (pipeline,) = catalogue.load_file(draft)

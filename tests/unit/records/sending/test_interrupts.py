@@ -21,7 +21,7 @@ RECORD = FileRecord(value=b"{}", key=None, line=2, log_micros=None, number=0)
 
 
 class FakeProducer:
-    """Client of a broker that answers all, or all but the newest, of the messages when asked to flush."""
+    """Fake producer that acknowledges all messages, or all but the newest ones, on flush."""
 
     unanswered = 0
 
@@ -55,25 +55,25 @@ def client(monkeypatch: pytest.MonkeyPatch) -> LogClient:
 
 
 @pytest.mark.parametrize(
-    ("sent", "unanswered", "said"),
+    ("sent_count", "unanswered", "fragment"),
     [(1_500, 0, ": 1,500 records"), (1_500, 10, ": at least 1,490 records"), (0, 0, ": 0 records")],
 )
-def test_an_interrupt_says_how_many_records_were_sent_and_how_to_resume(
-    client: LogClient, monkeypatch: pytest.MonkeyPatch, sent: int, unanswered: int, said: str
+def test_an_interrupt_reports_sent_records_and_how_to_resume(
+    client: LogClient, monkeypatch: pytest.MonkeyPatch, sent_count: int, unanswered: int, fragment: str
 ) -> None:
     monkeypatch.setattr(FakeProducer, "unanswered", unanswered)
 
     with pytest.raises(InterruptedRunError) as caught:
-        send_records(Settings(), client, TARGET, "r", interrupt_after(sent), lambda _: None)
+        send_records(Settings(), client, TARGET, "r", interrupt_after(sent_count), lambda _: None)
 
     text = str(caught.value)
-    assert said in text
+    assert fragment in text
     assert "topic `orders`" in text
     assert "the same command without `--again`" in text
     assert "\n" not in text
 
 
-def test_an_interrupt_before_the_first_record_says_that_nothing_was_sent() -> None:
+def test_an_interrupt_before_the_first_record_reports_that_nothing_was_sent() -> None:
     with pytest.raises(InterruptedRunError, match="before a record was sent"), explain_interrupt():
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""What was sent is remembered by topic id and records: a file that grew, was renamed or edited is recognized."""
+"""History of sent files by topic id and records: a file that grew, was renamed or edited is recognized."""
 
 import json
 from collections.abc import Sequence
@@ -32,23 +32,21 @@ def content(records: Sequence[object], header: str = "h") -> FileContent:
     return file_content
 
 
-def sent(home: Path, records: Sequence[object]) -> ProducedNotes:
+def record_sent(home: Path, records: Sequence[object]) -> ProducedNotes:
     produced = ProducedNotes(home, "id+/")
     produced.record_start(SENT, content(records))
     return ProducedNotes(home, "id+/")
 
 
 @pytest.mark.parametrize("records", [range(100), range(120), range(70)])
-def test_a_file_that_is_the_same_has_grown_or_was_cut_is_the_one_that_was_sent(
-    tmp_path: Path, records: Sequence[object]
-) -> None:
-    history = sent(tmp_path, range(100)).find_history(content(records), "other bytes")
+def test_an_equal_grown_or_truncated_file_is_recognized(tmp_path: Path, records: Sequence[object]) -> None:
+    history = record_sent(tmp_path, range(100)).find_history(content(records), "other bytes")
 
     assert (history.runs, history.content, history.difference) == ((SENT,), "c1", None)
 
 
 @pytest.mark.parametrize(
-    ("records", "first", "common", "is_edited"),
+    ("records", "first_difference", "common", "is_edited"),
     [
         ([*range(3), "edited", *range(4, 100)], 3, 99, True),
         (["edited", *range(1, 100)], 0, 99, True),
@@ -59,16 +57,16 @@ def test_a_file_that_is_the_same_has_grown_or_was_cut_is_the_one_that_was_sent(
         ([*range(60), *range(1000, 2000)], 60, 60, True),
     ],
 )
-def test_a_file_that_differs_is_another_one_and_its_first_other_record_is_known(
-    tmp_path: Path, records: Sequence[object], first: int, common: int, is_edited: bool
+def test_a_different_file_is_new_with_its_first_different_record(
+    tmp_path: Path, records: Sequence[object], first_difference: int, common: int, is_edited: bool
 ) -> None:
-    history = sent(tmp_path, range(100)).find_history(content(records), "a")
+    history = record_sent(tmp_path, range(100)).find_history(content(records), "a")
 
     assert (history.runs, history.difference is not None) == ((), True)
     assert history.difference is not None
     difference = history.difference
     assert (difference.record, difference.common, difference.is_edited_copy, difference.run) == (
-        first,
+        first_difference,
         common,
         is_edited,
         SENT,
@@ -76,7 +74,7 @@ def test_a_file_that_differs_is_another_one_and_its_first_other_record_is_known(
 
 
 @pytest.mark.parametrize(
-    ("known", "present", "common", "is_edited"),
+    ("known_records", "present", "common", "is_edited"),
     [
         ([*range(1_600), *[7] * 100], [*range(1_600), *[7] * 201], 1_700, True),
         ([*range(1_600), *[7] * 201], ["new", *range(1_600), *[7] * 100], 1_700, True),
@@ -84,38 +82,38 @@ def test_a_file_that_differs_is_another_one_and_its_first_other_record_is_known(
         ([7] * 10 + list(range(100, 300)), [7] * 100, 10, False),
     ],
 )
-def test_a_record_that_is_there_several_times_is_shared_as_often_as_both_hold_it(
-    tmp_path: Path, known: Sequence[object], present: Sequence[object], common: int, is_edited: bool
+def test_repeated_records_are_common_as_often_as_in_both_files(
+    tmp_path: Path, known_records: Sequence[object], present: Sequence[object], common: int, is_edited: bool
 ) -> None:
-    difference = sent(tmp_path, known).find_history(content(["first", *present]), "b").difference
+    difference = record_sent(tmp_path, known_records).find_history(content(["first", *present]), "b").difference
 
     assert difference is not None
     assert (difference.common, difference.is_edited_copy) == (common, is_edited)
 
 
 def test_a_file_without_a_common_record_is_new(tmp_path: Path) -> None:
-    assert sent(tmp_path, range(100)).find_history(content(range(200, 300)), "b") == NO_HISTORY
+    assert record_sent(tmp_path, range(100)).find_history(content(range(200, 300)), "b") == NO_HISTORY
 
 
-def test_the_header_alone_makes_no_file_known(tmp_path: Path) -> None:
-    assert sent(tmp_path, range(100)).find_history(content([]), "b") == NO_HISTORY
+def test_an_equal_header_does_not_identify_a_file(tmp_path: Path) -> None:
+    assert record_sent(tmp_path, range(100)).find_history(content([]), "b") == NO_HISTORY
 
 
 def test_another_header_makes_another_file(tmp_path: Path) -> None:
-    history = sent(tmp_path, range(100)).find_history(content(range(100), header="other"), "b")
+    history = record_sent(tmp_path, range(100)).find_history(content(range(100), header="other"), "b")
 
     assert history.difference is not None
     assert history.difference.record == -1
 
 
 def test_another_topic_knows_nothing(tmp_path: Path) -> None:
-    sent(tmp_path, range(100))
+    record_sent(tmp_path, range(100))
 
     assert ProducedNotes(tmp_path, "other").find_history(content(range(100)), "a") == NO_HISTORY
 
 
-def test_hashes_of_a_file_that_grew_are_kept_and_those_of_a_shorter_one_forget_nothing(tmp_path: Path) -> None:
-    produced = sent(tmp_path, range(100))
+def test_hashes_grow_with_a_file_and_are_kept_for_a_shorter_one(tmp_path: Path) -> None:
+    produced = record_sent(tmp_path, range(100))
     produced.record_start(replace(SENT, run="r2"), content(range(150)))
     produced.record_start(replace(SENT, run="r3"), content(range(50)))
 
@@ -125,14 +123,14 @@ def test_hashes_of_a_file_that_grew_are_kept_and_those_of_a_shorter_one_forget_n
     assert history.difference.record == 149
 
 
-def test_notes_of_an_earlier_version_know_a_file_by_its_bytes(tmp_path: Path) -> None:
+def test_notes_of_an_earlier_release_identify_a_file_by_its_bytes(tmp_path: Path) -> None:
     early = {name: value for name, value in asdict(SENT).items() if name in list(asdict(SENT))[:7]}
     (tmp_path / "produced").mkdir()
     (tmp_path / "produced" / "id.json").write_text(json.dumps([early]), encoding="utf-8")
 
-    known = [ProducedNotes(tmp_path, "id").find_history(content(range(9)), sha256).runs for sha256 in ("a", "b")]
+    runs_by_hash = [ProducedNotes(tmp_path, "id").find_history(content(range(9)), sha256).runs for sha256 in ("a", "b")]
 
-    assert ([run.run for run in known[0]], known[1]) == ([""], ())
+    assert ([run.run for run in runs_by_hash[0]], runs_by_hash[1]) == ([""], ())
 
 
 def test_the_end_of_a_run_replaces_its_beginning(tmp_path: Path) -> None:

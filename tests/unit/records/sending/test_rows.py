@@ -1,4 +1,4 @@
-"""From lines of a file to records: types, keys, log times, and what is refused before anything is sent."""
+"""Records from lines of a file: types, keys, log times, and errors raised before anything is sent."""
 
 import gzip
 import json
@@ -67,7 +67,7 @@ def test_empty_cells_are_null(tmp_path: Path) -> None:
     assert row.key == b"[null,null]"
 
 
-def test_cell_that_does_not_fit_is_sent_as_it_is_written_and_counted(tmp_path: Path) -> None:
+def test_invalid_cell_is_sent_unchanged_and_counted(tmp_path: Path) -> None:
     (row,) = rows(csv_file(tmp_path, "10,20,a,7.5,NaN,1,maybe,soon\n"))
 
     assert json.loads(row.value) | {} == {
@@ -76,14 +76,14 @@ def test_cell_that_does_not_fit_is_sent_as_it_is_written_and_counted(tmp_path: P
     assert row.malformed == Malformed(reason=Reason.TYPE, cells=4, example="column `i`: expected int, got 7.5")
 
 
-def test_column_that_the_schema_does_not_name_is_left_out_and_named(tmp_path: Path) -> None:
+def test_column_missing_from_the_schema_is_excluded_and_named(tmp_path: Path) -> None:
     content = FileContent()
     (row,) = rows(csv_file(tmp_path, "10,20,secret\n", header="at,seen,other\n"), content)
 
     assert (json.loads(row.value), content.ignored_columns) == ({"at": 10, "seen": 20}, ["other"])
 
 
-def test_json_lines_are_sent_as_they_stand(tmp_path: Path) -> None:
+def test_json_lines_are_sent_unchanged(tmp_path: Path) -> None:
     line = b'{"at": 10, "seen": 20,  "k": "a", "x": 1.50, "new": {"a": 1}}'
     (row,) = rows(json_file(tmp_path, b"\n" + line + b"\r\n"))
 
@@ -122,7 +122,7 @@ BAD_CSV = {
 
 
 @pytest.mark.parametrize("case", BAD_CSV)
-def test_csv_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
+def test_invalid_csv_is_rejected_with_its_line(tmp_path: Path, case: str) -> None:
     header, body, expected = BAD_CSV[case]
 
     with pytest.raises(DefinitionError, match=expected):
@@ -141,14 +141,14 @@ BAD_JSON = {
 
 
 @pytest.mark.parametrize("case", BAD_JSON)
-def test_json_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
+def test_invalid_json_is_rejected_with_its_line(tmp_path: Path, case: str) -> None:
     body, expected = BAD_JSON[case]
 
     with pytest.raises(DefinitionError, match=expected):
         rows(json_file(tmp_path, body))
 
 
-def test_bytes_that_are_not_utf8_are_refused_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_rejected_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(HEADER.encode() + b"1,2,\xff,1,1,1,t,\n")
 
@@ -161,9 +161,9 @@ def test_text_of_a_cell_is_sent_byte_for_byte(tmp_path: Path) -> None:
     text = 'one\r\ntwo\nthree\rfour "five" \u2028\x00\ufeff '
     path.write_bytes(('\ufeffat,seen,k\r\n1,2,"' + text.replace('"', '""') + '"\r\n3,4,b\r\n').encode())
 
-    first, second = rows(path)
+    first_row, second = rows(path)
 
-    assert (json.loads(first.value)["k"], first.line) == (text, 2)
+    assert (json.loads(first_row.value)["k"], first_row.line) == (text, 2)
     assert (json.loads(second.value)["k"], second.line) == ("b", 5)
 
 
@@ -192,7 +192,7 @@ MALFORMED_JSON = {
 
 
 @pytest.mark.parametrize("line", MALFORMED_JSON, ids=lambda line: line[17:50].decode())
-def test_json_is_malformed_before_it_is_sent_as_it_is_after(tmp_path: Path, line: bytes) -> None:
+def test_json_is_equally_malformed_before_and_after_sending(tmp_path: Path, line: bytes) -> None:
     path = json_file(tmp_path, b'\xef\xbb\xbf{"at":1,"seen":1,"k":"a"}\n' + line + b"\n")
 
     _, row = rows(path, of=STRICT)
@@ -207,7 +207,7 @@ def test_a_byte_order_mark_is_not_sent(tmp_path: Path) -> None:
     assert row.value == b'{"at":1,"seen":1}'
 
 
-def test_content_is_the_same_whatever_the_line_ends_and_the_packing(tmp_path: Path) -> None:
+def test_content_is_the_same_for_any_line_ending_and_compression(tmp_path: Path) -> None:
     body = "10,20,a,1,1,1,true,\n30,40,b,1,1,1,true,\n"
     contents = [FileContent(), FileContent(), FileContent()]
     rows(csv_file(tmp_path, body), contents[0])
@@ -264,7 +264,7 @@ ISO_LINE = '{"at":"2013-01-01T00:00:00Z","seen":"2013-01-01T00:00:00Z"}\n'
 
 
 @pytest.mark.parametrize(
-    "written",
+    "time_text",
     [
         "2013-01",
         "2013-02-30",
@@ -276,8 +276,8 @@ ISO_LINE = '{"at":"2013-01-01T00:00:00Z","seen":"2013-01-01T00:00:00Z"}\n'
         "0999-12-31T00:00:00Z",
     ],
 )
-def test_time_that_the_parsers_would_refuse_is_refused_with_line_and_column(tmp_path: Path, written: str) -> None:
-    other = json.dumps({"at": written, "seen": "2013-01-01T00:00:00Z"})
+def test_time_that_the_parsers_reject_is_rejected_with_line_and_column(tmp_path: Path, time_text: str) -> None:
+    other = json.dumps({"at": time_text, "seen": "2013-01-01T00:00:00Z"})
     path = json_file(tmp_path, (ISO_LINE + other + "\n").encode())
 
     assert parse_record(other.encode(), ISO.source).reason == Reason.EVENT_TIME
@@ -287,10 +287,10 @@ def test_time_that_the_parsers_would_refuse_is_refused_with_line_and_column(tmp_
 
 
 @pytest.mark.parametrize(
-    "written", ["2013-01-01T10:00:00", "2013-01-01 10:00:00.123456789+02:00", "8999-12-31T23:59:59Z"]
+    "time_text", ["2013-01-01T10:00:00", "2013-01-01 10:00:00.123456789+02:00", "8999-12-31T23:59:59Z"]
 )
-def test_time_that_the_parsers_take_is_sent(tmp_path: Path, written: str) -> None:
-    line = json.dumps({"at": written, "seen": "2013-01-01T00:00:00Z"}).encode()
+def test_time_that_the_parsers_accept_is_sent(tmp_path: Path, time_text: str) -> None:
+    line = json.dumps({"at": time_text, "seen": "2013-01-01T00:00:00Z"}).encode()
 
     (row,) = rows(json_file(tmp_path, line), of=ISO)
 
@@ -307,7 +307,7 @@ def test_time_that_the_parsers_take_is_sent(tmp_path: Path, written: str) -> Non
         (LogTimeRange(start=40_000_000), []),
     ],
 )
-def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, log_times: LogTimeRange, lines: list[int]) -> None:
+def test_a_range_of_log_time_is_half_open(tmp_path: Path, log_times: LogTimeRange, lines: list[int]) -> None:
     path = csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,1,1,1,true,\n1,30,a,1,1,1,true,\n")
     as_json = json_file(tmp_path, b'{"at":1,"seen":10}\n{"at":1,"seen":20}\n{"at":1,"seen":30}\n')
 
@@ -315,7 +315,7 @@ def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, log_times: LogTimeRa
     assert [row.line + 1 for row in rows(as_json, log_times=log_times)] == lines
 
 
-def test_outside_of_a_stretch_times_are_checked_and_no_cell_is(tmp_path: Path) -> None:
+def test_outside_a_range_only_times_are_checked(tmp_path: Path) -> None:
     content, log_times = FileContent(), LogTimeRange(end=20_000_000)
 
     (row,) = rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,none,1,1,true,\n"), content, log_times=log_times)
@@ -324,11 +324,11 @@ def test_outside_of_a_stretch_times_are_checked_and_no_cell_is(tmp_path: Path) -
         rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\nsoon,20,a,1,1,1,true,\n"), log_times=log_times)
 
 
-def test_all_that_is_read_is_told_whatever_is_sent(tmp_path: Path) -> None:
-    path, told = csv_file(tmp_path, "1,10,a,1,1,1,true,\n" * 2_500), list[int]()
+def test_progress_counts_read_records(tmp_path: Path) -> None:
+    path, progress = csv_file(tmp_path, "1,10,a,1,1,1,true,\n" * 2_500), list[int]()
 
-    assert list(read_rows(path, PIPELINE, FileContent(), LogTimeRange(start=20_000_000), told.append)) == []
-    assert told == [1_000, 1_000]
+    assert list(read_rows(path, PIPELINE, FileContent(), LogTimeRange(start=20_000_000), progress.append)) == []
+    assert progress == [1_000, 1_000]
 
 
 def hashes(path: Path) -> bytes:
@@ -337,23 +337,26 @@ def hashes(path: Path) -> bytes:
     return bytes(content.hashes)
 
 
-def test_records_are_the_same_whatever_the_order_of_their_columns(tmp_path: Path) -> None:
-    first = hashes(csv_file(tmp_path, "10,20,a,7\n11,21,b,8\n", header="at,seen,k,i\n"))
+def test_records_are_the_same_for_any_column_order(tmp_path: Path) -> None:
+    original_hashes = hashes(csv_file(tmp_path, "10,20,a,7\n11,21,b,8\n", header="at,seen,k,i\n"))
     reordered = hashes(csv_file(tmp_path, "7,a,20,10\n8,b,21,11\n", header="i,k,seen,at\n"))
     swapped_names = hashes(csv_file(tmp_path, "10,20,a,7\n11,21,b,8\n", header="seen,at,k,i\n"))
 
-    assert first == reordered
-    assert first != swapped_names
+    assert original_hashes == reordered
+    assert original_hashes != swapped_names
 
 
-def test_json_records_are_the_same_whatever_the_order_of_their_members(tmp_path: Path) -> None:
-    first = hashes(json_file(tmp_path, b'{"at":10,"seen":20,"k":"a","o":{"x":1,"y":[1,2]}}\n'))
+def test_json_records_are_the_same_for_any_member_order(tmp_path: Path) -> None:
+    original_hashes = hashes(json_file(tmp_path, b'{"at":10,"seen":20,"k":"a","o":{"x":1,"y":[1,2]}}\n'))
 
-    assert hashes(json_file(tmp_path, b'{"o": {"y": [1, 2], "x": 1}, "k": "a", "seen": 20, "at": 10}\n')) == first
+    assert (
+        hashes(json_file(tmp_path, b'{"o": {"y": [1, 2], "x": 1}, "k": "a", "seen": 20, "at": 10}\n'))
+        == original_hashes
+    )
     for other in (
         b'{"at":10,"seen":20,"k":"a","o":{"x":1,"y":[2,1]}}',
         b'{"at":10,"seen":20,"k":"a","o":{"x":1.0,"y":[1,2]}}',
         b'{"at":10,"seen":20,"k":"a","o":[["x",1],["y",[1,2]]]}',
         b'{"at":10,"seen":20,"k":"b","k":"a","o":{"x":1,"y":[1,2]}}',
     ):
-        assert hashes(json_file(tmp_path, other + b"\n")) != first
+        assert hashes(json_file(tmp_path, other + b"\n")) != original_hashes

@@ -1,4 +1,4 @@
-"""Records come out in log-time order, ties in the file's order, with bounded memory."""
+"""Spooled records in log-time order, ties in the file's order, with bounded memory."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +22,12 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("chunk")
 def test_rows_come_in_log_time_order_and_ties_in_the_files_order(tmp_path: Path) -> None:
-    given = [row(1, 30), row(2, 10, None), row(3, 20, b""), row(4, 10), row(5, 30)]
+    spooled = [row(1, 30), row(2, 10, None), row(3, 20, b""), row(4, 10), row(5, 30)]
 
     with Spool(tmp_path) as spool:
-        spool.fill(given)
+        spool.fill(spooled)
 
-        assert list(spool.read_sorted_rows()) == [given[1], given[3], given[2], given[0], given[4]]
+        assert list(spool.read_sorted_rows()) == [spooled[1], spooled[3], spooled[2], spooled[0], spooled[4]]
         assert (spool.count, spool.find_extreme("log_micros"), spool.find_extreme("-log_micros")) == (
             5,
             (1, 30),
@@ -49,7 +49,7 @@ def test_empty_file_has_no_rows(tmp_path: Path) -> None:
         assert (list(spool.read_sorted_rows()), spool.find_extreme("log_micros")) == ([], None)
 
 
-def test_records_that_were_sent_are_left_out_by_stretch_and_by_number(tmp_path: Path) -> None:
+def test_sent_records_are_excluded_by_range_and_number(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         spool.fill([row(line, line * 10) for line in range(1, 9)])
         spool.drop_time_range(0, 4, LogTimeRange(start=20, end=40))  # lines 2 and 3

@@ -147,10 +147,10 @@ def test_rows_of_slices_are_collected_up_to_the_limit_and_opened(
     batch_pass: Any = Mock()
     settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
 
-    gathered: Any = spill.gather(batch_pass, PIPELINE, PLAN, settings, uri="unused")
+    partials: Any = spill.gather(batch_pass, PIPELINE, PLAN, settings, uri="unused")
 
     assert [call.args[0] for call in batch_pass.slices.limit.call_args_list] == ([LIMIT + 1] if is_bounded else [])
     assert collected.call_args.args[0] is (batch_pass.slices.limit.return_value if is_bounded else batch_pass.slices)
     counts = dict.fromkeys(aggregate.NOTHING.counts, 0) | {"accepted": 3}
     epoch_partials = EpochPartials(rows=opened, counted=EpochCounts(counts=counts, records=3, unknown=LIMIT), number=2)
-    assert gathered == (epoch_partials if is_taken else "by window")
+    assert partials == (epoch_partials if is_taken else "by window")
