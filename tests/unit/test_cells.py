@@ -40,7 +40,7 @@ def test_another_text_stays_as_it_is(text: str) -> None:
     assert cell(text) == text
 
 
-def test_a_text_that_begins_with_the_apostrophe_of_a_formula_is_told_from_one_that_is_made_harmless() -> None:
+def test_an_original_apostrophe_is_distinguished_from_an_added_one() -> None:
     assert (cell("=1"), cell("'=1")) == ("'=1", "''=1")
 
 

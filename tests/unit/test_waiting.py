@@ -21,7 +21,7 @@ def test_wait_returns_what_was_found(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "the stream: reads" in capsys.readouterr().err
 
 
-def test_wait_that_takes_too_long_says_what_to_do() -> None:
+def test_wait_that_takes_too_long_has_a_hint() -> None:
     with pytest.raises(CutoverError, match=r"expected an end within 0 s, got none\.\nHint: see its log"):
         wait_for("the stream", lambda _: None, timeout=0, hint="see its log")
 

@@ -64,7 +64,7 @@ def test_answers_that_agree_have_no_size() -> None:
     assert find(("a", 10, "w"), ("b", 10, "w")) == {}
 
 
-def test_rule_is_proposed_with_its_caps_and_refused_until_a_person_fills_it_in() -> None:
+def test_rule_is_proposed_with_its_caps_and_rejected_until_completed() -> None:
     text = make_rule(NOISE, PIPELINE)
 
     assert text is not None

@@ -50,7 +50,7 @@ def test_the_windows_of_a_range_are_replaced_and_those_without_a_row_are_cleared
     assert values(table) == {0: 1, 1: 2, 3: 1, 4: 2, 5: 1}
 
 
-def test_a_row_outside_the_ranges_is_refused_and_nothing_changes(table: DeltaTable) -> None:
+def test_a_row_outside_the_ranges_is_rejected_and_nothing_changes(table: DeltaTable) -> None:
     with pytest.raises(LakeError, match="windows cannot be replaced"):
         replace_windows(table, rows({3: 2}), ranges((1, 3)), of="r")
 
@@ -101,7 +101,7 @@ def test_rows_of_an_unrecorded_run_are_reverted(table: DeltaTable, tmp_path: Pat
     assert foreign_commits.find_change(delta.open_table(table.table_uri), recorded_files) is None
 
 
-def test_statistics_changed_in_the_log_leave_no_old_row_beside_a_new_one(table: DeltaTable) -> None:
+def test_modified_statistics_leave_no_old_row_in_replaced_windows(table: DeltaTable) -> None:
     entry = max(Path(table.table_uri.removeprefix("file://")).glob("_delta_log/*.json"))
     tampered = re.sub(r"(maxValues.*?window_end[^0-9]*)2013-01-01T06", r"\g<1>2012-01-01T06", entry.read_text())
     assert tampered != entry.read_text()

@@ -56,7 +56,7 @@ def test_row_shows_goal_median_spread_and_command(tmp_path: Path) -> None:
     assert f"| {goal.text} | <= 1.15 | 1.1 (1 to 1.15) | yes | `make bench ONLY=epoch` |" in written(tmp_path)
 
 
-def test_missed_goal_is_said(tmp_path: Path) -> None:
+def test_missed_goal_is_reported(tmp_path: Path) -> None:
     page.store(tmp_path, replace(BARS, values=(value("epoch_noop", (1.16,)),)))
     page.write(tmp_path)
 
@@ -67,7 +67,7 @@ def test_goal_without_a_figure_is_named_as_not_measured(tmp_path: Path) -> None:
     assert f"Not measured: {BY_NAME['restart'].text}." in written(tmp_path)
 
 
-def test_smaller_sizes_are_said(tmp_path: Path) -> None:
+def test_smaller_sizes_are_reported(tmp_path: Path) -> None:
     page.store(tmp_path, replace(BARS, full=False))
     page.write(tmp_path)
 
@@ -85,7 +85,7 @@ def test_pictures_are_well_formed_and_show_every_variant(tmp_path: Path) -> None
     assert {"ours", "noop <limit>", "backlog", "20,000/s"} <= set(texts)
 
 
-def test_every_goal_belongs_to_a_module_that_is_there() -> None:
+def test_every_goal_belongs_to_an_existing_module() -> None:
     assert (len(GOALS), sorted(measures())) == (len(BY_NAME), sorted(NAMES))
 
 

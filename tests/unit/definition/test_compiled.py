@@ -49,7 +49,7 @@ def test_another_measure_is_another_definition() -> None:
     assert original.states != other.states
 
 
-def test_a_definition_that_does_not_compile_is_refused_each_time() -> None:
+def test_a_definition_that_does_not_compile_is_rejected_each_time() -> None:
     compiled_pipeline = compile_pipeline(replace(PLAIN, where="nowhere > 1"))
 
     for _ in range(2):

@@ -56,7 +56,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: text[:30])
-def test_expression_is_refused_with_its_reason(text: str) -> None:
+def test_expression_is_rejected_with_its_reason(text: str) -> None:
     with pytest.raises(DefinitionError) as refused:
         compile_expression(text, TYPES, of="derive.y")
 
@@ -64,7 +64,7 @@ def test_expression_is_refused_with_its_reason(text: str) -> None:
     assert str(refused.value).startswith("derive.y: ")
 
 
-def test_refusal_lists_what_is_allowed() -> None:
+def test_rejection_lists_allowed_expressions() -> None:
     with pytest.raises(DefinitionError, match=r"date_trunc\('HOUR', timestamp\)"):
         compile_expression("my_function(i)", TYPES)
 

@@ -46,7 +46,7 @@ NOT_ONCE: Any = Repeat(AfterCount(2))
         (lambda: Until(AfterCount(1), AtWatermark(late=AfterCount(2))), "expected an end that fires once"),
     ],
 )
-def test_trigger_that_can_never_fire_is_refused(make: Callable[[], Trigger], message: str) -> None:
+def test_trigger_that_can_never_fire_is_rejected(make: Callable[[], Trigger], message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
         make()
 

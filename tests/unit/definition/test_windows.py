@@ -132,7 +132,7 @@ def test_day_that_begins_at_a_skipped_time_is_whole() -> None:
     event=st.integers(-(4 * 10**15), 4 * 10**15),
     offset=st.integers(0, 23),
 )
-def test_every_moment_is_in_exactly_one_day_and_days_follow_one_another(zone: str, event: int, offset: int) -> None:
+def test_every_moment_is_in_exactly_one_of_consecutive_days(zone: str, event: int, offset: int) -> None:
     window = Daily(zone=zone, offset=f"{offset} hours")
     (interval,) = window.assign_windows(event)
 
@@ -251,7 +251,7 @@ ALIGNED: tuple[AlignedWindowFn, ...] = (
 
 @pytest.mark.parametrize("window", ALIGNED)
 @given(event=st.integers(-(10**15), 2 * 10**15))
-def test_windows_follow_one_another_without_a_gap(window: AlignedWindowFn, event: int) -> None:
+def test_windows_are_consecutive_without_a_gap(window: AlignedWindowFn, event: int) -> None:
     intervals = window.assign_windows(event)
 
     assert window.min_windows <= len(intervals) <= window.max_windows

@@ -45,7 +45,7 @@ def test_two_processes_find_the_same_hashes() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_modules_of_a_definitions_window_are_hashed_and_no_other_kinds(kind: WindowKind) -> None:
-    window = eval(kind.example, vars(definition))  # noqa: S307 -- an example of ours
+    window = eval(kind.example, vars(definition))  # noqa: S307 -- our own example
     code_hashes = readback.of_process(replace(rig.pipeline("clicks"), window=window)).families["code"]
     window_modules = {name for name in code_hashes if name.startswith("cutover.definition.windows.")}
 

@@ -63,7 +63,7 @@ def test_newest_run_is_described_by_its_outcome_and_time() -> None:
     )
 
 
-def test_where_the_late_share_is_beyond_policy_no_further_run_alone_passes() -> None:
+def test_a_late_share_beyond_policy_needs_more_than_another_run() -> None:
     beyond = make_run(3, is_within_policy=False, outcome="EXPLAINED_BEYOND_POLICY", rows_by_cause=(("late", 7),))
 
     conditions = evaluate_conditions(runs=(make_run(1), make_run(2), beyond))
@@ -156,7 +156,7 @@ def test_runs_under_the_current_settings_are_counted(
         pytest.param(3, None, "sets no limit", None, id="not asked for"),
     ],
 )
-def test_divergence_rate_says_how_many_blocks_are_missing(
+def test_divergence_rate_names_the_number_of_missing_blocks(
     blocks: int, max_divergence: float | None, policy_text: str, need: str | None
 ) -> None:
     runs = tuple(make_run(n, first_sequence=n) for n in range(blocks))

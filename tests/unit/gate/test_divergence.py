@@ -113,7 +113,7 @@ def test_the_bet_is_the_mean_of_the_winnings_of_each_share(blocks: int, diverged
 
 
 @pytest.mark.parametrize(("blocks", "diverged", "refuted"), [(0, 0, False), (5, 5, False), (5, 4, True), (1, 0, True)])
-def test_that_every_block_diverges_is_refuted_by_one_that_does_not(blocks: int, diverged: int, refuted: bool) -> None:
+def test_a_rate_of_one_is_refuted_by_one_block_that_agrees(blocks: int, diverged: int, refuted: bool) -> None:
     assert divergence.is_refuted(blocks, diverged, 1.0) is refuted
 
 

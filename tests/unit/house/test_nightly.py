@@ -57,6 +57,6 @@ def test_one_failure_is_a_failure_of_the_night() -> None:
     assert nightly.run_targets(targets, passed) == 0
 
 
-def test_unknown_target_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_target_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert nightly.main(["--only", "soak,nothing"]) == 2
     assert "got ['nothing']" in capsys.readouterr().err

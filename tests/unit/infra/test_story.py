@@ -17,7 +17,7 @@ def test_page_has_a_row_for_each_thing_in_order() -> None:
     assert rows == ["| 12:00:00 | 0 | stage | a \\| b |", "| 12:00:00 | 1 | stage | c d |"]
 
 
-def test_what_happens_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     story = Story(page=tmp_path / "reports" / "page.md")
 
     story.record("stage", "flights is in KAPPA")

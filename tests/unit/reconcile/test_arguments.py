@@ -22,7 +22,7 @@ def test_a_time_is_utc(typed: str, expected: datetime) -> None:
     assert arguments.moment(typed, "--from") == expected
 
 
-def test_what_is_no_time_is_refused_with_its_option() -> None:
+def test_invalid_time_is_rejected_with_its_option() -> None:
     with pytest.raises(DefinitionError, match="--from"):
         arguments.moment("yesterday", "--from")
 
@@ -44,7 +44,7 @@ def test_a_key_is_read_like_csv(typed: str, expected: list[str | None]) -> None:
 
 
 @pytest.mark.parametrize("typed", ['"a', '"a"b,c', 'a"b', 'a,"'])
-def test_a_key_with_a_stray_quote_is_refused(typed: str) -> None:
+def test_a_key_with_a_stray_quote_is_rejected(typed: str) -> None:
     with pytest.raises(DefinitionError, match="KEY: expected values separated by commas"):
         split_key(typed)
 
@@ -53,13 +53,13 @@ def test_tolerances_are_by_column() -> None:
     assert arguments.tolerances(["a=0.01", "b=2"]) == {"a": Tolerance(absolute=0.01), "b": Tolerance(absolute=2.0)}
 
 
-def test_bounds_of_one_column_stand_beside_one_another() -> None:
+def test_absolute_and_relative_bounds_of_one_column_are_combined() -> None:
     assert arguments.tolerances(["a=0.5", "a=1%"]) == {"a": Tolerance(absolute=0.5, relative=0.01)}
     assert arguments.tolerances(["at = 5 seconds"]) == {"at": Tolerance(micros=5_000_000)}
 
 
 @pytest.mark.parametrize("typed", ["a", "a=", "=1", "a=x", "a=-1", "a=inf", "a=nan%", "a=5 parsecs", "a=-5 seconds"])
-def test_what_is_no_tolerance_is_refused(typed: str) -> None:
+def test_invalid_tolerance_is_rejected(typed: str) -> None:
     with pytest.raises(DefinitionError, match="--tolerance"):
         arguments.tolerances([typed])
 
@@ -69,6 +69,6 @@ def test_names_are_mapped_once_each() -> None:
 
 
 @pytest.mark.parametrize("typed", [["a"], ["a="], ["=b"], ["a=b", "a=c"], ["a=b", "c=b"]])
-def test_a_mapping_that_is_none_is_refused(typed: list[str]) -> None:
+def test_invalid_mapping_is_rejected(typed: list[str]) -> None:
     with pytest.raises(DefinitionError, match="--map"):
         arguments.renames(typed)

@@ -47,6 +47,6 @@ def test_fields_of_a_newer_version_are_left_out() -> None:
     assert Report.from_json(result.to_json() | {"colour": "blue"}) == result
 
 
-def test_an_object_of_another_shape_is_refused() -> None:
+def test_an_object_of_another_shape_is_rejected() -> None:
     with pytest.raises(LakeError, match="Report"):
         Report.from_json({"pipeline": "flights"})

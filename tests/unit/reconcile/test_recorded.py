@@ -80,7 +80,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("rows", "speaks", "against"), CASES)
-def test_what_speaks_for_the_present(rows: list[ComparisonRow], speaks: str, against: list[str]) -> None:
+def test_current_comparison_and_open_divergences(rows: list[ComparisonRow], speaks: str, against: list[str]) -> None:
     assert read_verdicts(rows) == (speaks, against)
 
 
@@ -92,7 +92,7 @@ def test_older_comparisons_never_outweigh_the_newest_cut(order: list[tuple[int, 
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([C, D]), st.booleans()), min_size=1))
-def test_a_divergence_stands_until_a_whole_comparison_at_its_cut_or_a_newer_one_agrees(
+def test_a_divergence_remains_until_a_later_complete_comparison_agrees(
     comparisons: list[tuple[int, str, bool]],
 ) -> None:
     rows = [row(epoch, verdict, said={} if covers_all else RANGE) for epoch, verdict, covers_all in comparisons]
@@ -106,14 +106,14 @@ def test_a_divergence_stands_until_a_whole_comparison_at_its_cut_or_a_newer_one_
     assert len(against) == sum(verdict == D and not over[i] for i, (_, verdict, _) in enumerate(comparisons))
 
 
-def test_rows_of_one_run_are_one_line_that_was_made_again() -> None:
+def test_rows_of_one_run_are_one_repeated_line() -> None:
     (line,) = records.lines([row(5, run_id="r"), row(5, run_id="r")])
 
     assert (line.times, line.last_recorded - line.first_recorded) == (2, timedelta(minutes=1))
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(None, 9), (0, 9), (1, 3), (2, -1)])
-def test_a_run_without_a_cut_stands_at_the_newest_cut_that_was_known(version: int | None, epoch: int) -> None:
+def test_a_run_without_a_cut_is_placed_at_the_latest_known_cut(version: int | None, epoch: int) -> None:
     *_, line = records.lines(
         [
             row(9, stream_version=0),
@@ -126,7 +126,7 @@ def test_a_run_without_a_cut_stands_at_the_newest_cut_that_was_known(version: in
     assert (line.epoch, line.has_cut) == (epoch, False)
 
 
-def test_a_run_that_compared_nothing_speaks_for_no_cut() -> None:
+def test_a_run_that_compared_nothing_represents_no_cut() -> None:
     lines = records.lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
     entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0)
 
@@ -144,7 +144,7 @@ def count_open(lines: tuple[RecordedComparison, ...], rows: list[DifferenceEvent
     return len(lifecycle.fold_differences(rows, {line.run_id: records.position(line, 0) for line in lines}))
 
 
-def test_a_difference_is_open_by_the_newest_cut_that_speaks_of_it() -> None:
+def test_a_difference_is_open_by_the_latest_cut_that_compared_it() -> None:
     lines = records.lines([row(5, D, run_id="new"), row(3, run_id="old")])
 
     assert count_open(lines, [state("new", "open"), state("old", "resolved")]) == 1
@@ -155,14 +155,14 @@ def test_rows_of_a_run_that_was_never_recorded_open_nothing() -> None:
 
 
 @given(st.permutations([("seen", "open"), ("seen", "closed"), ("older", "accepted")]))
-def test_what_a_person_took_off_the_list_stays_off_however_its_rows_lie(order: list[tuple[str, str]]) -> None:
+def test_a_closed_difference_stays_closed_in_any_row_order(order: list[tuple[str, str]]) -> None:
     lines = records.lines([row(3, D, run_id="older"), row(5, D, run_id="seen")])
 
     assert count_open(lines, [state(*event) for event in order]) == 0
 
 
 @given(st.permutations([("seen", "open"), ("seen", "closed"), ("newer", "accepted")]))
-def test_a_later_run_that_finds_a_closed_difference_brings_it_back_however_its_rows_lie(
+def test_a_later_run_reopens_a_closed_difference_in_any_row_order(
     order: list[tuple[str, str]],
 ) -> None:
     lines = records.lines([row(5, D, run_id="seen"), row(6, D, run_id="newer")])
@@ -174,7 +174,7 @@ def test_a_later_run_that_finds_a_closed_difference_brings_it_back_however_its_r
 
 
 @pytest.mark.parametrize("delay", [timedelta(minutes=1), -timedelta(days=2)], ids=["clock goes on", "clock goes back"])
-def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts(delay: timedelta) -> None:
+def test_the_newest_state_of_a_repeated_run_counts(delay: timedelta) -> None:
     (line,) = records.lines([row(5, D, run_id="seen")])
     later = replace(state("seen", "accepted"), at=AT + delay)
 
@@ -197,9 +197,7 @@ HOUR = 3_600_000_000
         pytest.param("open", None, "open", id="no cut"),
     ],
 )
-def test_a_difference_is_pending_while_its_window_is_younger_than_the_policy_lets_settle(
-    state_: str, watermark: str | None, expected: str
-) -> None:
+def test_a_difference_is_pending_while_its_window_settles(state_: str, watermark: str | None, expected: str) -> None:
     (line,) = records.lines([row(5, D, run_id="seen", said={"seal": {"watermark": watermark}})])
     differences = lifecycle.fold_differences([state("seen", state_)], {"seen": records.position(line, 0)})
 
@@ -217,9 +215,7 @@ def test_a_difference_is_pending_while_its_window_is_younger_than_the_policy_let
         pytest.param({"skipped_windows": f"[[{parse_micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
     ],
 )
-def test_a_window_is_judged_by_whole_comparisons_that_do_not_leave_it_out(
-    changes: dict[str, Any], expected: bool
-) -> None:
+def test_a_window_is_compared_by_complete_comparisons_that_include_it(changes: dict[str, Any], expected: bool) -> None:
     (line,) = records.lines([row(5, **changes)])
 
     assert line.has_judged(parse_micros("2026-01-01T03:00:00Z")) is expected

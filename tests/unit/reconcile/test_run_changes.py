@@ -92,11 +92,11 @@ def test_each_cell_is_new_gone_or_has_another_cause_or_amount() -> None:
     assert (runs.same, runs.changes, runs.is_whole) == (1, 4, True)
 
 
-def test_a_report_that_lists_not_all_is_said() -> None:
+def test_an_incomplete_list_is_reported() -> None:
     assert not compare_runs(run("a", cell()), run("b", cell(), total=900)).is_whole
 
 
-def test_copies_of_one_key_are_told_apart() -> None:
+def test_copies_of_one_key_are_distinguished() -> None:
     runs = compare_runs(
         run("a", cell(amount=1), cell(amount=2)), run("b", cell(amount=2), cell(amount=1), cell(amount=3))
     )
@@ -105,7 +105,7 @@ def test_copies_of_one_key_are_told_apart() -> None:
 
 
 @given(st.lists(st.builds(cell, st.sampled_from([FIRST, SECOND]), st.sampled_from("abc"), st.integers(0, 2))))
-def test_a_run_beside_itself_has_no_change(cells: list[Difference]) -> None:
+def test_a_run_compared_with_itself_has_no_change(cells: list[Difference]) -> None:
     runs = compare_runs(run("a", *cells), run("b", *reversed(cells)))
 
     assert (runs.changes, runs.same) == (0, len(cells))
@@ -145,7 +145,7 @@ BOTH = (point(FIRST, 0), point(SECOND, 2))
         (None, FIRST, WindowState.UNKNOWN),
     ],
 )
-def test_what_a_comparison_says_of_a_window(report: Report | None, window: str, state: WindowState) -> None:
+def test_window_state_follows_from_a_comparison(report: Report | None, window: str, state: WindowState) -> None:
     assert window_state(LINE, report, parse_micros(window)) is state
 
 
@@ -157,13 +157,13 @@ def test_what_a_comparison_says_of_a_window(report: Report | None, window: str, 
         ({"from": FIRST, "to": SECOND}, WindowState.EQUAL),
     ],
 )
-def test_a_window_outside_the_range_of_a_comparison_is_not_judged(bounds: dict[str, str], state: WindowState) -> None:
+def test_a_window_outside_the_range_of_a_comparison_is_not_compared(bounds: dict[str, str], state: WindowState) -> None:
     line = replace(LINE, result={**LINE.result, **bounds})
 
     assert window_state(line, run("a", series=(point(FIRST, 0, 2),)), START) is state
 
 
-def test_a_window_that_was_left_out_is_not_judged() -> None:
+def test_an_excluded_window_is_not_compared() -> None:
     skipping_line = replace(LINE, unjudged=((START - 1, START), (START, START + 1)))
     adjacent_line = replace(LINE, unjudged=((START - 1, START),))
     refused = replace(LINE, verdict=Verdict.NOT_COMPARABLE)

@@ -19,7 +19,7 @@ BESIDE = TrialResult(plants=(replace(DROPPED, found=10, named=10), replace(DELAY
 REFUSED = TrialResult(plants=(DELAYED,))
 
 
-def test_every_planted_row_counts_and_a_refusal_names_no_row() -> None:
+def test_every_planted_row_counts_and_a_rejected_trial_names_none() -> None:
     totals = add_up([COMPARED, BESIDE, REFUSED])
 
     assert totals.detection_rate == rate(29, 30)
@@ -28,7 +28,7 @@ def test_every_planted_row_counts_and_a_refusal_names_no_row() -> None:
     assert (totals.refused, totals.unjudged, totals.drawn_in) == (5, 6, 6)
 
 
-def test_each_kind_has_its_own_rates_and_the_clean_windows_beside_it() -> None:
+def test_each_kind_has_its_own_rates_with_its_clean_windows() -> None:
     kinds = add_up([COMPARED, BESIDE, REFUSED]).by_kind
 
     assert kinds["dropped rows"].detection_rate == rate(19, 20)

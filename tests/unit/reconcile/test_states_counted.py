@@ -41,5 +41,5 @@ def make_difference(
         ),
     ],
 )
-def test_what_is_listed_is_counted(differences: list[OpenDifference], states: str) -> None:
+def test_listed_differences_are_counted(differences: list[OpenDifference], states: str) -> None:
     assert count_states("sales", differences) == f"Differences of sales without a cause: {states}"

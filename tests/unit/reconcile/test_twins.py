@@ -26,7 +26,7 @@ ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
+def test_swaps_are_accepted_only_among_twins(case: str) -> None:
     given_rows, expected = ROWS[case]
     kinds = "window_start BIGINT, __partition INTEGER, __offset BIGINT, __event BIGINT, __id BIGINT"
     with duckdb.connect() as connection:
@@ -40,7 +40,7 @@ def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
     assert [offset for (offset,) in swapped_offsets] == expected
 
 
-def test_a_late_record_that_batch_calls_a_duplicate_stands_behind_nothing() -> None:
+def test_a_late_record_that_is_a_duplicate_in_batch_explains_nothing() -> None:
     with duckdb.connect() as connection:
         connection.execute(
             f"CREATE TEMP TABLE {SharedTable.LEDGER} AS SELECT * FROM (VALUES ('late', 0, 3, 0), ('late', 0, 4, 0),"  # noqa: S608 -- ours

@@ -101,7 +101,7 @@ LATE = " 7 late events, 0.05 % of all in these windows, explain every difference
         (make_verdict_input(explained=2, unexplained=1), DIFFER + " 1 row has no explanation, 2 have."),
     ],
 )
-def test_the_sentence_says_the_numbers(verdict_input: VerdictInput, sentence: str) -> None:
+def test_the_sentence_contains_the_numbers(verdict_input: VerdictInput, sentence: str) -> None:
     decision = decide_verdict(verdict_input, POLICY)
 
     assert describe_verdict(decision.verdict, replace(verdict_input, late=7), decision.policy) == sentence

@@ -137,7 +137,7 @@ def classes(result: Result) -> dict[tuple[int, int], Class]:
     return {(entry.partition, entry.offset): entry.cls for entry in result.ledger}
 
 
-def test_of_twins_the_lowest_position_counts_for_batch_and_the_first_read_for_the_stream() -> None:
+def test_batch_counts_the_lowest_twin_and_the_stream_the_first_read() -> None:
     log = [twin(0, 20, 7), twin(0, 10, 7, partition=1), twin(1, 10, 7, partition=0)]
 
     batch = run(WITH_IDS, log)

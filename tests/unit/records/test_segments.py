@@ -28,7 +28,7 @@ def test_a_range_far_away_is_another_read_with_the_other_partitions_in_the_first
     )
 
 
-def test_of_many_ranges_those_with_the_smallest_gaps_become_one() -> None:
+def test_ranges_with_the_smallest_gaps_are_joined() -> None:
     far = [span(0, i * 10 * MERGED_GAP, i * 10 * MERGED_GAP) for i in range(MAX_RANGES)]
     near = span(0, 2 * MERGED_GAP, 2 * MERGED_GAP)
 

@@ -64,7 +64,7 @@ def test_windows_of_any_years_are_drawn(starts: list[datetime]) -> None:
 
 
 @BOTH
-def test_pictures_say_in_words_what_they_show(width: int) -> None:
+def test_pictures_have_a_textual_description(width: int) -> None:
     labels = [ET.fromstring(str(p)).attrib["aria-label"] for p in all_pictures(width)]  # noqa: S314 -- our own markup
 
     assert labels[0] == "Waterfall of flights: batch 328,517, late \u2212115, unexplained 0, streaming 328,402"

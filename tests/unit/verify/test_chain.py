@@ -50,7 +50,7 @@ def with_epoch(number: int, **changes: object) -> Callable[[Records], Records]:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7])
-def test_epochs_that_follow_one_another_hold(length: int) -> None:
+def test_consecutive_epochs_hold(length: int) -> None:
     assert list_violations(chain_of(length)) == []
 
 

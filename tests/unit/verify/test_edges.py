@@ -182,7 +182,7 @@ def test_a_first_watermark_is_checked_by_its_own_epoch() -> None:
 # What all checks share
 
 
-def test_as_many_violations_as_a_check_names_leave_no_others() -> None:
+def test_violations_up_to_the_limit_are_all_named() -> None:
     violation_texts = [violation.text for violation in cap_violations("N1", [f"text {n}" for n in range(MOST)])]
 
     assert violation_texts == [f"text {n}" for n in range(MOST)]

@@ -71,7 +71,7 @@ def test_runbook_has_the_head_of_its_spec(spec: AlertSpec) -> None:
 
 
 @each_alert
-def test_alert_is_caused_by_its_drill_or_says_why_not(spec: AlertSpec) -> None:
+def test_alert_is_caused_by_its_drill_or_names_the_reason(spec: AlertSpec) -> None:
     assert (spec.name in DRILLS) is (spec.no_drill is None)
 
 

@@ -58,7 +58,7 @@ def test_unreadable_heartbeat_is_no_dead_driver() -> None:
     assert (status.verdict, status.driver, status.unread) == ("UNKNOWN", None, 10)
 
 
-def test_loss_is_paged_whatever_other_facts_are_unknown() -> None:
+def test_loss_is_paged_even_if_other_facts_are_unknown() -> None:
     facts = make_facts(
         sampled={"start_offsets": {0: 51, 1: 0}}, batch_freshness=GONE, pins=GONE, driver=GONE, problems=(UNREADABLE,)
     )

@@ -265,7 +265,7 @@ def test_pipeline_knows_its_file(tmp_path: Path) -> None:
     assert catalogue.get(write(tmp_path, "a.py", text("a")), "a").file == tmp_path / "a.py"
 
 
-def test_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
+def test_same_name_in_two_files_is_rejected(tmp_path: Path) -> None:
     write(tmp_path, "a.py", text("a"))
 
     with pytest.raises(DefinitionError, match=r"a\.py defines it, too"):
@@ -277,19 +277,19 @@ def test_file_that_raises_is_named(tmp_path: Path) -> None:
         catalogue.get(write(tmp_path, "a.py", "1 / 0"), "a")
 
 
-def test_file_without_a_pipeline_is_refused(tmp_path: Path) -> None:
+def test_file_without_a_pipeline_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="at the top level, got none"):
         catalogue.get(write(tmp_path, "a.py", ""), "a")
 
 
-def test_missing_sql_file_is_refused(tmp_path: Path) -> None:
+def test_missing_sql_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(
         DefinitionError, match=r"^a\.py: pipeline `a`: batch: expected a file that exists, got legacy/a\.sql"
     ):
         catalogue.get(write(tmp_path, "a.py", text("a", batch='Sql("legacy/a.sql")')), "a")
 
 
-def test_sql_outside_of_the_definitions_folder_is_refused(tmp_path: Path) -> None:
+def test_sql_outside_of_the_definitions_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "secret.sql").write_text("SELECT 1", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match="inside the definition's folder"):
@@ -308,7 +308,7 @@ def test_check_of_sql_needs_no_file_before_it_is_loaded() -> None:
     check(replace(GOOD, batch=Sql("legacy/p.sql")))
 
 
-def test_lookups_may_follow_one_another_and_all_later_parts_see_their_columns() -> None:
+def test_lookups_may_be_chained_and_later_parts_see_their_columns() -> None:
     lookups = {
         "ads": Lookup(table="ads", on={"carrier": "id"}, columns={"campaign": "bigint", "rate": "decimal(4,2)"}),
         "campaigns": Lookup(table="/else/where", on={"campaign": "id"}, columns={"advertiser": "string"}),

@@ -123,7 +123,7 @@ def test_produce_without_a_broker_names_the_way_to_start_one(home: Path, capsys:
 
 
 @pytest.mark.parametrize("arguments", [["--speed", "fast"], ["--speed", "-1x"], ["--from", "yesterday"]])
-def test_produce_refuses_bad_arguments(home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_produce_rejects_bad_arguments(home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     main(["init", "shop", "--from", str(home / "shop.csv")])
 
     assert main(["produce", "shop.csv", "--pipeline", "shop", *arguments]) == 2

@@ -45,7 +45,7 @@ def test_broken_file_is_named_and_the_others_load(kind: str, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("short_limit")
-def test_file_that_hangs_says_how_long_it_may_take(tmp_path: Path) -> None:
+def test_hanging_file_is_reported_with_the_time_limit(tmp_path: Path) -> None:
     settings = write(tmp_path, "a.py", BROKEN["loop"])
 
     with pytest.raises(DefinitionError, match=r"a\.py: expected a definition that loads within 1\.5 s"):

@@ -137,7 +137,7 @@ def test_forms_of_one_key() -> None:
         ('"a', ("origin",), "KEY: expected values separated by commas"),
     ],
 )
-def test_key_of_other_columns_is_refused(typed: str, columns: tuple[str, ...], message: str) -> None:
+def test_key_of_other_columns_is_rejected(typed: str, columns: tuple[str, ...], message: str) -> None:
     with pytest.raises(DefinitionError) as refusal:
         parse_key(typed, columns)
 

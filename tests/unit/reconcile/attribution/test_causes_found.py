@@ -68,7 +68,7 @@ def explained(connection: duckdb.DuckDBPyConnection) -> Sequence[tuple[str, str,
     return connection.execute(query).fetchall()
 
 
-def test_of_one_definition_batch_is_the_stream_with_all_classes_also_where_the_sides_agree(
+def test_with_one_definition_batch_equals_the_stream_with_all_classes(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     attribution = find(connection, same_definition=True)
@@ -92,7 +92,7 @@ def test_of_one_definition_batch_is_the_stream_with_all_classes_also_where_the_s
     }
 
 
-def test_against_a_teams_sql_a_class_is_a_cause_where_it_makes_the_whole_difference_go_away(
+def test_against_a_teams_sql_a_class_is_a_cause_if_it_removes_the_whole_difference(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     attribution = find(connection, same_definition=False)

@@ -100,7 +100,7 @@ LEDGERS: Mapping[str, tuple[dict[int, str], bool]] = {
 
 
 @pytest.mark.parametrize("case", LEDGERS)
-def test_twins_are_sound_where_the_stream_counted_one_of_them_at_most_and_left_none_out_for_nothing(case: str) -> None:
+def test_twins_are_sound_if_the_stream_counted_at_most_one(case: str) -> None:
     classes_by_offset, is_sound = LEDGERS[case]
     log = log_of([record(5, id_=1), record(5, id_=1)])
     batch = reference.run(IDS, log)
@@ -112,7 +112,7 @@ def test_twins_are_sound_where_the_stream_counted_one_of_them_at_most_and_left_n
     assert folds[place].are_twins_sound is is_sound
 
 
-def test_a_row_that_stands_twice_is_not_borne_out() -> None:
+def test_a_duplicate_row_is_not_confirmed_by_the_log() -> None:
     log, stream, batch = both(PIPELINE, [record(5, id_=1)])
     (place,) = places_of(PIPELINE, stream)
     rows = rows_at(stream, place)

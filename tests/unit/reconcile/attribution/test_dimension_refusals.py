@@ -34,7 +34,7 @@ def write_dimension(settings: Settings) -> str:
     return dimensions.open_dimension(settings, PIPELINE, "ads").table_id
 
 
-def find_refusal(  # noqa: PLR0913 -- what both sides joined, what is read, and what the log says
+def find_refusal(  # noqa: PLR0913 -- versions of both sides, offsets to read, and state of the log
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -57,7 +57,7 @@ def find_refusal(  # noqa: PLR0913 -- what both sides joined, what is read, and 
     return None
 
 
-def test_what_can_be_read_as_it_was_joined_is_not_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provable_versions_are_accepted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_refusal(settings, monkeypatch, reads={0: (0, 100)}) is None
 
 
@@ -84,7 +84,7 @@ def test_a_partition_of_which_no_epoch_recorded_a_version_cannot_be_shown(
 
 
 @pytest.mark.parametrize("changes", [{"cluster_id": "another"}, {"topic_id": "another"}], ids=str)
-def test_a_log_that_was_made_again_shows_nothing(
+def test_a_recreated_log_proves_nothing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, str]
 ) -> None:
     refused = find_refusal(settings, monkeypatch, reads={0: (0, 100)}, log=replace(LOG, **changes))
@@ -120,7 +120,7 @@ def test_a_partition_of_which_the_log_names_no_beginning_holds_all_its_records(
 
 
 @pytest.mark.parametrize("reason", ["the table is gone", "the table is gone."])
-def test_a_refusal_ends_in_one_full_stop(reason: str) -> None:
+def test_a_rejection_ends_in_one_full_stop(reason: str) -> None:
     message = _make_unprovable_error(PIPELINE, reason).breach.message
 
     assert message.endswith("this cause can be neither proven nor ruled out: the table is gone.")
@@ -129,13 +129,13 @@ def test_a_refusal_ends_in_one_full_stop(reason: str) -> None:
 HERE = InForce({"spark": {"spark.sql.ansi.enabled": "true"}})
 
 
-def test_a_session_that_folds_as_batch_judged_is_not_refused() -> None:
+def test_a_session_with_batchs_settings_is_accepted() -> None:
     run = make_run("a", in_force="d", in_force_items=HERE.families)
 
     _check_settings(PIPELINE, Mock(run=run), [run], HERE)
 
 
-def test_a_session_that_folds_under_another_setting_than_batch_judged_by_is_refused() -> None:
+def test_a_session_with_other_settings_than_batch_is_rejected() -> None:
     run = make_run("a", in_force="d", in_force_items={"spark": {"spark.sql.ansi.enabled": "false"}})
 
     with pytest.raises(SealError, match=r"ansi\.enabled") as refused:

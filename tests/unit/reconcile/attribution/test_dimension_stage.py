@@ -60,7 +60,7 @@ def sides_of(
     return make_sides(connection, LAYOUT, merged=merged, same_definition=same_definition)
 
 
-def test_rows_that_the_stream_has_as_folded_anew_become_those_of_batchs_versions(
+def test_confirmed_stream_rows_are_replaced_by_batchs_versions(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     sides = _add_stage(sides_of(connection, SEEN, SEEN), [0])
@@ -81,7 +81,7 @@ def test_a_further_stage_keeps_what_the_classes_before_it_merged_elsewhere(
     assert read(connection, "stage_3") == {**STAGE, **future}
 
 
-def test_no_stage_is_added_where_nothing_of_the_stream_is_borne_out(connection: duckdb.DuckDBPyConnection) -> None:
+def test_no_stage_is_added_without_confirmed_rows_of_the_stream(connection: duckdb.DuckDBPyConnection) -> None:
     base_sides = sides_of(connection, SEEN, {cell: records + 1 for cell, records in {**OTHERWISE, **SEEN}.items()})
 
     assert _add_stage(base_sides, [0]) == base_sides
@@ -125,7 +125,7 @@ OTHERWISE_WITH_FUTURE: Cells = {**OTHERWISE, (0, "x"): 3, (0, "other"): 7, (0, "
     [(OTHERWISE, 3), (OTHERWISE_WITH_FUTURE, 5), ({}, 3)],
     ids=["accepted", "future too", "neither"],
 )
-def test_of_a_teams_sql_that_may_count_future_rows_too_each_moved_row_is_the_one_that_equals_batch(
+def test_against_a_teams_sql_each_moved_row_is_the_one_that_equals_batch(
     connection: duckdb.DuckDBPyConnection, batch: Cells, come_records: int
 ) -> None:
     base_sides = sides_of(connection, SEEN, SEEN, WITH_FUTURE, expected=batch, same_definition=False)

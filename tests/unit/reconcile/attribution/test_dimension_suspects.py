@@ -73,7 +73,7 @@ def test_a_window_is_a_suspect_where_its_offsets_meet_a_place_of_their_partition
     assert suspects == ([Suspects(run=run, windows=(0,), reads={0: (5, 9)})] if is_touched else [])
 
 
-def test_what_is_read_holds_every_record_of_the_windows_that_these_runs_found_and_no_more(
+def test_reads_cover_exactly_the_records_of_suspect_windows(
     settings: Settings, connection: duckdb.DuckDBPyConnection
 ) -> None:
     rows = [
@@ -142,7 +142,7 @@ def test_each_run_answers_for_the_windows_that_it_was_the_last_to_compute(
     ],
     ids=["differ, joined otherwise", "equal, joined otherwise", "differ, joined alike"],
 )
-def test_sessions_are_refused_where_they_differ_and_some_run_joined_otherwise(
+def test_sessions_are_rejected_if_they_differ_and_a_run_joined_other_versions(
     settings: Settings,
     connection: duckdb.DuckDBPyConnection,
     batch: Sequence[int],

@@ -170,7 +170,7 @@ def test_records_of_a_class_are_counted_by_window_and_key_where_they_have_one(
     assert key_rows.fetchall() == [("late", 0, "a", 2), ("late", HOUR, "a", 1)]
 
 
-def test_doubts_of_one_kind_are_said_in_one_note_with_their_number(connection: duckdb.DuckDBPyConnection) -> None:
+def test_doubts_of_one_kind_are_one_note_with_their_number(connection: duckdb.DuckDBPyConnection) -> None:
     insert_rows(connection, [listing((0, 4, 7), (0, 3, 7)), replace(LATE, record_count=2)])
     layout = Layout(keys=("window_start", "who"), values=(), group=None, wide=frozenset())
 

@@ -69,13 +69,13 @@ def difference(**changes: Any) -> Difference:
     return Difference(**(values | changes))
 
 
-def test_a_cell_is_led_from_the_streams_value_to_batchs_by_its_cause(connection: duckdb.DuckDBPyConnection) -> None:
+def test_steps_of_a_cell_lead_from_the_streams_value_to_batchs(connection: duckdb.DuckDBPyConnection) -> None:
     insert_row(connection, "a", (3, 2, 3, 3))
 
     assert cells.read(make_sides(connection, LAYOUT)) == (difference(),)
 
 
-def test_what_classes_leave_is_a_last_step_without_a_cause(connection: duckdb.DuckDBPyConnection) -> None:
+def test_the_remainder_after_all_classes_is_a_step_without_a_cause(connection: duckdb.DuckDBPyConnection) -> None:
     insert_row(connection, "a", (9, 2, 3, 5), explained=0)
 
     assert cells.read(make_sides(connection, LAYOUT)) == (
@@ -101,7 +101,7 @@ def test_classes_take_part_up_to_the_stage_that_equals_batch(connection: duckdb.
     assert [(cell.key["who"], cell.cause) for cell in listed_cells] == [("a", "late + future"), ("f", "future")]
 
 
-def test_of_a_teams_sql_no_class_takes_part_where_none_makes_the_whole_equal(
+def test_against_a_teams_sql_no_class_applies_unless_it_makes_all_equal(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
     insert_row(connection, "a", (9, 2, 3, 5), explained=0)
@@ -111,7 +111,7 @@ def test_of_a_teams_sql_no_class_takes_part_where_none_makes_the_whole_equal(
     assert (cell.cause, [step.cause for step in cell.steps]) == ("unexplained", ["unexplained"])
 
 
-def test_records_stand_behind_the_first_of_rows_of_one_key(connection: duckdb.DuckDBPyConnection) -> None:
+def test_records_explain_the_first_of_several_rows_of_one_key(connection: duckdb.DuckDBPyConnection) -> None:
     insert_row(connection, "a", (3, 2, 3, 3))
     insert_row(connection, "a", (3, None, None, None), copy=2, kind="missing", explained=0)
 

@@ -57,7 +57,7 @@ def record(offset: int, second: int | None, *, partition: int = 0) -> RawRecord:
     return RawRecord(partition=partition, offset=offset, log_time_micros=0, value=value)
 
 
-def test_records_of_a_portions_stretches_are_read_and_those_of_which_nobody_can_tell() -> None:
+def test_records_of_a_portions_ranges_or_of_unknown_time_are_read() -> None:
     stretches = [Interval(10_000_000, 20_000_000), Interval(20_000_000, 30_000_000), Interval(40_000_000, 50_000_000)]
     times = [9, 10, 19, 20, 30, 39, 40, 49, 50, None]
     log = HeldLog(records=[*(record(n, at) for n, at in enumerate(times)), record(3, 45, partition=1), record(99, 10)])

@@ -18,14 +18,14 @@ def test_a_gap_is_named_by_its_first_and_its_last_offset() -> None:
     )
 
 
-def test_a_topic_that_was_made_anew_lost_all_from_an_offset_on() -> None:
+def test_a_recreated_topic_lost_everything_from_an_offset_on() -> None:
     sentence = str(describe_losses([replace(GAP, next=None)], {"lost": 2}))
 
     assert "(topic t, partition 0: offset 40 and all after it of topic id A)" in sentence
     assert "2 closed windows may miss" in sentence
 
 
-def test_a_loss_that_touches_no_window_is_not_said() -> None:
+def test_a_loss_that_touches_no_window_is_not_reported() -> None:
     assert describe_losses([LOSS], {}) is None
 
 

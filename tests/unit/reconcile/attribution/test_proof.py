@@ -60,7 +60,7 @@ def test_another_log_of_the_same_name_proves_nothing(
     assert "topic `clicks` was recreated and is a different log" in message
 
 
-def test_without_a_log_of_its_own_a_proof_asks_the_cluster_of_the_settings(
+def test_a_proof_uses_the_configured_cluster_by_default(
     settings: Settings, connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clusters = {settings.kafka.bootstrap_servers: HeldLog(records=(), cluster_id="elsewhere")}

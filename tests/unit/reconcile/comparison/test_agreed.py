@@ -41,12 +41,12 @@ def test_a_state_column_is_compared_as_its_type_is() -> None:
     assert agreement_of(replace(PIPELINE), value, same=True) == value
 
 
-def test_plain_python_says_how_far_the_order_of_doubles_may_lead() -> None:
+def test_plain_python_bounds_the_effect_of_summation_order() -> None:
     assert same(ApproximateFloat(0.0, 1e-9), 1e-10)
     assert not same(ApproximateFloat(0.0, 1e-9), 1e-8)
 
 
-def test_squares_beyond_the_largest_double_are_not_judged() -> None:
+def test_squares_beyond_the_largest_double_are_not_compared() -> None:
     beyond = spread.stddev([1e200, -1e200])
 
     assert same(beyond, math.nan)

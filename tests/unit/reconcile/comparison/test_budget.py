@@ -39,7 +39,7 @@ def test_a_budget_that_is_spent_leaves_the_last_groups_alone_and_counts_them() -
     assert rows == [w for w in range(1, result.joined + 1) for _ in range(3)]
 
 
-def test_a_budget_of_no_time_still_looks_at_some_groups() -> None:
+def test_a_budget_of_no_time_still_compares_some_groups() -> None:
     assert find(40, Budget(seconds=0))[0].rows > 0
 
 

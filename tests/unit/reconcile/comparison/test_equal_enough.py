@@ -109,7 +109,7 @@ def test_values_differ_beyond_what_is_allowed_and_are_equal_up_to_it(
         (Value(name="window_end", is_implied=True), False),
     ],
 )
-def test_people_asked_for_measures_and_for_no_state(value: Value, *, expected: bool) -> None:
+def test_only_measures_are_shown_and_no_states(value: Value, *, expected: bool) -> None:
     assert value.is_measure is expected
 
 
@@ -172,7 +172,7 @@ def test_numbers_of_128_bits_differ_whether_64_bits_hold_them_or_not(
     ("group", "buckets", "groups", "parts"),
     [("w", None, 1, {0}), ("w", 4, 1, set(range(4))), (None, None, KEY_BUCKETS, {0}), (None, 8, 8, {0})],
 )
-def test_rows_fall_into_their_window_or_into_as_many_buckets_of_their_keys_as_were_asked_for(
+def test_rows_are_grouped_by_window_or_by_key_buckets(
     group: str | None, buckets: int | None, groups: int, parts: set[int]
 ) -> None:
     layout = Layout(keys=("w", "k"), values=(), group=group, wide=frozenset(), buckets=buckets)
@@ -186,7 +186,7 @@ def test_rows_fall_into_their_window_or_into_as_many_buckets_of_their_keys_as_we
     assert (group_count, set(places)) == (groups, parts)
 
 
-def test_rows_are_judged_together_by_their_component_where_there_is_one() -> None:
+def test_rows_are_grouped_by_their_component_if_there_is_one() -> None:
     sessions = Layout(keys=("w", "k"), values=(Value(name="n"),), group="c", wide=frozenset(), component="c")
 
     assert (LAYOUT.place, LAYOUT.columns, LAYOUT.further) == (("w", "k"), ("w", "k", "n"), ())
@@ -251,7 +251,7 @@ def test_a_value_of_plain_python_is_that_of_a_table_up_to_what_the_order_of_a_su
     assert equal.same(expected, actual) is is_same
 
 
-def test_times_of_a_table_are_in_utc_without_a_zone_wherever_they_stand() -> None:
+def test_times_of_a_table_are_in_utc_without_a_zone_at_any_depth() -> None:
     noon = datetime(2026, 1, 1, 12)  # noqa: DTZ001 -- as plain Python has it
     zoned = datetime(2026, 1, 1, 14, tzinfo=timezone(timedelta(hours=2)))
 

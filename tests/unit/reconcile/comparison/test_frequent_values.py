@@ -24,7 +24,7 @@ def find(different: Rows, all_rows: Rows, columns: tuple[str, ...] = ("shop",)) 
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(4, 0), (5, 1)])
-def test_nothing_is_said_of_fewer_than_five_rows(rows: int, expected: int) -> None:
+def test_fewer_than_five_rows_have_no_segment(rows: int, expected: int) -> None:
     assert len(find([("a", rows)], [("a", rows), ("b", 1_000)])) == expected
     assert len(find([("a", rows), ("c", 4)], [("a", rows), ("b", 1_000), ("c", 4)])) == expected
 
@@ -56,7 +56,7 @@ def test_a_value_is_named_if_its_share_of_all_lies_below_the_lower_end_for_the_r
 
 
 @pytest.mark.parametrize(("all_rows", "of_one", "of_two"), [(390, 1, 0), (400, 1, 2)])
-def test_the_more_values_are_looked_at_the_surer_each_must_be(all_rows: int, of_one: int, of_two: int) -> None:
+def test_significance_is_corrected_for_the_number_of_values(all_rows: int, of_one: int, of_two: int) -> None:
     other_rows = [(f"s{n}", 1) for n in range(10)]
     different, all_counts = [("a", 10), *other_rows], [("a", 100), ("b", all_rows - 110), *other_rows]
 
@@ -74,7 +74,7 @@ def test_the_largest_lift_comes_first_then_more_rows_then_names_and_twenty_are_s
 
 
 @pytest.mark.parametrize("few", [0, 3, 100])
-def test_how_all_rows_are_counted_changes_nothing(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_are_the_same_for_any_way_of_counting(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: Rows = [("a", 40), (None, 9), ("b", 5), ("c", 30)]
     all_rows: Rows = [("a", 50), (None, 9), ("b", 5), ("c", 900), ("d", 1_500)]
     usual = find(rows, all_rows)
@@ -84,7 +84,7 @@ def test_how_all_rows_are_counted_changes_nothing(few: int, monkeypatch: pytest.
     assert [segment.value for segment in usual] == [None, "b", "a"]
 
 
-def test_each_column_is_looked_at() -> None:
+def test_each_column_is_examined() -> None:
     key_segments = find([("a", 9)], [("a", 9), ("b", 500)], ("shop", "again"))
 
     assert [(segment.column, segment.value) for segment in key_segments] == [("again", "a"), ("shop", "a")]

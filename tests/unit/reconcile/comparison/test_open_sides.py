@@ -87,7 +87,7 @@ SALES = [
 ]
 
 
-def test_each_window_is_judged_open_or_incomplete_for_the_first_reason_that_holds(settings: Settings) -> None:
+def test_each_window_is_compared_open_or_incomplete_for_the_first_reason(settings: Settings) -> None:
     with open_both_sides(settings, SALES, stale=hours(2, 3, OPEN), unread=hours(3, 0)) as sides:
         assert (sides.open_windows, dict(sides.incomplete), sides.incomplete_windows) == (
             2,
@@ -109,7 +109,7 @@ def test_each_window_is_judged_open_or_incomplete_for_the_first_reason_that_hold
         ((OPEN + 1, None), 1, {}, []),
     ],
 )
-def test_of_a_range_only_its_own_windows_are_counted(
+def test_only_windows_of_the_requested_range_are_counted(
     settings: Settings,
     requested_range: tuple[int | None, int | None],
     opens: int,
@@ -146,7 +146,7 @@ def test_measures_their_states_and_the_records_behind_them_are_compared_and_last
 
 
 @pytest.mark.parametrize(("record_id", "further"), [(None, ()), ("id", ("duplicate",))])
-def test_beside_a_teams_sql_measures_alone_are_compared_and_each_class_may_be_what_it_counts(
+def test_against_a_teams_sql_only_measures_are_compared(
     settings: Settings, tmp_path: Path, record_id: str | None, further: tuple[str, ...]
 ) -> None:
     (tmp_path / "legacy.sql").write_text("SELECT ...", encoding="utf-8")
@@ -162,7 +162,7 @@ def test_beside_a_teams_sql_measures_alone_are_compared_and_each_class_may_be_wh
     assert stages == [[(0, 1)], [(0, 1), (1, 1)], [(0, 2), (1, 1)]]
 
 
-def test_sessions_that_are_not_judged_are_told_with_all_that_they_reach_their_last_moment_too(
+def test_uncompared_sessions_include_everything_they_touch(
     settings: Settings,
 ) -> None:
     sales = [Sale(hour=hour) for hour in (0, 10, OPEN)]

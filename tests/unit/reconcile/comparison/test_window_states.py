@@ -44,21 +44,19 @@ def evidence(*incomplete_ranges: tuple[int, int, str], stale: tuple[Range, ...] 
         (10, "open"),
     ],
 )
-def test_a_window_says_why_it_is_not_judged_and_an_open_one_only_that_its_records_are_lost(
-    hour: int, expected: str
-) -> None:
+def test_the_state_of_a_window_names_the_reason_why_it_is_not_compared(hour: int, expected: str) -> None:
     mock_evidence = evidence((1, 3, "expired"), (5, 6, "lost"), (9, 10, "lost"), (10, 11, "expired"))
 
     assert state_of(PIPELINE, mock_evidence, Interval(hour * HOUR, (hour + 1) * HOUR)) == expected
 
 
-def test_what_is_lost_and_expired_is_called_lost() -> None:
+def test_a_lost_and_expired_window_is_lost() -> None:
     mock_evidence = evidence((1, 3, "expired"), (2, 3, "lost"))
 
     assert state_of(PIPELINE, mock_evidence, Interval(2 * HOUR, 3 * HOUR)) == "incomplete(lost)"
 
 
-def test_each_range_that_is_not_judged_is_listed_once() -> None:
+def test_each_uncompared_range_is_listed_once() -> None:
     mock_evidence = evidence((1, 3, "expired"), (5, 6, "lost"), stale=((6 * HOUR, 7 * HOUR),))
 
     assert list_uncovered_ranges(PIPELINE, mock_evidence) == (

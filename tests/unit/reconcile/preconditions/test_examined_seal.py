@@ -83,7 +83,7 @@ def test_pairs_are_counted_up_to_the_cut_and_in_all_and_none_of_a_class_that_cam
     )
 
 
-def test_of_runs_at_one_cut_the_last_to_finish_is_compared_and_the_newest_cut_before_a_newer_run(
+def test_the_last_finished_run_at_the_latest_cut_is_compared(
     settings: Settings,
 ) -> None:
     assert examine(settings, PIPELINE, epoch=None).tables.batch_run == "batch-1"

@@ -122,13 +122,13 @@ GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are go
     ],
     ids=["goes on", "ends before", "begins behind", "another topic", "no topic", "rewritten", "compacted"],
 )
-def test_a_log_that_answers_is_believed(
+def test_an_answering_log_is_the_source_of_truth(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, expected: LogAnswer
 ) -> None:
     assert fetch_answer(monkeypatch, settings, log) == expected
 
 
-def test_a_recorded_loss_lets_the_log_begin_behind_it(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+def test_after_a_recorded_loss_the_log_may_start_later(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     loss = replace(LOSS, topic="clicks", topic_id="topic-1", epoch=3, partition=1, first=15, next=20)
     log = Log(earliest_=(0, 20))
 
@@ -146,17 +146,13 @@ def test_a_recorded_loss_lets_the_log_begin_behind_it(monkeypatch: pytest.Monkey
     ],
     ids=["no version", "no table", "no epoch", "unreadable"],
 )
-def test_where_there_is_no_epoch_the_log_is_not_asked(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, lake: Lake
-) -> None:
+def test_log_is_not_asked_without_an_epoch(monkeypatch: pytest.MonkeyPatch, settings: Settings, lake: Lake) -> None:
     log = Log(fails=LogError("Nobody answers.", runbook="KafkaUnreachable"))
 
     assert fetch_answer(monkeypatch, settings, log, lake) == LogAnswer()
 
 
-def test_a_log_that_does_not_answer_and_a_driver_without_a_word_leave_nothing_to_judge(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings
-) -> None:
+def test_a_silent_log_and_driver_break_the_seal(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     silent = LogError("Nobody answers.\nHint: start it.", runbook="KafkaUnreachable")
 
     assert fetch_answer(monkeypatch, settings, Log(fails=silent)).breach == SealBreach(
@@ -171,7 +167,7 @@ def test_a_log_that_does_not_answer_and_a_driver_without_a_word_leave_nothing_to
 
 
 @pytest.mark.parametrize(("sequence", "code"), [(4, "log_changed"), (5, None), (6, None)])
-def test_a_loss_that_was_accepted_after_the_failed_driver_had_started_lets_it_go_on(
+def test_a_loss_accepted_after_the_driver_started_lets_it_continue(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, sequence: int, code: str | None
 ) -> None:
     at = LOSS.at.isoformat()

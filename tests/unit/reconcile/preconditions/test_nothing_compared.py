@@ -29,14 +29,14 @@ def test_accepted_records_are_among_those_that_were_read() -> None:
     assert f"got no record of {7 + 1} that counts: 1 late." in explain_nothing_compared(Events(accepted=7, late=1))
 
 
-def test_an_empty_log_asks_for_records() -> None:
+def test_an_empty_log_suggests_producing_records() -> None:
     message = explain_nothing_compared(Events())
 
     assert "got no record at all" in message
     assert "`cutover produce FILE --pipeline sales`" in message
 
 
-def test_open_windows_come_before_records_and_what_was_asked_for_before_both() -> None:
+def test_requested_range_is_explained_before_open_windows_and_records() -> None:
     late = Events(late=1)
 
     assert "got 2 open ones alone (watermark: 2026-01-01" in explain_nothing_compared(late, still_open=2)

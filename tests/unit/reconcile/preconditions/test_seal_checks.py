@@ -140,13 +140,13 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[SealBreach, ...]]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_breaks_the_seal_is_named_with_both_sides_and_alone(case: str) -> None:
+def test_each_breach_is_reported_alone_with_both_sides(case: str) -> None:
     changes, expected = BROKEN[case]
 
     assert breaches(facts(**changes)) == expected
 
 
-def test_of_a_log_that_was_another_one_in_several_epochs_the_first_is_named() -> None:
+def test_the_first_epoch_of_another_log_is_named() -> None:
     seal_breaches = breaches(facts(run=replace(RUN, topic_id="topic-2")))
 
     assert [(breach.code, breach.message[:33]) for breach in seal_breaches] == [
@@ -222,14 +222,14 @@ FOLD = (
     [
         (make_counts(20, 30), None, None),
         (make_counts(19, 30), None, 19),  # all counted rows exist, but fewer of them up to the cut
-        (make_counts(19, 29), None, None),  # rows are gone: no fold took them
+        (make_counts(19, 29), None, None),  # rows are missing, but no fold merged them
         (make_counts(19, 29), 1, None),  # a fold that ended at the cut
         (make_counts(19, 29), 2, 19),  # a fold that went beyond it
         (make_counts(20, 29), 2, None),
         (ClassCounts(up_to_cut={}, in_all={"accepted": 30}), None, 0),
     ],
 )
-def test_rows_up_to_the_cut_that_a_fold_took_beyond_it_cannot_be_compared(
+def test_rows_folded_across_the_cut_cannot_be_compared(
     books: ClassCounts, folded_to: int | None, remaining: int | None
 ) -> None:
     records = with_epoch(2, folded_to=folded_to)
@@ -244,7 +244,7 @@ def test_rows_up_to_the_cut_that_a_fold_took_beyond_it_cannot_be_compared(
     [
         ((0, 0, 0), ClassCounts(up_to_cut={}, in_all={}), None),
         ((10, 10, 0), make_counts(15, 20), 15),
-        ((1, 0, 0), ClassCounts(up_to_cut={}, in_all={}), None),  # rows are gone: no fold took them
+        ((1, 0, 0), ClassCounts(up_to_cut={}, in_all={}), None),  # rows are missing, but no fold merged them
     ],
     ids=["nothing", "nothing behind the cut", "nothing is left"],
 )

@@ -70,7 +70,7 @@ def test_epochs_of_one_version_that_ran_apart_are_named_by_their_stretches() -> 
         (US, TR, "batch run batch-1 and the stream in epoch 0 ran with `en_US`; this comparison ran with `tr_TR`."),
     ],
 )
-def test_a_side_that_ran_apart_is_named_beside_the_others(batch: InForce, session: InForce, ran: str) -> None:
+def test_a_side_with_different_settings_is_named_with_the_others(batch: InForce, session: InForce, ran: str) -> None:
     assert list_messages(records(US), batch=batch, session=session) == [f"{LOCALE} {ran}\nHint: {SIDE}"]
 
 
@@ -84,7 +84,7 @@ def test_batch_is_named_with_the_version_that_is_compared() -> None:
     assert "`cutover batch clicks --version 2`" in text
 
 
-def test_an_item_in_which_epochs_differ_is_not_named_once_more_for_the_sides() -> None:
+def test_an_item_that_differs_between_epochs_is_named_only_once() -> None:
     zone = InForce({"jvm": {"locale": "tr_TR", "zone": "UTC"}})
     mixed = InForce({"jvm": {"locale": "tr_TR", "zone": "Asia/Kolkata"}})
     session = InForce({"jvm": {"locale": "en_US", "zone": "UTC"}})
@@ -103,7 +103,7 @@ def test_the_same_settings_are_not_named() -> None:
     assert list_messages(records(US, US)) == []
 
 
-def test_settings_that_were_not_recorded_are_named_by_who_did_not_and_nothing_else_is_said() -> None:
+def test_unrecorded_settings_are_named_and_nothing_else_is_compared() -> None:
     (message,) = list_messages(records(US, None, TR), known_settings=(US,), batch=None, session=TR)
 
     assert message == (
@@ -112,7 +112,7 @@ def test_settings_that_were_not_recorded_are_named_by_who_did_not_and_nothing_el
     )
 
 
-def test_an_epoch_that_read_nothing_has_no_say_and_without_records_there_is_none() -> None:
+def test_epochs_without_records_have_no_settings_to_compare() -> None:
     tick = replace(epoch(1, in_force=None), start={0: 10, 1: 10}, end={0: 10, 1: 10})
 
     assert list_messages([*records(US), tick]) == []
@@ -132,7 +132,7 @@ def test_twelve_items_are_named_and_the_others_counted(number: int, more: list[s
     assert messages[12:] == [f"Settings in force: {n} more items differ." for n in more]
 
 
-def test_a_session_that_folds_anew_is_held_against_batch() -> None:
+def test_settings_of_a_folding_session_are_compared_with_batch() -> None:
     assert list(settings_in_force.of_session(PIPELINE, US, TR)) == [
         f"{LOCALE} batch ran with `en_US`; this comparison's session ran with `tr_TR`.\nHint: {SIDE}"
     ]
@@ -140,7 +140,7 @@ def test_a_session_that_folds_anew_is_held_against_batch() -> None:
     assert list(settings_in_force.of_session(PIPELINE, None, US)) == []  # the settings of batch are unknown
 
 
-def test_sides_are_what_epochs_the_run_and_this_process_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_come_from_epochs_run_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readback, "of_process", lambda definition: US if definition is PIPELINE else TR)
     epochs = [epoch(0, in_force=US.digest, in_force_items=US.families), epoch(1, in_force=US.digest)]
     runs: list[BatchRun] = [

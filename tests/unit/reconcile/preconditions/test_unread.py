@@ -70,7 +70,7 @@ def find(
     )
 
 
-def test_a_stretch_of_rows_stands_for_sessions_up_to_a_gap_behind_its_last_row(settings: Settings) -> None:
+def test_a_span_of_rows_covers_sessions_up_to_a_gap_after_its_last_row(settings: Settings) -> None:
     found_ranges = find(settings, SESSIONS, (0, 0, 10), start={0: 1})
 
     assert found_ranges == ((micros(0), micros(10 + 5) - 1),)
@@ -82,13 +82,13 @@ def test_stretches_whose_sessions_would_touch_are_one(settings: Settings) -> Non
     assert found_ranges == ((micros(0), micros(20 + 5) - 1), (micros(26), micros(30 + 5) - 1))
 
 
-def test_windows_that_follow_one_another_are_one_range(settings: Settings) -> None:
+def test_consecutive_windows_are_one_range(settings: Settings) -> None:
     found_ranges = find(settings, FIXED, (0, 0, 10), (1, 10, 20), (2, 30, 40), start={0: 3})
 
     assert found_ranges == ((micros(0), micros(20)), (micros(30), micros(40)))
 
 
-def test_windows_that_follow_one_another_behind_a_gap_are_a_range_of_their_own(settings: Settings) -> None:
+def test_consecutive_windows_after_a_gap_are_a_separate_range(settings: Settings) -> None:
     found_ranges = find(settings, FIXED, (0, 20, 30), (1, 0, 10), (2, 30, 40), start={0: 3})
 
     assert found_ranges == ((micros(0), micros(10)), (micros(20), micros(40)))

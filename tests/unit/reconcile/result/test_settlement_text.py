@@ -89,7 +89,7 @@ def test_one_window_is_no_evidence() -> None:
     assert "Too few" in describe_log(result)
 
 
-def test_windows_that_no_event_time_has_made_old_say_nothing_of_the_log() -> None:
+def test_windows_without_age_conclude_nothing_about_the_log() -> None:
     """The final epoch closed them before event time had reached that age."""
     result = replace(settlement(point(60, 20, 20)), log=())
 
@@ -129,7 +129,7 @@ def test_a_replay_is_named_and_its_late_records_are_left_to_be_measured() -> Non
     assert "replay" not in describe_settlement(replace(result, read_speed=1.2), "flights")
 
 
-def test_no_command_is_named_that_could_not_tell_what_is_late_at_real_speed() -> None:
+def test_no_command_is_named_without_log_timestamps() -> None:
     sentence = describe_settlement(replace(settlement(point(60, 100, 100)), is_replay=True), "flights")
 
     assert "unknown" in sentence

@@ -46,14 +46,14 @@ def judge(*cells: Difference, max_volume: float) -> AcceptedRows:
     return accepted_rows
 
 
-def test_a_volume_is_the_sum_over_rows_whatever_their_signs_up_to_the_limit_itself() -> None:
+def test_a_volume_is_the_sum_of_absolute_differences_up_to_the_limit() -> None:
     outcome = judge(cell("a", 4), cell("b", -3), max_volume=4 + 3)
 
     assert (outcome.state, outcome.rows, outcome.why) == (RuleState.IN_FORCE, 2, None)
     assert count_rows([outcome]) == 2
 
 
-def test_a_volume_beyond_its_limit_is_said_with_the_sum_and_accepts_nothing() -> None:
+def test_a_volume_beyond_its_limit_is_reported_with_the_sum_and_accepts_nothing() -> None:
     outcome = judge(cell("a", 4), cell("b", -3), max_volume=4 + 3 - 0.5)
 
     assert (outcome.state, count_rows([outcome])) == (RuleState.EXCEEDED, 0)
@@ -78,7 +78,7 @@ def test_a_volume_that_is_not_a_number_is_within_no_limit() -> None:
     assert judge(cell("a", 1.0), cell("b", float("nan")), max_volume=1_000_000).state is RuleState.EXCEEDED
 
 
-def test_cells_of_a_row_are_at_one_place_in_whatever_order_their_keys_come() -> None:
+def test_cells_of_a_row_have_one_place_in_any_key_order() -> None:
     base_cell, other = cell("a", 1, key={"shop": "a", "desk": 1}), cell("a", 1, key={"desk": 1, "shop": "a"})
 
     assert place_of(base_cell) == place_of(other)

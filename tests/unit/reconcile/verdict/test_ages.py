@@ -5,7 +5,7 @@ from cutover.reconcile.verdict.ages import AGES, MINUTE, list_ages
 DAY = 1440 * MINUTE
 
 
-def test_ages_go_on_as_far_as_is_asked() -> None:
+def test_ages_extend_to_the_requested_limit() -> None:
     beyond = [age / DAY for age in list_ages(240 * DAY) if age > AGES[-1]]
 
     assert beyond == [37.5, 45, 52.5, 60, 75, 90, 105, 120, 150, 180, 210]

@@ -20,7 +20,7 @@ LEDGER = (
 )
 
 
-def test_each_record_of_a_merged_class_in_a_listed_row_is_told_with_its_place_and_time() -> None:
+def test_records_behind_a_listed_row_have_position_and_time() -> None:
     with queries.connect() as connection:
         connection.execute(
             f"CREATE TABLE {SharedTable.TOUCHED} AS SELECT {NOON} AS window_start, 'home' AS {CLICKS.key[0]},"

@@ -25,7 +25,7 @@ def test_a_point_of_several_epochs_is_the_last_one_with_the_records_and_seconds_
     assert (points[-1].epoch, sum(point.records for point in points)) == (many - 1, sum(1 + n % 3 for n in range(many)))
 
 
-def test_as_many_epochs_as_there_are_points_are_told_one_by_one() -> None:
+def test_epochs_have_a_point_each_up_to_the_limit() -> None:
     numbers = range(series.POINTS_AT_MOST)
 
     assert [point.epoch for point in series.epochs([make_epoch(number) for number in numbers])] == list(numbers)

@@ -61,7 +61,7 @@ def test_a_row_without_a_window_is_no_rules() -> None:
     assert not fits(rule(), [cell("a", 1, window_start=None)])
 
 
-def test_a_row_goes_to_the_first_rule_that_fits_it_though_that_one_has_expired() -> None:
+def test_a_row_is_assigned_to_the_first_matching_rule_even_if_expired() -> None:
     rules = {"a": rule(keys=["a"], expires=NOW), "b": rule(), "c": rule()}
 
     by, outcomes = judge(rules, cell("a", 1), cell("b", 2), cell("b", 3, window_start=LATER))
@@ -76,9 +76,7 @@ def test_a_row_goes_to_the_first_rule_that_fits_it_though_that_one_has_expired()
 
 
 @pytest.mark.parametrize(("max_rows", "state"), [(2, RuleState.IN_FORCE), (1, RuleState.EXCEEDED)])
-def test_as_many_rows_as_a_rule_allows_are_accepted_each_once_for_all_its_cells(
-    max_rows: int, state: RuleState
-) -> None:
+def test_a_rule_accepts_rows_up_to_its_limit_once_for_all_cells(max_rows: int, state: RuleState) -> None:
     rows = (cell("a", 1), cell("a", 1, measure="sales"), cell("b", 1))
 
     by, outcomes = judge({"few": rule(max_rows=max_rows)}, *rows, problems={})
@@ -87,7 +85,7 @@ def test_as_many_rows_as_a_rule_allows_are_accepted_each_once_for_all_its_cells(
     assert by == ["few" if state is RuleState.IN_FORCE else None] * 3
 
 
-def test_what_has_a_cause_is_no_rules_and_a_row_with_a_part_that_has_none_is() -> None:
+def test_rules_apply_only_to_rows_with_an_unexplained_part() -> None:
     by, outcomes = judge({"all": rule()}, cell("a", 1, cause="late"), cell("b", 1, cause="late + unexplained"))
 
     assert (by, outcomes[0]) == ([None, "all"], ("all", RuleState.IN_FORCE, 1))
@@ -107,7 +105,7 @@ def test_a_rule_is_in_force_until_it_expires(remaining: timedelta, now: datetime
     assert outcomes == [("brief", state, 1)]
 
 
-def test_all_that_is_known_of_a_rule_is_told_and_of_those_that_accept_nothing_why() -> None:
+def test_outcome_of_a_rule_has_all_its_fields_and_a_reason_if_it_accepts_nothing() -> None:
     in_force_rule, over = rule(expires=datetime(2026, 2, 1, 12, 30, tzinfo=UTC)), rule(max_rows=1, keys=["b", "c"])
     acceptance_rule = rule(keys=["z"], expires=datetime(2026, 1, 1, 9, 5, tzinfo=UTC))
     cells = [cell("b", 1), cell("c", 1), cell("a", 1)]

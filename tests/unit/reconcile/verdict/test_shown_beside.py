@@ -240,7 +240,7 @@ def test_the_file_of_all_rows_has_each_with_its_causes_and_both_sides_measures(
     ]
 
 
-def test_a_disk_that_is_full_leaves_no_file_and_ends_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_file_and_raises_nothing(tmp_path: Path) -> None:
     full = Mock(
         connection=Mock(execute=Mock(side_effect=duckdb.IOException("No space left"))), layout=LAYOUT, merged=()
     )

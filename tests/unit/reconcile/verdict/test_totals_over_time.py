@@ -60,7 +60,7 @@ def tables() -> Iterator[Tables]:
         yield Tables(connection)
 
 
-def test_a_way_from_batch_to_stream_has_a_step_for_each_cause_that_moves_the_total(tables: Tables) -> None:
+def test_waterfall_has_a_step_for_each_cause_that_changes_the_total(tables: Tables) -> None:
     """A row missing on one side counts as zero; the steps lead from the last class back to the stream."""
     tables.create(SharedTable.EXPECTED, "SELECT 100 AS total, 7 AS sales")
     tables.create("stage_0", "SELECT 62 AS total, 5 AS sales")

@@ -37,7 +37,7 @@ def test_late_share_is_defined_wherever_there_is_a_record(late: int, accepted: i
     assert compute_late_share(late, accepted) == expected
 
 
-def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
+def test_policy_result_has_all_findings_and_limits() -> None:
     verdict_input = replace(NOTHING, explained=4, unexplained=3, accepted=1, dimension=2, late_share=0.25)
     policy = Policy(max_late_share=0.2, max_unexplained=1, max_dimension_rows=1)
 
@@ -72,7 +72,7 @@ def test_a_share_beyond_the_policy_never_reads_like_the_limit(share: float, limi
 
 
 @pytest.mark.parametrize(("rows", "is_within"), [(2, True), (3, False)])
-def test_as_many_unexplained_rows_as_the_policy_allows_are_within_it(rows: int, *, is_within: bool) -> None:
+def test_unexplained_rows_up_to_the_limit_are_within_the_policy(rows: int, *, is_within: bool) -> None:
     decision = decide_verdict(replace(NOTHING, unexplained=rows), Policy(max_unexplained=2))
 
     assert (decision.verdict, decision.policy.within) == (Verdict.DIVERGED, is_within)
@@ -115,7 +115,7 @@ def test_the_page_for_people_on_call_follows_from_the_verdict_and_what_is_beyond
         (BREACHES, "B", "a. (and 2 more reasons)"),
     ],
 )
-def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_reason_has(
+def test_a_broken_seal_has_its_first_reason_and_runbook(
     breaches: tuple[SealBreach, ...], page: str, reason: str
 ) -> None:
     seal = Seal(holds=False, breaches=breaches)

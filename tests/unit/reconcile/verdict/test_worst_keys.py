@@ -32,7 +32,7 @@ def find(measure: Measure, rows: str = ROWS) -> tuple[WorstKey, ...]:
         return worst_keys(Mock(connection=connection, layout=layout), pipeline)
 
 
-def test_keys_come_by_their_rows_then_by_how_far_they_are_apart_and_a_row_that_is_not_there_counts_as_zero() -> None:
+def test_keys_are_sorted_by_rows_and_difference_with_missing_rows_as_zero() -> None:
     worst_keys = [
         (worst_key.key["shop"], worst_key.rows, worst_key.measure, worst_key.difference)
         for worst_key in find(Sum("amount"))

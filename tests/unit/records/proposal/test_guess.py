@@ -203,7 +203,7 @@ def test_key_is_a_text_with_few_values_and_the_amount_no_id() -> None:
 
 
 @pytest.mark.parametrize("key", ["k", "events", "total", "Largest"])
-def test_rendered_definition_loads_whatever_the_key_is_called(tmp_path: Path, key: str) -> None:
+def test_rendered_definition_loads_for_any_key_name(tmp_path: Path, key: str) -> None:
     sample: Sample = [{"at": AT, key: "a", "paid": 1.5}, {"at": AT, key: "b"}]
     path = tmp_path / "mine.py"
     path.write_text(template.render_definition("mine", "t", "a.json", guess(sample)), encoding="utf-8")

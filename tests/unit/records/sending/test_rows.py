@@ -219,7 +219,7 @@ def test_content_is_the_same_for_any_line_ending_and_compression(tmp_path: Path)
     assert contents[0].hashes == contents[1].hashes == contents[2].hashes
 
 
-def test_message_over_the_limit_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_message_over_the_limit_is_rejected_with_its_line(tmp_path: Path) -> None:
     fits = b'{"seen":1,"k":"' + b"x" * (MAX_MESSAGE - 17) + b'"}'
     path = json_file(tmp_path, fits + b"\n" + fits[:-2] + b'x"}\n')
 
@@ -227,14 +227,14 @@ def test_message_over_the_limit_is_refused_with_its_line(tmp_path: Path) -> None
         rows(path)
 
 
-def test_endless_line_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_line_is_rejected_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "MAX_LINE", 1_000)
 
     with pytest.raises(DefinitionError, match=r"line 2: expected at most 1,000 bytes in a line"):
         rows(json_file(tmp_path, b'{"seen":1}\n' + b"x" * 1_001))
 
 
-def test_gzip_bomb_of_one_line_is_refused_at_the_line_limit(tmp_path: Path) -> None:
+def test_gzip_bomb_of_one_line_is_rejected_at_the_line_limit(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(b"x" * 40_000_000))
 
@@ -242,7 +242,7 @@ def test_gzip_bomb_of_one_line_is_refused_at_the_line_limit(tmp_path: Path) -> N
         rows(path)
 
 
-def test_gzip_bomb_of_many_lines_is_refused_by_its_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_bomb_of_many_lines_is_rejected_by_its_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "FREE_EXPANSION", 0)
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(b'{"seen":1}\n' * 200_000, mtime=0))
@@ -251,7 +251,7 @@ def test_gzip_bomb_of_many_lines_is_refused_by_its_growth(tmp_path: Path, monkey
         rows(path)
 
 
-def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
+def test_damaged_gzip_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(b'{"at":1,"seen":1}\n' * 1000)[:-20])
 

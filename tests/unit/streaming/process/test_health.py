@@ -11,7 +11,7 @@ from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
 
 
 class HandClock:
-    """Clock that stands still until it is moved."""
+    """Clock that changes only when a test moves it."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0

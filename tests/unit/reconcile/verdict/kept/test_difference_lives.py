@@ -88,7 +88,7 @@ def states(rows: list[DifferenceEvent]) -> list[tuple[str, str, str]]:
 A, B = '{"shop": "a"}', '{"shop": "b"}'
 
 
-def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_again() -> None:
+def test_a_run_opens_unexplained_differences_and_resolves_missing_ones() -> None:
     finding = comparison(
         cell("a"), cell("b", accepted_by="backfill", cause="late + unexplained"), cell("c", cause="late")
     )
@@ -118,7 +118,7 @@ def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_a
     assert (rows[1].cause, rows[2].cause, rows[2].detail) == ("late + unexplained", "unexplained", None)
 
 
-def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
+def test_a_run_changes_no_window_that_a_newer_one_compared() -> None:
     finding = comparison(cell("a"), cell("a", SECOND))
     newer = [line(8, 9, skipped_windows=f"[[{START}, {START + HOUR}]]"), line(9, 9, said={"to": "x"})]
 
@@ -136,7 +136,7 @@ def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
         pytest.param(1, {"verdict": "NOT_COMPARABLE"}, [], id="nothing was judged"),
     ],
 )
-def test_a_difference_ends_if_its_window_was_judged_and_all_that_differs_is_listed(
+def test_a_difference_ends_if_its_window_was_compared_and_the_list_is_complete(
     unexplained: int, changes: dict[str, Any], expected: list[str]
 ) -> None:
     finding = comparison(cell("a"), unexplained=unexplained)
@@ -150,7 +150,7 @@ def test_a_difference_ends_if_its_window_was_judged_and_all_that_differs_is_list
     ("unexplained", "first_window", "expected"),
     [(1, FIRST, []), (2, FIRST, [("{}", BEYOND, "open")]), (2, None, [])],
 )
-def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_window(
+def test_unlisted_rows_are_one_difference_without_a_key_in_the_first_window(
     unexplained: int, first_window: str | None, expected: list[tuple[str, str, str]]
 ) -> None:
     finding = comparison(cell("a", SECOND), unexplained=unexplained, windows=Windows(first=first_window))
@@ -179,7 +179,7 @@ def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_wi
         ),
     ],
 )
-def test_what_was_beyond_the_list_ends_where_every_window_is_judged_that_was_closed_then(
+def test_unlisted_differences_end_once_every_closed_window_is_compared(
     open_to_it: str, unjudged: str, expected: list[str]
 ) -> None:
     finding, earlier_line = comparison(), line(1, skipped_windows=open_to_it)
@@ -249,7 +249,7 @@ def place(settings: Settings, finding: Finding, run_id: str = "now") -> HistoryE
     return history.find_entry(settings, outcome, run_id=run_id, fingerprint="f", version=0, at=NOW)
 
 
-def test_a_report_says_of_each_listed_row_without_a_cause_since_when_it_is_known(settings: Settings) -> None:
+def test_a_report_dates_each_listed_unexplained_row(settings: Settings) -> None:
     earlier = comparison(cell("a"))
     history.record(settings, ComparisonOutcome(finding=earlier), place(settings, earlier, "earlier"), None)
     finding = comparison(
@@ -272,7 +272,7 @@ def test_a_report_says_of_each_listed_row_without_a_cause_since_when_it_is_known
     )
 
 
-def test_no_row_has_a_life_where_nothing_is_judged_or_another_version_is_looked_at(settings: Settings) -> None:
+def test_no_row_has_a_history_without_comparison_or_for_another_version(settings: Settings) -> None:
     finding = comparison(cell("a"))
     broken = replace(finding, seal=replace(finding.seal, holds=False))
     other_version = settings.model_copy(update={"stream_version": 0})

@@ -81,7 +81,7 @@ def record(settings: Settings, run_id: str, outcome: ComparisonOutcome, fingerpr
     history.record(settings, outcome, find_place(settings, outcome, run_id, fingerprint), None)
 
 
-def test_a_run_that_was_made_again_is_one_line_from_its_first_row_to_its_newest() -> None:
+def test_a_repeated_run_is_one_line_from_its_first_to_its_newest_row() -> None:
     rows = [row(3, run_id="r"), row(4), row(7, run_id="r"), row(8, run_id="r", exit_code=1, report="x.html")]
 
     other, repeated = records.lines(rows)
@@ -95,7 +95,7 @@ def test_a_run_that_was_made_again_is_one_line_from_its_first_row_to_its_newest(
     )
 
 
-def test_a_line_says_what_its_row_says_and_nothing_of_what_it_lacks() -> None:
+def test_a_line_has_the_fields_of_its_row_and_no_others() -> None:
     bare = line(4, None, stream_version=None)
 
     assert (bare.epoch, bare.has_cut, bare.covers_all_windows, bare.unjudged, bare.result) == (-1, False, True, (), {})
@@ -117,7 +117,7 @@ def test_a_line_says_what_its_row_says_and_nothing_of_what_it_lacks() -> None:
         ("CONSISTENT", ["nothing", "in a range"], True),
     ],
 )
-def test_a_line_says_something_unless_a_person_asked_for_what_is_not_there(
+def test_a_line_counts_unless_a_missing_cut_or_range_was_requested(
     verdict: str, traits: list[str], *, expected: bool
 ) -> None:
     codes = [{"code": trait} for trait in traits if " " not in trait]
@@ -132,7 +132,7 @@ def test_a_line_says_something_unless_a_person_asked_for_what_is_not_there(
 
 
 @pytest.mark.parametrize(("start", "expected"), [(9, True), (10, False), (19, False), (20, True)])
-def test_a_window_is_judged_up_to_where_one_was_left_out_and_from_its_end_on(start: int, *, expected: bool) -> None:
+def test_windows_before_and_after_an_excluded_one_are_compared(start: int, *, expected: bool) -> None:
     assert line(skipped_windows="[[10, 20]]").has_judged(start) is expected
     assert not line(verdict="NOT_COMPARABLE").has_judged(start)
 
@@ -166,7 +166,7 @@ def test_newer_lines_are_the_whole_ones_behind_the_place_of_a_run() -> None:
         (line(1, None, "NOT_COMPARABLE"), [line(2, 6)], "Nothing was compared"),
     ],
 )
-def test_a_run_that_is_not_the_present_says_what_it_speaks_for_and_what_stands_now(
+def test_an_outdated_run_names_its_scope_and_the_current_comparison(
     run_line: RecordedComparison, lines: list[RecordedComparison], scope: str | None
 ) -> None:
     now = "The current comparison of `sales` is run r2 at epoch 6: CONSISTENT."
@@ -174,7 +174,7 @@ def test_a_run_that_is_not_the_present_says_what_it_speaks_for_and_what_stands_n
     assert entry(run_line, *lines).scope_note == (None if scope is None else f"{scope}. {now}")
 
 
-def test_a_range_beside_no_comparison_says_so() -> None:
+def test_a_range_without_a_current_comparison_is_described() -> None:
     sentence = "Covers only a range at the cut of epoch 5. `sales` has no current comparison yet."
 
     assert entry(line(1, 5, said=TO)).scope_note == sentence
@@ -190,7 +190,7 @@ def test_a_range_beside_no_comparison_says_so() -> None:
         ([(n, n + 1) for n in range(0, 2 * RANGES_AT_MOST + 2, 2)], ((0, 2 * RANGES_AT_MOST + 1),)),
     ],
 )
-def test_ranges_that_were_not_judged_are_kept_apart_as_long_as_they_are_few(
+def test_few_uncompared_ranges_are_recorded_separately(
     settings: Settings, unjudged: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
 ) -> None:
     place = find_place(settings, replace(make_outcome(), unjudged=tuple(unjudged)), "a")
@@ -215,7 +215,7 @@ def test_equal_findings_have_equal_bytes(second: ComparisonOutcome, *, repeats: 
     assert (second.finding.to_bytes() == make_outcome().finding.to_bytes()) is repeats
 
 
-def test_a_run_that_finds_the_same_at_the_same_cut_is_a_repeat_of_its_line(settings: Settings) -> None:
+def test_an_equal_finding_at_the_same_cut_repeats_its_line(settings: Settings) -> None:
     record(settings, "first", make_outcome())
 
     places = {}
@@ -239,7 +239,7 @@ def test_a_run_repeats_the_newest_line_of_its_cut_alone_and_none_of_another_defi
     assert [line.run_id for line in place.lines] == ["first", "second"]
 
 
-def test_a_row_names_a_cut_only_if_it_was_read_and_else_the_version_that_was_asked_for(settings: Settings) -> None:
+def test_a_row_names_its_cut_or_else_the_requested_version(settings: Settings) -> None:
     record(settings.model_copy(update={"stream_version": 4}), "none", make_outcome(stream=None))
     record(settings, "read", make_outcome(stream=2))
 
@@ -253,7 +253,7 @@ def test_a_row_names_a_cut_only_if_it_was_read_and_else_the_version_that_was_ask
     ]
 
 
-def test_what_speaks_now_comes_first_then_cuts_from_the_newest_back_then_former_definitions(
+def test_history_is_sorted_by_currency_cut_and_definition(
     settings: Settings,
 ) -> None:
     fingerprint = result_fingerprint(SALES)
