@@ -115,7 +115,7 @@ def test_a_record_is_no_older_than_its_predecessors(
 
 
 @pytest.mark.parametrize(
-    ("recorded", "inputs", "lag"),
+    ("recorded_hours", "inputs", "lag"),
     [
         pytest.param([], [], 0, id="no record"),
         pytest.param([-3, -2], [[-4], [-3]], 0, id="one clock"),
@@ -124,9 +124,9 @@ def test_a_record_is_no_older_than_its_predecessors(
     ],
 )
 def test_a_clock_that_was_behind_the_inputs_of_any_record_is_behind(
-    recorded: Hours, inputs: list[Hours], lag: int
+    recorded_hours: Hours, inputs: list[Hours], lag: int
 ) -> None:
-    measured = measure_lag(times(recorded), [times(hours) for hours in inputs], tolerated=HOUR / 30)
+    measured = measure_lag(times(recorded_hours), [times(hours) for hours in inputs], tolerated=HOUR / 30)
 
     assert measured == lag * HOUR
     record_age = bound_age(NOON - HOUR, times([-2]), NOON, lag=measured)

@@ -89,9 +89,9 @@ def test_a_peak_is_the_same_whatever_the_drivers_clock(offset: timedelta, late_b
     records = [hourly(number) for number in range(24)]
     at = START + timedelta(hours=24) + late_by
 
-    shown = [*records, replace(hourly(24), records=200, processing_time=at.isoformat())]
+    observed = [*records, replace(hourly(24), records=200, processing_time=at.isoformat())]
 
-    assert list_kinds([dated_by(record, offset) for record in shown]) == expected
+    assert list_kinds([dated_by(record, offset) for record in observed]) == expected
 
 
 @pytest.mark.parametrize("offset", [timedelta(0), timedelta(hours=-1)], ids=str)
