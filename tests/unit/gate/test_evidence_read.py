@@ -181,7 +181,7 @@ def test_a_replay_reads_the_whole_log_at_the_pace_of_the_epochs(lake: Lake) -> N
 def test_the_shorter_retention_and_any_size_limit_of_two_topics_count(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{evidence.__name__}.topics_of", lambda _: ("left", "right"))
+    monkeypatch.setattr(f"{evidence.__name__}.split_topics", lambda _: ("left", "right"))
     lake.config = {"left": {"retention.ms": "7200000", "retention.bytes": "5"}, "right": {"retention.ms": "3600000"}}
 
     replay = read().replay
