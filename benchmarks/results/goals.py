@@ -139,7 +139,7 @@ GOALS = (
     Goal(name="restart", text="Restart after SIGKILL with a backlog: to the first commit", limit=15, unit="s"),
     Goal(
         name="join_hand_written",
-        text="Windowed join of two topics, drain_query and read: time / a minimal Spark batch join of the same rows",
+        text="Windowed join of two topics, drained and read: time / a minimal Spark batch join of the same rows",
         limit=1.3,
     ),
     Goal(name="growth_join", text="10 x the data: time of a windowed join", limit=10.5),
