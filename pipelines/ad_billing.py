@@ -1,7 +1,7 @@
 """Clicks on ads in videos, billed if the ad was shown in the same visit: impressions and clicks joined by session.
 
-Sample after the motivation of The Dataflow Model (VLDB 2015, section 1.1): viewers watch in sessions, and some are
-offline meanwhile, so that their clicks reach the log hours later. `cutover demo --pipeline ad_billing` shows it.
+Sample that follows the motivation of The Dataflow Model (VLDB 2015, section 1.1): viewers watch in sessions, and some
+are offline, so that their clicks reach the log hours later. `cutover demo --pipeline ad_billing` runs it.
 """
 
 from cutover.definition import (
@@ -31,8 +31,8 @@ ad_billing = Pipeline(
             at timestamp NOT NULL,
             logged timestamp NOT NULL
         """,
-        event_time="at",  # when the viewer saw it
-        log_time="logged",  # when the device could send it
+        event_time="at",  # the viewer saw the ad
+        log_time="logged",  # the device sent the record
         time_format="millis",
     ),
     join=Join(
@@ -68,7 +68,7 @@ ad_billing = Pipeline(
             severity="warning",
         ),
     ),
-    policy=Policy(max_late_share=5e-2, max_unexplained=0, runs=3, audit=None),  # of sessions no sample is drawn
-    max_rows_per_epoch=2_000,  # so that the replay of a week still has late rows
+    policy=Policy(max_late_share=5e-2, max_unexplained=0, runs=3, audit=None),  # sessions cannot be sampled
+    max_rows_per_epoch=2_000,  # small, so that the replay of a week has late rows
     schedule="@hourly",
 )

@@ -1,6 +1,6 @@
-"""What advertisers spend on clicks a day in New York, beside the budget that they have.
+"""Daily spending of advertisers on clicks, in New York's time zone, with their budgets.
 
-The other half of the sample of ads in videos, see `pipelines/ad_billing.py`. The budget is looked up in a dimension:
+Second part of the sample of ads in videos, see `pipelines/ad_billing.py`. The budget is looked up in a dimension:
 `cutover dimension load advertisers advertisers.csv --key advertiser --schema "advertiser string, budget bigint"`.
 """
 
@@ -45,6 +45,6 @@ ad_budgets = Pipeline(
     batch=SameDefinition(),
     contract=(Expect(type="expect_column_values_to_not_be_null", arguments={"column": "budget"}),),
     policy=Policy(max_late_share=5e-2, runs=3),
-    max_rows_per_epoch=1_000,  # so that the replay of a week still has late rows
+    max_rows_per_epoch=1_000,  # small, so that the replay of a week has late rows
     schedule="@daily",
 )

@@ -1,7 +1,7 @@
-"""The Yahoo Streaming Benchmark: views of ads, counted by campaign in windows of ten seconds.
+"""Yahoo Streaming Benchmark: views of ads, counted by campaign in windows of ten seconds.
 
-Of events that show, click or buy, only views count; which campaign an ad belongs to is looked up. `samples/README.md`
-says how to run it, `samples/ad_views.py` makes the events and the ads.
+Only events of the type `view` are counted; the campaign of an ad is looked up. `samples/README.md` describes how to run
+it, `samples/ad_views.py` generates the events and the ads.
 """
 
 from cutover.definition import Count, Expect, Fixed, Lateness, Lookup, Pipeline, Topic
@@ -20,7 +20,7 @@ ad_views = Pipeline(
     ),
     # cutover dimension load ads ads.csv --key ad_id
     lookups={"ads": Lookup(table="ads", on={"ad_id": "ad_id"}, columns={"campaign_id": "string"})},
-    # The benchmark's filter; an ad that no campaign has is left out, as its join does.
+    # The filter of the benchmark; ads without a campaign are dropped, as in its join.
     where="event_type = 'view' AND campaign_id IS NOT NULL",
     key=("campaign_id",),
     window=Fixed(seconds=10),

@@ -1,8 +1,7 @@
-"""Departures from New York's three airports in 2013, by airport and carrier and hour of scheduled departure.
+"""Departures from New York's three airports in 2013, by airport, carrier and hour of scheduled departure.
 
-Sample data with real lateness: a record reaches the log when the aircraft leaves, and belongs to the hour in which it
-should have left.
-`cutover produce data/nycflights13.csv.gz --pipeline flights` writes it into the log.
+Sample data with real lateness: a record reaches the log when the aircraft departs, and belongs to the hour of its
+scheduled departure. `cutover produce data/nycflights13.csv.gz --pipeline flights` writes the data into the log.
 """
 
 from cutover.definition import (
@@ -70,6 +69,6 @@ flights = Pipeline(
         ),
     ),
     policy=Policy(max_late_share=1e-3, max_unexplained=0, runs=3),
-    max_rows_per_epoch=1_000,  # so that the replay of a year still has late rows
+    max_rows_per_epoch=1_000,  # small, so that the replay of a year has late rows
     schedule="@hourly",
 )

@@ -1,6 +1,6 @@
-"""Temperatures that devices measure, by device and ten minutes; what a gateway sends twice counts once.
+"""Temperatures of devices, by device and ten minutes; records that a gateway sends twice are counted once.
 
-Sample of record ids and doubles: a gateway resends what was not confirmed, and one that was offline sends hours later.
+Sample of record ids and doubles: gateways resend unacknowledged records, and send records hours later after an outage.
 `.venv/bin/python -m cutover.samples.readings > readings.jsonl`, then
 `cutover produce readings.jsonl --pipeline readings`.
 """
@@ -33,8 +33,8 @@ readings = Pipeline(
             at timestamp NOT NULL,
             logged timestamp NOT NULL
         """,
-        event_time="at",  # when the device measured
-        log_time="logged",  # when its gateway could send it
+        event_time="at",  # the device measured
+        log_time="logged",  # its gateway sent the record
         time_format="millis",
         record_id="id",
     ),
@@ -60,6 +60,6 @@ readings = Pipeline(
         ),
     ),
     policy=Policy(max_late_share=5e-2, max_unexplained=0, runs=3),
-    max_rows_per_epoch=1_000,  # so that the replay of days still has late rows
+    max_rows_per_epoch=1_000,  # small, so that the replay of days has late rows
     schedule="@hourly",
 )

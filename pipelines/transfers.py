@@ -1,7 +1,7 @@
-"""Transfers between bank accounts: what each payer has paid each payee, since the beginning.
+"""Transfers between bank accounts: total amount from each payer to each payee.
 
-Sample of internal consistency: a balance is what came in less what went out, and at every epoch all balances add up
-to zero, since an epoch holds a transfer as a whole or not at all.
+Sample of internal consistency: the balance of an account is the sum of its incoming minus its outgoing transfers. At
+every epoch all balances add up to zero, because a transfer is completely in an epoch or not at all.
 `.venv/bin/python -m cutover.samples.transfers > transfers.jsonl`, then
 `cutover produce transfers.jsonl --pipeline transfers`.
 """
@@ -14,7 +14,7 @@ BALANCES = """
         UNION ALL SELECT payer, -amount FROM streaming
     ) GROUP BY account
 """
-"""For `cutover sql transfers "..." --epoch N`: what each account has."""
+"""Query for `cutover sql transfers "..." --epoch N`: the balance of each account."""
 
 transfers = Pipeline(
     name="transfers",
@@ -39,6 +39,6 @@ transfers = Pipeline(
     lateness=Lateness(out_of_orderness="30 seconds", allowed="0 seconds"),
     batch=SameDefinition(),
     contract=(Expect(type="expect_column_values_to_be_between", arguments={"column": "amount", "min_value": 0.01}),),
-    policy=Policy(max_late_share=0.0, runs=3, audit=None),  # one window over all of time: no sample of it
+    policy=Policy(max_late_share=0.0, runs=3, audit=None),  # a single global window cannot be sampled
     schedule="@daily",
 )

@@ -1,1 +1,1 @@
-"""Input for the sample pipelines, made up from a seed: `python -m cutover.samples.NAME --help`."""
+"""Generators of the sample pipelines' input, reproducible by a seed: `python -m cutover.samples.NAME --help`."""
