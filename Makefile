@@ -1,4 +1,4 @@
-# One door. `make` lists what there is.
+# Entry point of all tasks; `make` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 CUTOVER := .venv/bin/cutover
@@ -20,134 +20,134 @@ SEED ?= $(shell date +%s)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make .venv from the lock and fetch the JARs (nothing to do the second time)
+setup: ## create .venv from the lock and fetch the JARs (idempotent)
 	@bash infra/bootstrap.sh
 
-demo: setup ## the whole of it on a year of flights; leaves Airflow and the report up
+demo: setup ## run the demonstration on a year of flights; Airflow keeps running
 	@$(CUTOVER) demo
 
-demo-cutover: setup ## the second act, in .cutover-demo: retire batch on evidence, find a defect, bring batch back; leaves it up
+demo-cutover: setup ## in .cutover-demo: retire batch on evidence, detect a planted defect, roll back to batch; it keeps running
 	@if [ -d .cutover-demo ]; then CUTOVER_HOME=.cutover-demo $(CUTOVER) down; rm -rf .cutover-demo; fi
 	@CUTOVER_HOME=.cutover-demo $(CUTOVER) demo --cutover
 
 up: setup ## start the broker and Airflow
 	@$(CUTOVER) up
 
-down: ## stop everything that was started
+down: ## stop all processes of the installation
 	@if [ -x $(CUTOVER) ]; then $(CUTOVER) down; fi
 
-status: setup ## show what runs, and where
+status: setup ## show the running processes and their addresses
 	@$(CUTOVER) status
 
-lint: setup ## ruff, mypy, layering
+lint: setup ## run ruff and mypy, and check the layers
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports --no-cache
 
-test: setup ## linters, types and every test, as many at once as the machine carries, the longest first
+test: setup ## run linters, mypy and all tests in parallel, the longest first
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/lint-imports --no-cache
 	@.venv/bin/mypy & types=$$!; \
 	$(PYTEST) $(XDIST) $(wildcard $(addprefix tests/,$(KINDS))); tests=$$?; \
 	wait $$types && exit $$tests
 
-test-long: setup ## the tests that take long (tests/support/suite/tiers.py): half an hour
+test-long: setup ## run the long tests (tests/support/suite/tiers.py): half an hour
 	@$(PYTEST) $(XDIST) -m long $(wildcard $(addprefix tests/,$(filter-out faults,$(KINDS))))
 
-test-unit: setup ## pure functions
+test-unit: setup ## test pure functions
 	@$(PYTEST) tests/unit
 
-test-spec: setup ## tables of input and arithmetic, on every path
+test-spec: setup ## test tables of input and expected results, on every path
 	@$(PYTEST) tests/spec
 
-test-property: setup ## drawn logs: reference, batch and stream agree
+test-property: setup ## compare reference, batch and stream on generated logs
 	@$(PYTEST) tests/property
 
-report-size: setup ## measure the largest report there is; writes into docs/report.md
+report-size: setup ## measure the largest possible report; writes into docs/report.md
 	@.venv/bin/python -m tests.support.pages.report_size docs/report.md
 
-report-pictures: setup ## take the pictures of a report anew, those of the docs and those that tests compare with
+report-pictures: setup ## take the screenshots of reports again, for the docs and for comparisons in tests
 	@.venv/bin/python -m tests.support.pages.pictures
 
-test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
+test-nightly: setup ## test-property with 200 logs and 60 runs of driver actions, generated with SEED=... (about an hour)
 	CUTOVER_TEST_COMPILED=1 $(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
-alert-rules: setup ## write infra/alerts/, the tables of alerts in docs/ and the heads of their runbooks from the list of alerts
+alert-rules: setup ## generate infra/alerts/, the tables of alerts in docs/ and the heads of runbooks from the list of alerts
 	@.venv/bin/python -m cutover.reconcile.watch.alerts.generated
 
-capabilities: setup ## write docs/capabilities.md from the tests that show what each runner can do
+capabilities: setup ## generate docs/capabilities.md from the tests of the runners' capabilities
 	@rm -f build/capabilities.jsonl; mkdir -p build
 	@CUTOVER_CAPABILITIES=build/capabilities.jsonl $(PYTEST) -m '' $(CAPABILITIES); code=$$?; \
 	.venv/bin/python -m tests.support.pages.capability_table build/capabilities.jsonl docs/capabilities.md; exit $$code
 
-diff-cases: build/bench/datacompy ## ask four tools about pairs of tables on which they disagree; writes docs/diff-cases.md
+diff-cases: build/bench/datacompy ## compare pairs of tables with four tools that disagree on them; writes docs/diff-cases.md
 	@.venv/bin/python -m tests.support.diff.diff_case_page docs/diff-cases.md
 	@$(PYTEST) -n0 tests/integration/reconcile/diff/test_diff_cases.py
 
-test-dags: setup ## rules over the whole DagBag
+test-dags: setup ## test the DAGs and their tasks
 	@$(PYTEST) tests/dags
 
-test-integration: setup ## real Kafka, Spark and Delta
+test-integration: setup ## test with real Kafka, Spark and Delta
 	@$(PYTEST) tests/integration
 
-test-e2e: setup ## whole chains, processes killed on the way
+test-e2e: setup ## test whole chains, in which processes are killed
 	@$(PYTEST) tests/e2e
 
-test-faults: setup ## the quick ones of the faults
+test-faults: setup ## run the quick fault tests
 	@$(PYTEST) tests/faults
 
-faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.md from what was found
+faults: setup ## inject every fault (FAULT=F04: some of them) and generate docs/faults.md from the results
 	@$(if $(FAULT),,rm -f docs/faults.jsonl)
 	@CUTOVER_TEST_COMPILED=1 CUTOVER_FAULT_RESULTS=docs/faults.jsonl $(PYTEST) $(XDIST) tests/faults -m '' $(if $(FAULT),-k '$(FAULT)'); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md && exit $$code
 
-faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
+faults-random: setup ## inject 3 to 6 faults at the same time for SECONDS=1800 with SEED=..., then run every check
 	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED); code=$$?; \
 	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
 
-drills: setup ## cause every alert on an embedded stack, follow its runbook (DRILL=NoInput: some); writes docs/drills.md and the pages' heads
+drills: setup ## cause every alert on an embedded stack and follow its runbook (DRILL=NoInput: one); writes docs/drills.md and the runbooks' heads
 	@$(CUTOVER) drill $(if $(DRILL),$(DRILL),--all) --results docs/drills.json; code=$$?; \
 	.venv/bin/python -m cutover.infra.drills.results_file docs/drills.json docs/drills.md; exit $$code
 
-flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, by SEED=...: no wrong verdict, no traceback
+flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, with SEED=...: no wrong verdict, no traceback
 	@.venv/bin/python -m tests.support.comparison.flips --flips $(FLIPS) --seed $(SEED)
 
-mutations: setup ## break LINES=25 lines of the kernel, each in a copy, by SEED=...: which tests notice (docs/tests.md)
+mutations: setup ## break LINES=25 lines of the kernel, each in a copy, with SEED=...: the tests that fail (docs/tests.md)
 	@.venv/bin/python -m tests.mutations --seed $(SEED) --lines $(LINES)
 
-transfers: setup ## 250 small epochs of bank transfers, two drivers killed: all balances at 200 random epochs
+transfers: setup ## test all balances at 200 random epochs, of 250 small epochs of bank transfers with two killed drivers
 	@$(PYTEST) tests/integration/streaming/driver/test_transfers.py -m ''
 
-test-cluster: setup ## opt-in: both paths on two workers of a Spark cluster, an executor of each killed on the way
+test-cluster: setup ## opt-in: run both paths on two workers of a Spark cluster, and kill an executor of each
 	@$(PYTEST) tests/cluster
 
 jars-s3: setup ## fetch the JARs for a lake in an object store (0.7 GB; not part of setup)
 	@.venv/bin/python -m cutover.infra.install.jars s3
 
-test-object-store: jars-s3 ## opt-in: both paths and the reconciler against an S3-compatible server on loopback
+test-object-store: jars-s3 ## opt-in: run both paths and the reconciler with an S3-compatible server on loopback
 	@bash tests/object_store/setup.sh
 	@$(PYTEST) tests/object_store
 
-nightly: setup ## every opt-in target (ONLY=test-cluster,... for some), one after another; writes docs/tests.md (hours)
+nightly: setup ## run every opt-in target (ONLY=test-cluster,... for some) in sequence; writes docs/tests.md (hours)
 	@.venv/bin/python -m tests.nightly $(if $(ONLY),--only $(ONLY))
 
-bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=epoch,batch for some; ARGS="--scale 0.05" for a try)
+bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=epoch,batch for some; ARGS="--scale 0.05" for a quick run)
 	@PYTHONPATH=build/bench .venv/bin/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-soak: setup ## EPOCHS=10000 small epochs of the real driver: does anything grow? (about an hour and a half; docs/soak.md)
+soak: setup ## detect growth of times, files and memory over EPOCHS=10000 small epochs (about an hour and a half; docs/soak.md)
 	@.venv/bin/python -m benchmarks.soak --epochs $(EPOCHS) $(ARGS)
 
-many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/soak.md)
+many-keys: setup ## measure the memory of the driver's two processes with five million keys in open windows (docs/soak.md)
 	@.venv/bin/python -m benchmarks.many_keys $(ARGS)
 
-skew: setup ## epochs with one large key, and with ten times the keys, against even ones (docs/soak.md)
+skew: setup ## measure epochs with one large key, and with ten times the keys, against uniform ones (docs/soak.md)
 	@.venv/bin/python -m benchmarks.spikes.skew $(ARGS)
 
-build/bench/datacompy: benchmarks/requirements.txt | setup # the peer alone: it never enters .venv
+build/bench/datacompy: benchmarks/requirements.txt | setup # only the peer, outside of .venv
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python --target build/bench --no-deps --require-hashes -r $<
 	@touch $@
 
-lock: setup ## resolve infra/requirements.in anew into the hashed lock
+lock: setup ## resolve infra/requirements.in again, into the hashed lock
 	@.venv/bin/uv pip compile infra/requirements.in -o infra/requirements.txt --universal --python-version 3.11 --generate-hashes --no-header
 	@.venv/bin/uv pip compile benchmarks/requirements.in -c infra/requirements.txt -o benchmarks/requirements.txt --universal \
 		--python-version 3.11 --generate-hashes --no-header \
@@ -157,5 +157,5 @@ clean: ## remove caches
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
 	@find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
 
-purge: down ## stop everything, then remove the state (.cutover): log, tables, reports
+purge: down ## stop all processes, then delete the state (.cutover): log, tables, reports
 	@rm -rf "$${CUTOVER_HOME:-.cutover}"
