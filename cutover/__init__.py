@@ -1,1 +1,1 @@
-"""The shared core: the definition, the log, the records, the lake. Imports no other package of Cutover."""
+"""Shared core: definitions, the log, records and the lake. Imports no other package of Cutover."""

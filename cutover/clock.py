@@ -1,4 +1,4 @@
-"""Time as a parameter, so that a test can set it."""
+"""Clocks as parameters, so that tests can set the time."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ Found = TypeVar("Found")
 
 
 class Clock(Protocol):
-    """What a path needs to know of time."""
+    """Wall clock and monotonic clock of a path."""
 
     def now(self) -> datetime:
         """Read the wall clock: aware, in UTC, and it may be set back."""
@@ -19,7 +19,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of this machine."""
+    """Clock of this machine."""
 
     def now(self) -> datetime:
         """Read the wall clock: aware, in UTC, and it may be set back."""
@@ -31,12 +31,12 @@ class SystemClock:
 
 
 def poll_until(poll: Callable[[], Found | None], *, timeout: float, interval: float) -> Found | None:
-    """Poll until a value is found, at least once; return None when the time is over.
+    """Call `poll` at least once, until it returns a value; return None on timeout.
 
     Args:
-        poll: Returns None as long as nothing is found.
-        timeout: Seconds; a look that has begun is not cut short.
-        interval: Seconds between the end of one look and the next.
+        poll: Returns None as long as there is no value.
+        timeout: Seconds; a call in progress is not interrupted.
+        interval: Seconds between the end of one call and the next.
     """
     deadline = time.monotonic() + timeout
     value = poll()

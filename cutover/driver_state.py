@@ -1,4 +1,4 @@
-"""What a driver says of itself in its heartbeat, and whether the process that wrote it still lives."""
+"""State of a driver from its heartbeat, and a check that the process that wrote it is still running."""
 
 import json
 from collections.abc import Mapping
@@ -27,46 +27,46 @@ _OPTIONAL_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverState:
-    """What the driver's heartbeat says."""
+    """State of a driver in its heartbeat."""
 
     alive: bool = False
     state: str = "STOPPED"
     run_id: str | None = None
-    epoch: int | None = None  # newest that it knew: its own, or the one that it started after
+    epoch: int | None = None  # its latest epoch, or the one after which it started
     error: str | None = None
     runbook: str | None = None
-    losses_seen: int | None = None  # sequence of the first recorded loss that it knew nothing of as it started
-    at: str | None = None  # ISO 8601, UTC: when it said so, by its clock; None: no driver ever ran here
-    ahead: float = 0.0  # seconds that the driver's clock is ahead of that of the file
-    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next three
+    losses_seen: int | None = None  # sequence of the first recorded loss that was not known when it started
+    at: str | None = None  # time of the heartbeat by the driver's clock, ISO 8601, UTC; None: no driver ever ran here
+    ahead: float = 0.0  # seconds by which the driver's clock is ahead of the clock of the file system
+    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, like the next three
     silent_since: str | None = None
-    quiet_since: str | None = None  # no partition has grown since
-    open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
-    skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
+    quiet_since: str | None = None  # since when no partition has grown
+    open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> start of an open transaction at its end
+    skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - latest log time, seconds
 
 
 def read_driver_state(settings: Settings, name: str) -> DriverState:
-    """Return what the heartbeat says, and whether the process that wrote it still lives.
+    """Read the heartbeat, and check that the process that wrote it is still running.
 
     Raises:
-        LakeError: The heartbeat exists and cannot be read, so it is unknown whether a driver runs.
+        LakeError: The heartbeat exists and cannot be read, so it is unknown whether a driver is running.
     """
     file = settings.run_dir / name / "heartbeat.json"
     try:
         raw: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(raw["state"], str):
-            msg = f"a state that is no text: {raw['state']!r:.40}"
-            raise TypeError(msg)  # noqa: TRY301 -- as any other heartbeat that is none
+            msg = f"a state that is not a string: {raw['state']!r:.40}"
+            raise TypeError(msg)  # noqa: TRY301 -- handled like any other invalid heartbeat
         alive = raw["state"] not in _ENDED and _is_process_alive(raw)
         state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
-        driver_state = {key: raw.get(key) for key in _OPTIONAL_FIELDS}
+        optional_fields = {key: raw.get(key) for key in _OPTIONAL_FIELDS}
         return DriverState(
             alive=alive,
             state=state,
             ahead=_measure_ahead(raw.get("at"), file.stat().st_mtime),
             open_since=raw.get("open_since") or {},
             skew=raw.get("skew") or {},
-            **driver_state,
+            **optional_fields,
         )
     except FileNotFoundError:
         return DriverState()
@@ -75,21 +75,21 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
 
 
 def make_unreadable_error(file: Path, name: str, error: Exception) -> LakeError:
-    """Return the error of a heartbeat that exists and cannot be read."""
+    """Build the error of a heartbeat that exists and cannot be read."""
     actual = str(error).splitlines()[0] if str(error) else type(error).__name__
     msg = f"File `{file}`, the heartbeat of `{name}`: expected the JSON object that a driver writes, got: {actual}."
-    hint = "\nHint: a driver that lives writes it again within seconds; without one, remove the file."
+    hint = "\nHint: a running driver rewrites it within seconds; if none is running, remove the file."
     return LakeError(msg + hint, runbook="TableUnreadable")
 
 
 def list_running_drivers(settings: Settings) -> list[str]:
-    """Return the names of pipelines whose driver may live, those of replays (`NAME.stream-N`) left out."""
+    """List the pipelines whose driver may be running, without those of replays (`NAME.stream-N`)."""
     names = sorted(path.parent.name for path in settings.run_dir.glob("*/heartbeat.json"))
     return [name for name in names if "." not in name and may_be_running(settings, name)]
 
 
 def may_be_running(settings: Settings, name: str) -> bool:
-    """Return whether a driver lives, or its heartbeat cannot be read, so that no one knows."""
+    """Return whether a driver is running; also true if its heartbeat cannot be read."""
     try:
         return read_driver_state(settings, name).alive
     except LakeError:

@@ -1,4 +1,4 @@
-"""Durations as people write them: `"30 minutes"`, in microseconds inside."""
+"""Durations: texts such as `"30 minutes"`, and their values in microseconds."""
 
 import re
 
@@ -12,7 +12,7 @@ MICROSECONDS = {
     "day": 86_400_000_000,
 }
 LONGEST_DAYS = 36_500
-"""A hundred years: after the last valid event time, this still is a time that every engine can write."""
+"""A hundred years; added to the latest valid event time, the result is still valid in every engine."""
 
 _SHORT = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
 _PART = r"([0-9]{1,18})\s*((?:millisecond|second|minute|hour|day)s?|ms|s|min|h|d)"
@@ -23,12 +23,12 @@ def parse_duration(text: object, *, of: str) -> int:
     """Parse a text such as `30 minutes` into microseconds.
 
     Args:
-        text: A whole number and a unit, or several in a row: milliseconds, seconds, minutes, hours or days, or as
-            reports print them, `1 d 2 h`, `30 min`; as definitions have it, which nobody has checked.
-        of: What the duration is for; named in the error.
+        text: Integers with units, in milliseconds, seconds, minutes, hours or days, or as reports print them,
+            `1 d 2 h`, `30 min`. Not validated before, since it comes from a definition.
+        of: Name of the field, for the error.
 
     Raises:
-        DefinitionError: It is no text of this form, or the duration is longer than a hundred years.
+        DefinitionError: The text does not have this form, or the duration is longer than a hundred years.
     """
     match = _TEXT.match(text) if isinstance(text, str) else None
     if match is None:
@@ -45,7 +45,7 @@ def parse_duration(text: object, *, of: str) -> int:
 
 
 def format_duration(micros: int) -> str:
-    """Return a length of time as `parse_duration` reads it, in the largest unit that it is whole in."""
+    """Format a duration for `parse_duration`, in the largest unit of which it is a multiple."""
     units = sorted(MICROSECONDS.items(), key=lambda unit: -unit[1])
     unit, size = next((unit for unit in units if micros and micros % unit[1] == 0), ("second", MICROSECONDS["second"]))
     count = micros // size
@@ -53,7 +53,7 @@ def format_duration(micros: int) -> str:
 
 
 def shorten_duration(micros: int) -> str:
-    """Return a length of time exactly, as reports print it and `parse_duration` reads it: `1 d 2 h`, `30 min`."""
+    """Format a duration exactly in the short form of reports, which `parse_duration` accepts: `1 d 2 h`, `30 min`."""
     parts, remainder = [], micros
     for short, unit in reversed(_SHORT.items()):
         count, remainder = divmod(remainder, MICROSECONDS[unit])
@@ -63,13 +63,13 @@ def shorten_duration(micros: int) -> str:
 
 
 def describe_length(seconds: float, *, space: str = " ") -> str:
-    """Return a length of time for people, in its two largest units: `1 d 2 h`, `30 min`, `2.5 s`, `4 ms`.
+    """Describe a length of time for people, in its two largest units: `1 d 2 h`, `30 min`, `2.5 s`, `4 ms`.
 
     Args:
-        seconds: Below ten with tenths, below a twentieth in milliseconds.
-        space: Between a number and its unit.
+        seconds: Shown with tenths below 10 s, and in milliseconds below 0.05 s.
+        space: Separator between a number and its unit.
     """
-    if 0 < abs(seconds) < 0.05:  # noqa: PLR2004 -- no tenth of a second
+    if 0 < abs(seconds) < 0.05:  # noqa: PLR2004 -- rounds to less than a tenth of a second
         return f"{seconds * 1_000:.3g}{space}ms"
     if abs(seconds) < 10:  # noqa: PLR2004 -- below it, tenths matter
         return f"{seconds:.1f}".removesuffix(".0") + f"{space}s"

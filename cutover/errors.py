@@ -1,17 +1,17 @@
-"""Failures that the reader of their message can act on."""
+"""Errors with messages for the user."""
 
 from typing import ClassVar
 
 
 class CutoverError(Exception):
-    r"""A failure that its reader can act on: thing, place, expected, got, hint.
+    r"""Error whose message states the thing, the place, what was expected, what was found, and a hint.
 
     Args:
-        message: The sentence. A hint is on a separate line (`\nHint: ...`).
-        runbook: Name of the page in `docs/runbooks/` that says what to do, if there is one.
+        message: The message. A hint is on a separate line (`\nHint: ...`).
+        runbook: Name of the page in `docs/runbooks/` with instructions, if there is one.
 
     Attributes:
-        text: The message as it was given; `str()` of a failure names the page on a line behind it.
+        text: The message without the reference to the runbook, which `str()` appends on a separate line.
     """
 
     exit_code: ClassVar[int] = 2
@@ -22,22 +22,22 @@ class CutoverError(Exception):
 
 
 class DefinitionError(CutoverError):
-    """A pipeline definition, a setting or an argument cannot be used."""
+    """Invalid pipeline definition, setting or argument."""
 
 
 class InterruptedRunError(CutoverError):
-    """A run that a person interrupted; says what was done and how to continue."""
+    """Run that the user interrupted; the message states what was done and how to continue."""
 
     exit_code = 130
 
 
 class LogError(CutoverError):
-    """The log is not there, not the one expected, or no longer holds what is needed."""
+    """Log that is unavailable, not the expected one, or no longer has the required records."""
 
 
 class LakeError(CutoverError):
-    """A table of the lake is missing, damaged, or was written by another writer."""
+    """Table of the lake that is missing, corrupt, or was written by another writer."""
 
 
 class ContractError(CutoverError):
-    """A critical expectation failed: nothing was published."""
+    """Failed critical expectation: nothing was published."""

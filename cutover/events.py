@@ -1,4 +1,4 @@
-"""Logs are events: one line of JSON each, counts and offsets, never a payload, never a credential."""
+"""Structured logging: each event is one line of JSON with counts and offsets, without payloads and credentials."""
 
 import logging
 import sys
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 
 class _Log:
-    """The logger of events, made with the first one: most commands have none, and structlog is slow to import."""
+    """Logger that is created with the first event: most commands log nothing, and structlog is slow to import."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_logger(), name)
 
 
-log: "BoundLogger" = _Log()  # type: ignore[assignment]  # it hands every call on to one
+log: "BoundLogger" = _Log()  # type: ignore[assignment]  # it forwards every call to a BoundLogger
 
 
 def configure(*, pretty: bool, level: int = logging.INFO) -> None:
-    """Send events to stderr: for people (`pretty`) or as one JSON object a line.
+    """Write events to stderr, either formatted for people or as one JSON object per line.
 
     The JSON renderer escapes control characters, so a value from a record cannot forge a line.
 
     Args:
-        pretty: For people.
-        level: Events below it are left out.
+        pretty: Format events for people.
+        level: Minimum level of events.
     """
     _configuration.update(pretty=pretty, level=level)
     _logger.cache_clear()
@@ -53,7 +53,7 @@ def _logger() -> "BoundLogger":
                 renderer,
             ],
             wrapper_class=structlog.make_filtering_bound_logger(_configuration["level"]),
-            # Looked up at each line: a command that runs inside a test or a server writes to the stderr of that moment.
+            # Evaluated per event, since tests and servers replace `sys.stderr`.
             logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
             cache_logger_on_first_use=False,
         )

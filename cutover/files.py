@@ -1,4 +1,4 @@
-"""Small files that others read while we write: whole or not at all, and for their owner alone unless said otherwise."""
+"""Small files that are replaced atomically, so that readers never see a partial one; private by default."""
 
 import json
 import os
@@ -9,30 +9,30 @@ from pathlib import Path
 from cutover import process
 from cutover.errors import CutoverError
 
-_TEMPORARY = re.compile(r"\..+\.([0-9]+)\.[^.]+\.tmp")  # of which process
+_TEMPORARY = re.compile(r"\..+\.([0-9]+)\.[^.]+\.tmp")  # the group is the process id
 
 
 def make_private_folder(path: Path) -> Path:
-    """Return the folder, made (with its parents) for its owner alone if it was not there."""
+    """Create a folder and its parents with access only for the owner, unless they exist; return the folder."""
     for missing in reversed([p for p in (path, *path.parents) if not p.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
 def write(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) -> None:
-    """Put a file in place in one step: its readers see the old text or the new one.
+    """Replace a file atomically: readers see either the old text or the new one.
 
     Args:
-        path: Target; the folder is created if needed, for its owner only.
-        text: As it is to stand there, in UTF-8.
-        mode: Of the file.
-        durable: Whether it must be on the disk before it replaces the old one.
+        path: Target; the folder is created if needed, with access only for the owner.
+        text: New content, encoded as UTF-8.
+        mode: Permissions of the file.
+        durable: Sync the new file to disk before it replaces the old one.
     """
     write_bytes(path, text.encode("utf-8"), mode=mode, durable=durable)
 
 
 def write_bytes(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
-    """Put bytes in place in one step, as `write` does a text."""
+    """Replace a file with bytes atomically, like `write`."""
     make_private_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}.", suffix=".tmp", dir=path.parent)
     try:
@@ -49,7 +49,7 @@ def write_bytes(path: Path, content: bytes, *, mode: int = 0o600, durable: bool 
 
 
 def delete_temporary_files(folder: Path) -> None:
-    """Remove what `write` left in a folder when its process was killed."""
+    """Delete the temporary files of killed processes that were in `write`."""
     for temporary in folder.glob(".*.tmp"):
         match = _TEMPORARY.fullmatch(temporary.name)
         if match is not None and process.identify(int(match[1])) is None:
@@ -57,15 +57,15 @@ def delete_temporary_files(folder: Path) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Put a JSON file in place in one step."""
+    """Replace a JSON file atomically."""
     write(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
 def read_json(path: Path) -> dict[str, object] | None:
-    """Return the object in a JSON file; None when the file is not there.
+    """Read a JSON object from a file; None if the file does not exist.
 
     Raises:
-        CutoverError: The file holds something else.
+        CutoverError: The content is not a JSON object.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

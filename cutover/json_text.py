@@ -1,4 +1,4 @@
-"""Frozen values as JSON that the lake keeps, and back: types are checked as they are read, nothing is converted."""
+"""JSON encoding of frozen dataclasses that the lake stores; parsing validates types and converts nothing."""
 
 import json
 from dataclasses import asdict
@@ -10,19 +10,20 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 T = TypeVar("T")
 
 EXACT = ConfigDict(extra="forbid", strict=True)
-"""As `__pydantic_config__` of a dataclass: a field that it does not have is refused."""
+"""`__pydantic_config__` of a dataclass that rejects unknown fields."""
 
 
 def encode(value: Any) -> str:
-    """Return a dataclass as one line, keys sorted."""
+    """Encode a dataclass as one line of JSON with sorted keys."""
     return json.dumps(asdict(value), sort_keys=True)
 
 
 def parse(kind: type[T], text: str | bytes) -> T:
-    """Return the dataclass that `encode` was given; a number that is a key becomes one again, a list a tuple.
+    """Parse a dataclass from the output of `encode`, restoring integer keys and tuples.
 
     Raises:
-        ValueError: It is no JSON, a field is missing, or one has another type; one line, with the field.
+        ValueError: The text is not JSON, a field is missing, or a value has another type; the message is one line and
+            contains the field.
     """
     try:
         return cast("T", _make_adapter(cast("Any", kind)).validate_json(text, strict=True))

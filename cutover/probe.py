@@ -1,6 +1,6 @@
-"""Named points in the paths, at which a test can stop a process on purpose.
+"""Named points in the paths at which a test can stop a process.
 
-In production nothing happens there: no setting and no environment variable reaches a probe. A test hands in its own.
+In production they do nothing: no setting or environment variable configures a probe. A test passes its own.
 """
 
 from typing import Literal, Protocol
@@ -28,11 +28,11 @@ Point = Literal[
 
 
 class Probe(Protocol):
-    """Told whenever a path reaches a named point."""
+    """Callback for each named point that a path reaches."""
 
     def __call__(self, point: Point, epoch: int) -> None:
-        """Take note that `point` was reached in `epoch` (-1 where there is none)."""
+        """Handle that `point` was reached in `epoch` (-1 if there is none)."""
 
 
 def silent(point: Point, epoch: int) -> None:
-    """Do nothing: the probe of production."""
+    """Do nothing; the probe in production."""

@@ -1,8 +1,8 @@
-"""Times that hosts recorded by clocks of their own, held against the order in which records were made. Pure.
+"""Reconciliation of recorded wall-clock times with the sequence of their records. Pure.
 
-Order is by sequence, and a time only tells an age. Clocks differ by hours, step back, or run years ahead, so a time is
-believed as far as the order of the records bears it out; which way a doubt goes is decided where the age is used
-(docs/adr/0041-order-is-by-sequence.md).
+Records are ordered by sequence; times are only used for ages. The clocks of hosts differ by hours, step back, or run
+years ahead, so a time is trusted only if it is consistent with the sequence. How uncertainty is handled is decided
+where the age is used (docs/adr/0041-order-is-by-sequence.md).
 """
 
 from bisect import bisect_right
@@ -11,63 +11,62 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 _UNKNOWN, FOREVER = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=365_000)
-"""Since when a record may be there, and by how much it may be younger, of which nothing is known."""
+"""Earliest time and uncertainty of a record of unknown age."""
 
 CLOCKS_APART = timedelta(hours=1)
-"""Largest difference between the clocks of two hosts that is tolerated: a time no further ahead than this means now."""
+"""Tolerated difference between the clocks of two hosts: a time that is at most this far ahead means now."""
 
 
 def make_monotonic(times: Sequence[datetime]) -> list[datetime]:
-    """Return times that never go back, one for each record.
+    """Return one time per record such that the times never decrease.
 
-    The largest set of records whose times agree with their order is believed; of several as large the one that spans
-    the shortest time, then the one that was complete first. Every other record takes the time of the believed one
-    before it, those before the first one its time.
+    The largest set of records with nondecreasing times is trusted; among sets of this size the one with the shortest
+    time span, then the one that is complete first. Every other record gets the time of the previous trusted record;
+    records before the first trusted one get its time.
 
     Args:
-        times: In the order of their sequence.
+        times: Recorded times, ordered by sequence.
     """
-    ends: list[datetime] = []  # by length: the smallest last time of a set that agrees
-    levels: list[list[_Chain]] = []  # by length: the sets that agree, and that no record makes larger by its end
+    ends: list[datetime] = []  # length - 1 -> the smallest end time of a nondecreasing chain of this length
+    levels: list[list[_Chain]] = []  # length - 1 -> the longest chains that end with each record
     for number, at in enumerate(times):
-        place = bisect_right(ends, at)
-        if place == len(ends):
+        level = bisect_right(ends, at)
+        if level == len(ends):
             ends.append(at)
             levels.append([])
-        ends[place] = at
-        fits = [chain for chain in levels[place - 1] if chain.at <= at] if place else []
-        longest = max(fits, key=lambda chain: chain.start, default=None)
-        levels[place].append(_Chain(number=number, at=at, start=longest.start if longest else at, previous=longest))
-    believed = set[int]()
+        ends[level] = at
+        predecessors = [chain for chain in levels[level - 1] if chain.at <= at] if level else []
+        shortest = max(predecessors, key=lambda chain: chain.start, default=None)
+        levels[level].append(_Chain(number=number, at=at, start=shortest.start if shortest else at, previous=shortest))
+    trusted = set[int]()
     chain = min(levels[-1], key=lambda chain: chain.at - chain.start) if levels else None
     settled: list[datetime] = []
     while chain is not None:
-        believed.add(chain.number)
+        trusted.add(chain.number)
         settled, chain = [chain.at], chain.previous
     for number, at in enumerate(times):
-        settled.append(at if number in believed else settled[-1])
+        settled.append(at if number in trusted else settled[-1])
     return settled[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Records whose times agree with their order, by the last of them."""
+    """Records with nondecreasing times, linked from the last one."""
 
     number: int
     at: datetime
-    start: datetime  # time of the first of them
+    start: datetime  # time of the first record
     previous: "_Chain | None"
 
 
 def find_latest_times(times: Sequence[datetime], now: datetime) -> list[datetime]:
-    """Return the latest time at which each record can have been made: for what is kept where its age is in doubt.
+    """Return the latest time at which each record can have been created, for retention that must not delete too early.
 
     Args:
-        times: In the order of their sequence.
-        now: By the clock of who asks. A time beyond it says nothing of its record but that it was made by now, and
-            before the next one.
+        times: Recorded times, ordered by sequence.
+        now: Current time of the caller. A record with a later time was created before now and before the next record.
     """
-    bounds: list[datetime] = []  # by the next record that is not of the future
+    bounds: list[datetime] = []  # from the next record that is not in the future
     upper_bound = now
     for at in reversed(times):
         upper_bound = at if at <= now else upper_bound
@@ -80,24 +79,24 @@ def find_latest_times(times: Sequence[datetime], now: datetime) -> list[datetime
 
 
 def find_earliest_times(
-    recorded: Sequence[datetime | None], now: datetime, inputs: Sequence[Iterable[datetime]] | None = None
+    recorded_times: Sequence[datetime | None], now: datetime, inputs: Sequence[Iterable[datetime]] | None = None
 ) -> list[datetime | None]:
-    """Return the earliest time at which each record can have been made: for evidence that must not pass for newer.
+    """Return the earliest time at which each record can have been created, for evidence that must not appear newer.
 
-    A recorded time counts unless it is ahead of `now`, or behind the inputs of its record. No record was made after
+    A recorded time is used unless it is ahead of `now`, or before the inputs of its record. No record was created after
     those that follow it, or before those that precede it.
 
     Args:
-        recorded: In the order of their sequence; None where no time was recorded.
-        now: By the clock of this host.
-        inputs: For each record, the times, by other clocks, of what must have happened before it was made. Where they
-            differ from the recorded time by more than `CLOCKS_APART`, no one can tell which clock is wrong.
+        recorded_times: Recorded times, ordered by sequence; None if no time was recorded.
+        now: Current time of this host.
+        inputs: For each record, the times, by other clocks, of events that must precede it. If they differ from the
+            recorded time by more than `CLOCKS_APART`, it is undecidable which clock is wrong.
 
     Returns:
-        None where nothing limits the age of a record.
+        Earliest times; None if nothing limits the age of a record.
     """
     limit = now + CLOCKS_APART
-    believed_times = [None if at is None or at > limit else min(at, now) for at in recorded]
+    believed_times = [None if at is None or at > limit else min(at, now) for at in recorded_times]
     input_times = [[min(at, now) for at in times if at <= limit] for times in inputs or [()] * len(believed_times)]
     bounds: list[datetime] = []
     upper_bound = now
@@ -116,12 +115,12 @@ def find_earliest_times(
 
 
 def estimate_now(now: datetime, witness_times: Iterable[datetime]) -> datetime:
-    """Return the time that it is by a clock that may be behind: a later one counts once every witness is beyond it.
+    """Estimate the current time if the own clock may be behind: at least the earliest of all witness times.
 
     Args:
-        now: By the clock of who asks.
-        witness_times: Times of the newest records of several histories, that of the stream's epochs among them;
-            fewer than two prove nothing.
+        now: Current time of the caller.
+        witness_times: Times of the latest records of several histories, including the epochs of the stream; fewer than
+            two prove nothing.
     """
     witnesses = list(witness_times)
     return max(now, min(witnesses)) if len(witnesses) > 1 else now
@@ -129,22 +128,22 @@ def estimate_now(now: datetime, witness_times: Iterable[datetime]) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAge:
-    """The age of a record, as far as it is known."""
+    """Bounds of the age of a record."""
 
-    not_before: datetime  # it was made then or later
-    uncertainty: timedelta = timedelta(0)  # by how much it may be younger than since `since`
+    not_before: datetime  # it was created then or later
+    uncertainty: timedelta = timedelta(0)  # how much later than `not_before` it may have been created
 
 
 def bound_age(
     recorded_at: datetime, input_times: Iterable[datetime], now: datetime, *, lag: timedelta = timedelta(0)
 ) -> RecordAge:
-    """Return how old a record is.
+    """Bound the age of a record.
 
     Args:
-        recorded_at: Its time. One that is ahead of `now` by no more than `CLOCKS_APART` means now.
-        input_times: Times, by other clocks, of what must have happened before it was made.
-        now: By the clock of who asks.
-        lag: By how much the clock that recorded it is behind others, as `measure_lag` returns it.
+        recorded_at: Recorded time. A time that is ahead of `now` by at most `CLOCKS_APART` means now.
+        input_times: Times, by other clocks, of events that must precede the record.
+        now: Current time of the caller.
+        lag: How far the clock that recorded it is behind others, as `measure_lag` returns it.
     """
     earliest = max((at for at in input_times if at <= now), default=None)
     if recorded_at > now + CLOCKS_APART:
@@ -156,17 +155,17 @@ def bound_age(
 
 
 def measure_lag(
-    recorded: Sequence[datetime], inputs: Sequence[Iterable[datetime]], *, tolerated: timedelta
+    recorded_times: Sequence[datetime], inputs: Sequence[Iterable[datetime]], *, tolerated: timedelta
 ) -> timedelta:
-    """Return by how much the clock of some records has been behind those of their inputs, at most `CLOCKS_APART`.
+    """Measure how far the clock of some records was behind those of their inputs, at most `CLOCKS_APART`.
 
-    Where little happens, the latest record may have no recent input that shows it, and earlier records do.
+    With little activity the latest record may have no recent input that reveals a lag, so all records are used.
 
     Args:
-        recorded: Times of records, in any order.
-        inputs: For each record, the times, by other clocks, of what must have happened before it was made.
-        tolerated: A smaller lag does not count.
+        recorded_times: Times of records, in any order.
+        inputs: For each record, the times, by other clocks, of events that must precede it.
+        tolerated: A smaller lag is ignored.
     """
-    lags = (time - at for at, times in zip(recorded, inputs, strict=True) for time in times)
+    lags = (time - at for at, times in zip(recorded_times, inputs, strict=True) for time in times)
     lag = max(lags, default=timedelta(0))
     return min(lag, CLOCKS_APART) if lag > tolerated else timedelta(0)

@@ -1,4 +1,4 @@
-"""Times as the tables hold them: whole microseconds since 1970 in UTC. The one place that converts."""
+"""Conversion of times to and from microseconds since 1970 in UTC, the representation in tables."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,30 +8,30 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_micros(moment: datetime) -> int:
-    """Return a moment in microseconds since 1970, exactly; one without a zone is UTC."""
+    """Convert a datetime to microseconds since 1970, exactly; UTC if it has no time zone."""
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH) // _MICROSECOND
 
 
 def parse_micros(iso: str) -> int:
-    """Return an ISO 8601 time in microseconds since 1970, exactly; one without a zone is UTC.
+    """Parse an ISO 8601 time to microseconds since 1970, exactly; UTC if it has no time zone.
 
     Raises:
-        ValueError: The text is no such time.
+        ValueError: The text is not an ISO 8601 time.
     """
     return to_micros(datetime.fromisoformat(iso))
 
 
 def from_micros(micros: int) -> datetime:
-    """UTC; the inverse of `to_micros`, exact to the microsecond.
+    """Convert microseconds since 1970 to a datetime in UTC; the exact inverse of `to_micros`.
 
     Raises:
-        OverflowError: It lies before the year 1 or behind the year 9999.
+        OverflowError: The time is before year 1 or after year 9999.
     """
     return EPOCH + micros * _MICROSECOND
 
 
 def format_micros(micros: int | None) -> str | None:
-    """Return ISO 8601 in UTC (`2013-03-10T02:30:00Z`); what lies behind the year 9999 as its last second."""
+    """Format as ISO 8601 in UTC (`2013-03-10T02:30:00Z`); times after year 9999 as its last second."""
     if micros is None:
         return None
     try:
@@ -41,6 +41,6 @@ def format_micros(micros: int | None) -> str | None:
 
 
 def format_moment(at: datetime) -> str:
-    """Return a time in UTC as one types it: `2013-03-10 02:30`, seconds and their fractions only where it has any."""
+    """Format a time in UTC for people: `2013-03-10 02:30`, with seconds and fractions only if they are not zero."""
     text = at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
     return text.rstrip("0") if at.microsecond else text.removesuffix(":00")
