@@ -1,1 +1,1 @@
-"""What `cutover init` proposes: a schema, a pace, a file to start from."""
+"""Draft of a definition by `cutover init`: inferred schema, lateness and window, and the file with explanations."""

@@ -1,4 +1,4 @@
-"""Type of a column from every value in it: the narrowest that the parser accepts all of them as."""
+"""Inference of a column's type: the narrowest type for which the parser accepts all values."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -10,13 +10,13 @@ from cutover.records.files.cells import convert_cell, format_value
 from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject, parse_value
 
 WHOLE_TEXT = "whole text"
-"""Whole numbers of CSV with more than 38 digits: texts, unless a fraction shows that they are numbers."""
+"""Integers of CSV with more than 38 digits: strings, unless a value with a fraction shows that they are numbers."""
 
 WIDE_WHOLE = "decimal(38,0)"
-"""Whole numbers of up to 38 digits that are too large for a bigint."""
+"""Integers of up to 38 digits that are too large for a bigint."""
 
 TYPES_TRIED = ("boolean", "bigint", WIDE_WHOLE, WHOLE_TEXT, "double", "date", "timestamp", "string")
-"""Types in the order in which the first value of a column tries them."""
+"""Types in the order in which they are tried for the first value of a column."""
 
 WIDER_CELLS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("string",),
@@ -28,7 +28,7 @@ WIDER_CELLS: Mapping[str, tuple[str, ...]] = {
     "timestamp": ("string",),
     "string": (),
 }
-"""Types of CSV that accept every cell that a type accepts, narrowest first."""
+"""Type -> wider types that accept every CSV cell which the type accepts, narrowest first."""
 
 WIDER_JSON: Mapping[str, tuple[str, ...]] = {
     "boolean": (),
@@ -39,7 +39,7 @@ WIDER_JSON: Mapping[str, tuple[str, ...]] = {
     "timestamp": ("string",),
     "string": (),
 }
-"""The same of JSON, where a number is no text."""
+"""Like `WIDER_CELLS` for JSON, where a number is not a string."""
 
 TimeForm = Literal["seconds", "millis", "iso", ""]
 TIME_WORDS = ("time", "date", "ts", "_at")
@@ -50,30 +50,30 @@ _SPELLED = {"true", "false"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """One value of a column."""
+    """Value of a column."""
 
     line: int
-    value: Any  # a cell, or as it stands in the JSON
+    value: Any  # a cell, or a JSON value
 
 
 @dataclass(slots=True)
 class ColumnValues:
-    """What was seen of one column; `add` is called with each value that is not null."""
+    """Type of one column as inferred so far; `add` is called with each value that is not null."""
 
     name: str
-    is_cell: bool  # of CSV; else a JSON value
+    is_cell: bool  # True: values are cells of CSV; False: JSON values
     type: str | None = None  # None: no value yet
     value_count: int = 0  # values that are not null
-    low: int = 0  # of whole numbers
-    high: int = 0
+    low: int = 0  # minimum, for a bigint
+    high: int = 0  # maximum, for a bigint
     is_nested: bool = False
-    example: Example | None = None
-    conflict: Example | None = None  # first value that no type takes together with those before
-    first_non_time: Example | None = None  # first value that is no time in a column that began with times
+    example: Example | None = None  # first value
+    conflict: Example | None = None  # first value for which no type accepts all values so far
+    first_non_time: Example | None = None  # first value that is not a time, if earlier values were times
     _fits: Callable[[Any], Any] = field(default=lambda _: None)
 
     def add(self, line: int, value: Any) -> None:
-        """Take one value."""
+        """Add one value, and widen the type if needed."""
         self.value_count += 1
         if self.conflict is not None or self.is_nested or (self.is_cell and self.type == "string"):
             return
@@ -111,7 +111,7 @@ class ColumnValues:
 
     @property
     def proposed_type(self) -> tuple[str, TimeForm]:
-        """Return the type, and how a timestamp is written."""
+        """Return the type, and the format of a timestamp."""
         if self.type == "timestamp":
             return "timestamp", "iso"
         if self.type == "bigint" and self._is_time_name():
@@ -122,9 +122,9 @@ class ColumnValues:
 
     @property
     def time_form(self) -> str | None:
-        """Return the form of time that the values have and no timestamp takes; None if they look like no times."""
+        """Describe the time format of the values if timestamps do not support it; None if they are not times."""
         if self.first_non_time is not None and self.example is not None and self.type == "string":
-            return f"times but for line {self.first_non_time.line}, {format_value(self.first_non_time.value)}"
+            return f"times except for line {self.first_non_time.line}, {format_value(self.first_non_time.value)}"
         if self.example is None or self.proposed_type[0] == "timestamp":
             return None
         value = self.example.value
@@ -139,7 +139,7 @@ class ColumnValues:
 
 
 LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced", "sent", "load")
-"""Parts of names of columns that say when a record reached the log."""
+"""Parts of names of columns with the time at which a record reached the log."""
 
 
 def _read_whole_text(cell: str) -> str:
@@ -150,7 +150,7 @@ def _read_whole_text(cell: str) -> str:
 
 
 def _read_wide_whole(cell: str) -> Any:
-    """Read a whole number exactly; one with a fraction, such as `1.0`, makes a column of CSV a double."""
+    """Parse an integer exactly; a value with a fraction, such as `1.0`, makes a CSV column a double."""
     if not _WHOLE.fullmatch(cell):
         raise InvalidValueError
     return parse_value(convert_cell(cell, WIDE_WHOLE, "iso"), WIDE_WHOLE, "iso")

@@ -1,6 +1,6 @@
-"""Guess a schema from records: types, time columns, a key, something to add up. People correct what is wrong.
+"""Inference of a draft definition from records: types, time columns, key and a measure, which people then correct.
 
-Types come from every record, and so do lateness and window; the key comes from the first records alone.
+Types, lateness and window are inferred from all records; the key from the first records only.
 """
 
 import re
@@ -17,15 +17,15 @@ from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
 from cutover.records.reference.values import InvalidValueError, parse_value
 
 SAMPLE = 1_000
-"""Records that the key is proposed from, the first ones; of a topic all that are read, the newest ones."""
+"""Number of first records from which the key is inferred; for a topic, the newest records."""
 
 MAX_KEYS = 100_000
-"""Values of the key that are told apart: a window of a day, the longest proposed, is too short for more of them."""
+"""Maximum number of distinct keys counted; for more, even the longest proposed window, a day, would be too short."""
 
 EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
 ID_WORDS = ("id", "seq", "number", "uuid", "key")
 SPAN_WORDS = ("delay", "duration", "latency", "lag", "wait", "elapsed", "age", "took", "gap", "offset")
-"""Numbers that say how long: a sum of delays has no meaning."""
+"""Words for durations, whose sum has no meaning."""
 LEVEL_WORDS = (
     "rate",
     "ratio",
@@ -40,46 +40,46 @@ LEVEL_WORDS = (
     "lon",
     "avg",
 )
-"""Numbers that say how much of something there is at a time: they do not add up either."""
+"""Words for ratios and levels, whose sum has no meaning either."""
 MAX_DISTINCT_SHARE = 0.5
 NESTED = "it is nested"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One field of the records."""
+    """Field of the records."""
 
     name: str
     type: str
-    form: TimeForm = ""  # how a timestamp is written
+    form: TimeForm = ""  # format of a timestamp
     nulls: int = 0
     distinct: int = 0  # in the sample
-    time_form: str | None = None  # of values that look like times which no timestamp takes
+    time_form: str | None = None  # description of an unsupported time format
     example: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """What a definition can start from."""
+    """Draft of a definition."""
 
     columns: tuple[Column, ...]
-    omitted: Mapping[str, str]  # name to why
+    omitted: Mapping[str, str]  # name -> reason
     event_time: str | None
     log_time: str | None
     time_format: TimeFormat
-    key: str | None  # None: one series
-    amount: str | None  # a number to add up, or to average
-    adds_up: bool
+    key: str | None  # None: all records are one series
+    amount: str | None  # numeric column to sum, or to average
+    adds_up: bool  # True: sum; False: average
     rows: int
-    malformed: int  # records that are malformed whatever the schema says
+    malformed: int  # records that are malformed under any schema
     pace: Pace
 
 
 @dataclass(slots=True)
 class Survey:
-    """Records as they are read: all of them for the types, the first ones for the key."""
+    """Statistics of the records: of all records for the types, of the first ones for the key."""
 
-    is_cells: bool  # records are cells of CSV; else JSON values
+    is_cells: bool  # True: values are cells of CSV; False: JSON values
     columns: dict[str, ColumnValues] = field(default_factory=dict)
     sample: list[Mapping[str, Any]] = field(default_factory=list)
     partitions: list[int] = field(default_factory=list)  # of the sample
@@ -87,12 +87,12 @@ class Survey:
     malformed: int = 0
 
     def declare(self, names: Iterable[str]) -> None:
-        """Name columns that may turn out to have no value."""
+        """Add columns that may have no value in any record."""
         for name in names:
             self.columns.setdefault(name, ColumnValues(name, self.is_cells))
 
     def add(self, line: int, record: Mapping[str, Any], partition: int = 0) -> None:
-        """Take one record: its values by column, None or an empty cell for null."""
+        """Add one record: column -> value; None or an empty cell is null."""
         self.rows += 1
         if len(self.sample) < SAMPLE:
             self.sample.append(record)
@@ -104,11 +104,11 @@ class Survey:
                 self.columns[name].add(line, value)
 
     def guess(self, rescan: Iterable[Mapping[str, Any]] | None = None) -> Guess:
-        """Propose columns with types, event time and key; what cannot be a column is named with its reason.
+        """Infer columns with types, event time and key; omitted fields have a reason.
 
         Args:
-            rescan: The same records once more, of one partition, since only now is known which columns hold their
-                times; None: those of the sample are all there are.
+            rescan: The same records again, of one partition, since the time columns are known only after all records;
+                None: the sample contains all records.
         """
         omissions = self._find_omissions()
         candidates = [self._make_column(column) for name, column in self.columns.items() if name not in omissions]
@@ -165,7 +165,7 @@ class Survey:
         )
 
     def _is_given(self, value: Any) -> bool:
-        """Return whether a value is there; an empty text of JSON is one, an empty cell is not."""
+        """Return whether a value is not null; an empty cell is null, an empty JSON string is not."""
         return value is not None and not (self.is_cells and value == "")
 
     def _measure_pace(
@@ -177,7 +177,7 @@ class Survey:
         time_format: TimeFormat,
         key: str | None,
     ) -> Pace:
-        """Propose lateness and window from the records that have their times; their partitions stand beside them."""
+        """Measure lateness and window from the records with all times; `records` are (record, partition) pairs."""
         if event is None:
             return Pace()
         times, keys = RecordTimes(is_logged=log is not None), set[str]()
@@ -222,7 +222,7 @@ def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> st
     if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX):
         return "Cutover uses this name itself"
     if name.lower() in names_used:
-        return f"its name differs from `{names_used[name.lower()]}` by case alone"
+        return f"its name differs from `{names_used[name.lower()]}` only by case"
     if column.is_nested:
         return NESTED
     if column.conflict is not None and column.example is not None:
@@ -246,7 +246,7 @@ def _rank_by_words(name: str, words: Sequence[str]) -> int:
 
 
 def _choose_event_time(times: Sequence[Column]) -> Column | None:
-    """Return the column whose name speaks most of the event and least of the log; of equals the first."""
+    """Choose the column whose name best matches an event time and not a log time; the first one of equals."""
     if not times:
         return None
     return min(
@@ -266,9 +266,9 @@ def _choose_log_time(times: Sequence[Column], event: Column | None) -> str | Non
 
 
 def _use_topic_format(column: Column, time_format: TimeFormat, event: Column | None) -> Column:
-    """Return a timestamp of another form as what it stands for: a topic writes all its timestamps in one form.
+    """Change a timestamp of another format to a string or bigint, since a topic has one timestamp format.
 
-    A date that is the event time is a timestamp, its midnight.
+    A date that is the event time becomes a timestamp at midnight.
     """
     if column is event and column.type == "date":
         return replace(column, type="timestamp", form="iso")
@@ -278,7 +278,7 @@ def _use_topic_format(column: Column, time_format: TimeFormat, event: Column | N
 
 
 def _choose_key(columns: Sequence[Column], rows: int) -> str | None:
-    """Return a column to group by: a text with few values, or an id that repeats; None of one series of records."""
+    """Choose the key: a string column with few values, or an id that repeats; None if there is none."""
     usable = [c for c in columns if c.name.lower() not in KEYWORDS]
     texts = [c for c in usable if c.type == "string" and c.distinct and c.time_form is None]
     few = [c for c in texts if 1 < c.distinct <= max(2, rows * MAX_DISTINCT_SHARE)]
@@ -292,7 +292,7 @@ def _choose_key(columns: Sequence[Column], rows: int) -> str | None:
 
 
 def _choose_amount(columns: Sequence[Column]) -> str | None:
-    """Return the number to measure: one that adds up before others, whole ones before doubles."""
+    """Choose the numeric column to measure: additive ones first, integers before doubles."""
     numbers = [c for c in columns if c.type in {"bigint", "double"} and not _is_id(c.name) and c.time_form is None]
     return next((c.name for c in sorted(numbers, key=lambda c: (not _is_additive(c.name), c.type != "bigint"))), None)
 

@@ -1,4 +1,4 @@
-"""How fast records come and how far out of order: what `cutover init` proposes lateness, window and epochs from."""
+"""Measurement of the rate and disorder of records, from which `cutover init` proposes lateness, window and epochs."""
 
 import math
 from array import array
@@ -32,33 +32,33 @@ ROUND_DURATIONS = (
 )
 WINDOWS = ((60, "minutes=1"), (300, "minutes=5"), (900, "minutes=15"), (3_600, "hours=1"), (86_400, "days=1"))
 USUAL_SHARE, ALLOWED_SHARE = 0.99, 0.999
-"""Of the records: within `out_of_orderness`; within it and `allowed` together, and dated no further than `max_ahead`.
+"""Shares of the records within `out_of_orderness`, and within `out_of_orderness + allowed` and within `max_ahead`.
 
-Lengths that cover the last record of a heavy tail would hold windows for years.
+Durations that cover every record of a heavy tail would keep windows open for years.
 """
 
 MIN_MAX_AHEAD = 3_600 * SECOND
-"""The shortest `max_ahead` that is proposed."""
+"""Shortest proposed `max_ahead`."""
 
 OUTLIERS = 100
-"""One record in so many is left out at either end of event time to tell how fast records come: clocks may be wrong."""
+"""1 / share of the records that is ignored at either end of event time when the rate is measured (wrong clocks)."""
 
-MIN_RECORDS_PER_KEY = 10  # records of a key, at least, in the window that is proposed
+MIN_RECORDS_PER_KEY = 10  # minimum records of a key in the proposed window
 EPOCHS_PER_WINDOW = 20
 MIN_EPOCH_ROWS, MAX_EPOCH_ROWS = 1_000, 50_000
 
 
 @dataclass(slots=True)
 class RecordTimes:
-    """When records happened and came, in the order of the source; microseconds since 1970."""
+    """Event and log times of records, in the order of the source; microseconds since 1970."""
 
-    is_logged: bool  # a column says when each came
+    is_logged: bool  # there is a log-time column
     events: "array[int]" = field(default_factory=lambda: array("q"))
-    logged: "array[int]" = field(default_factory=lambda: array("q"))  # empty where no column says it
+    logged: "array[int]" = field(default_factory=lambda: array("q"))  # empty without a log-time column
     partitions: "array[int]" = field(default_factory=lambda: array("q"))
 
     def add(self, event: int, logged: int | None, partition: int) -> None:
-        """Take the times of one record; `logged` is None only where no column says it."""
+        """Add the times of one record; `logged` is None only without a log-time column."""
         self.events.append(event)
         self.partitions.append(partition)
         if logged is not None:
@@ -67,25 +67,25 @@ class RecordTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What to propose, and from what; durations as a definition writes them."""
+    """Proposed lateness, window and epochs with their evidence; durations as in a definition."""
 
     out_of_orderness: str = "10 minutes"
     allowed: str = "1 hour"
     max_ahead: str = "1 hour"
     window: str = "hours=1"  # of `Fixed`
     epoch_rows: int = MAX_EPOCH_ROWS
-    lateness_evidence: tuple[str, ...] = ()  # what was measured of lateness; empty: nothing could be
+    lateness_evidence: tuple[str, ...] = ()  # measurements, for comments; empty: none were possible
     window_evidence: tuple[str, ...] = ()
 
 
 def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
-    """Propose lateness, window and epochs; what is usual where fewer than two records have times.
+    """Propose lateness, window and epochs; defaults if fewer than two records have times.
 
     Args:
-        times: Of all records. Disorder is that of each partition alone, since a watermark is the least of what the
-            partitions have reached.
-        keys: Different values of the key, as they are counted in words.
-        key_count: The same as a number; at least.
+        times: Times of all records. Disorder is measured within each partition, since the watermark is the minimum over
+            the partitions.
+        keys: Number of distinct keys, in words.
+        key_count: Number of distinct keys; a lower bound.
     """
     count = len(times.events)
     if count < 2:  # noqa: PLR2004 -- one record has no distance to another
@@ -100,7 +100,7 @@ def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
         max_ahead = round_up_duration(max(MIN_MAX_AHEAD, _quantile(np.sort(ahead), ALLOWED_SHARE)))
         is_future = ahead > parse_duration(max_ahead, of="max_ahead")
     order = np.arange(count) if logged is None else np.argsort(logged, kind="stable")
-    order = order[~is_future[order]]  # what is dated ahead moves no watermark
+    order = order[~is_future[order]]  # future records do not advance the watermark
     sorted_delays = np.sort(_measure_delays(events[order], partitions[order]))
     usual_delay, long_delay = (_quantile(sorted_delays, share) for share in (USUAL_SHARE, ALLOWED_SHARE))
     window, rows, windows_seen = _propose_window(np.sort(events[~is_future]), keys, key_count)
@@ -121,18 +121,18 @@ def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
 
 
 def round_up_duration(micros: int) -> str:
-    """Return the shortest round duration that is no shorter, or the longest that a definition may have."""
+    """Round up to the next duration of `ROUND_DURATIONS` or to whole days, at most `LONGEST_DAYS`."""
     days = min(-(-micros // DAY), LONGEST_DAYS)
     return next((text for seconds, text in ROUND_DURATIONS if micros <= seconds * SECOND), f"{days} days")
 
 
 def _quantile(ordered: Micros, share: float) -> int:
-    """Return the smallest of some values, ascending, that so large a share of them does not exceed."""
+    """Return the quantile of ascending values: the smallest one that the given share of them does not exceed."""
     return int(ordered[max(math.ceil(share * len(ordered) - 1e-9), 1) - 1])
 
 
 def _measure_delays(events: Micros, partitions: Micros) -> Micros:
-    """Return how far each event lies behind the newest one that had arrived before it in its partition."""
+    """Measure how far each event is behind the latest event that arrived before it in its partition."""
     delays = np.empty_like(events)
     for partition in np.unique(partitions):
         in_partition = partitions == partition
@@ -141,28 +141,28 @@ def _measure_delays(events: Micros, partitions: Micros) -> Micros:
 
 
 def _cut_outliers(events: Micros) -> Micros:
-    """Return event times, ascending, without one in a hundred at either end."""
+    """Drop one percent of ascending event times at either end."""
     cut = len(events) // OUTLIERS
     return events[cut : len(events) - cut]
 
 
 def _measure_lead(events: Micros) -> Micros:
-    """Return how far each event is dated beyond any time that the others bear out; 0 or less of all but wrong clocks.
+    """Measure how far each event is beyond the plausible range of event times; positive only for wrong clocks.
 
-    For a source that does not say when its records came: beyond the last but one in a hundred by more than the time
-    that lies between the first and the last of these, and by more than a day.
+    Used for sources without log times. The plausible range ends after the events without outliers, by the time span of
+    these events or a day, whichever is longer.
     """
     inner = _cut_outliers(np.sort(events))
     return events - int(inner[-1]) - max(int(inner[-1] - inner[0]), DAY)
 
 
 def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int, str]:
-    """Return the shortest window in which a key has some records, the records of an epoch, and what was seen.
+    """Propose the shortest window with enough records per key, and the records of an epoch; also return the evidence.
 
     Args:
-        events: Ascending.
-        keys: As of `measure_pace`.
-        key_count: The same.
+        events: Event times, ascending.
+        keys: As for `measure_pace`.
+        key_count: As for `measure_pace`.
     """
     inner = _cut_outliers(events)
     cut = (len(events) - len(inner)) // 2

@@ -1,4 +1,4 @@
-"""The file that `cutover init` writes: a definition that loads, with every choice explained beside it."""
+"""Template of the file that `cutover init` writes: a valid definition with a comment on every choice."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from cutover.output.cells import visible
 from cutover.records.proposal.guess import SAMPLE, Guess
 
 LONGEST_COMMENT = 160
-"""Characters of a text from a file that are shown in a comment."""
+"""Maximum characters of a text from a file in a comment."""
 
 HEAD = '''"""{name}: one sentence on what a window holds.
 
@@ -28,13 +28,13 @@ pipeline = Pipeline(
 {left_out}{unread_times}{malformed}{keywords}        schema="""
 {schema}
         """,
-        # When it happened: records fall into windows by it.
+        # When it happened: records are assigned to windows by it.
         event_time="{event_time}",
 {log_time}
         # How the JSON writes timestamps: iso, seconds or millis since 1970.
         time_format="{time_format}",
     ),
-    # Records for which this is not true are left out, such as where="{key} IS NOT NULL".
+    # Records for which this is not true are ignored, such as where="{key} IS NOT NULL".
     where=None,
     # Further columns: Spark SQL from a whitelist, such as derive={{"big": "CASE WHEN ... THEN 1 ELSE 0 END"}}.
     derive={derive},
@@ -49,9 +49,9 @@ pipeline = Pipeline(
     lateness=Lateness(
 {pace_seen}        # How far records are usually out of order: the watermark stays this far behind the newest.
         out_of_orderness="{out_of_orderness}",
-        # How long after that a window still takes records in the streaming path; later ones are `late`.
+        # How long after that a window still accepts records in the streaming path; later ones are `late`.
         allowed="{allowed}",
-        # A partition without records for this long holds nobody up.
+        # A partition without records for this long does not hold the watermark back.
         idle_after="1 minute",
         # An event dated further than this after its log timestamp is `future` and does not count.
         max_ahead="{max_ahead}",
@@ -72,14 +72,14 @@ pipeline = Pipeline(
 
 
 def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_topic: bool = False) -> str:
-    """Return the text of a definition's file; `guess` must have an event time.
+    """Render the file of a definition; `guess` must have an event time.
 
     Args:
-        name: Of the pipeline.
-        topic: Of its source.
-        origin: Where the records are from: name of a file, or a topic.
-        guess: What to write.
-        is_topic: The records are the newest ones of a topic, not all of a file.
+        name: Name of the pipeline.
+        topic: Name of its topic.
+        origin: Source of the records: name of a file, or a topic.
+        guess: Draft of the definition.
+        is_topic: The records are the newest ones of a topic, not all records of a file.
     """
     key = guess.key or _name_series(guess)
     imports = ["Count", "Expect", "Fixed", "Lateness", "Pipeline", "Policy", "SameDefinition", "Topic"]
@@ -91,9 +91,7 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
         origin=_escape_docstring(origin),
         imports=", ".join(imports),
         topic=json.dumps(topic),
-        left_out="".join(
-            f"        # Left out: {_escape_comment(field)} ({reason}).\n" for field, reason in guess.omitted.items()
-        ),
+        left_out=_describe_omitted(guess),
         schema=_schema(guess),
         event_time=guess.event_time,
         log_time=_log_time(guess),
@@ -118,18 +116,18 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
 
 
 def _escape_comment(text: str) -> str:
-    """Return a text on one line of a comment: characters that are not printable are escapes, the rest stays."""
+    """Escape unprintable characters, so that a text fits on one line of a comment."""
     escaped = visible(text)
     return escaped if len(escaped) <= LONGEST_COMMENT else f"{escaped[:LONGEST_COMMENT]}..."
 
 
 def _escape_docstring(text: str) -> str:
-    """Return a text on one line of a docstring that neither ends it nor begins an escape in it."""
+    """Escape a text for one line of a docstring: it neither ends the docstring nor starts an escape sequence."""
     return _escape_comment(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _describe_basis(guess: Guess, *, is_topic: bool) -> str:
-    """Return which records the choices rest on."""
+    """Describe the records from which the choices were inferred."""
     records = "1 record" if guess.rows == 1 else f"{guess.rows:,} records"
     if is_topic:
         return f"the newest {records}"
@@ -141,10 +139,10 @@ def _format_evidence(indent: int, lines: Sequence[str]) -> str:
 
 
 def _keywords(guess: Guess) -> str:
-    """Return how to write columns whose names SQL uses itself."""
+    """Explain how to use columns whose names are keywords of SQL."""
     keyword_columns = [column.name for column in guess.columns if column.name.lower() in KEYWORDS]
     return "".join(
-        f"        # `{name}` is a word of SQL: in expressions write it in backticks; as a key it needs another name:\n"
+        f"        # `{name}` is a keyword of SQL: quote it with backticks in expressions; a key needs another name:\n"
         f'        # derive={{"{name}_": "`{name}`"}}, key=("{name}_",).\n'
         for name in keyword_columns
     )
@@ -173,12 +171,12 @@ def _measures(guess: Guess, key: str) -> str:
 
 
 def _name_measure(key: str, name: str) -> str:
-    """Return a measure's name that is not the key's."""
+    """Return a name for a measure that differs from the key's."""
     return f"{name}_" if name == key.lower() else name
 
 
 def _name_series(guess: Guess) -> str:
-    """Return a name for the one value of the key that no column has."""
+    """Return a name for the constant key that no column has."""
     used_names = {column.name.lower() for column in guess.columns}
     name = "series"
     while name in used_names:
@@ -186,7 +184,7 @@ def _name_series(guess: Guess) -> str:
     return name
 
 
-def _describe_left_out(guess: Guess) -> str:
+def _describe_omitted(guess: Guess) -> str:
     return "".join(f"        # Left out: {_escape_comment(name)} ({why}).\n" for name, why in guess.omitted.items())
 
 

@@ -140,7 +140,7 @@ def test_names_that_differ_by_case_alone_are_one_column(tmp_path: Path) -> None:
     sample: Sample = [{"at": AT, "Amount": 1, "amount": 2, "shop": "a"}, {"at": AT, "AMOUNT": "x", "shop": "b"}]
     pipeline, text = rendered(tmp_path, sample)
 
-    assert "Left out: amount (its name differs from `Amount` by case alone)" in text
+    assert "Left out: amount (its name differs from `Amount` only by case)" in text
     assert "Amount bigint" in pipeline.source.schema
 
 
@@ -378,7 +378,7 @@ def test_window_and_epoch_follow_how_fast_records_come(tmp_path: Path, apart: fl
 def test_a_column_named_like_a_word_of_sql_gets_a_hint(tmp_path: Path) -> None:
     _, text = rendered(tmp_path, [{"at": AT, "k": "a", "order": "x"}, {"at": AT, "k": "b", "order": "y"}])
 
-    assert "`order` is a word of SQL: in expressions write it in backticks" in text
+    assert "`order` is a keyword of SQL: quote it with backticks in expressions" in text
     assert """derive={"order_": "`order`"}, key=("order_",)""" in text
 
 
@@ -428,7 +428,7 @@ def test_a_time_that_cannot_be_read_is_shown_as_the_file_has_it(tmp_path: Path) 
     sample: Sample = [{"at": AT, "seen": AT}, {"at": AT, "seen": '2026-13-01, "x"'}]
     _, text = rendered(tmp_path, sample)
 
-    assert r'(times but for line 2, "2026-13-01, \"x\""): string.' in text
+    assert r'(times except for line 2, "2026-13-01, \"x\""): string.' in text
 
 
 def test_records_without_the_event_time_are_counted_in_a_comment(tmp_path: Path) -> None:
