@@ -40,7 +40,7 @@ class DriverState:
     ahead: float = 0.0  # seconds by which the driver's clock is ahead of the clock of the file system
     unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, like the next three
     silent_since: str | None = None
-    quiet_since: str | None = None  # since when no partition has grown
+    quiet_since: str | None = None  # last growth of any partition
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> start of an open transaction at its end
     skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - latest log time, seconds
 

@@ -1,4 +1,4 @@
-"""Settings of one installation: the environment (`CUTOVER_*`), then `cutover.toml`; read once, at the edge."""
+"""Settings of one installation, read once from the environment (`CUTOVER_*`) and then from `cutover.toml`."""
 
 import tomllib
 from pathlib import Path
@@ -17,7 +17,7 @@ from cutover.errors import DefinitionError
 
 
 class KafkaSettings(BaseModel):
-    """How to reach the log. Neutral names; `cutover.log.options` turns them into each client's own keys."""
+    """Connection to the log. `cutover.log.options` translates these neutral names to the keys of each client."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,14 +28,14 @@ class KafkaSettings(BaseModel):
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
     user: str | None = None
     password: SecretStr | None = None
-    password_file: Path | None = Field(default=None, description="A file that its owner alone can read.")
+    password_file: Path | None = Field(default=None, description="File that only its owner can read.")
     ca_file: Path | None = Field(default=None, description="PEM file with the certificate authority.")
-    client: dict[str, str] = Field(default_factory=dict, description="Further client keys; an allow-list applies.")
+    client: dict[str, str] = Field(default_factory=dict, description="Additional client keys; an allow-list applies.")
     timeout_seconds: float = Field(default=8.0, description="How long a broker may take to answer.")
 
 
 class SparkSettings(BaseModel):
-    """What is passed through to Spark: the same code runs locally, on standalone, YARN or Kubernetes."""
+    """Options passed to Spark; the same code runs locally, on standalone clusters, YARN and Kubernetes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -45,37 +45,37 @@ class SparkSettings(BaseModel):
 
 
 class StreamSettings(BaseModel):
-    """Pace and upkeep of the streaming path; none of it changes a result."""
+    """Pace and maintenance of the streaming path; no setting changes a result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     trigger_seconds: float = 0.5
     overflow_rows: int = Field(
-        default=200_000, description="Partial rows of an epoch beyond which Spark writes the files."
+        default=200_000, description="Partial rows of an epoch above which Spark writes the files."
     )
     fold_every: int = Field(default=100, description="Epochs between two folds (compactions).")
-    ids_memory: str = Field(default="512MB", description="Memory for ids of records in the driver; beyond it, disk.")
-    fold_memory: str = Field(default="512MB", description="Memory of a fold in the driver; beyond it, disk.")
-    reload_every: int = Field(default=100, description="Commits after which the table handle is loaded anew.")
+    ids_memory: str = Field(default="512MB", description="Memory for ids of records in the driver; spills to disk.")
+    fold_memory: str = Field(default="512MB", description="Memory of a fold in the driver; spills to disk.")
+    reload_every: int = Field(default=100, description="Commits after which the table handle is reloaded.")
     heartbeat_seconds: float = 2.0
 
 
 class ReadSettings(BaseModel):
-    """DuckDB, which reads tables in the process that asks; none of it changes a result."""
+    """DuckDB, which reads tables inside the calling process; no setting changes a result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    memory: str = Field(default="2GB", description="Memory of one reader; beyond it, disk (`<home>/tmp/duckdb`).")
+    memory: str = Field(default="2GB", description="Memory of one reader; spills to `<home>/tmp/duckdb`.")
 
 
 class DimensionSettings(BaseModel):
-    """How rows are joined with dimensions; none of it changes a result."""
+    """Joins of rows with dimensions; no setting changes a result."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    look_seconds: float = Field(default=5.0, description="A stream looks for a new version no more often than this.")
+    look_seconds: float = Field(default=5.0, description="Minimum interval of a stream's checks for a new version.")
     broadcast_rows: int = Field(
-        default=10_000, description="Rows up to which each task gets a whole dimension; beyond, both are dealt out."
+        default=10_000, description="Rows up to which a dimension is broadcast; above, both sides are shuffled."
     )
 
 
@@ -84,39 +84,45 @@ NotNegativeCount = Annotated[int, Field(ge=0)]
 
 
 class AlertSettings(BaseModel):
-    """From where on an alert fires; none of it changes a result. Drills scale the times down."""
+    """Thresholds of alerts; no setting changes a result. Drills scale the times down."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     stalled_seconds: NotNegative = Field(default=120.0, description="Unread records and no commit for this long.")
     silent_seconds: NotNegative = Field(default=60.0, description="No answer from the broker for this long.")
-    open_seconds: NotNegative = Field(default=120.0, description="A transaction holds the log's end for this long.")
-    held_seconds: NotNegative = Field(default=300.0, description="Records come and the watermark stands for this long.")
-    rate_seconds: NotNegative = Field(default=600.0, description="Shares and conflicts are taken over this time.")
-    filtered_records: NotNegativeCount = Field(
-        default=100, ge=1, description="Newest records, at least, of which a filtered share is taken."
+    open_seconds: NotNegative = Field(default=120.0, description="An open transaction at the log's end for this long.")
+    held_seconds: NotNegative = Field(
+        default=300.0, description="Records arrive and the watermark does not advance for this long."
     )
-    conflicts: NotNegativeCount = Field(default=5, description="Refused commits within that time, from one more on.")
-    skew_seconds: NotNegative = Field(default=120.0, description="Driver clock against new log timestamps, either way.")
-    ahead_seconds: NotNegative = Field(default=86_400.0, description="Most that any `max_ahead` is taken for.")
-    outage_seconds: NotNegative = Field(default=3_600.0, description="Longest outage; the log must hold twice of it.")
-    free_bytes: NotNegativeCount = Field(default=1 << 30, description="Free space below which nothing is safe.")
+    rate_seconds: NotNegative = Field(default=600.0, description="Period of shares and conflicts.")
+    filtered_records: NotNegativeCount = Field(
+        default=100, ge=1, description="Minimum number of newest records of which a filtered share is computed."
+    )
+    conflicts: NotNegativeCount = Field(default=5, description="More rejected commits than this in `rate_seconds`.")
+    skew_seconds: NotNegative = Field(
+        default=120.0, description="Difference of the driver's clock and new log timestamps, in either direction."
+    )
+    ahead_seconds: NotNegative = Field(default=86_400.0, description="Upper limit of the `max_ahead` that is used.")
+    outage_seconds: NotNegative = Field(
+        default=3_600.0, description="Longest expected outage; the log must retain twice as much."
+    )
+    free_bytes: NotNegativeCount = Field(default=1 << 30, description="Minimum free space.")
     batch_schedules: NotNegative = Field(default=2.0, description="Schedules without a batch run.")
     reconcile_schedules: NotNegative = Field(default=2.0, description="Schedules of the batch path without a verdict.")
-    audit_schedules: NotNegative = Field(default=2.0, description="Days in KAPPA without an audit that says something.")
+    audit_schedules: NotNegative = Field(default=2.0, description="Days in KAPPA without a conclusive audit.")
     one_key_share: NotNegative = Field(default=0.5, description="Share of one key in ten large epochs in a row.")
     one_key_records: NotNegativeCount = Field(default=1_000, description="Accepted records that make an epoch large.")
     growth_times: NotNegative = Field(
         default=2.0, description="Rows of the last hour / those of a usual hour of the week."
     )
     growth_hours: NotNegativeCount = Field(
-        default=24, ge=1, description="Hours with rows before the usual one is known."
+        default=24, ge=1, description="Hours with rows that are required for a baseline."
     )
-    growth_rows: NotNegativeCount = Field(default=100_000, description="Rows an hour below which growth is no trouble.")
+    growth_rows: NotNegativeCount = Field(default=100_000, description="Rows per hour below which growth is ignored.")
 
 
 class MetricsSettings(BaseModel):
-    """What is told to Prometheus and its kin, and where; none of it changes or stops a run."""
+    """Metrics for Prometheus and OpenTelemetry; no setting changes or fails a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -124,20 +130,20 @@ class MetricsSettings(BaseModel):
         default=None,
         ge=0,
         le=65_535,
-        description="Of a driver, on 127.0.0.1; 0: a free one, told in a file. Unset: none.",
+        description="Port of a driver on 127.0.0.1; 0: a free one, written to a file. Unset: none.",
     )
     files: bool = Field(default=True, description="Whether tasks write text files of metrics.")
-    folder: Path | None = Field(default=None, description="Of these files. Unset: `<home>/metrics`.")
+    folder: Path | None = Field(default=None, description="Folder of these files. Unset: `<home>/metrics`.")
     airflow_port: int | None = Field(
         default=None,
         ge=1,
         le=65_535,
-        description="Of an OpenTelemetry collector on 127.0.0.1 for Airflow. Unset: none.",
+        description="Port of an OpenTelemetry collector on 127.0.0.1 for Airflow. Unset: none.",
     )
 
 
 class ServingSettings(BaseModel):
-    """Where serving tables (`cutover serve-view`) are copied to as well."""
+    """Additional destinations of serving tables (`cutover serve-view`)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -149,18 +155,18 @@ class ServingSettings(BaseModel):
 
 
 class LineageSettings(BaseModel):
-    """Whom runs are told to, as OpenLineage events; none of it changes or stops a run."""
+    """Receiver of OpenLineage events; no setting changes or fails a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    file: Path | None = Field(default=None, description="Events are appended to it, one a line. Unset: none.")
-    url: AnyHttpUrl | None = Field(default=None, description="Of a server that takes them, where no `file` is set.")
-    every_seconds: float = Field(default=60.0, gt=0, description="Between two events of a driver that runs.")
-    namespace: str = Field(default="cutover", description="Of the jobs, so that two installations can be told apart.")
+    file: Path | None = Field(default=None, description="File to which events are appended, one per line. Unset: none.")
+    url: AnyHttpUrl | None = Field(default=None, description="Server that receives the events if there is no `file`.")
+    every_seconds: float = Field(default=60.0, gt=0, description="Interval of the events of a running driver.")
+    namespace: str = Field(default="cutover", description="Namespace of the jobs, which identifies the installation.")
 
 
 class Settings(BaseSettings):
-    """All settings. `cutover doctor` shows them, without secrets."""
+    """All settings; `cutover doctor` shows them without secrets."""
 
     model_config = SettingsConfigDict(
         env_prefix="CUTOVER_", env_nested_delimiter="__", toml_file="cutover.toml", extra="forbid", frozen=True
@@ -170,9 +176,9 @@ class Settings(BaseSettings):
     pipelines: Path = Field(default=Path("pipelines"), description="Folder of the definitions.")
     lake: str | None = Field(default=None, description="Folder or object-store URI. Unset: `<home>/lake`.")
     stream_version: int | None = Field(
-        default=None, description="Version of the stream that commands look at. Unset: the one that serves."
+        default=None, description="Version of the stream that commands use. Unset: the serving one."
     )
-    report_base_url: str | None = Field(default=None, description="Where reports are served. Unset: file addresses.")
+    report_base_url: str | None = Field(default=None, description="Base URL of reports. Unset: file URLs.")
     kafka: KafkaSettings = KafkaSettings()
     spark: SparkSettings = SparkSettings()
     stream: StreamSettings = StreamSettings()
@@ -182,22 +188,22 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = MetricsSettings()
     lineage: LineageSettings = LineageSettings()
     serving: ServingSettings = ServingSettings()
-    _batch_tables: str | None = PrivateAttr(default=None)  # of an audit; None: beside the stream's
+    _batch_tables: str | None = PrivateAttr(default=None)  # for an audit; None: those of the pipeline
 
     @property
     def batch_tables(self) -> str | None:
-        """Return the folder of batch tables that nobody is served; None: those of the pipeline."""
+        """Return the folder of batch tables that are not served; None: those of the pipeline."""
         return self._batch_tables
 
     def with_batch_tables(self, uri: str) -> Self:
-        """Return settings under which the batch tables of a pipeline are those in a folder; no user can set it."""
+        """Return a copy of the settings with another folder of batch tables; not a setting of the user."""
         settings = self.model_copy()
-        settings._batch_tables = uri  # noqa: SLF001 -- a copy of this very class
+        settings._batch_tables = uri  # noqa: SLF001 -- an instance of this class
         return settings
 
     @property
     def lake_uri(self) -> str:
-        """Return where the lake lies: an absolute folder, or a URI."""
+        """Return the location of the lake: an absolute folder, or a URI."""
         return self.lake if self.lake and "://" in self.lake else str((Path(self.lake or self.home / "lake")).resolve())
 
     @property
@@ -207,12 +213,12 @@ class Settings(BaseSettings):
 
     @property
     def reports_dir(self) -> Path:
-        """`<home>/reports`, absolute; not made here."""
+        """Return `<home>/reports` as an absolute path, without creating it."""
         return self.home.resolve() / "reports"
 
     @property
     def metrics_dir(self) -> Path:
-        """Return the folder of text files of metrics, absolute; not made here."""
+        """Return the absolute folder of text files of metrics, without creating it."""
         return (self.metrics.folder or self.home / "metrics").resolve()
 
     @classmethod
@@ -232,13 +238,13 @@ def load_settings() -> Settings:
     """Read the settings.
 
     Raises:
-        DefinitionError: A key is unknown or a value does not fit; names each of them. Or the file is no TOML.
+        DefinitionError: A key is unknown or a value is invalid; the message lists all of them. Or the file is not TOML.
     """
     try:
         return Settings()
     except ValidationError as error:
         lines = [f"  {'.'.join(str(part) for part in e['loc'])}: {e['msg']}" for e in error.errors(include_input=False)]
-        msg = "Settings (`cutover.toml` or `CUTOVER_*`) do not fit:\n" + "\n".join(lines)
+        msg = "Settings (`cutover.toml` or `CUTOVER_*`) are invalid:\n" + "\n".join(lines)
         msg += "\nHint: `cutover doctor` lists every setting with its meaning."
         raise DefinitionError(msg) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:

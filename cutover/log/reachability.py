@@ -114,7 +114,7 @@ def _compare_protocol(address: str, speaks: _Service, protocol: Protocol) -> Obs
     elif is_plain and "SSL" in protocol:
         wrong = "the port speaks Kafka without TLS: `PLAINTEXT` or `SASL_PLAINTEXT`"
     elif speaks is _Service.AUTHENTICATED_KAFKA and protocol == "PLAINTEXT":
-        wrong = "the port asks for a user: `SASL_PLAINTEXT`"
+        wrong = "the port requires authentication: `SASL_PLAINTEXT`"
     else:
         return None
     return Obstacle(message=f"{address}: expected `kafka.protocol` {protocol}, {wrong}.", is_permanent=True)

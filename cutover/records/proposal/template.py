@@ -185,7 +185,8 @@ def _name_series(guess: Guess) -> str:
 
 
 def _describe_omitted(guess: Guess) -> str:
-    return "".join(f"        # Left out: {_escape_comment(name)} ({why}).\n" for name, why in guess.omitted.items())
+    omitted = guess.omitted.items()
+    return "".join(f"        # Left out: {_escape_comment(name)} ({reason}).\n" for name, reason in omitted)
 
 
 def _describe_unread_times(guess: Guess) -> str:

@@ -67,7 +67,7 @@ def _select_topic(offsets: Offsets, topic_index: int) -> Offsets:
 
 
 def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: str, offsets: Offsets) -> "DataFrame":
-    starts, ends = ({str(p): span[bound] for p, span in sorted(offsets.items())} for bound in (0, 1))
+    starts, ends = ({str(p): span[index] for p, span in sorted(offsets.items())} for index in (0, 1))
     return (
         spark.read.format("kafka")
         .options(**options.make_spark_options(settings.kafka, bootstrap_servers(settings)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cutover.records.reading.scan import Offsets
 
-MERGED_GAP = 5_000  # offsets; reading so many extra records is cheaper than another Spark job
+MERGED_GAP = 5_000  # offsets; reading them is cheaper than another Spark job
 MAX_RANGES = 8  # ranges per partition, hence Spark reads
 
 

@@ -17,7 +17,7 @@ from cutover.records.parsing import limits
 from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject, check_json_type, parse_value
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_MAX_SHALLOW_BRACKETS = 400  # so many opening brackets cannot exceed Python's recursion limit, however they nest
+_MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot exceed Python's recursion limit at any nesting
 
 
 class BeyondLimitsError(ValueError):

@@ -57,8 +57,8 @@ def place_records(
 def fold_records(pipeline: Pipeline, selected: Sequence[PlacedRecord]) -> Mapping[Group, ResultRow]:
     """Compute the result of the selected records only."""
     groups: dict[Group, list[CountedRow]] = {}
-    for placed in selected:
-        groups.setdefault(placed.group, []).append(placed.row)
+    for record in selected:
+        groups.setdefault(record.group, []).append(record.row)
     merged_groups = merge_sessions(groups) if pipeline.window.merges else groups
     measures = compute_measures(pipeline, merged_groups)
     return {group: ResultRow(n=len(rows), measures=measures[group]) for group, rows in merged_groups.items()}

@@ -241,7 +241,7 @@ class FileTransfer:
             f"at {run.at}{name}{part}."
         )
         return DefinitionError(
-            f"{msg}\nHint: nothing was sent; `--again` sends the file again, so that each record is there twice."
+            f"{msg}\nHint: nothing was sent; `--again` sends the file again and duplicates its records."
         )
 
     def _covers_file(self, run: ProducedRun) -> bool:

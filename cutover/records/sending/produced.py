@@ -175,13 +175,13 @@ def _finish(run: ProducedRun) -> ProducedRun:
     return ProducedRun(**{**asdict(run), "finished": True})
 
 
-def _count_common_prefix(sent: bytes, present: bytes | bytearray) -> int:
+def _count_common_prefix(sent_hashes: bytes, present: bytes | bytearray) -> int:
     """Count the equal hashes at the beginning, by binary search."""
-    low, high = 0, min(len(sent), len(present)) // HASH_BYTES
+    low, high = 0, min(len(sent_hashes), len(present)) // HASH_BYTES
     while low < high:
         middle = (low + high + 1) // 2
         end = middle * HASH_BYTES
-        if sent[low * HASH_BYTES : end] == present[low * HASH_BYTES : end]:
+        if sent_hashes[low * HASH_BYTES : end] == present[low * HASH_BYTES : end]:
             low = middle
         else:
             high = middle - 1
@@ -189,13 +189,13 @@ def _count_common_prefix(sent: bytes, present: bytes | bytearray) -> int:
 
 
 def _compare_records(
-    run: ProducedRun, sent: bytes, present: bytes | bytearray, common_prefix: int
+    run: ProducedRun, sent_hashes: bytes, present: bytes | bytearray, common_prefix: int
 ) -> FileDifference | None:
     """Describe the overlap of two different files; None if they have no record in common."""
-    common = _count_common(present, sent)
+    common = _count_common(present, sent_hashes)
     if not common:
         return None
-    present_count, sent_count = (len(hashes) // HASH_BYTES - 1 for hashes in (present, sent))
+    present_count, sent_count = (len(hashes) // HASH_BYTES - 1 for hashes in (present, sent_hashes))
     return FileDifference(
         run=run,
         record=common_prefix - 1,

@@ -91,7 +91,7 @@ def as_nobody(_connection: socket.socket, _: bytes) -> None:
         (as_ssh, "PLAINTEXT", "expected a broker, a server that speaks another protocol answers."),
         (as_tls, "PLAINTEXT", "expected `kafka.protocol` PLAINTEXT, the port speaks TLS: `SSL` or `SASL_SSL`."),
         (as_kafka, "SSL", "the port speaks Kafka without TLS: `PLAINTEXT` or `SASL_PLAINTEXT`."),
-        (as_kafka_with_sasl, "PLAINTEXT", "the port asks for a user: `SASL_PLAINTEXT`."),
+        (as_kafka_with_sasl, "PLAINTEXT", "the port requires authentication: `SASL_PLAINTEXT`."),
     ],
 )
 def test_server_that_answers_is_named_and_the_obstacle_is_permanent(
