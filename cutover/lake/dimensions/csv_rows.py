@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cutover.errors import DefinitionError
 from cutover.lake.tables.schemas import arrow_type
-from cutover.records.files.cells import convert_cell, describe_misfit
+from cutover.records.files.cells import convert_cell, describe_invalid_value
 from cutover.records.files.tables import read_csv
 from cutover.records.reference.values import InvalidValueError, parse_value
 
@@ -53,7 +53,7 @@ class _TypedReader:
         self._place = place
         self._file = file
         self._columns = columns
-        self._misfits = 0
+        self._invalid_cells = 0
         self._first = ""
 
     def read_chunks(self) -> Iterator[dict[str, list[Any]]]:
@@ -75,8 +75,8 @@ class _TypedReader:
         Raises:
             DefinitionError: Names the first cell that was not.
         """
-        if self._misfits:
-            further = f"; {self._misfits - 1:,} other cells do not fit either" if self._misfits > 1 else ""
+        if self._invalid_cells:
+            further = f"; {self._invalid_cells - 1:,} other cells do not fit either" if self._invalid_cells > 1 else ""
             msg = f"{self._place}, {self._first}{further}."
             raise DefinitionError(msg + "\nHint: such as -12, 1.5e3, true, 2013-01-31 or 2013-01-31 23:59:59.5 (UTC).")
 
@@ -90,7 +90,7 @@ class _TypedReader:
         try:
             return parse_value(value, kind, "iso")
         except InvalidValueError:
-            if not self._misfits:
-                self._first = f"line {line}, column `{name}`: {describe_misfit(value, kind, 'iso')}"
-            self._misfits += 1
+            if not self._invalid_cells:
+                self._first = f"line {line}, column `{name}`: {describe_invalid_value(value, kind, 'iso')}"
+            self._invalid_cells += 1
             return None

@@ -48,7 +48,7 @@ def encode_value(value: JsonValue) -> str:
     return value.text if isinstance(value, JsonNumber) else json.dumps(value)
 
 
-def describe_misfit(value: Any, kind: str, time_format: TimeFormat) -> str:
+def describe_invalid_value(value: Any, kind: str, time_format: TimeFormat) -> str:
     """Describe a value that is invalid for a type: `expected int, got "7.5"`.
 
     Args:

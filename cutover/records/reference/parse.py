@@ -25,7 +25,7 @@ class BeyondLimitsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Misfit:
+class InvalidField:
     """Field of a record that is invalid for its type."""
 
     name: str
@@ -41,7 +41,7 @@ class ParsedRecord:
     reason: Reason | None = None  # None: well formed, before expressions are evaluated
     values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
     unknown: int = 0  # distinct top-level fields that are not in the schema
-    misfits: tuple[Misfit, ...] = ()  # in the order of the schema
+    invalid_fields: tuple[InvalidField, ...] = ()  # in the order of the schema
 
 
 def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
@@ -147,25 +147,27 @@ def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
     schema = {item.name: item for item in list_fields(topic)}
     values: dict[str, Any] = dict.fromkeys(schema)
     present = dict(document.members)  # the last member with a name wins
-    misfits: dict[str, Misfit] = {}
+    invalid_fields: dict[str, InvalidField] = {}
     if len(present) < len(document.members):
-        _check_earlier_values(document, schema, topic, misfits)
+        _check_earlier_values(document, schema, topic, invalid_fields)
     for name, value in present.items():
-        if name in schema and value is not None and name not in misfits:
+        if name in schema and value is not None and name not in invalid_fields:
             try:
                 values[name] = parse_value(value, schema[name].type, topic.time_format)
             except InvalidValueError as error:
                 is_invalid_time = name == topic.event_time and error.has_right_type
                 reason = Reason.EVENT_TIME if is_invalid_time else Reason.TYPE
-                misfits[name] = _make_misfit(schema[name], reason, value)
+                invalid_fields[name] = _make_invalid_field(schema[name], reason, value)
     for name, item in schema.items():
-        if values[name] is None and name not in misfits and (not item.nullable or name == topic.event_time):
-            misfits[name] = _make_misfit(item, Reason.EVENT_TIME if item.nullable else Reason.MISSING, None)
+        if values[name] is None and name not in invalid_fields and (not item.nullable or name == topic.event_time):
+            invalid_fields[name] = _make_invalid_field(
+                item, Reason.EVENT_TIME if item.nullable else Reason.MISSING, None
+            )
     return ParsedRecord(
-        reason=min((misfit.reason for misfit in misfits.values()), key=_ORDER.index, default=None),
+        reason=min((invalid.reason for invalid in invalid_fields.values()), key=_ORDER.index, default=None),
         values=values,
         unknown=len(set(present) - set(schema)),
-        misfits=tuple(misfits[name] for name in schema if name in misfits),
+        invalid_fields=tuple(invalid_fields[name] for name in schema if name in invalid_fields),
     )
 
 
@@ -173,15 +175,15 @@ _ORDER = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
 
 
 def _check_earlier_values(
-    document: JsonObject, schema: dict[str, Field], topic: Topic, misfits: dict[str, Misfit]
+    document: JsonObject, schema: dict[str, Field], topic: Topic, invalid_fields: dict[str, InvalidField]
 ) -> None:
     for name, value in document.members:
-        if name in schema and name not in misfits:
+        if name in schema and name not in invalid_fields:
             try:
                 check_json_type(value, schema[name].type, topic.time_format)
             except InvalidValueError:
-                misfits[name] = _make_misfit(schema[name], Reason.TYPE, value)
+                invalid_fields[name] = _make_invalid_field(schema[name], Reason.TYPE, value)
 
 
-def _make_misfit(item: Field, reason: Reason, value: Any) -> Misfit:
-    return Misfit(name=item.name, type=item.type, reason=reason, value=value)
+def _make_invalid_field(item: Field, reason: Reason, value: Any) -> InvalidField:
+    return InvalidField(name=item.name, type=item.type, reason=reason, value=value)

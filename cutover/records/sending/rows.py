@@ -16,10 +16,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic, list_fields
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
-from cutover.records.files.cells import convert_cell, describe_misfit, encode_value, format_name
+from cutover.records.files.cells import convert_cell, describe_invalid_value, encode_value, format_name
 from cutover.records.files.lines import reject
 from cutover.records.files.tables import is_json, parse_line, read_csv, read_json_lines
-from cutover.records.reference.parse import Misfit, ParsedRecord, parse_fields
+from cutover.records.reference.parse import InvalidField, ParsedRecord, parse_fields
 from cutover.records.reference.values import JsonNumber, JsonObject
 
 MAX_MESSAGE = 8 * 1024 * 1024
@@ -153,17 +153,19 @@ def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> N
     Such a record would be malformed on both paths. It is most likely a mistake that concerns the whole file and is
     cheap to fix before it is sent. A missing event time only makes its own record malformed.
     """
-    for misfit in parsed.misfits:
-        if misfit.type == "timestamp" and misfit.value is not None:
-            expected, _, actual = describe_misfit(misfit.value, misfit.type, topic.time_format).partition(", got ")
-            reject(path, line, f"{expected.removeprefix('expected ')} in column `{misfit.name}`, got {actual}")
+    for invalid_field in parsed.invalid_fields:
+        if invalid_field.type == "timestamp" and invalid_field.value is not None:
+            expected, _, actual = describe_invalid_value(
+                invalid_field.value, invalid_field.type, topic.time_format
+            ).partition(", got ")
+            reject(path, line, f"{expected.removeprefix('expected ')} in column `{invalid_field.name}`, got {actual}")
     if topic.log_time is not None and parsed.values[topic.log_time] is None:
         reject(path, line, f"a time in {topic.time_format} in column `{topic.log_time}`, got none")
 
 
 def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: str | None) -> Malformed | None:
     """Find the reason that a record is malformed, in the order of `Reason`; None if it is well formed."""
-    cells = [misfit for misfit in parsed.misfits if misfit.reason is Reason.TYPE]
+    cells = [invalid_field for invalid_field in parsed.invalid_fields if invalid_field.reason is Reason.TYPE]
     if len(value) > topic.max_value_bytes:
         example = f"{len(value):,} bytes, more than `max_value_bytes` {topic.max_value_bytes:,}"
         return Malformed(reason=Reason.TOO_LARGE, cells=len(cells), example=example)
@@ -171,15 +173,17 @@ def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: st
         return Malformed(reason=Reason.JSON, cells=len(cells), example=beyond)
     if parsed.reason is None:
         return None
-    first_misfit = next(misfit for misfit in parsed.misfits if misfit.reason is parsed.reason)
-    return Malformed(reason=parsed.reason, cells=len(cells), example=_describe_cell(first_misfit, topic))
+    first_invalid_field = next(
+        invalid_field for invalid_field in parsed.invalid_fields if invalid_field.reason is parsed.reason
+    )
+    return Malformed(reason=parsed.reason, cells=len(cells), example=_describe_cell(first_invalid_field, topic))
 
 
-def _describe_cell(misfit: Misfit, topic: Topic) -> str:
-    if misfit.value is None:
-        requirement = "the event time" if misfit.reason is Reason.EVENT_TIME else "NOT NULL"
-        return f"column `{misfit.name}`: expected a value ({requirement}), got none"
-    return f"column `{misfit.name}`: {describe_misfit(misfit.value, misfit.type, topic.time_format)}"
+def _describe_cell(cell: InvalidField, topic: Topic) -> str:
+    if cell.value is None:
+        requirement = "the event time" if cell.reason is Reason.EVENT_TIME else "NOT NULL"
+        return f"column `{cell.name}`: expected a value ({requirement}), got none"
+    return f"column `{cell.name}`: {describe_invalid_value(cell.value, cell.type, topic.time_format)}"
 
 
 _RawRecord = tuple[int, JsonObject, bytes, str | None]
