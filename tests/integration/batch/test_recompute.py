@@ -83,7 +83,7 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
         scans.append(reads)
         return reader(spark, settings, pipeline, reads)
 
-    monkeypatch.setattr(context, "read", note)
+    monkeypatch.setattr(context, "read_records", note)
 
     batch_run = run(lab.settings, lab.pipeline)
 
