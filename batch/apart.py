@@ -53,7 +53,7 @@ def recompute_apart(
         finally:
             version = versions.current(settings, pipeline)
             if version is not None:
-                holder = pins.batch_holder(completed.run_id)
+                holder = pins.name_batch_holder(completed.run_id)
                 pins.release(settings, version, completed.epoch, holder=holder, now=clock.now())
     finally:
         _remove(uri)

@@ -12,7 +12,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.definition.windows.window_fn import EARLIEST, WindowFn
 from cutover.lake.batch_runs import BatchRun, Range
-from cutover.lake.control.versions import looking_at
+from cutover.lake.control.versions import select_stream_version
 from cutover.log.topic_partitions import format_offsets
 from cutover.output.console import Output, make_table, multiline, show_spinner
 from cutover.probe import Point
@@ -50,7 +50,7 @@ def batch(
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
     from cutover.batch.recompute import run
 
-    settings = looking_at(load_settings(), version)
+    settings = select_stream_version(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
     first, last = (
         None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")

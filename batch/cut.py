@@ -48,7 +48,7 @@ def hold_cut(
     if not 0 <= number <= newest.epoch:
         msg = f"Cut of `{pipeline.name}` is ahead of the log: expected an epoch from 0 to {newest.epoch}, got {number}."
         raise LogError(msg)
-    with pins.hold_for_reader(settings, version, number, holder=holder, clock=clock):
+    with pins.pin_for_reader(settings, version, number, holder=holder, clock=clock):
         yield BatchCut(version=version, record=_record(version, number), newest=newest)
 
 

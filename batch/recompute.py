@@ -239,13 +239,15 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     run_id, started, began = uuid.uuid4().hex, clock.now(), clock.monotonic()
     with (
         writer_lock(settings, pipeline.name, patience=patience),
-        hold_cut(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
-        staging(queries.connect(queries.reading(settings)), version_uri(settings, pipeline), run_id) as staged,
+        hold_cut(settings, pipeline, epoch, holder=pins.name_batch_holder(run_id), clock=clock) as target,
+        staging(
+            queries.connect(queries.make_reader_limits(settings)), version_uri(settings, pipeline), run_id
+        ) as staged,
     ):
         if not anew:
             reject_foreign(settings, pipeline)
         client = LogClient(settings)
-        recorded_losses = losses.up_to(settings, target.version)
+        recorded_losses = losses.list_up_to(settings, target.version)
         log_id = target.record.cut.log
         trusted = batch_runs.open_recorded_table(settings, pipeline) if anew else None
         if anew:

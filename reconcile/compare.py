@@ -324,11 +324,11 @@ def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int, merg
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {SharedTable.EXPECTED} UNION ALL SELECT window_start FROM {stage(0)})
     """
-    first, last = queries.first(sides.connection, bounds)
-    touched = queries.number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED}")
+    first, last = queries.fetch_row(sides.connection, bounds)
+    touched = queries.fetch_number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED}")
     on_time, with_late = _count_pairs(sides, 0), _count_pairs(sides, 1)
     plain = findings.plain
-    streaming_rows = queries.number(sides.connection, f"SELECT count(*) FROM {stage(0)}")
+    streaming_rows = queries.fetch_number(sides.connection, f"SELECT count(*) FROM {stage(0)}")
     return VerdictInput(
         windows=Windows(
             compared=plain.groups,
@@ -355,7 +355,7 @@ def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int, merg
 
 def _count_pairs(sides: Sides, number: int) -> int:
     """Count (record, window) pairs that a stage merged."""
-    return queries.number(sides.connection, f"SELECT sum(_n) FROM {stage(number)}")
+    return queries.fetch_number(sides.connection, f"SELECT sum(_n) FROM {stage(number)}")
 
 
 def _count_events(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> Events:

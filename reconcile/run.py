@@ -186,7 +186,7 @@ def _release_cut(settings: Settings, pipeline: Pipeline, outcome: ComparisonOutc
     """Release the cut that the batch run pinned for this comparison; one that could not compare may run again."""
     version, seal, batch_run = versions.current(settings, pipeline), outcome.finding.seal, outcome.tables.batch_run
     if seal.holds and version is not None and seal.epoch is not None and batch_run is not None:
-        pins.release(settings, version, seal.epoch, holder=pins.batch_holder(batch_run), now=clock.now())
+        pins.release(settings, version, seal.epoch, holder=pins.name_batch_holder(batch_run), now=clock.now())
 
 
 def _log(report: Report) -> None:

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--until", choices=get_args(driver.Until), default="forever")
     args = parser.parse_args(arguments)
     if arguments is None:
-        terminal.own(f"driver-{args.pipeline}")
+        terminal.take_over_output(f"driver-{args.pipeline}")
     events.configure(pretty=False)
     try:
         settings = load_settings()

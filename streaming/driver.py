@@ -140,7 +140,7 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
     table, record = (
         (None, None) if version is None else fencing.open_checked(context.settings, context.pipeline, version)
     )
-    accepted = () if version is None else losses.losses(context.settings, version)
+    accepted = () if version is None else losses.list_of_version(context.settings, version)
     read_history = tuple if version is None else same_log.recorded_history(version.uri)
     beginning = start_offsets.begin(context.pipeline, context.client, record, accepted, read_history)
     schema = epoch_log_schema(context.pipeline)

@@ -214,8 +214,8 @@ def record_run(
             raise _make_overtaken_error(pipeline, sequence)
     stem = checksums.new_stem("run", run.run_id)
     weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
-    weights["batch_index"] += checksums.weight_of("", stem)
-    files = {str(name): checksums.text_of(weight) for name, weight in weights.items()}
+    weights["batch_index"] += checksums.compute_weight("", stem)
+    files = {str(name): checksums.encode_weight(weight) for name, weight in weights.items()}
     sealed = replace(run, files=files, sequence=sequence)
     row = {"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
     counts = Transaction(batch_runs.SEQUENCE, sequence)

@@ -7,7 +7,7 @@ from cutover.batch.cut import BatchCut
 from cutover.batch.read.index import IndexHistory
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import code, readback
-from cutover.engine.in_force import InForce, Ran, drifts
+from cutover.engine.effective_settings import EffectiveSettings, ReportedSettings, find_drifts
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.epochs.epoch_log import EpochLog
@@ -39,7 +39,7 @@ class OtherSettings(Exception):  # noqa: N818 -- no error: the run recomputes ev
 class RunSettingsRecorder:
     """Settings in force and isolation, of all reads of one run; nothing before the first one."""
 
-    found: InForce | None = None
+    found: EffectiveSettings | None = None
     isolations: set[str] = field(default_factory=set)
 
     def make_run_fields(self, pipeline: Pipeline, history: IndexHistory) -> dict[str, Any]:
@@ -61,11 +61,11 @@ class RunSettingsRecorder:
             LakeError: An earlier read of this run had others.
         """
         self.look(records.sparkSession, pipeline, history)
-        self.isolations.add(readback.isolation(records))
+        self.isolations.add(readback.read_isolation(records))
 
     def look(self, spark: "SparkSession", pipeline: Pipeline, history: IndexHistory) -> None:
         """Take note of a session that reads the log; raises as `note`."""
-        now = readback.of_session(spark, pipeline, {"code of batch": code.hashes(OWN)})
+        now = readback.read_session_settings(spark, pipeline, {"code of batch": code.hash_modules(OWN)})
         if self.found is not None and now != self.found:
             msg = f"Batch of `{pipeline.name}`: expected settings in force that hold for a whole run, got others in it."
             raise LakeError(msg + "\nHint: nothing was published; run it again.", runbook="SealBroken")
@@ -80,8 +80,12 @@ def are_apart(history: IndexHistory, target: BatchCut) -> bool:
     Else a batch table that was computed under unintended settings would stay until the next record comes.
     """
     newest = history.newest
-    batch = None if newest is None else batch_runs.in_force(history.runs, newest)
+    batch = None if newest is None else batch_runs.find_effective_settings(history.runs, newest)
     stream = EpochLog(target.version.uri).in_force(target.record.in_force)
     if batch is None or stream is None:
         return False
-    return bool(drifts([Ran(who="batch", in_force=batch), Ran(who="stream", in_force=stream)]))
+    return bool(
+        find_drifts(
+            [ReportedSettings(reporter="batch", settings=batch), ReportedSettings(reporter="stream", settings=stream)]
+        )
+    )

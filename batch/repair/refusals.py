@@ -146,7 +146,7 @@ def reject_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
     runs = batch_runs.read_effective_runs(settings, pipeline)
     newest_run_id = runs[-1].run_id if runs else None
     version = versions.current(settings, pipeline)
-    accepted = () if version is None else losses.up_to(settings, version)
+    accepted = () if version is None else losses.list_up_to(settings, version)
     stage = current_stage(settings, pipeline).value
     reasons: Sequence[tuple[bool, Callable[[], str]]] = (
         (now >= datetime.fromisoformat(draft.expires), lambda: f"it expired at {draft.expires}"),
@@ -228,7 +228,7 @@ def _meet(window: WindowFn, first: Range, second: Range) -> bool:
 def digest_code() -> str:
     """Return a digest of the code by which a batch run judges records."""
     return hashlib.sha256(
-        json.dumps(code.hashes((*code.SHARED, *OWN)), sort_keys=True, default=str).encode()
+        json.dumps(code.hash_modules((*code.SHARED, *OWN)), sort_keys=True, default=str).encode()
     ).hexdigest()[:16]
 
 

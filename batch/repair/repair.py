@@ -91,7 +91,7 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     starts = [table.select(["window_start"]) for table in (draft_effect.served, draft_effect.before)]
     refusals.reject_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
     if not prepared.replaced:
-        holder = pins.batch_holder(prepared.run.run_id)
+        holder = pins.name_batch_holder(prepared.run.run_id)
         pins.release(settings, work.target.version, prepared.run.epoch, holder=holder, now=clock.now())
         return Drafted(draft=None, effect=None)
     now = clock.now()
@@ -165,9 +165,9 @@ def publish_draft(
         refusals.reject_stale(settings, pipeline, draft, clock.now())
         reject_foreign(settings, pipeline)
         with hold_cut(
-            settings, pipeline, draft.run.epoch, holder=pins.batch_holder(draft.repair_id), clock=clock
+            settings, pipeline, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), clock=clock
         ) as target:
-            accepted = losses.up_to(settings, target.version)
+            accepted = losses.list_up_to(settings, target.version)
             first_retained(LogClient(settings), pipeline, target)
             history = index.load(settings, pipeline, target.record.cut.log, accepted)
             _reject_other_answers(settings, pipeline, draft)

@@ -143,4 +143,6 @@ def _list_dirty_again(
 def _release(settings: Settings, pipeline: Pipeline, draft: RepairDraft | None, clock: Clock) -> None:
     version = versions.current(settings, pipeline)
     if version is not None and draft is not None:
-        pins.release(settings, version, draft.run.epoch, holder=pins.batch_holder(draft.repair_id), now=clock.now())
+        pins.release(
+            settings, version, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), now=clock.now()
+        )

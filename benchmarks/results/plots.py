@@ -37,7 +37,7 @@ def _draw_bars(figure: Figure) -> Markup:
     top = 66
     box = Box(left=LEFT, top=top, width=WIDTH - LEFT - 110, height=BAR * len(figure.samples))
     marks = svg.ticks(0, max(max(numbers) for numbers in figure.samples.values()))
-    scale = Scale(low=0, high=marks[-1], first=box.left, last=box.right)
+    scale = Scale(low=0, high=marks[-1], start=box.left, end=box.right)
     parts = [text(12, top - 12, f"{figure.unit}, median, lowest to highest")]
     for mark in marks:
         parts.append(line(scale(mark), box.top, scale(mark), box.bottom, "grid"))
@@ -64,7 +64,7 @@ def _draw_curves(curve: Curve, title: str) -> Markup:
     points = [point for line_ in curve.lines.values() for point in line_]
     y, parts = axes.vertical(box, 0, max(value for _, value in points))
     end = max(at for at, _ in points)
-    x = Scale(low=0, high=end, first=box.left, last=box.right)
+    x = Scale(low=0, high=end, start=box.left, end=box.right)
     parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, end, 8) if at <= end])
     parts += [text(12, box.top - 12, curve.y), axes.unit(box, curve.x)]
     for place, (name, line_) in enumerate(curve.lines.items()):

@@ -67,7 +67,7 @@ def _panel(top: float, title: str, lines: Mapping[str, Points]) -> list[Markup]:
     points = [point for line in lines.values() for point in line]
     y, parts = axes.vertical(box, 0, max((value for _, value in points), default=1))
     end = max((at for at, _ in points), default=1)
-    x: Callable[[float], float] = Scale(low=0, high=end, first=box.left, last=box.right)
+    x: Callable[[float], float] = Scale(low=0, high=end, start=box.left, end=box.right)
     parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, end, 8) if at <= end])
     parts.append(text(12, top, title, class_="title"))
     for place, (name, line) in enumerate(lines.items()):

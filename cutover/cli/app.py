@@ -1,4 +1,4 @@
-"""The command line: one Typer app, filled by the commands that each folder registers by entry point."""
+"""Command line: one Typer app with the commands that each folder registers by entry point."""
 
 import sys
 import traceback
@@ -17,13 +17,13 @@ from cutover.output import console, terminal
 GROUP = "cutover.commands"
 USAGE = 2
 TAKE_KEYS = frozenset({"explain", "resolve"})
-"""Commands with a key as an argument: one that begins with `-`, such as `-5,UA`, is not one of their options."""
+"""Commands with a key as an argument; a key such as `-5,UA` must not be parsed as an option."""
 
 INTERRUPTED = 130
 
 
 def build_app(command: str | None = None) -> typer.Typer:
-    """Return the app with the commands of the room that has `command`; else with one line on each that is installed."""
+    """Build the app with the commands of the module that defines `command`, or with a summary of each command."""
     app = typer.Typer(
         help="Compare a fast streaming path with a trusted batch recompute over one Kafka log.",
         no_args_is_help=True,
@@ -34,7 +34,7 @@ def build_app(command: str | None = None) -> typer.Typer:
     entries = _entries()
     if command is None or command not in entries.names:
         for entry in entries:
-            app.command(entry.name, help=summary(entry.module, entry.name))(_stand_for_command)
+            app.command(entry.name, help=summary(entry.module, entry.name))(_require_command_name)
         return app
     for name, command_spec in import_module(entries[command].module).COMMANDS.items():
         if isinstance(command_spec, typer.Typer):
@@ -52,8 +52,8 @@ def _entries() -> EntryPoints:
     return entry_points(group=GROUP)
 
 
-def _stand_for_command() -> None:
-    """Represent a command in the list of all commands."""
+def _require_command_name() -> None:
+    """Serve as the callback of a command in the list of all commands."""
     msg = "expected the command's name first"
     raise typer.BadParameter(msg)
 
@@ -66,13 +66,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 agree, 1 differ beyond policy, 2 no answer, 130 interrupted.
 
     Args:
-        argv: The command and its arguments; None: those of this process, which is then the command's own, so that what
-            its engines print goes to a log file.
+        argv: The command and its arguments; None: those of this process, whose engines then print to a log file.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is not None:
         return _run(arguments)
-    terminal.own(arguments[0] if arguments and arguments[0] in _entries().names else "cutover")
+    terminal.take_over_output(arguments[0] if arguments and arguments[0] in _entries().names else "cutover")
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -99,22 +98,22 @@ def _run(arguments: list[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        message, code = _of_the_machine(error), USAGE
+        message, code = _describe_os_error(error), USAGE
     except Exception:  # noqa: BLE001 -- Python's own exit code for it, 1, would be read as a verdict
         traceback.print_exc()
-        message, code = "This is a defect of Cutover: expected a result or a message of its own, got the above.", USAGE
+        message, code = "This is a defect of Cutover: expected a result or an error message, got the above.", USAGE
     else:
         return result if isinstance(result, int) else 0
     sys.stderr.write(f"{message}\n")
     return code
 
 
-def _of_the_machine(error: OSError) -> str:
-    """Return what a file, folder or socket of this machine said that no command expected of it."""
+def _describe_os_error(error: OSError) -> str:
+    """Describe an error of a file, folder or socket that no command handles."""
     place = f"`{error.filename}`" if error.filename else "A file, folder or socket"
     return (
         f"{place}: expected it to be usable, got: {error.strerror or error}.\n"
-        "Hint: look at the free space, the owner and the limits of this user; `cutover doctor` shows some of it."
+        "Hint: check the free space, the owner and the limits of this user; `cutover doctor` shows some of them."
     )
 
 

@@ -1,4 +1,4 @@
-"""Definitions for commands that act on what runs, or show what was computed: by name, also where the file fails."""
+"""Definitions by name for commands that act on running drivers or show results, even if the file is invalid."""
 
 import sys
 
@@ -10,15 +10,15 @@ from cutover.settings import Settings
 
 
 def find_definition(settings: Settings, name: str, *, running: bool = False) -> Pipeline:
-    """Return the definition by which a name is shown; standard error says where that is not the one in the file.
+    """Find the definition for a name, and warn on standard error if it is not the one in the file.
 
     Args:
-        settings: Of the installation.
-        name: Of the pipeline.
-        running: Return what a living driver runs with, whatever is in the file.
+        settings: Settings of the installation.
+        name: Name of the pipeline.
+        running: Return the definition of the running driver instead of the one in the file.
 
     Raises:
-        DefinitionError: The file does not load, or there is none, and none is recorded.
+        DefinitionError: The file is invalid or missing, and no definition is recorded.
     """
     definition = resolve_definition(settings, name, running=running)
     if definition.note is not None:
@@ -27,7 +27,7 @@ def find_definition(settings: Settings, name: str, *, running: bool = False) -> 
 
 
 def find_definitions(settings: Settings) -> dict[str, Pipeline]:
-    """Return, by name, the definitions of all pipelines that have a file that loads, or that ever had a driver."""
+    """Find the definitions by name of all pipelines with a valid file, or with a recorded driver."""
     pipelines, problems = catalogue.scan(settings)
     for problem in problems:
         sys.stderr.write(f"{problem}\n")

@@ -1,4 +1,4 @@
-"""`cutover init`: a definition to start from, guessed from a file or from records of a topic."""
+"""`cutover init`: a proposed definition, inferred from a file or from records of a topic."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -25,25 +25,25 @@ def init(settings: Settings, name: str, source: str) -> Path:
     """Write `<pipelines>/<name>.py` and return it.
 
     Args:
-        settings: The folder of definitions; the cluster, if `source` is a topic.
-        name: Of the pipeline.
-        source: A file that exists, else a topic.
+        settings: Folder of definitions, and the cluster if `source` is a topic.
+        name: Name of the pipeline.
+        source: File, or else a topic.
 
     Raises:
-        DefinitionError: The name cannot be used, the file of the definition exists, or no definition can be guessed.
-        LogError: No broker answers, or it knows no such topic.
+        DefinitionError: The name cannot be used, the file of the definition exists, or no definition can be inferred.
+        LogError: No broker answers, or the topic does not exist.
     """
     check_name(name, of="NAME")
     if name.lower() in KEYWORDS:
-        msg = f"NAME: expected a name that SQL does not use itself, got `{name}`."
+        msg = f"NAME: expected a name that is not a reserved word of SQL, got `{name}`."
         raise DefinitionError(msg)
     target = settings.pipelines / f"{name}.py"
     if target.exists():
-        msg = f"{target}: expected no file, there is one.\nHint: choose another name, or delete it yourself."
+        msg = f"{target}: expected no file, but it exists.\nHint: choose another name, or delete the file."
         raise DefinitionError(msg)
     is_file = Path(source).is_file()
     path = Path(source)
-    guess = survey_file(path).guess(_read_again(path)) if is_file else survey_topic(settings, source).guess()
+    guess = survey_file(path).guess(_read_valid_records(path)) if is_file else survey_topic(settings, source).guess()
     usable_guess = _check_usable(guess, source)
     origin = Path(source).name if is_file else source
     text = template.render_definition(name, name if is_file else source, origin, usable_guess, is_topic=not is_file)
@@ -54,7 +54,7 @@ def survey_file(path: Path) -> Survey:
     """Read all records of a file.
 
     Raises:
-        DefinitionError: The file cannot be read, or a line is no record; says which.
+        DefinitionError: The file cannot be read, or a line is not a record.
     """
     survey = Survey(is_cells=not is_json(path))
     if survey.is_cells:
@@ -68,17 +68,17 @@ def survey_file(path: Path) -> Survey:
     return survey
 
 
-def _read_again(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields of all records that a survey of the file has taken."""
+def _read_valid_records(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields of all valid records of a file."""
     return (record for _, record in _read_fields(path, is_cells=not is_json(path)) if record is not None)
 
 
 def _read_fields(path: Path, *, is_cells: bool) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
-    """Yield line and fields of each record of a file; None of one that is beyond the limits."""
+    """Yield line number and fields of each record of a file; None for one that exceeds the limits."""
     if not is_cells:
         for number, line in read_json_lines(path):
-            document, beyond = parse_line(path, number, line)
-            yield number, dict(document.members) if beyond is None else None
+            document, violation = parse_line(path, number, line)
+            yield number, dict(document.members) if violation is None else None
         return
     records = read_csv(path)
     _, header = next(records, (1, []))
@@ -89,20 +89,24 @@ def _read_fields(path: Path, *, is_cells: bool) -> Iterator[tuple[int, Mapping[s
 
 
 def survey_topic(settings: Settings, topic: str) -> Survey:
-    """Read the newest records of a topic; what is no JSON object is skipped.
+    """Read the newest records of a topic, without those that are not JSON objects.
 
     Raises:
-        LogError: No broker answers, or it knows no such topic.
+        LogError: No broker answers, or the topic does not exist.
         DefinitionError: `topic` can be neither a file nor a topic.
     """
-    if not topic or len(topic) > TOPIC_CHARACTERS or not all(c.isalnum() or c in "._-" for c in topic):
+    if (
+        not topic
+        or len(topic) > TOPIC_CHARACTERS
+        or not all(character.isalnum() or character in "._-" for character in topic)
+    ):
         msg = f"--from: expected a file that exists or a topic, got `{topic[:80]}`."
         raise DefinitionError(msg)
     try:
         client = LogClient(settings)
         earliest, latest = client.earliest(topic), client.latest(topic)
     except CutoverError as error:
-        msg = f"--from: there is no file `{topic[:80]}`, so a topic was looked for: {error}"
+        msg = f"--from: no file `{topic[:80]}` exists, so a topic was expected: {error}"
         raise type(error)(msg) from error
     share = max(1, SAMPLE // max(len(latest), 1))
     survey = Survey(is_cells=False)
@@ -128,9 +132,9 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     if guess.event_time is not None:
         return guess
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
-    left_out_text = "".join(f"; left out: `{format_name(name)}`, {reason}" for name, reason in guess.omitted.items())
+    omitted_text = "".join(f"; omitted: `{format_name(name)}`, {reason}" for name, reason in guess.omitted.items())
     expected = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
-    msg = f"--from {source}: expected {expected}, got {names}{left_out_text}.\nHint: {_hint_time(guess)}"
+    msg = f"--from {source}: expected {expected}, got {names}{omitted_text}.\nHint: {_hint_time(guess)}"
     raise DefinitionError(msg)
 
 
@@ -144,7 +148,7 @@ def _describe_column(column: Column) -> str:
 
 
 def _hint_time(guess: Guess) -> str:
-    """Return what to change where no column is a time."""
+    """Return a hint if no column is a time."""
     nested = [name for name in guess.omitted if _is_nested(guess, name)]
     if any(column.time_form for column in guess.columns):
         return "write these times as 2026-03-02T00:00:00.123456Z, or as whole Unix seconds or milliseconds."

@@ -17,7 +17,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading.key_text import quote_ambiguous
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import restore
-from cutover.lake.control.versions import looking_at
+from cutover.lake.control.versions import select_stream_version
 from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import vacuum as take_away
 from cutover.lake.tables import overflow
@@ -38,7 +38,7 @@ def sql(
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
 ) -> Iterator[Output]:
     """Query the lake: DuckDB SQL over the views of one pipeline."""
-    settings = looking_at(load_settings(), version)
+    settings = select_stream_version(load_settings(), version)
     definition = find_definition(settings, pipeline)
     _check_reads(pipeline, query)
     connection = views.connect(settings, definition, epoch=epoch)
@@ -111,8 +111,8 @@ def restore_control(
         for name, n in restored.lost.items()
     ]
     if lost_commits:
-        msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(lost_commits)}."
-        hint = "\nHint: put the newest copy of the table back. The page says what to do where there is none."
+        msg = f"Control tables: expected a file for every missing row, found none for {', '.join(lost_commits)}."
+        hint = "\nHint: put the newest copy of the table back. The page describes what to do without a copy."
         print_warnings(lines)
         raise LakeError(msg + hint, runbook="ForeignWrite")
     if restored_tables:
@@ -120,7 +120,9 @@ def restore_control(
     elif restore.any_table_exists(settings):
         message = "The control tables hold all that was written to them."
     else:
-        message = "There are no control tables: nothing has begun, or `_control` is gone; then put it back from a copy."
+        message = (
+            "There are no control tables: nothing was recorded yet, or `_control` was deleted; restore it from a copy."
+        )
     document = {"tables": [asdict(restored) for restored in restored_tables], "written": not dry_run}
     return Output(document=document, lines=[*lines, message])
 

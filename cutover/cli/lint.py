@@ -29,86 +29,88 @@ def lint(
     catalogue = read_catalogue(settings)
     pipelines = catalogue.pipelines
     selected = pipelines if pipeline is None else {pipeline: get(settings, pipeline)}
-    judgement = _judge(settings, selected, pipelines)
+    results = _lint_pipelines(settings, selected, pipelines)
     if pipeline is None:
-        judgement.problems.update(_name_problems(catalogue))
+        results.problems.update(_name_problems(catalogue))
     return Output(
-        document={**asdict(judgement), "settings": kafka_warnings(settings.kafka)},
-        lines=_list_lines(settings, judgement),
-        warnings=[line for text in dict.fromkeys(judgement.problems.values()) for line in text.split("\n")],
-        exit_code=DefinitionError.exit_code if judgement.problems else 0,
+        document={**asdict(results), "settings": kafka_warnings(settings.kafka)},
+        lines=_list_lines(settings, results),
+        warnings=[line for text in dict.fromkeys(results.problems.values()) for line in text.split("\n")],
+        exit_code=DefinitionError.exit_code if results.problems else 0,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Judgement:
-    """Results of checking each definition."""
+class _LintResults:
+    """Results of linting each definition."""
 
-    warnings: dict[str, list[str]] = field(default_factory=dict)  # by the name of a pipeline that can run
+    warnings: dict[str, list[str]] = field(default_factory=dict)  # valid pipeline -> warnings
     fingerprints: dict[str, str] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)  # by file, or by pipeline where its rules are broken
+    problems: dict[str, str] = field(default_factory=dict)  # file, or pipeline with invalid rules -> problem
 
 
-def _judge(settings: Settings, selected: Mapping[str, Pipeline], all_pipelines: Mapping[str, Pipeline]) -> _Judgement:
-    """Check each pipeline, whatever is wrong with the others."""
-    judgement, now = _Judgement(), SystemClock().now()
+def _lint_pipelines(
+    settings: Settings, selected: Mapping[str, Pipeline], all_pipelines: Mapping[str, Pipeline]
+) -> _LintResults:
+    """Lint each pipeline independently of the others."""
+    results, now = _LintResults(), SystemClock().now()
     for name, pipeline in selected.items():
         try:
             rules = _lint_rules(settings, pipeline, now)
         except DefinitionError as error:
-            judgement.problems[name] = str(error)
+            results.problems[name] = str(error)
             continue
-        judgement.warnings[name] = [
+        results.warnings[name] = [
             *warnings(pipeline),
             *rules,
             *_lint_sql(pipeline),
             *_lint_change(pipeline, all_pipelines),
         ]
-        judgement.fingerprints[name] = fingerprint.result_fingerprint(pipeline)
-    return judgement
+        results.fingerprints[name] = fingerprint.result_fingerprint(pipeline)
+    return results
 
 
 def _name_problems(catalogue: Catalogue) -> dict[str, str]:
-    """Return what is wrong with each file that does not load, by its name."""
+    """Map the name of each file that does not load to its problems."""
     return {file.name: "\n".join(map(str, problem)) for file, problem in catalogue.problems_by_file.items()}
 
 
-def _list_lines(settings: Settings, judgement: _Judgement) -> Iterator[str]:
-    """Yield each pipeline that can run with its warnings, and the totals."""
-    for name, texts in judgement.warnings.items():
-        yield f"{name}: ok, {len(texts)} warning(s), result fingerprint {judgement.fingerprints[name]}"
+def _list_lines(settings: Settings, results: _LintResults) -> Iterator[str]:
+    """Yield each valid pipeline with its warnings, and the totals."""
+    for name, texts in results.warnings.items():
+        yield f"{name}: ok, {len(texts)} warning(s), result fingerprint {results.fingerprints[name]}"
         yield from (f"  {text}" for text in texts)
     yield from kafka_warnings(settings.kafka)
-    totals = f"{len(judgement.warnings)} can run, {sum(map(len, judgement.warnings.values()))} warning(s)"
-    if judgement.problems:
-        names = ", ".join(map(visible, judgement.problems))
-        yield f"{totals}; {len(judgement.problems)} cannot: {names}. Next: correct these, then `cutover lint`."
-    elif judgement.warnings:
+    totals = f"{len(results.warnings)} can run, {sum(map(len, results.warnings.values()))} warning(s)"
+    if results.problems:
+        names = ", ".join(map(visible, results.problems))
+        yield f"{totals}; {len(results.problems)} cannot: {names}. Next: correct these, then `cutover lint`."
+    elif results.warnings:
         yield f"{totals}. Next: `cutover up`, `cutover stream NAME --detach`."
     else:
         yield f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one."
 
 
 def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[str]:
-    """Return a warning for each rule of acceptance that has expired.
+    """List a warning for each expired acceptance rule.
 
     Raises:
-        DefinitionError: A rule's file cannot be read as one.
+        DefinitionError: A rule's file is invalid.
     """
     rules = acceptance_files.load(settings, pipeline)
     if rules.problems:
         raise DefinitionError("\n".join(rules.problems.values()))
     expired = ((name, rule) for name, rule in rules.rules.items() if rule.is_expired(now))
-    return [f"rule of acceptance `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC" for name, rule in expired]
+    return [f"acceptance rule `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC" for name, rule in expired]
 
 
 def _lint_change(pipeline: Pipeline, all_pipelines: Mapping[str, Pipeline]) -> list[str]:
-    """Return a warning where the definition that a change note names is not there, or is not what the note says."""
+    """List a warning if the definition in a change note does not exist, or does not match the note."""
     if pipeline.change is None:
         return []
     old = all_pipelines.get(pipeline.change.of)
     if old is None:
-        return [f"change.of: no definition `{pipeline.change.of}` is there to be compared with."]
+        return [f"change.of: the definition `{pipeline.change.of}` does not exist."]
     try:
         change.check_pair(pipeline, old)
     except DefinitionError as error:
@@ -117,7 +119,7 @@ def _lint_change(pipeline: Pipeline, all_pipelines: Mapping[str, Pipeline]) -> l
 
 
 def _lint_sql(pipeline: Pipeline) -> list[str]:
-    """Return a warning for each construct of a team's SQL on which it and the stream cannot agree."""
+    """List a warning for each construct of a team's SQL on which it and the stream differ."""
     if not isinstance(pipeline.batch, Sql) or pipeline.file is None:
         return []
     text = (pipeline.file.parent / pipeline.batch.file).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Commands of the log: `cutover produce`, and `cutover init`, which reads a file or a topic."""
+"""`cutover produce` writes a file to a topic; `cutover init` proposes a definition from a file or a topic."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,10 +21,10 @@ from cutover.timestamps import parse_micros
 
 
 def init_definition(
-    name: Annotated[str, typer.Argument(help="Of the new pipeline.")],
+    name: Annotated[str, typer.Argument(help="Name of the new pipeline.")],
     source: Annotated[str, typer.Option("--from", help="A CSV or JSON-lines file, or a topic.")],
 ) -> Output:
-    """Write a definition to start from: schema and times are guessed, every choice is explained."""
+    """Write a proposed definition: schema and times are inferred, each choice is explained."""
     from cutover.cli.init import init  # numpy: not for `--help`
 
     path = init(load_settings(), name, source)
@@ -35,33 +35,33 @@ def init_definition(
 def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     file: Annotated[Path, typer.Argument(help="CSV (with a header) or JSON lines, gzip or not.")],
     pipeline: Annotated[str, typer.Option("--pipeline", "-p", help="Whose topic, schema and log time.")],
-    topic: Annotated[str | None, typer.Option(help="Of a join of two topics; else the source's.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Topic of a join; else the source's.")] = None,
     start: Annotated[str | None, typer.Option("--from", help="First log time, such as 2013-01-01T06:00.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Log time to stop before.")] = None,
     speed: Annotated[str, typer.Option(help="`max`, or how many times faster than the log times: `1000x`.")] = "max",
-    partitions: Annotated[int | None, typer.Option(min=1, help="Of a topic that is made now; else 4.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Send it though it was sent before.")] = False,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Partitions of a new topic; else 4.")] = None,
+    resend: Annotated[bool, typer.Option("--again", help="Send the file although it was sent before.")] = False,
 ) -> Output:
     """Replay a file into the pipeline's topic, in log-time order, with the data's own log timestamps."""
     settings = load_settings()
-    definition = reading(catalogue.get(settings, pipeline), topic)
+    definition = select_topic(catalogue.get(settings, pipeline), topic)
     request = Request(
         file=file,
         log_times=LogTimeRange(start=_time(start, of="--from"), end=_time(end, of="--to")),
         speed=parse_speed(speed),
         partitions=partitions,
-        resend=again,
+        resend=resend,
     )
     with _show_progress(file.name) as progress:
         summary = produce(settings, definition, request, clock=SystemClock(), progress=progress)
     return Output(document=asdict(summary), lines=_list_lines(summary))
 
 
-def reading(pipeline: Pipeline, topic: str | None) -> Pipeline:
-    """Return a pipeline whose source is one of its topics; None: its source.
+def select_topic(pipeline: Pipeline, topic: str | None) -> Pipeline:
+    """Return a pipeline whose source is the given one of its topics; None: its source.
 
     Raises:
-        DefinitionError: It reads no topic of this name.
+        DefinitionError: The pipeline does not read this topic.
     """
     sides = {side.source.name: side for side in (make_right_side(pipeline), make_left_side(pipeline))}
     if topic is None:
@@ -73,10 +73,10 @@ def reading(pipeline: Pipeline, topic: str | None) -> Pipeline:
 
 
 def parse_speed(text: str) -> float | None:
-    """Return the factor of `1000x`, None for `max`.
+    """Parse the factor of `1000x`; None for `max`.
 
     Raises:
-        DefinitionError: It is neither.
+        DefinitionError: The text is neither.
     """
     if text == "max":
         return None
@@ -101,12 +101,12 @@ def _time(text: str | None, *, of: str) -> int | None:
 def _list_lines(summary: Summary) -> list[Line]:
     lines: list[Line] = [f"{summary.records:,} records sent to topic `{summary.topic}` in {summary.seconds:.1f} s."]
     if summary.already_sent:
-        lines.append(f"{summary.already_sent:,} other records of the file were in the topic already.")
+        lines.append(f"{summary.already_sent:,} other records of the file were already in the topic.")
     if summary.differs:
         lines.append(summary.differs)
     if summary.ignored_columns:
         names = ", ".join(map(format_name, summary.ignored_columns))
-        lines.append(f"Columns that the schema does not name were left out: {names}.")
+        lines.append(f"Columns outside the schema were omitted: {names}.")
     if summary.malformed:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.malformed_reasons.items())
         cells = f"; {summary.unfit_cells:,} cells do not fit their type" if summary.unfit_cells else ""

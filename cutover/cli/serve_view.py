@@ -1,4 +1,4 @@
-"""`cutover serve-view`: one stable name that Spark, DuckDB and delta-rs read, whichever path is served."""
+"""`cutover serve-view`: a table with a stable name for Spark, DuckDB and delta-rs, whichever path is served."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from cutover.output.console import Output, print_warnings
 from cutover.quoting import identifier, literal, spark_identifier
 from cutover.settings import Settings, load_settings
 
-_TAKEN = "CREATE OR REPLACE VIEW {name} AS SELECT * FROM {rows};"
+_CREATE_VIEW = "CREATE OR REPLACE VIEW {name} AS SELECT * FROM {rows};"
 
 
 def serve_view(
@@ -25,10 +25,13 @@ def serve_view(
         float | None, typer.Option("--follow", min=0.1, help="Publish again every N seconds, until Ctrl-C.")
     ] = None,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also where what serves has read less than is shown, or has no row.")
+        bool,
+        typer.Option(
+            "--anyway", help="Publish even if the served tables have read less than the published one, or have no row."
+        ),
     ] = False,
 ) -> Iterator[Output]:
-    """Publish what is served as one table of a stable name, in one commit, and say how to read it."""
+    """Publish the served rows as one table with a stable name, in one commit, and print how to read it."""
     settings = load_settings()
     publication = _publish(settings, pipeline, anyway=anyway)
     text = _describe_publication(pipeline, publication)
@@ -38,18 +41,18 @@ def serve_view(
 
 
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
-    """Publish the pipeline that serves a name; the definition of that name is not needed once another replaced it."""
+    """Publish the pipeline that serves a name; after a swap the definition of that name is not needed."""
     served = find_definition(settings, swaps.served_by(settings, name))
     return serving_table.publish(settings, served, name=name, anyway=anyway)
 
 
 def _follow(settings: Settings, name: str, publication: Publication, seconds: float) -> Iterator[Output]:
-    """Publish until a person ends it; failures are reported and retried."""
+    """Publish until interrupted; failures are reported and retried."""
     while True:
         time.sleep(seconds)
         try:
             latest = _publish(settings, name)
-        except CutoverError as error:  # also of a definition that is being edited
+        except CutoverError as error:  # including a definition that is being edited
             print_warnings([*str(error).split("\n"), f"Trying again in {seconds:g} s."])
             continue
         if latest.version != publication.version:
@@ -69,11 +72,11 @@ def _list_queries(name: str, publication: Publication) -> tuple[str, ...]:
     uri = publication.uri
     copied = () if publication.copy is None else (f"  PostgreSQL SELECT * FROM {publication.copy};",)  # noqa: S608 -- quoted, and only printed
     return (
-        f"  Spark      {_TAKEN.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
-        f"  DuckDB     {_TAKEN.format(name=identifier(name), rows=f'delta_scan({literal(uri)})')}",
+        f"  Spark      {_CREATE_VIEW.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
+        f"  DuckDB     {_CREATE_VIEW.format(name=identifier(name), rows=f'delta_scan({literal(uri)})')}",
         f"  delta-rs   DeltaTable({uri!r}).to_pyarrow_table()",
         *copied,
-        "Batch runs, moves of the gate and `cutover serve` publish again; beside a driver `--follow 30` does.",
+        "Batch runs, moves of the gate and `cutover serve` publish again; while a driver runs, use `--follow 30`.",
     )
 
 

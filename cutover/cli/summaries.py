@@ -1,4 +1,4 @@
-"""One line on each command, read from its source: a list of commands imports no room."""
+"""Summaries of commands, parsed from their source, so that listing commands imports no other module."""
 
 import ast
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ TABLE = "COMMANDS"
 
 
 def summary(module: str, command: str) -> str:
-    """Return the first line of a command's help, as its module's table `COMMANDS` leads to it.
+    """Return the first line of a command's help, found through the table `COMMANDS` of its module.
 
     Args:
         module: Name of the module with the table; it is read, and not imported.
@@ -33,16 +33,16 @@ def _help(module: str, value: ast.expr) -> str:
     if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):
         package, name = imported[value.value.id]
         return _help(f"{package}.{name}", ast.Name(value.attr))
-    called = ast.unparse(value)
-    if called in imported:
-        package, name = imported[called]
+    name_text = ast.unparse(value)
+    if name_text in imported:
+        package, name = imported[name_text]
         return _help(package, ast.Name(name))
     for node in _tree(module).body:
-        if isinstance(node, ast.FunctionDef) and node.name == called:
+        if isinstance(node, ast.FunctionDef) and node.name == name_text:
             return ast.get_docstring(node) or ""
-        if _names(node) == [called] and isinstance(call := getattr(node, "value", None), ast.Call):
+        if _names(node) == [name_text] and isinstance(call := getattr(node, "value", None), ast.Call):
             return next(_text(keyword.value) for keyword in call.keywords if keyword.arg == "help")
-    raise LookupError(f"{module}.{called}")  # noqa: EM102 -- of our own code's making
+    raise LookupError(f"{module}.{name_text}")  # noqa: EM102 -- of our own code's making
 
 
 @cache

@@ -1,4 +1,4 @@
-"""`cutover unserved`: tables that serve no one any more, and their deletion by policy."""
+"""`cutover unserved`: tables that no longer serve anyone, and their deletion by policy."""
 
 from dataclasses import asdict, replace
 from typing import Annotated
@@ -20,25 +20,26 @@ from cutover.settings import Settings, load_settings
 def unserved(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete what may go; without it nothing is done.")] = False,
-    why: Annotated[str | None, typer.Option("--why", help="The reason of a deletion; it is kept.")] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the tables that are due; without it, only list.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option("--why", help="Reason for the deletion, which is recorded.")] = None,
 ) -> Output:
-    """List streams and batch tables that serve no one, and delete those past `policy.keep_unserved`.
+    """List streams and batch tables that serve no one, and delete those older than `policy.keep_unserved`.
 
-    They are of versions and definitions that others replaced, and of a pipeline whose name another one serves.
+    They belong to replaced versions and definitions, and to a pipeline whose name another one serves.
     """
     settings, clock = load_settings(), SystemClock()
     definition = _find_definition(settings, pipeline)
-    if delete != (why is not None):
+    if delete != (reason is not None):
         msg = "Unserved tables: expected `--delete` and `--why` together."
         raise DefinitionError(msg)
-    if why is not None:
-        catalogue.get(settings, swaps.served_by(settings, pipeline))  # nothing is deleted by a recorded definition
-        deleted = unserved_tables.delete_unserved(settings, definition, clock, why=why)
+    if reason is not None:
+        catalogue.get(settings, swaps.served_by(settings, pipeline))  # a deletion requires the definition's file
+        deleted = unserved_tables.delete_unserved(settings, definition, clock, why=reason)
         remaining = unserved_tables.list_unserved(settings, definition, clock.now())
-        totals = (
-            f"{pipeline}: {len(deleted):,} deleted, {len(remaining):,} stay. `cutover unserved {pipeline}` says why."
-        )
+        counts = f"{len(deleted):,} deleted, {len(remaining):,} retained"
+        totals = f"{pipeline}: {counts}. `cutover unserved {pipeline}` says why."
         return Output(
             document={"deleted": [asdict(table) for table in deleted], "kept": [asdict(table) for table in remaining]},
             lines=[*(f"deleted: {table.text}, {table.files:,} files" for table in deleted), totals],
@@ -48,7 +49,7 @@ def unserved(
     following = (
         f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if deletable_count else "nothing to do"
     )
-    totals = f"{pipeline}: {len(tables):,} tables that nobody is served from, {deletable_count:,} may go: {following}."
+    totals = f"{pipeline}: {len(tables):,} tables that serve no one, {deletable_count:,} can be deleted: {following}."
     return Output(
         document={"deleted": [], "kept": [asdict(table) for table in tables]},
         lines=[*map(_describe_table, tables), totals],
@@ -58,14 +59,14 @@ def unserved(
 def _describe_table(table: Unserved) -> str:
     return (
         f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, "
-        f"{table.retained_because or 'may go'}"
+        f"{table.retained_because or 'can be deleted'}"
     )
 
 
 def _find_definition(settings: Settings, name: str) -> Pipeline:
-    """Return the definition; of a name that another one serves, whose file may be gone, that one under this name."""
+    """Find the definition; if another one serves the name and the file is missing, that one under this name."""
     serves, (pipelines, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
-    if serves == name or name in pipelines or broken:  # a broken file may be that of the name, with its own policy
+    if serves == name or name in pipelines or broken:  # an invalid file may define the name, with another policy
         return find_definition(settings, name)
     return replace(find_definition(settings, serves), name=name)
 

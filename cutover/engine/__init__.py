@@ -1,1 +1,1 @@
-"""What the engines run with: which settings are pinned, and what a running process says of itself."""
+"""Engines, Spark and DuckDB: sessions, pinned settings, and the effective settings of a running process."""

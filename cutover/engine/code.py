@@ -1,7 +1,7 @@
-"""A hash of our own code that judges and aggregates records, of the functions that are loaded and not of their files.
+"""Hashes of the code that classifies and aggregates records, computed from loaded functions, not from files.
 
-A module's hash is over the byte code of its functions and classes and over its plain constants, without comments, text
-for people, names of files and numbers of lines. A function that was put in another's place has another hash.
+A module's hash covers the byte code of its functions and classes and its plain constants, without comments, docstrings,
+file names and line numbers. A function that was replaced at run time has another hash.
 """
 
 import enum
@@ -65,35 +65,35 @@ SHARED = (
     "cutover.records.watermark",
     "cutover.timestamps",
 )
-"""What both paths and the reconciler judge records by."""
+"""Modules that classify and aggregate records on both paths and in the reconciler."""
 
 _PLAIN = (str, bytes, int, float, type(None), type(...))
-_UNSEEN = frozenset({"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__dataclass_fields__"})
+_EXCLUDED = frozenset({"__doc__", "__module__", "__annotations__", "__dict__", "__weakref__", "__dataclass_fields__"})
 
 
-def of_window(window: WindowFn) -> tuple[str, ...]:
-    """Return the modules of a window's kind, sorted; those of other kinds do not concern its definition."""
+def list_window_modules(window: WindowFn) -> tuple[str, ...]:
+    """List the modules of a window's kind, sorted; other kinds do not affect the definition."""
     modules = (kind.__module__ for kind in type(window).__mro__)
     return tuple(sorted({name for name in modules if name.startswith("cutover.")}))
 
 
-def hashes(modules: Iterable[str] = SHARED) -> dict[str, str]:
-    """Return module name to 12 hex digits over the code that this process has loaded of it."""
-    return {name: _digest(_of_module(import_module(name))) for name in modules}
+def hash_modules(modules: Iterable[str] = SHARED) -> dict[str, str]:
+    """Map each module to 12 hex digits over its loaded code."""
+    return {name: _digest(_describe_module(import_module(name))) for name in modules}
 
 
 def _digest(lines: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
 
 
-def _of_module(module: types.ModuleType) -> Iterator[str]:
+def _describe_module(module: types.ModuleType) -> Iterator[str]:
     for name, value in sorted(vars(module).items()):
         if not name.startswith("__"):
             yield f"{name} = {_describe_value(value, module.__name__)}"
 
 
 def _describe_value(value: object, module: str) -> str:
-    """Return a text that is the same in every process for the same code or constant."""
+    """Describe code or a constant by a text that is equal in every process."""
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name} {value.value!r}"
     if isinstance(value, _PLAIN):
@@ -101,14 +101,18 @@ def _describe_value(value: object, module: str) -> str:
     if isinstance(value, types.FunctionType | type):
         if value.__module__ != module:
             return f"{value.__module__}.{value.__qualname__}"
-        return _of_function(value, module) if isinstance(value, types.FunctionType) else _of_class(value, module)
+        return (
+            _describe_function(value, module)
+            if isinstance(value, types.FunctionType)
+            else _describe_class(value, module)
+        )
     if isinstance(value, types.CodeType):
-        return _of_code(value, module)
-    return _of_holder(value, module)
+        return _describe_code(value, module)
+    return _describe_container(value, module)
 
 
-def _of_holder(value: object, module: str) -> str:
-    """Return the text of what holds others; of any other object its type alone."""
+def _describe_container(value: object, module: str) -> str:
+    """Describe a container or wrapper with its contents, and any other object by its type."""
     if isinstance(value, tuple | list):
         return f"[{', '.join(_describe_value(item, module) for item in value)}]"
     if isinstance(value, set | frozenset):
@@ -121,23 +125,27 @@ def _of_holder(value: object, module: str) -> str:
     if isinstance(value, property | cached_property):
         parts = (value.fget, value.fset) if isinstance(value, property) else (value.func,)
         return _describe_value(parts, module)
-    inner = getattr(value, "__wrapped__", getattr(value, "__func__", None))  # of a cache, of a class method
+    inner = getattr(value, "__wrapped__", getattr(value, "__func__", None))  # the function of a cache or a class method
     return type(value).__name__ if inner is None else f"{type(value).__name__} {_describe_value(inner, module)}"
 
 
-def _of_function(function: types.FunctionType, module: str) -> str:
+def _describe_function(function: types.FunctionType, module: str) -> str:
     defaults = _describe_value((function.__defaults__, function.__kwdefaults__), module)
-    return f"{_of_code(function.__code__, module)} {defaults}"
+    return f"{_describe_code(function.__code__, module)} {defaults}"
 
 
-def _of_class(found: type, module: str) -> str:
-    bases = ", ".join(base.__qualname__ for base in found.__bases__)
-    parts = (f"{name}: {_describe_value(v, module)}" for name, v in sorted(vars(found).items()) if name not in _UNSEEN)
+def _describe_class(class_: type, module: str) -> str:
+    bases = ", ".join(base.__qualname__ for base in class_.__bases__)
+    parts = (
+        f"{name}: {_describe_value(value, module)}"
+        for name, value in sorted(vars(class_).items())
+        if name not in _EXCLUDED
+    )
     return f"({bases}) {_digest(parts)}"
 
 
-def _of_code(code: types.CodeType, module: str) -> str:
-    # The first constant of a named function is its text for people, or None.
+def _describe_code(code: types.CodeType, module: str) -> str:
+    # The first constant of a named function is its docstring, or None.
     constants = code.co_consts if code.co_name.startswith("<") else code.co_consts[1:]
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     return _digest([code.co_code.hex(), repr(names), _describe_value(constants, module)])

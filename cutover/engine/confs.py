@@ -1,4 +1,4 @@
-"""Every conf of Spark is decided: pinned by us, without effect on a result, or recorded and compared. Pure."""
+"""Classification of Spark confs: pinned, without effect on results, or recorded and compared. Pure."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ PINNED = {
     "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
-"""Settings that a result depends on, with the values of every session of Cutover."""
+"""Confs that results depend on, with their values in every session of Cutover."""
 
 HARMLESS = (
     "spark.sql.adaptive.",
@@ -59,33 +59,38 @@ HARMLESS = (
     "spark.sql.warehouse.dir",
     "spark.databricks.delta.snapshotPartitions",
 )
-"""Width, memory, pace, display: no result depends on them. A name that ends with a dot covers all below."""
+"""Confs of parallelism, memory, speed and display, on which no result depends; a final dot marks a prefix."""
 
-GIVEN = ("spark.sql.catalog.", "spark.sql.extensions")
-"""What the settings may say though a result could depend on it: it is recorded and compared."""
+RECORDED = ("spark.sql.catalog.", "spark.sql.extensions")
+"""Confs that settings may set although results could depend on them; they are recorded and compared."""
 
-_JUDGED = ("spark.sql.", "spark.databricks.delta.")
+_RELEVANT_PREFIXES = ("spark.sql.", "spark.databricks.delta.")
 
 
-def refusal(conf: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first key that the settings may not hold, and what is expected of it; None: there is none.
+def find_rejected_conf(conf: Mapping[str, str]) -> tuple[str, str] | None:
+    """Find the first conf that settings may not set, with the expected value; None if all are allowed.
 
-    Whatever is no conf of Spark SQL passes: memory, hosts, executors, JARs. What is loaded by it is read back.
+    Confs outside Spark SQL are allowed (memory, hosts, executors, JARs); the JARs that they load are read back.
     """
     for key, value in sorted(conf.items()):
         if PINNED.get(key, value) != value:
             return key, f"`{key}` = `{PINNED[key]}`"
-        if key.startswith("spark.sql.") and key not in PINNED and not _is_in(key, HARMLESS) and not _is_in(key, GIVEN):
+        if (
+            key.startswith("spark.sql.")
+            and key not in PINNED
+            and not _is_in(key, HARMLESS)
+            and not _is_in(key, RECORDED)
+        ):
             return key, "confs of Spark SQL that change no result"
     return None
 
 
-def confs_in_question(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return those confs of a running session that a result could depend on, unknown ones among them."""
+def select_relevant_confs(conf: Mapping[str, str]) -> dict[str, str]:
+    """Select the confs of a running session that results could depend on, including unknown ones."""
     return {
         key: value
         for key, value in conf.items()
-        if key in PINNED or (key.startswith(_JUDGED) and not _is_in(key, HARMLESS))
+        if key in PINNED or (key.startswith(_RELEVANT_PREFIXES) and not _is_in(key, HARMLESS))
     }
 
 

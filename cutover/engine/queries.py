@@ -1,7 +1,9 @@
-"""Connections to DuckDB, which reads tables where no JVM runs: one engine for small looks, one for each large query."""
+"""Connections to DuckDB, which reads tables without a JVM: one shared engine for small queries, one per large query."""
 
 import os
 import re
+import shutil
+import uuid
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,30 +13,30 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from cutover.engine import scratch
+from cutover import process
 from cutover.quoting import literal
 from cutover.settings import Settings
 
-_LONGEST = 200  # characters in which an error of DuckDB's names the line of a CSV file
-_CSV_ERRORS = (  # what it says behind the line itself, without what quotes the data
+_MAX_PREFIX = 200  # characters within which DuckDB's error names the line of a CSV file
+_CSV_ERRORS = (  # parts of the error after the line number, without quoted data
     r"(?m)^Expected Number of Columns: \d+ Found: \d+",
     r"(?m)^Value with unterminated quote found",
     r"(?m)^Maximum line size of \d+ bytes exceeded",
     r"(?m)^Invalid unicode",
     r'(?m)^Error when converting column "[^"\n]{1,100}"',
 )
-_NO_CSV = "no CSV that can be read"
-_CSV_FILE_ERRORS = {  # what it says of a whole file
+_NO_CSV = "not readable as CSV"
+_CSV_FILE_ERRORS = {  # errors about a whole file
     "CSV Parser state machine reached an invalid state": "lines that end in different ways, or a line break in a cell"
     " without quotes",
     "Parallel CSV Reader currently does not support a full read": "a record that is too long",
 }
-_ONE_AT_A_TIME = Lock()
+_LOCK = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a connection may take: memory (such as `512MB`), then disk under `home`; threads (None: all cores)."""
+    """Resource limits of a connection: memory (`512MB`), spilling to disk under `home`, threads (None: all cores)."""
 
     memory: str
     home: Path
@@ -42,39 +44,53 @@ class Bounds:
 
 
 def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
-    """Return a DuckDB connection in UTC that never reaches for the network.
+    """Open a DuckDB connection in UTC that never accesses the network.
 
     Args:
-        bounds: Limits of a query over a whole table, in a separate engine. None: for single files and small
-            tables; to make an engine takes longer (20 ms) than to read those, so a process has one for all of them.
-            So objects there are TEMP: no other connection sees them.
+        bounds: Limits of a query over a whole table, which gets a separate engine. None: for single files and small
+            tables, in an engine shared by the process, since creating one (20 ms) takes longer than reading them.
+            Create only TEMP objects there, which no other connection sees.
     """
     if bounds is None:
-        with _ONE_AT_A_TIME:
+        with _LOCK:
             return _configure_connection(_share_engine().cursor())
-    connection = _configure_connection(_engine())
+    connection = _configure_connection(_create_engine())
     connection.execute(f"SET memory_limit = {literal(bounds.memory)}")
-    connection.execute(f"SET temp_directory = {literal(str(scratch.folder(bounds.home)))}")
+    connection.execute(f"SET temp_directory = {literal(str(make_scratch_path(bounds.home)))}")
     if bounds.threads is not None:
         connection.execute(f"SET threads = {int(bounds.threads)}")
     return connection
 
 
+def make_scratch_path(home: Path) -> Path:
+    """Make a unique path for a connection's temporary files, `<home>/tmp/duckdb/...`; delete those of dead processes.
+
+    DuckDB creates the folder when it spills, and removes it when the connection is closed.
+    """
+    root = home.resolve() / "tmp" / "duckdb"
+    root.mkdir(parents=True, exist_ok=True)
+    for scratch_folder in root.glob("*-*"):
+        pid = scratch_folder.name.split("-")[0]
+        if pid.isdigit() and process.identify(int(pid)) is None:
+            shutil.rmtree(scratch_folder, ignore_errors=True)
+    return root / f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
 @cache
 def _share_engine() -> duckdb.DuckDBPyConnection:
-    return _engine()
+    return _create_engine()
 
 
 def _before_fork() -> None:
-    """End the engine: a child has none of its threads, and would wait for them at its end."""
-    _ONE_AT_A_TIME.acquire()
+    """Close the shared engine: a forked child has none of its threads, and would wait for them at exit."""
+    _LOCK.acquire()
     _share_engine.cache_clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_ONE_AT_A_TIME.release, after_in_child=_ONE_AT_A_TIME.release)
+os.register_at_fork(before=_before_fork, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
-def _engine() -> duckdb.DuckDBPyConnection:
+def _create_engine() -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"autoinstall_known_extensions": False})
 
 
@@ -84,50 +100,52 @@ def _configure_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckD
 
 
 def read_table(connection: duckdb.DuckDBPyConnection, query: str, params: object = None) -> pa.Table:
-    """Return the rows of a query, in the types that DuckDB gives them.
+    """Return the rows of a query as an Arrow table.
 
     Args:
-        connection: Where the query's tables are bound: a Python variable is none of them.
-        query: One that returns rows.
-        params: Of its placeholders.
+        connection: Connection with the query's tables; Python variables are not visible to the query.
+        query: Query that returns rows.
+        params: Values of its placeholders.
     """
-    # A relation has no type information: an attribute that its class does not have would be a column.
+    # Relations are untyped: an unknown attribute would be a column.
     rows: pa.Table = connection.sql(query, params=params).to_arrow_table()
     return rows
 
 
-def reading(settings: Settings) -> Bounds:
-    """Return what one reader of whole tables may take."""
+def make_reader_limits(settings: Settings) -> Bounds:
+    """Make the limits of a reader of whole tables."""
     return Bounds(memory=settings.read.memory, home=settings.home)
 
 
 def describe_error(error: duckdb.Error) -> str:
-    """Return what DuckDB says on one line: of CSV the line of the file and what is wrong with it, never its text."""
+    """Describe an error of DuckDB on one line; for CSV the line number and the problem, never the data."""
     text = str(error)
-    place = re.search(r"CSV Error on Line: (\d+)", text[:_LONGEST])
+    line_number = re.search(r"CSV Error on Line: (\d+)", text[:_MAX_PREFIX])
     file = re.search(r"(?m)^  file = (.+)$", text)
-    where = "" if file is None else f" (`{Path(file[1]).name}`)"
-    if place is not None:
-        sentence = next((found[0] for pattern in _CSV_ERRORS if (found := re.search(pattern, text))), _NO_CSV)
-        return f"line {place[1]}: {sentence}{where}"
-    of_file = next((message for fragment, message in _CSV_FILE_ERRORS.items() if fragment in text[:_LONGEST]), None)
-    return text.partition("\n")[0] if of_file is None else f"{of_file}{where}"
+    location = "" if file is None else f" (`{Path(file[1]).name}`)"
+    if line_number is not None:
+        problem = next((match[0] for pattern in _CSV_ERRORS if (match := re.search(pattern, text))), _NO_CSV)
+        return f"line {line_number[1]}: {problem}{location}"
+    file_problem = next(
+        (message for fragment, message in _CSV_FILE_ERRORS.items() if fragment in text[:_MAX_PREFIX]), None
+    )
+    return text.partition("\n")[0] if file_problem is None else f"{file_problem}{location}"
 
 
-def first(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
-    """Return the one row of an aggregate; fetched to its end, as a connection refuses other work before that."""
+def fetch_row(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
+    """Fetch the only row of an aggregate; all rows are fetched, since a connection is blocked until then."""
     row: tuple[Any, ...] = connection.execute(query).fetchall()[0]
     return row
 
 
-def number(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    """Return the one number of an aggregate; null counts as 0."""
-    return int(first(connection, query)[0] or 0)
+def fetch_number(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    """Fetch the only number of an aggregate; null counts as 0."""
+    return int(fetch_row(connection, query)[0] or 0)
 
 
 def count_where(condition: str) -> str:
-    """Return SQL of the number of rows that satisfy a condition; among thousands of such counts, each takes the same.
+    """Return SQL that counts the rows that satisfy a condition, at constant cost among thousands of counts.
 
-    DuckDB copies what all aggregates of a query read for each one with a FILTER: time and memory of their square.
+    With FILTER, DuckDB copies the input of all aggregates for each of them: time and memory would be quadratic.
     """
     return f"count(CASE WHEN {condition} THEN 1 END)"

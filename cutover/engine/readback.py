@@ -1,9 +1,9 @@
-"""What a running process says of itself: session, JVM, the JARs that it loaded, packages, DuckDB, our own code.
+"""Read-back of a running process's effective settings: session, JVM, loaded JARs, packages, DuckDB, code.
 
 Nothing here comes from a definition or from settings: the requested values may not be the effective ones.
 
-Covered is the process that asks: a driver, a batch run, a comparison. Confs of Spark SQL go from the driver to the
-executors with each task; of an executor's own JVM nothing is read, its locale, charset and zone are pinned by options.
+It covers the calling process: a driver, a batch run, a comparison. Spark sends SQL confs from the driver to executors
+with each task; executors' JVMs are not read, since options pin their locale, charset and time zone.
 """
 
 import platform
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import code, confs, queries
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.records import classify
 from cutover.records.parsing import limits, parser
 
@@ -33,11 +33,11 @@ _BETWEEN = "\u0001"
 _ISOLATION, _DEFAULT_ISOLATION = "isolation.level", "read_uncommitted"  # the default of a Kafka client
 
 
-def of_process(pipeline: Pipeline) -> InForce:
-    """Return what this process judges and folds with, without a JVM: `code`, `duckdb`, `records`, `versions`."""
-    return InForce(
+def read_process_settings(pipeline: Pipeline) -> EffectiveSettings:
+    """Read the effective settings of this process without a JVM: `code`, `duckdb`, `records`, `versions`."""
+    return EffectiveSettings(
         {
-            "code": code.hashes({*code.SHARED, *code.of_window(pipeline.window)}),
+            "code": code.hash_modules({*code.SHARED, *code.list_window_modules(pipeline.window)}),
             "duckdb": _duckdb(),
             "records": _records(pipeline),
             "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
@@ -45,18 +45,20 @@ def of_process(pipeline: Pipeline) -> InForce:
     )
 
 
-def of_session(spark: "SparkSession", pipeline: Pipeline, further: dict[str, dict[str, str]] | None = None) -> InForce:
-    """Return what `of_process` does, and `spark`, `jvm` and `jars` of a running session.
+def read_session_settings(
+    spark: "SparkSession", pipeline: Pipeline, further: dict[str, dict[str, str]] | None = None
+) -> EffectiveSettings:
+    """Read the settings of `read_process_settings`, and `spark`, `jvm` and `jars` of a running session.
 
     Args:
-        spark: The session that reads the log; of a streaming query the one that its micro-batches have.
-        pipeline: The definition that records are judged by.
-        further: Families of the path alone.
+        spark: Session that reads the log; for a streaming query that of its micro-batches.
+        pipeline: Definition that classifies the records.
+        further: Further families of this path.
     """
-    return InForce(
+    return EffectiveSettings(
         {
-            **of_process(pipeline).families,
-            "spark": confs.confs_in_question(confs_of(spark)),
+            **read_process_settings(pipeline).families,
+            "spark": confs.select_relevant_confs(read_confs(spark)),
             "jvm": _jvm(spark),
             "jars": _jars(spark),
             **(further or {}),
@@ -64,19 +66,19 @@ def of_session(spark: "SparkSession", pipeline: Pipeline, further: dict[str, dic
     )
 
 
-def confs_of(spark: "SparkSession") -> dict[str, str]:
-    """Return every conf that is set in a session, what it took from files and environment too; takes 1 to 2 ms."""
+def read_confs(spark: "SparkSession") -> dict[str, str]:
+    """Read all confs of a session, including those from files and the environment; takes 1 to 2 ms."""
     text = str(_java(spark).sessionState().conf().getAllConfs().mkString(_BETWEEN))
     return dict(pair.split(" -> ", maxsplit=1) for pair in text.split(_BETWEEN) if " -> " in pair)
 
 
-def isolation(records: "DataFrame", session: "SparkSession | None" = None, query: str = "") -> str:
-    """Return the isolation of the Kafka consumers that a frame's records come by, as the clients are configured.
+def read_isolation(records: "DataFrame", session: "SparkSession | None" = None, query: str = "") -> str:
+    """Read the configured isolation of the Kafka consumers that read a DataFrame's records.
 
     Args:
-        records: Of a batch read, or of a micro-batch.
-        session: That the streaming query was started in; for a micro-batch.
-        query: The streaming query's name.
+        records: DataFrame of a batch read, or of a micro-batch.
+        session: Session in which the streaming query was started, for a micro-batch.
+        query: Name of the streaming query.
 
     Returns:
         `read_committed` or `read_uncommitted`; both, with a comma, if the clients differ; empty without a client.
@@ -86,7 +88,7 @@ def isolation(records: "DataFrame", session: "SparkSession | None" = None, query
 
 
 def _records(pipeline: Pipeline) -> dict[str, str]:
-    """Return what decides how a record is parsed and classified, as the expressions that do it have it."""
+    """Return the settings by which records are parsed and classified, from the expressions that use them."""
     options = {f"json {name}": value for name, value in parser.JSON_OPTIONS.items()}
     bounds = {name.lower(): str(value) for name, value in vars(limits).items() if name.isupper()}
     return {**options, **bounds, "max_ahead": classify.future_sql(pipeline, "unix_micros(_event_time)")}
@@ -95,8 +97,8 @@ def _records(pipeline: Pipeline) -> dict[str, str]:
 def _duckdb() -> dict[str, str]:
     with queries.connect() as connection:
         names = ", ".join(f"current_setting('{name}')::VARCHAR" for name in _DUCKDB)
-        found = connection.execute(f"SELECT {names}, version()").fetchall()[0]
-    return dict(zip((*_DUCKDB, "version"), map(str, found), strict=True))
+        values = connection.execute(f"SELECT {names}, version()").fetchall()[0]
+    return dict(zip((*_DUCKDB, "version"), map(str, values), strict=True))
 
 
 def _jvm(spark: "SparkSession") -> dict[str, str]:
@@ -111,21 +113,21 @@ def _jvm(spark: "SparkSession") -> dict[str, str]:
 
 
 def _jars(spark: "SparkSession") -> dict[str, str]:
-    """Return the names of the files that the classes in use were loaded from; they hold the versions."""
+    """Map each component to the JAR that its class was loaded from; the file name contains the version."""
     loader: Any = spark._jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()  # type: ignore[union-attr] # noqa: SLF001 -- py4j's own
-    found = {}
+    jars = {}
     for part, name in _LOADED.items():
         path = loader.loadClass(name).getProtectionDomain().getCodeSource().getLocation().getPath()
-        found[part] = str(path).rstrip("/").rsplit("/", maxsplit=1)[-1]
-    return found
+        jars[part] = str(path).rstrip("/").rsplit("/", maxsplit=1)[-1]
+    return jars
 
 
 def _batch_params(records: "DataFrame") -> Iterator[dict[str, Any]]:
     for leaf in _leaves(records._jdf.queryExecution().analyzed()):  # noqa: SLF001 -- PySpark shows no plan
         relation = leaf.relation() if _is_a(leaf, "LogicalRelation") else None
         if relation is not None and _is_a(relation, "KafkaRelation"):
-            found = _field(relation, "specifiedKafkaParams").get(_ISOLATION)
-            yield {_ISOLATION: found.get() if found.isDefined() else None}
+            option = _field(relation, "specifiedKafkaParams").get(_ISOLATION)
+            yield {_ISOLATION: option.get() if option.isDefined() else None}
 
 
 def _stream_params(session: "SparkSession", query: str) -> Iterator[dict[str, Any]]:
@@ -137,19 +139,19 @@ def _stream_params(session: "SparkSession", query: str) -> Iterator[dict[str, An
 
 
 def _leaves(plan: Any) -> Iterator[Any]:
-    found = plan.collectLeaves()
-    return (found.apply(place) for place in range(found.size()))
+    leaves = plan.collectLeaves()
+    return (leaves.apply(index) for index in range(leaves.size()))
 
 
-def _is_a(found: Any, name: str) -> bool:
-    return str(found.getClass().getSimpleName()) == name
+def _is_a(java_object: Any, name: str) -> bool:
+    return str(java_object.getClass().getSimpleName()) == name
 
 
-def _field(found: Any, name: str) -> Any:
-    """Return a private field of a class of Spark's Kafka source: it contains the options of its consumers."""
-    field = found.getClass().getDeclaredField(name)
+def _field(java_object: Any, name: str) -> Any:
+    """Return a private field of Spark's Kafka source, which contains the options of its consumers."""
+    field = java_object.getClass().getDeclaredField(name)
     field.setAccessible(True)
-    return field.get(found)
+    return field.get(java_object)
 
 
 def _java(spark: "SparkSession") -> Any:

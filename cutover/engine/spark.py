@@ -1,4 +1,4 @@
-"""The one Spark session factory: what both paths agree on about Spark, and what each installation may still say."""
+"""Factory of Spark sessions: settings common to both paths, and those that an installation may add."""
 
 import contextlib
 import logging
@@ -23,25 +23,25 @@ SPEED_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # A micro-batch is cached for a second pass: packing 200,000 rows of it takes a third of the first pass.
+    # A micro-batch is cached for a second pass: compressing 200,000 rows takes a third of the first pass.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
 JAVA_OPTIONS = "-Duser.timezone=UTC -Duser.language=en -Duser.country=US -Dfile.encoding=UTF-8"
-"""What a JVM would take from its environment; a function of Spark may depend on each."""
+"""Options that a JVM would take from its environment, and on which Spark functions may depend."""
 
 QUIET_ARCHIVE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""An archive of classes that does not fit is left aside by the JVM, which needs no word about it on standard output."""
+"""Options that silence the JVM's message about a class archive that it ignores because it does not match."""
 
 CLUSTER_SHUFFLE = "8"
-"""Partitions of a shuffle on a cluster whose settings name neither those nor `spark.cores.max`."""
+"""Shuffle partitions on a cluster whose settings have neither those nor `spark.cores.max`."""
 
 LOG_FILE = "cutover.jvm.log"
-"""Property of the JVM: the file that its log goes to."""
+"""JVM property with the path of its log file."""
 
-# Rename on a local disk is atomic; on a remote file system it is not, and Spark's own choice is kept there.
+# Rename on a local disk is atomic; on a remote file system it is not, so Spark's default is used there.
 LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 TO_STDERR = """\
@@ -56,9 +56,9 @@ appender.here.filePattern = ${{sys:{LOG_FILE}}}.%i
 appender.here.filePermissions = rw-------
 appender.here.createOnDemand = true
 appender.here.policies.type = SizeBasedTriggeringPolicy
-appender.here.policies.size = {terminal.LARGEST}
+appender.here.policies.size = {terminal.MAX_LOG_BYTES}
 appender.here.strategy.type = DefaultRolloverStrategy
-appender.here.strategy.max = {terminal.OLDER}
+appender.here.strategy.max = {terminal.ROTATED_FILES}
 """
 
 LOG4J = """\
@@ -68,35 +68,35 @@ rootLogger.appenderRef.here.ref = here
 appender.here.name = here
 appender.here.layout.type = PatternLayout
 appender.here.layout.pattern = %d{yy-MM-dd HH:mm:ss} %p %c{1}: %m%n
-# Said at every start, and always so.
+# Logged at every start, without significance.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.conf.name = org.apache.spark.SparkConf
 logger.conf.level = error
-# The Delta log store and the Kafka source say at every start what is normal here.
+# The Delta log store and the Kafka source warn at every start of a normal condition.
 logger.offsets.name = org.apache.spark.sql.kafka010
 logger.offsets.level = error
 logger.clients.name = org.apache.kafka
 logger.clients.level = error
-# A query that ends is reported once, by the driver, in words for people; this one would print a stack of 60 lines.
+# A query that ends is reported once, by the driver, in a sentence; this logger would print a stack of 60 lines.
 logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
 logger.query.level = off
 """
 
 
 def session(settings: Settings, *, app: str) -> "SparkSession":
-    """Return the Spark session of this process, made on the first call.
+    """Return the Spark session of this process; the first call creates it.
 
-    Times are UTC, ANSI rules hold, adaptive execution is off. With a master `local[..]` everything listens on loopback
-    and the temporary files lie under `settings.home`; for another master hosts are Spark's business.
+    Times are UTC, ANSI mode is on, adaptive execution is off. With a master `local[..]` everything listens on loopback
+    and temporary files are under `settings.home`; with another master Spark's own settings of hosts apply.
 
     Args:
         settings: `settings.spark` is passed through (master, driver memory, further conf).
-        app: What Spark's own pages and logs call this process.
+        app: Name of this process in Spark's pages and logs.
 
     Raises:
         LakeError: The JARs are not installed.
-        DefinitionError: `spark.conf` sets something a result depends on.
+        DefinitionError: `spark.conf` sets a conf that results depend on.
     """
     terminal.redirect_output(settings.home)
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- commands that need no Spark must not pay for it
@@ -113,7 +113,7 @@ def session(settings: Settings, *, app: str) -> "SparkSession":
 
 
 def start_early(settings: Settings, *, app: str) -> None:
-    """Begin to start the session, and return at once: `session` then waits for it, and says what went wrong.
+    """Start the session in the background; `session` waits for it and raises its errors.
 
     Args:
         settings: As for `session`.
@@ -128,41 +128,41 @@ def start_early(settings: Settings, *, app: str) -> None:
 
 
 def configuration(settings: Settings) -> dict[str, str]:
-    """Return every conf of the session, the installation's own ones last.
+    """Return all confs of the session; those of the installation take precedence.
 
     Raises:
         LakeError: The JARs are not installed.
-        DefinitionError: `spark.conf` sets something a result depends on.
+        DefinitionError: `spark.conf` sets a conf that results depend on.
     """
     _reject_result_conf(settings)
     conf = confs.PINNED | SPEED_CONF | storage.spark_conf(settings.lake_uri)
     conf |= {"spark.driver.memory": settings.spark.driver_memory}
-    conf |= _make_local_conf(settings) if is_local(settings) else _cluster(settings)
-    return conf | settings.spark.conf | _java_options(conf, settings.spark.conf)
+    conf |= _make_local_conf(settings) if is_local(settings) else _make_cluster_conf(settings)
+    return conf | settings.spark.conf | _join_java_options(conf, settings.spark.conf)
 
 
-def _java_options(ours: Mapping[str, str], argument: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of both JVMs, ours first: an installation adds its own and replaces none by leaving it out."""
-    found = {}
+def _join_java_options(conf: Mapping[str, str], installation_conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of both JVMs: Cutover's first, then those of the installation, which are added."""
+    options = {}
     for role in ("driver", "executor"):
         key = f"spark.{role}.extraJavaOptions"
-        found[key] = " ".join(filter(None, [JAVA_OPTIONS, ours.get(key), argument.get(key)]))
-    return found
+        options[key] = " ".join(filter(None, [JAVA_OPTIONS, conf.get(key), installation_conf.get(key)]))
+    return options
 
 
 def is_local(settings: Settings) -> bool:
-    """Return whether driver and executors are one process of this machine."""
+    """Return whether driver and executors are one process on this machine."""
     return settings.spark.master.startswith("local[") or settings.spark.master == "local"
 
 
 def cores(master: str) -> int:
-    """Return the cores that a local master names: `local` 1, `local[4]` 4, `local[*]` all."""
-    expected = master.removeprefix("local").strip("[]").split(",")[0]
-    return (os.cpu_count() or 1) if expected == "*" else int(expected or 1)
+    """Return the cores of a local master: 1 for `local`, 4 for `local[4]`, all for `local[*]`."""
+    core_text = master.removeprefix("local").strip("[]").split(",")[0]
+    return (os.cpu_count() or 1) if core_text == "*" else int(core_text or 1)
 
 
 def archive() -> Path:
-    """Return where the class archive of a local driver's JVM lies, if there is one; `make setup` writes it."""
+    """Return the path of the class archive of a local driver's JVM; `make setup` writes it, but it may be missing."""
     return Path(sys.prefix) / "share" / "cutover" / "spark.jsa"
 
 
@@ -180,10 +180,10 @@ def _make_local_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": LOCAL_CHECKPOINTS,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        # On the class path, not in `spark.jars`: one process needs no copies, and what they load can be archived.
+        # On the class path instead of `spark.jars`: one process needs no copies, and the classes can be archived.
         "spark.driver.extraClassPath": os.pathsep.join(str(folder / "*") for folder in _jar_folders(settings)),
         "spark.driver.extraJavaOptions": (
-            # Quoted: a blank in a folder's name would end the option.
+            # Quoted, since a blank in a folder's name would end the option.
             f'"-Djava.io.tmpdir={scratch}" -Dlog4j2.configurationFile={log4j.as_uri()}{logged}{_share_classes()}'
         ),
     }
@@ -193,22 +193,22 @@ def _share_classes() -> str:
     return f' "-XX:SharedArchiveFile={archive()}" {QUIET_ARCHIVE}' if archive().is_file() else ""
 
 
-def _cluster(settings: Settings) -> dict[str, str]:
-    """Return the JARs that executors fetch, and a shuffle as wide as the requested cores.
+def _make_cluster_conf(settings: Settings) -> dict[str, str]:
+    """Return the confs of a cluster: the JARs that executors fetch, and as many shuffle partitions as requested cores.
 
-    Spark's own 200 partitions make a small epoch 18 times slower.
+    Spark's default of 200 partitions makes a small epoch 18 times slower.
     """
-    found = (jar for folder in _jar_folders(settings) for jar in sorted(folder.glob("*.jar")))
+    jars = (jar for folder in _jar_folders(settings) for jar in sorted(folder.glob("*.jar")))
     return {
-        "spark.jars": ",".join(map(str, found)),
+        "spark.jars": ",".join(map(str, jars)),
         "spark.sql.shuffle.partitions": settings.spark.conf.get("spark.cores.max", CLUSTER_SHUFFLE),
     }
 
 
 def _reject_result_conf(settings: Settings) -> None:
-    refused = confs.refusal(settings.spark.conf)
-    if refused is not None:
-        key, expected = refused
+    rejected = confs.find_rejected_conf(settings.spark.conf)
+    if rejected is not None:
+        key, expected = rejected
         msg = (
             f"Settings (`cutover.toml` or `CUTOVER_SPARK__CONF`), `spark.conf`: expected {expected}, got `{key}` = "
             f"`{settings.spark.conf[key]}`.\nHint: results could depend on it; remove the line."

@@ -1,7 +1,7 @@
-"""Object stores: settings that Spark needs for one. delta-rs and Arrow read the same `AWS_*` environment by themselves.
+"""Object stores: confs that Spark needs for one. delta-rs and Arrow read the same `AWS_*` environment directly.
 
-Secrets are never in the settings: the address, the region and the keys come from the environment of the process.
-A store is fit for a lake if it can put an object only where none is (`If-None-Match`): commits depend on it.
+Secrets are never in the settings: address, region and keys come from the environment of the process. A lake needs a
+store with conditional puts (`If-None-Match`), on which commits depend.
 """
 
 import os
@@ -17,37 +17,38 @@ SCHEMES: Mapping[str, Extra] = {"s3": "s3", "s3a": "s3"}
 
 
 def is_object_store(uri: str) -> bool:
-    """Return whether a place is an address, not a folder of this machine."""
+    """Return whether a URI is an object store's, not a folder on this machine."""
     return "://" in uri and not uri.startswith("file://")
 
 
 def place(uri: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a folder or an address, and the path there, without a slash at its end."""
+    """Return the file system of a folder or URI, and the path in it without a final slash."""
     system, path = fs.FileSystem.from_uri(uri)
     return system, path.rstrip("/")
 
 
 def extra_jars(uri: str) -> Extra | None:
-    """Return the set of JARs that Spark needs for a place, in addition to its own.
+    """Return the additional set of JARs that Spark needs for a URI; None for a folder.
 
     Raises:
-        DefinitionError: The address has a scheme that no path was tested with.
+        DefinitionError: The scheme of the URI is not supported.
     """
     if not is_object_store(uri):
         return None
     scheme = uri.partition("://")[0]
     if scheme not in SCHEMES:
-        msg = f"Lake `{uri}`: expected a folder or one of {', '.join(f'{s}://' for s in SCHEMES)}, got `{scheme}://`."
+        known_schemes = ", ".join(f"{name}://" for name in SCHEMES)
+        msg = f"Lake `{uri}`: expected a folder or one of {known_schemes}, got `{scheme}://`."
         raise DefinitionError(msg)
     return SCHEMES[scheme]
 
 
 def spark_conf(uri: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the conf by which Spark reaches a place; the keys themselves it reads from the environment.
+    """Return the confs by which Spark accesses a URI; it reads the keys from the environment.
 
     Args:
-        uri: Of the lake.
-        environment: `AWS_ENDPOINT_URL` names a store that is not the cloud's own; `AWS_REGION` its region.
+        uri: URI of the lake.
+        environment: `AWS_ENDPOINT_URL` is the address of a store outside AWS, `AWS_REGION` its region.
 
     Source:
         Hadoop 3.5, hadoop-aws, "Connecting to an Amazon S3 Bucket", "third-party stores".

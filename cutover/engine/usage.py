@@ -1,6 +1,6 @@
-"""What this process and those that it started have used, as the kernel counts it: processor time and bytes read.
+"""Resource usage of this process and its descendants, from the kernel: processor time and bytes read.
 
-A Spark driver's JVM is a separate process in addition to Python's; both together are what a path costs on this machine.
+The JVM of a Spark driver is a separate process; a path's cost on this machine is that of both.
 """
 
 import os
@@ -10,61 +10,63 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
-_CPU = slice(11, 15)  # of the fields after the name in `/proc/PID/stat`, see proc(5): own and of children waited for
+_CPU = slice(
+    11, 15
+)  # fields after the name in `/proc/PID/stat`, see proc(5): of the process and of children waited for
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
-_LOOK_SECONDS = 5.0
-"""How long the processes found are believed to be all: they change at a start, and looking reads a file a thread."""
+_LIST_SECONDS = 5.0
+"""How long a list of descendants is reused; listing reads one file per thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Totals of some processes."""
+    """Total usage of several processes."""
 
     core_seconds: float  # user and system
     read_bytes: int  # by all reads: files, pipes and sockets
 
 
 class UsageMeter:
-    """Counts from its making on. Not for two threads at once.
+    """Meter of the usage since its creation; not thread-safe.
 
     Args:
-        proc: Where the kernel shows processes.
-        pid: The process that is measured with all that descend from it; None: this one.
+        proc: Folder in which the kernel exposes processes.
+        pid: Process that is measured with its descendants; None: this one.
     """
 
     def __init__(self, *, proc: Path = _PROC, pid: int | None = None) -> None:
         self._proc, self._pid = proc, os.getpid() if pid is None else pid
-        self._found: list[int] = []
-        self._looked = -_LOOK_SECONDS
-        self._before = self._sum()
-        self._most = Usage(core_seconds=0.0, read_bytes=0)
+        self._pids: list[int] = []
+        self._listed_at = -_LIST_SECONDS
+        self._initial = self._sum()
+        self._maximum = Usage(core_seconds=0.0, read_bytes=0)
 
     def measure(self) -> Usage | None:
-        """Return what was used since; never less than it said before. None where the kernel does not show it."""
+        """Return the usage since creation, never less than before; None if the kernel does not expose it."""
         now = self._sum()
-        if now is None or self._before is None:
+        if now is None or self._initial is None:
             return None
-        # A child that ended without its parent's waiting for it takes its figures along.
-        self._most = Usage(
-            core_seconds=max(self._most.core_seconds, round(now.core_seconds - self._before.core_seconds, 3)),
-            read_bytes=max(self._most.read_bytes, now.read_bytes - self._before.read_bytes),
+        # The usage of a child is lost if it ends and its parent does not wait for it.
+        self._maximum = Usage(
+            core_seconds=max(self._maximum.core_seconds, round(now.core_seconds - self._initial.core_seconds, 3)),
+            read_bytes=max(self._maximum.read_bytes, now.read_bytes - self._initial.read_bytes),
         )
-        return self._most
+        return self._maximum
 
     def _sum(self) -> Usage | None:
-        if time.monotonic() - self._looked >= _LOOK_SECONDS:
-            self._found, self._looked = [self._pid, *self._find_descendants(self._pid)], time.monotonic()
+        if time.monotonic() - self._listed_at >= _LIST_SECONDS:
+            self._pids, self._listed_at = [self._pid, *self._find_descendants(self._pid)], time.monotonic()
         try:
-            own = self._read(self._pid)
+            process_usage = self._read(self._pid)
         except (OSError, ValueError, KeyError):
             return None
-        other_processes = [found for pid in self._found[1:] if (found := self._read_if_there(pid)) is not None]
-        seconds = own.core_seconds + sum(found.core_seconds for found in other_processes)
+        usages = [process_usage, *filter(None, map(self._read_if_running, self._pids[1:]))]
         return Usage(
-            core_seconds=seconds, read_bytes=own.read_bytes + sum(found.read_bytes for found in other_processes)
+            core_seconds=sum(usage.core_seconds for usage in usages),
+            read_bytes=sum(usage.read_bytes for usage in usages),
         )
 
-    def _read_if_there(self, pid: int) -> Usage | None:
+    def _read_if_running(self, pid: int) -> Usage | None:
         try:
             return self._read(pid)
         except (OSError, ValueError, KeyError):
@@ -73,7 +75,7 @@ class UsageMeter:
     def _read(self, pid: int) -> Usage:
         folder = self._proc / str(pid)
         stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-        ticks = sum(map(int, stat.rpartition(")")[2].split()[_CPU]))  # the name before may hold blanks and brackets
+        ticks = sum(map(int, stat.rpartition(")")[2].split()[_CPU]))  # the name may contain blanks and brackets
         lines = (line.partition(":") for line in (folder / "io").read_text(encoding="ascii").splitlines())
         return Usage(core_seconds=ticks / _TICKS, read_bytes=int({name: text for name, _, text in lines}["rchar"]))
 

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from cutover import json_text
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.json_text import EXACT
@@ -139,10 +139,10 @@ class BatchRun:
             raise LakeError(msg, runbook="TableUnreadable") from error
 
 
-def in_force(batch_runs: Iterable[BatchRun], run: BatchRun) -> InForce | None:
-    """Find the settings by which a run, and the runs on which it builds, classified records; None: not recorded."""
+def find_effective_settings(batch_runs: Iterable[BatchRun], run: BatchRun) -> EffectiveSettings | None:
+    """Find the settings by which a run, and the runs on which it builds, classified records; None if not recorded."""
     settings_by_digest = {
-        recorded_run.in_force: InForce(recorded_run.in_force_items)
+        recorded_run.in_force: EffectiveSettings(recorded_run.in_force_items)
         for recorded_run in batch_runs
         if recorded_run.in_force and recorded_run.in_force_items
     }
@@ -205,8 +205,10 @@ def open_recorded_table(settings: Settings, pipeline: Pipeline) -> RecordedTable
             return None
         table = delta.open_table(uri, newest.batch_version)
         delta.check(table, delta.actions(table))
-        names = [checksums.name_of(path) for path in delta.paths(table)]
-        if None not in names and checksums.text_of(checksums.total(delta.paths(table))) == newest.files.get("batch"):
+        names = [checksums.parse_name(path) for path in delta.paths(table)]
+        if None not in names and checksums.encode_weight(checksums.total(delta.paths(table))) == newest.files.get(
+            "batch"
+        ):
             return RecordedTable(table=table, held=tuple(list_held_ranges(known_runs)))
         reason = "its files are not those that the run recorded"
     except LakeError as error:

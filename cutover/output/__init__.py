@@ -1,1 +1,1 @@
-"""What people get to see: text and cells from data made harmless, drawings, the terminal."""
+"""Output for people: escaped text and CSV cells, SVG drawings, the terminal."""

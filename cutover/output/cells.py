@@ -1,4 +1,4 @@
-"""The one writer of CSV: a text that a spreadsheet would take for a formula begins with an apostrophe."""
+"""Writer of CSV: an apostrophe precedes a text that a spreadsheet would evaluate as a formula."""
 
 import re
 import unicodedata
@@ -17,16 +17,16 @@ _MUST_QUOTE = re.compile(r'[,"\r\n]')
 
 
 class Quoted(str):
-    """A text that is written in quotes, so that whoever reads the line knows it from a word with a meaning."""
+    """Text that is always written in quotes, so that it is not read as a keyword such as `null`."""
 
     __slots__ = ()
 
 
 def write_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
-    """Write rows as lines of CSV, each value as `cell` says; names of columns are values too."""
+    """Write rows as lines of CSV, each value formatted by `cell`, including column names."""
     for row in rows:
         line = ",".join(_quote(cell(value), is_forced=isinstance(value, Quoted)) for value in row)
-        file.write((line or _EMPTY) + "\n")  # a line of one empty value is not taken for no line
+        file.write((line or _EMPTY) + "\n")  # a line with a single empty value would look like no line
 
 
 def _quote(text: str, *, is_forced: bool) -> str:
@@ -39,42 +39,44 @@ def visible(text: str) -> str:
 
 
 def escape_text(text: str) -> str:
-    r"""Return a text as `visible` does, so that `unescape_text` gives it back: `\\n` for a backslash before an n."""
+    r"""Escape a text as `visible` does, but reversibly by `unescape_text`: `\\n` for a backslash before an n."""
     visible_form = visible(text)
     return visible_form if unescape_text(visible_form) == text else visible(text.replace("\\", "\\\\"))
 
 
 def unescape_text(text: str) -> str:
-    """Return the text that `escape_text` was given; a backslash that begins no escape stays."""
+    """Reverse `escape_text`; a backslash that begins no escape is kept."""
     return _ESCAPE.sub(_unescape_match, text)
 
 
 def cell(value: object) -> str:
-    """Return a value as a cell: numbers and times as they are, texts made harmless, null empty.
+    """Format a value as a cell: numbers and times unchanged, texts escaped, null empty.
 
-    An apostrophe before the text also stands where the text itself begins with one that `strip_guard` would take away.
+    An apostrophe is also added if the text begins with one that `strip_guard` would remove.
     """
     if value is None:
         return ""
     if not isinstance(value, str):
         return str(value)
     text = escape_text(value)
-    return f"'{text}" if _would_run(value) or strip_guard(text) != text else text
+    return f"'{text}" if _is_formula(value) or strip_guard(text) != text else text
 
 
 def strip_guard(text: str) -> str:
-    """Return a text without the apostrophe that `cell` puts before a formula."""
-    return text[1:] if text.startswith("'") and _would_run(unescape_text(text.lstrip("'"))) else text
+    """Remove the apostrophe that `cell` adds before a formula."""
+    return text[1:] if text.startswith("'") and _is_formula(unescape_text(text.lstrip("'"))) else text
 
 
-def _would_run(text: str) -> bool:
-    """Return whether a spreadsheet may take a text for a formula.
+def _is_formula(text: str) -> bool:
+    """Return whether a spreadsheet may evaluate a text as a formula.
 
-    Programs differ in what they leave aside first: blanks, control characters, marks without width, a byte order mark.
-    A sign may come in its wide, small or raised form.
+    Programs differ in what they skip first: blanks, control characters, zero-width marks, a byte order mark. A sign may
+    be in its full-width, small or superscript form.
     """
-    bare = text.lstrip("".join({c for c in text if c.isspace() or unicodedata.category(c) in _HIDDEN}))
-    return text.startswith(_FIRST) or unicodedata.normalize("NFKC", bare[:1]).startswith(_FORMULA)
+    stripped = text.lstrip(
+        "".join({character for character in text if character.isspace() or unicodedata.category(character) in _HIDDEN})
+    )
+    return text.startswith(_FIRST) or unicodedata.normalize("NFKC", stripped[:1]).startswith(_FORMULA)
 
 
 def _escape_match(match: re.Match[str]) -> str:

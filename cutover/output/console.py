@@ -2,7 +2,7 @@
 
 `command` wraps the function of a command: it adds `--json` to its options, prints the output as JSON or as lines and
 tables, and returns the exit code. Text from data is escaped on the way, so that no key can move the cursor or add
-markup. Progress goes to standard error: a spinner or a bar on a terminal, a line a step elsewhere.
+markup. Progress goes to standard error: a spinner or a bar on a terminal, otherwise one line per step.
 """
 
 import inspect
@@ -37,7 +37,7 @@ class Verbatim:
 
 
 Line = str | Text | Table | Verbatim
-"""What an output prints: a string as a line of its own with control characters escaped, styled text, or a table."""
+"""What an output prints: a string as a separate line with control characters escaped, styled text, or a table."""
 
 ReportProgress = Callable[[str], None]
 """Replaces the text that a spinner shows."""

@@ -1,4 +1,4 @@
-"""Texts of data on a terminal that reads markup: they are shown as they stand, and move nothing."""
+"""Escaping of data for a terminal library that interprets markup."""
 
 from rich.markup import escape
 
@@ -6,5 +6,5 @@ from cutover.output.cells import visible
 
 
 def literal_text(text: str) -> str:
-    """Return a text that rich prints to the letter: no markup in it, control characters as their escapes."""
+    """Escape a text so that rich prints it literally, with control characters as escapes."""
     return escape(visible(text))

@@ -1,4 +1,4 @@
-"""SVG by hand: elements whose every text and attribute is escaped, and scales from data to pixels."""
+"""SVG elements with escaped texts and attributes, and scales from data to pixels."""
 
 import math
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ WIDE, NARROW = 960, 350
 
 def element(name: str, *children: str, **attributes: str | float) -> Markup:
     """Return one element; `class_` is `class`, `text_anchor` is `text-anchor`; strings are escaped, Markup is not."""
-    written = "".join(f' {_name(key)}="{escape(_value(value))}"' for key, value in attributes.items())
-    return Markup(f"<{name}{written}>{''.join(escape(child) for child in children)}</{name}>")  # noqa: S704 -- escaped
+    attributes_text = "".join(f' {_name(key)}="{escape(_value(value))}"' for key, value in attributes.items())
+    return Markup(f"<{name}{attributes_text}>{''.join(escape(child) for child in children)}</{name}>")  # noqa: S704 -- escaped
 
 
 def _name(key: str) -> str:
@@ -25,13 +25,13 @@ def _value(value: str | float) -> str:
 
 
 def drawing(width: float, height: float, label: str, *parts: str) -> Markup:
-    """Return a whole picture with a label for those who do not see it."""
+    """Return a complete drawing with a label for screen readers."""
     box = f"0 0 {width:g} {height:g}"
     return element("svg", *parts, viewBox=box, role="img", aria_label=label, class_="chart")
 
 
 def text(x: float, y: float, content: str, *, anchor: str = "start", class_: str = "tick") -> Markup:
-    """Set escaped text at a point, in pixels; `anchor` as SVG has it."""
+    """Draw escaped text at a point, in pixels; `anchor` as in SVG."""
     return element("text", content, x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
 
@@ -41,14 +41,14 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
 
 
 def bar(box: "Box", class_: str, title: str) -> Markup:
-    """Return a rectangle with a text that appears when it is pointed at; none if the text is empty."""
+    """Draw a rectangle with a tooltip; none if the title is empty."""
     height, width = max(box.height, 0.0), max(box.width, 0.0)
     shape = {"x": float(box.left), "y": float(box.top), "width": float(width), "height": float(height), "rx": 1.5}
     return element("rect", *([element("title", title)] if title else []), class_=class_, **shape)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """Join points by straight lines; one alone becomes a dot."""
+    """Draw straight lines through points; a single point becomes a dot."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
     steps += f" L{points[0][0]:.1f} {points[0][1]:.1f}" if len(points) == 1 else ""  # its round ends make a dot
     return element("path", d=steps, class_=class_, fill="none")
@@ -56,7 +56,7 @@ def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """A rectangle in pixels; y grows downwards."""
+    """Rectangle in pixels; y grows downwards."""
 
     left: float
     top: float
@@ -76,18 +76,18 @@ class Box:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """From [low, high] in units of the data to [first, last] in pixels; a single value lies in the middle."""
+    """Linear scale from [low, high] in units of the data to [start, end] in pixels."""
 
     low: float
     high: float
-    first: float
-    last: float
+    start: float
+    end: float
 
     def __call__(self, value: float) -> float:
-        """Map a value to pixels; the middle where low and high are one."""
+        """Map a value to pixels; to the middle if low and high are equal."""
         if self.high == self.low:
-            return (self.first + self.last) / 2
-        return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)
+            return (self.start + self.end) / 2
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
@@ -109,22 +109,22 @@ def time_ticks(start: datetime, end: datetime, about: int) -> list[tuple[datetim
     step = next((s for s in _STEPS if (end - start) / s <= about), None)
     if step is None:
         return _months(start, end, about)
-    epoch = datetime(1970, 1, 5, tzinfo=UTC)  # a Monday: weeks start there
+    epoch = datetime(1970, 1, 5, tzinfo=UTC)  # a Monday, on which weeks start
     at = epoch + math.ceil((start - epoch) / step) * step
     form = "%H:%M" if step < timedelta(days=1) else "%d %b"
-    found = []
+    time_labels = []
     while at <= end:
-        found.append((at, at.strftime("%d %b" if form == "%H:%M" and (at.hour, at.minute) == (0, 0) else form)))
+        time_labels.append((at, at.strftime("%d %b" if form == "%H:%M" and (at.hour, at.minute) == (0, 0) else form)))
         at += step
-    return found
+    return time_labels
 
 
 def _months(start: datetime, end: datetime, about: int) -> list[tuple[datetime, str]]:
     count = (end.year - start.year) * 12 + end.month - start.month + 1
     step = next((s for s in (1, 2, 3, 4, 6, 12, 24, 60, 120, 600) if count / s <= about), 12_000)
-    found = []
+    time_labels = []
     for index in range(start.year * 12, end.year * 12 + 12, step):
         at = datetime(index // 12, index % 12 + 1, 1, tzinfo=UTC)
         if start <= at <= end:
-            found.append((at, at.strftime("%Y" if at.month == 1 else "%b")))
-    return found
+            time_labels.append((at, at.strftime("%Y" if at.month == 1 else "%b")))
+    return time_labels

@@ -1,8 +1,8 @@
-"""The terminal is for what a command says; what its engines print goes to a log file.
+"""Separation of a command's output from that of its engines, which goes to a log file.
 
-A JVM, librdkafka and DuckDB's binding write to file descriptors 1 and 2 of the process that holds them, at any moment
-and after its last line of Python. No filter of text tells their lines from ours, so the descriptors are parted: ours
-are copies, and 1 and 2 lead to the file from the start of an engine on. Children inherit 1 and 2.
+A JVM, librdkafka and DuckDB's binding write to file descriptors 1 and 2 of the process that holds them, at any time,
+even after Python has finished. Their lines cannot be filtered by text, so the descriptors are separated: Python
+writes to copies, and 1 and 2 are redirected to the file before an engine starts. Children inherit 1 and 2.
 """
 
 import codecs
@@ -19,21 +19,21 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
 
-KEPT = 50
-"""Ended processes whose log files are kept."""
+RETAINED_PROCESSES = 50
+"""Ended processes whose log files are retained."""
 
-LARGEST = 5_000_000
-"""Bytes of a log file before the next one begins."""
+MAX_LOG_BYTES = 5_000_000
+"""Size at which a log file is rotated."""
 
-OLDER = 2
-"""Full files of one process that are kept beside the one that grows."""
+ROTATED_FILES = 2
+"""Rotated log files per process that are retained, in addition to the current one."""
 
 WIDE = 160
-"""Columns of what no terminal shows: a file or a pipe has no edge at which tables must be cut."""
+"""Columns of output to a file or a pipe, which has no edge at which tables must be wrapped."""
 
 _PUBLIC = (1, 2)
 _SUBSTITUTE = "cutover.substitute"
-_ALIKE = {
+_SUBSTITUTES = {
     "\N{MINUS SIGN}": "-",
     "\N{HORIZONTAL ELLIPSIS}": "...",
     "\N{NARROW NO-BREAK SPACE}": " ",
@@ -45,72 +45,72 @@ _ALIKE = {
     "\N{BOX DRAWINGS HEAVY LEFT}": "-",
     "\N{BOX DRAWINGS HEAVY RIGHT}": "-",
 }
-"""What we and the libraries that draw for us write beside ASCII."""
+"""Substitutes for the characters outside ASCII that Cutover and its drawing libraries write."""
 
 _BRAILLE = frozenset(map(chr, range(0x2800, 0x2900)))  # of spinners
 
 
 @dataclass(slots=True)
-class _Parted:
-    """What this process has done with its descriptors."""
+class _Redirection:
+    """State of this process's descriptors."""
 
-    command: str | None = None  # None: nobody asked; they are the caller's, as in a test or in Airflow
+    command: str | None = None  # None: not taken over; they belong to the caller, such as a test or Airflow
     home: Path | None = None
     file: Path | None = None
 
 
-_parted = _Parted()
+_redirection = _Redirection()
 _lock = threading.Lock()
 
 
-def own(command: str) -> None:
-    """Let `sys.stdout` and `sys.stderr` write to copies of the descriptors; for the entry of a process alone.
+def take_over_output(command: str) -> None:
+    """Make `sys.stdout` and `sys.stderr` write to copies of the descriptors; only for the entry point of a process.
 
-    Where no terminal reads them, tables are as wide as they need; who wants them otherwise sets `COLUMNS`.
+    Without a terminal tables get `WIDE` columns unless `COLUMNS` is set.
 
     Args:
-        command: What the log file is called after.
+        command: Command after which the log file is named.
     """
-    if _parted.command is None:
-        _parted.command = command
+    if _redirection.command is None:
+        _redirection.command = command
         if not sys.stdout.isatty():
             os.environ.setdefault("COLUMNS", str(WIDE))
         sys.stdout, sys.stderr = _copy(sys.stdout), _copy(sys.stderr)
 
 
 def redirect_output(home: Path) -> None:
-    """Lead descriptors 1 and 2, Python's warnings and the libraries' loggers into a new file, if `own` was called.
+    """Redirect descriptors 1 and 2, Python's warnings and libraries' loggers to a new file, after `take_over_output`.
 
-    A process that runs for months keeps `LARGEST` bytes and `OLDER` files of them, and as much for its JVM.
+    The file is rotated at `MAX_LOG_BYTES`, and `ROTATED_FILES` older ones are retained; the JVM's log likewise.
 
     Args:
-        home: Folder of the installation; the file is `logs/engine/<command>-<time>-<pid>.log` in it. A file that
-            cannot be made leaves all as it is: the command fails over the folder in its own words, or does not need it.
+        home: Folder of the installation; the file is `logs/engine/<command>-<time>-<pid>.log` in it. If it
+            cannot be created, nothing is redirected: the command reports the problem itself, or does not need it.
     """
     with _lock:
-        if _parted.command is None or _parted.file is not None:
+        if _redirection.command is None or _redirection.file is not None:
             return
         with suppress(OSError):
-            file = _new_file(home.resolve(), _parted.command)
+            file = _new_file(home.resolve(), _redirection.command)
             _redirect_to(file)
-            _parted.home, _parted.file = home.resolve(), file
+            _redirection.home, _redirection.file = home.resolve(), file
 
 
 def engine_log() -> str | None:
-    """Return the line that names the log files, relative to the folder of the installation; None: there are none."""
-    if _parted.file is None or _parted.home is None:
+    """Return a line with the log files, relative to the folder of the installation; None without any."""
+    if _redirection.file is None or _redirection.home is None:
         return None
-    files = [file for file in (_parted.file, jvm_log()) if file is not None and file.exists()]
-    return f"Engine log in {_parted.home}: {', '.join(str(file.relative_to(_parted.home)) for file in files)}"
+    files = [file for file in (_redirection.file, jvm_log()) if file is not None and file.exists()]
+    return f"Engine log in {_redirection.home}: {', '.join(str(file.relative_to(_redirection.home)) for file in files)}"
 
 
 def jvm_log() -> Path | None:
-    """Return the file for the log of this process's JVM, which rolls it itself; None: descriptor 2 is its place."""
-    return None if _parted.file is None else _parted.file.with_suffix(".spark.log")
+    """Return the log file of this process's JVM, which rotates it; None if it logs to descriptor 2."""
+    return None if _redirection.file is None else _redirection.file.with_suffix(".spark.log")
 
 
 def discard_output() -> None:
-    """Let what is still to be written go nowhere: nobody reads it any more."""
+    """Discard the remaining output after its reader has closed it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
@@ -119,7 +119,7 @@ def discard_output() -> None:
 def _copy(stream: TextIO) -> TextIO:
     try:
         number = stream.fileno()
-    except (OSError, ValueError, AttributeError):  # a buffer of a caller's, or none at all
+    except (OSError, ValueError, AttributeError):  # a buffer of the caller, or no stream
         return stream
     stream.flush()
     codecs.register_error(_SUBSTITUTE, substitute)
@@ -133,12 +133,12 @@ def _copy(stream: TextIO) -> TextIO:
 
 
 def substitute(error: UnicodeError) -> tuple[str, int]:
-    r"""Return what stands for characters that a stream's encoding does not have: like ones for ours, else escapes.
+    r"""Replace characters that a stream's encoding lacks: known ones by similar ones, others by escapes.
 
-    A key with such an escape (`\u65e5`) is the same key when it is typed.
+    A key with such an escape (`\u65e5`) is accepted as input for the same key.
 
     Raises:
-        UnicodeError: Something is to be read, not written.
+        UnicodeError: The error is one of decoding.
     """
     if not isinstance(error, UnicodeEncodeError):
         raise error
@@ -146,38 +146,38 @@ def substitute(error: UnicodeError) -> tuple[str, int]:
 
 
 def _substitute_character(character: str) -> str:
-    if character in _ALIKE:
-        return _ALIKE[character]
+    if character in _SUBSTITUTES:
+        return _SUBSTITUTES[character]
     return "*" if character in _BRAILLE else character.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _new_file(home: Path, command: str) -> Path:
     folder = home / "logs" / "engine"
     folder.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
+    _remove_old_logs(folder)
     return folder / f"{command}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
 
 
-def _sweep(folder: Path) -> None:
-    """Remove the files of the oldest processes beyond those that are kept; never of a process that is there."""
+def _remove_old_logs(folder: Path) -> None:
+    """Remove log files of the oldest processes beyond the retained ones, except those of running processes."""
     from cutover import process  # noqa: PLC0415 -- for the commands that start an engine alone
 
-    named = groupby(sorted(folder.glob("*.log*")), key=_process)
-    processes = [(max(file.stat().st_mtime for file in files), name, files) for name, (*files,) in named]
-    for _, name, files in sorted(processes, reverse=True)[KEPT:]:
+    files_by_process = groupby(sorted(folder.glob("*.log*")), key=_get_process_name)
+    processes = [(max(file.stat().st_mtime for file in files), name, files) for name, (*files,) in files_by_process]
+    for _, name, files in sorted(processes, reverse=True)[RETAINED_PROCESSES:]:
         writer = name.rpartition("-")[2]
         if not (writer.isdigit() and process.identify(int(writer)) is not None):
             for file in files:
                 file.unlink(missing_ok=True)
 
 
-def _process(file: Path) -> str:
-    """Return what all files of one process are called: `<command>-<time>-<pid>`."""
+def _get_process_name(file: Path) -> str:
+    """Return the common part of the file names of a process: `<command>-<time>-<pid>`."""
     return file.name.partition(".")[0]
 
 
 class _RedirectedLog(RotatingFileHandler):
-    """A log file that descriptors 1 and 2 lead to, also where the next one begins."""
+    """Log file to which descriptors 1 and 2 are redirected, also after a rotation."""
 
     def _open(self) -> TextIOWrapper:
         lines = super()._open()
@@ -188,17 +188,19 @@ class _RedirectedLog(RotatingFileHandler):
 
 
 def _redirect_to(file: Path) -> None:
-    led = _RedirectedLog(file, maxBytes=LARGEST, backupCount=OLDER, encoding="utf-8", errors="backslashreplace")
+    handler = _RedirectedLog(
+        file, maxBytes=MAX_LOG_BYTES, backupCount=ROTATED_FILES, encoding="utf-8", errors="backslashreplace"
+    )
     logging.captureWarnings(capture=True)
-    logging.getLogger().addHandler(led)
-    lost = logging.getLogger("cutover.lost")
+    logging.getLogger().addHandler(handler)
+    unhandled = logging.getLogger("cutover.unhandled")
 
-    def thread_ended(ended: threading.ExceptHookArgs) -> None:
-        if ended.exc_value is not None:
-            lost.error("a thread ended", exc_info=ended.exc_value)
+    def thread_ended(arguments: threading.ExceptHookArgs) -> None:
+        if arguments.exc_value is not None:
+            unhandled.error("a thread ended", exc_info=arguments.exc_value)
 
-    def unraisable(raised: "sys.UnraisableHookArgs") -> None:
-        if raised.exc_value is not None:
-            lost.error("nobody could be told", exc_info=raised.exc_value)
+    def unraisable(arguments: "sys.UnraisableHookArgs") -> None:
+        if arguments.exc_value is not None:
+            unhandled.error("an exception could not be raised", exc_info=arguments.exc_value)
 
     threading.excepthook, sys.unraisablehook = thread_ended, unraisable

@@ -1,4 +1,4 @@
-"""Whether the commands of a page are still there: each word looked up in the command line, nothing run."""
+"""Check of a page's commands against the command line, without running them."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ _INLINE = re.compile(r"`(cutover [^`\n]+)`")
 
 
 def list_lines(page: Page) -> Iterator[tuple[str, str]]:
-    """Yield place and line of every `cutover ...` of a page: in its blocks, and within its sentences."""
+    """Yield location and text of every `cutover ...` on a page, in blocks and in sentences."""
     for block in page.blocks:
         for command in block.commands:
             if command.line.startswith("cutover "):
@@ -27,7 +27,7 @@ def list_lines(page: Page) -> Iterator[tuple[str, str]]:
 
 
 def find_unknown_commands(page: Page) -> list[str]:
-    """Return what of a page's commands is not there any more, a sentence each; empty: all of it is there."""
+    """List the commands of a page that do not exist, a sentence each."""
     unknown_commands = []
     for place, line in list_lines(page):
         problem = check_line(line)
@@ -40,7 +40,7 @@ def check_line(line: str) -> str | None:
     """Return why a command line cannot be run as it is typed; None if its command and all its options exist.
 
     Args:
-        line: `cutover ...`. Placeholders (`...`, `<start>`) and values are not looked at.
+        line: `cutover ...`. Placeholders (`...`, `<start>`) and values are ignored.
     """
     try:
         _, name, *words = shlex.split(line)
@@ -55,13 +55,15 @@ def check_line(line: str) -> str | None:
             return f"`{name}` needs one of {', '.join(sorted(command.commands))}"
         command = command.commands[subcommand]
     known_options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    wrong = sorted({word.partition("=")[0] for word in words if word.startswith("--")} - known_options - {"--help"})
-    return f"no option {', '.join(wrong)}" if wrong else None
+    unknown_options = sorted(
+        {word.partition("=")[0] for word in words if word.startswith("--")} - known_options - {"--help"}
+    )
+    return f"no option {', '.join(unknown_options)}" if unknown_options else None
 
 
 @cache
 def _commands() -> dict[str, Any]:
-    """Return the command line's commands by name, as Typer makes them."""
+    """Return Typer's commands by name."""
     rooms = {entry.module: entry.name for entry in entry_points(group=GROUP)}
     apps = (typer.main.get_command(build_app(name)) for name in rooms.values())
     return {name: command for app in apps for name, command in vars(app)["commands"].items()}

@@ -1,4 +1,4 @@
-"""Whether a command printed what a runbook shows: numbers stand for any number, `...` for any text."""
+"""Comparison of a command's output with a runbook: a number matches any number, `...` any text."""
 
 import re
 
@@ -7,12 +7,11 @@ _ANY_NUMBER = r"\d[\d,.:]*"
 
 
 def find_missing(expected: tuple[str, ...], printed: str) -> str | None:
-    """Return the first expected line that was not printed behind those before it; None if all were.
+    """Find the first expected line that was not printed after the previous ones; None if all were.
 
     Args:
-        expected: Lines as a page shows them. A number in them stands for any number (also of a date or a time), `...`
-            for any text, several blanks for any blanks. A line may stand anywhere in a printed line; lines that the
-            page does not show may stand between.
+        expected: Lines on a page. A number in them matches any number (also of a date or a time), `...` any text,
+            blanks any blanks. A line may match a part of a printed line; other printed lines may be in between.
         printed: Output of the command.
     """
     printed_lines = iter(printed.splitlines())
@@ -24,10 +23,10 @@ def find_missing(expected: tuple[str, ...], printed: str) -> str | None:
 
 
 def _compile(line: str) -> re.Pattern[str]:
-    found, at = "", 0
+    pattern, position = "", 0
     text = line.strip()
     for token in _TOKEN.finditer(text):
-        found += re.escape(text[at : token.start()])
-        found += ".*" if token[1] else _ANY_NUMBER if token[2] else r"\s+"
-        at = token.end()
-    return re.compile(found + re.escape(text[at:]))
+        pattern += re.escape(text[position : token.start()])
+        pattern += ".*" if token[1] else _ANY_NUMBER if token[2] else r"\s+"
+        position = token.end()
+    return re.compile(pattern + re.escape(text[position:]))

@@ -1,4 +1,4 @@
-"""Where the pages lie, and what of them a drill writes: when it ran last, and how long it took."""
+"""Folder of the pages, and the values that a drill writes into them: when it ran last, and how long it took."""
 
 import re
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z")
 
 
 def list_names() -> list[str]:
-    """Return the names of all pages, sorted; none where an installation came without them."""
+    """List the names of all pages, sorted; none in an installation without them."""
     return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
 
 
 def read_text(name: str) -> str | None:
-    """Return the text of a page; None if there is no such page, or the text is no name of one."""
+    """Read the text of a page; None if no page has this name."""
     file = FOLDER / f"{name}.md"
     return file.read_text(encoding="utf-8") if _NAME.match(name) and file.is_file() else None
 
 
 def read_page(name: str) -> Page:
-    """Return a page's values.
+    """Read and parse a page.
 
     Raises:
-        DefinitionError: There is no such page, or it is not in order.
+        DefinitionError: The page does not exist or is invalid.
     """
     text = read_text(name)
     if text is None or name == "README":
@@ -39,7 +39,7 @@ def read_page(name: str) -> Page:
 
 
 def write_times(name: str, *, day: date, detect_seconds: float, repair_seconds: float) -> None:
-    """Write into a page's head when its drill ran last, and how long it took to detect and to repair."""
+    """Write the day of the latest drill and its times to detect and to repair into a page's head."""
     text = read_text(name)
     if text is None:
         return
@@ -52,7 +52,7 @@ def write_times(name: str, *, day: date, detect_seconds: float, repair_seconds: 
 
 
 def replace_head_values(text: str, values: Mapping[str, str]) -> str:
-    """Return a page with other values of some keys of its head."""
+    """Replace the values of some keys in a page's head."""
     head, body = split_head(text)
     lines = [line.partition(": ") for line in head.splitlines()]
     return "".join(f"{key}{colon}{values.get(key, value)}\n" for key, colon, value in lines) + body

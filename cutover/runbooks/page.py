@@ -1,4 +1,4 @@
-"""One runbook as values: its head, its sections, and the blocks of commands that a drill follows."""
+"""Values of a runbook: its head, its sections, and the blocks of commands that a drill runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from datetime import date
 from typing import Literal
 
 Use = Literal["read", "changes", "example"]
-"""Of a block: it only looks, it changes something, or it is shown to people and never run."""
+"""Use of a block: its commands only read, they change something, or they are examples and never run."""
 
 SECTIONS = ("Meaning", "Impact", "Diagnose", "Mitigate", "Fix", "Verify", "Escalate", "Prevent", "Do not")
-"""Of every page, in this order."""
+"""Sections of every page, in order."""
 
 KEYS = (
     "alert",
@@ -21,22 +21,22 @@ KEYS = (
     "time_to_detect",
     "time_to_repair",
 )
-"""Of every head, in this order."""
+"""Keys of every head, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What a page says of itself before its text begins.
+    """Head of a page: key-value pairs before its text.
 
     Attributes:
-        alert: The alert that this page is of; None where there is none.
-        no_alert: Why there is none; None where there is one.
+        alert: Alert that links to this page; None without one.
+        no_alert: Reason why there is no alert; None with one.
         severity: `page`, `ticket` or `info`.
-        owner: Team that is called.
-        data_risk: What may be wrong with the data, in a few words.
-        drill: Name for `cutover drill`; None where there is none.
-        no_drill: Why there is none.
-        last_drilled: Day (UTC) of the newest recorded drill; None before the first.
+        owner: Team that is responsible.
+        data_risk: Possible damage to the data, in a few words.
+        drill: Name for `cutover drill`; None without a drill.
+        no_drill: Reason why there is no drill.
+        last_drilled: Day (UTC) of the latest recorded drill; None before the first.
         detect_seconds: From the injection to the alert, in that drill.
         repair_seconds: From the alert to its end, in that drill.
     """
@@ -55,7 +55,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A line that is typed, and the lines that should come out, in order; other lines may stand between them."""
+    """Command line with its expected output lines, in order; other lines may be in between."""
 
     line: str
     expected: tuple[str, ...]
@@ -63,13 +63,13 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """Commands that belong together.
+    """Block of commands.
 
     Attributes:
-        section: Where it stands.
-        use: Whether it only looks, changes something, or is an example.
-        case: The case of the fix that it belongs to (`when=`); None: every case.
-        commands: In order.
+        section: Title of its section.
+        use: Use of the block.
+        case: Case of the fix to which it belongs (`when=`); None: every case.
+        commands: Commands in order.
         place: File and line, for messages.
     """
 
@@ -82,15 +82,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """One runbook."""
+    """Runbook."""
 
     name: str
     head: Head
-    sections: Mapping[str, str]  # title to text, in the page's order
+    sections: Mapping[str, str]  # title -> text, in the page's order
     blocks: tuple[Block, ...]
 
-    def choose_blocks(self, section: str, case: str | None) -> tuple[Block, ...]:
-        """Return the blocks of a section that are run in a case: no examples, and none of another case."""
+    def select_blocks(self, section: str, case: str | None) -> tuple[Block, ...]:
+        """Select the blocks of a section that are run in a case, without examples."""
         return tuple(
             block
             for block in self.blocks

@@ -1,4 +1,4 @@
-"""From a page's text to its values. Strict: what does not fit is named by file and line, nothing is guessed."""
+"""Strict parser of runbook pages: an invalid part is reported with file and line."""
 
 import re
 from collections.abc import Iterator
@@ -17,27 +17,28 @@ _SEVERITIES = ("page", "ticket", "info")
 
 
 def parse_page(name: str, text: str) -> Page:
-    """Return a runbook's values.
+    """Parse a runbook.
 
     Args:
-        name: Of the page, its file's stem.
-        text: Of the file: a head between two lines `---`, a title, the sections.
+        name: Name of the page, the stem of its file.
+        text: Text of the file: a head between two lines `---`, a title, the sections.
 
     Raises:
-        DefinitionError: The head lacks a key or has one too many, a value does not fit, a section is missing, empty or
-            out of order, or a block of commands is not one; with file and line.
+        DefinitionError: The head has missing or extra keys, a value is invalid, a section is missing, empty or out of
+            order, or a block of commands is invalid; with file and line.
     """
     lines = text.splitlines()
-    after = _find_end_of_head(name, lines)
-    head = _parse_head(name, lines[1:after])
-    if lines[after + 1 : after + 2] != [f"# {name}"]:
-        _reject(name, after + 1, f"the title `# {name}`", "".join(lines[after + 1 : after + 2]))
-    sections = _split_sections(name, lines, after + 2)
-    return Page(name=name, head=head, sections=sections, blocks=tuple(_find_blocks(name, lines, after + 2)))
+    head_end = _find_end_of_head(name, lines)
+    head = _parse_head(name, lines[1:head_end])
+    title_lines = lines[head_end + 1 : head_end + 2]
+    if title_lines != [f"# {name}"]:
+        _reject(name, head_end + 1, f"the title `# {name}`", "".join(title_lines))
+    sections = _split_sections(name, lines, head_end + 2)
+    return Page(name=name, head=head, sections=sections, blocks=tuple(_find_blocks(name, lines, head_end + 2)))
 
 
 def split_head(text: str) -> tuple[str, str]:
-    """Return a page's head with its lines `---`, and what stands behind it; no head where a text has none."""
+    """Split a page into its head, including the lines `---`, and the rest; the head may be empty."""
     if not text.startswith("---\n"):
         return "", text
     end = text.index("\n---\n", 3) + len("\n---\n")
@@ -77,7 +78,7 @@ def _parse_head(name: str, lines: list[str]) -> Head:
 
 
 def _parse_optional_name(name: str, key: str, value: str) -> tuple[str | None, str | None]:
-    """Return a name, or why there is none: `none (why)`."""
+    """Parse a name, or the reason why there is none: `none (why)`."""
     reason = _NONE.match(value)
     if reason:
         return None, reason[1]
@@ -104,69 +105,69 @@ def _parse_seconds(name: str, key: str, value: str) -> float | None:
     return float(match[1])
 
 
-def _split_sections(name: str, lines: list[str], first: int) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+def _split_sections(name: str, lines: list[str], first_line: int) -> dict[str, str]:
+    lines_by_title: dict[str, list[str]] = {}
     is_inside, title = False, ""
-    for at, line in enumerate(lines[first:], first):
+    for index, line in enumerate(lines[first_line:], first_line):
         is_inside ^= line.startswith(_FENCE)
         if not is_inside and line.startswith("## "):
             title = line.removeprefix("## ")
-            if title in found:
-                _reject(name, at, "each section once", title)
-            found[title] = []
+            if title in lines_by_title:
+                _reject(name, index, "each section once", title)
+            lines_by_title[title] = []
         elif title:
-            found[title].append(line)
-    if tuple(found) != SECTIONS:
-        _reject(name, first, f"the sections {', '.join(SECTIONS)}", ", ".join(found))
-    sections = {item: "\n".join(body).strip() for item, body in found.items()}
+            lines_by_title[title].append(line)
+    if tuple(lines_by_title) != SECTIONS:
+        _reject(name, first_line, f"the sections {', '.join(SECTIONS)}", ", ".join(lines_by_title))
+    sections = {item: "\n".join(body).strip() for item, body in lines_by_title.items()}
     for item, body in sections.items():
         if not body:
             _reject(name, lines.index(f"## {item}"), "text in the section", "nothing")
     return sections
 
 
-def _find_blocks(name: str, lines: list[str], first: int) -> Iterator[Block]:
+def _find_blocks(name: str, lines: list[str], first_line: int) -> Iterator[Block]:
     section, start = "", -1
-    for at, line in enumerate(lines[first:], first):
+    for index, line in enumerate(lines[first_line:], first_line):
         if start < 0 and line.startswith("## "):
             section = line.removeprefix("## ")
         if not line.startswith(_FENCE):
             continue
         if start < 0:
-            start = at
+            start = index
         else:
             if lines[start].startswith("```console"):
-                yield _parse_block(name, section, start, lines[start:at])
+                yield _parse_block(name, section, start, lines[start:index])
             elif lines[start] != "```text":
-                _reject(name, start, "`console` or `text` behind the three backticks", lines[start])
+                _reject(name, start, "`console` or `text` after the three backticks", lines[start])
             start = -1
     if start >= 0:
         _reject(name, start, "an end of the block", "the end of the page")
 
 
-def _parse_block(name: str, section: str, at: int, lines: list[str]) -> Block:
+def _parse_block(name: str, section: str, index: int, lines: list[str]) -> Block:
     opening = _OPENING.match(lines[0])
     if opening is None:
-        _reject(name, at, "`console`, then `changes` or `example`, then `when=case`", lines[0])
+        _reject(name, index, "`console`, then `changes` or `example`, then `when=case`", lines[0])
     commands: list[Command] = []
     for line in lines[1:]:
         if line.startswith("$ "):
             commands.append(Command(line=line.removeprefix("$ "), expected=()))
         elif commands:
-            end = commands.pop()
-            commands.append(Command(line=end.line, expected=(*end.expected, line)))
+            last_command = commands.pop()
+            commands.append(Command(line=last_command.line, expected=(*last_command.expected, line)))
         else:
-            _reject(name, at + 1, "a command behind `$ ` first", line)
+            _reject(name, index + 1, "a command after `$ ` first", line)
     if not commands:
-        _reject(name, at, "a command", "an empty block")
+        _reject(name, index, "a command", "an empty block")
     use: Use = "changes" if opening[1] == "changes" else "example" if opening[1] == "example" else "read"
-    return Block(section=section, use=use, case=opening[2], commands=tuple(commands), place=_place(name, at))
+    return Block(section=section, use=use, case=opening[2], commands=tuple(commands), place=_place(name, index))
 
 
-def _place(name: str, at: int) -> str:
-    return f"docs/runbooks/{name}.md, line {at + 1}"
+def _place(name: str, index: int) -> str:
+    return f"docs/runbooks/{name}.md, line {index + 1}"
 
 
-def _reject(name: str, at: int, expected: str, actual: str) -> NoReturn:
-    msg = f"{_place(name, at)}: expected {expected}, got `{actual[:120]}`."
+def _reject(name: str, index: int, expected: str, actual: str) -> NoReturn:
+    msg = f"{_place(name, index)}: expected {expected}, got `{actual[:120]}`."
     raise DefinitionError(msg)

@@ -31,7 +31,7 @@ class PaneDifference:
     of: str  # pane, dropped, waiting
     position: int  # from 1, among the expected lines, or (without an expected line) among the actual ones
     expected: str | None
-    got: str | None
+    actual: str | None
 
 
 def differences(scenario: Scenario, expected: Expected, outcome: Outcome) -> tuple[PaneDifference, ...]:
@@ -60,7 +60,7 @@ def _compare_panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> 
                 of="pane",
                 position=(i if i is not None else j or 0) + 1,
                 expected=None if i is None else _format_form(forms[i], scenario.style),
-                got=None if j is None else _format_pane(scenario, panes[j], forms[i] if i is not None else None),
+                actual=None if j is None else _format_pane(scenario, panes[j], forms[i] if i is not None else None),
             )
         )
     return pane_differences
@@ -115,13 +115,13 @@ def value_of(scenario: Scenario, pane: Pane) -> Any:
     return -pane.value if can_add else None
 
 
-def _is_same_number(expected: Any, got: Any) -> bool:
+def _is_same_number(expected: Any, actual: Any) -> bool:
     """Return whether two numbers are equal, or the expected one is the actual one as `--json` prints it."""
-    if expected is None or got is None:
-        return expected is got
-    if isinstance(got, float):
-        return float(expected) == got
-    return bool(expected == got) or (not float(got).is_integer() and expected == Decimal(repr(float(got))))
+    if expected is None or actual is None:
+        return expected is actual
+    if isinstance(actual, float):
+        return float(expected) == actual
+    return bool(expected == actual) or (not float(actual).is_integer() and expected == Decimal(repr(float(actual))))
 
 
 def _format_form(form: PaneForm, style: Style) -> str:
@@ -168,7 +168,7 @@ def _compare_lines(of: str, expected: Sequence[str], actual: Sequence[str]) -> l
             of=of,
             position=(i if i is not None else j or 0) + 1,
             expected=None if i is None else expected[i],
-            got=None if j is None else actual[j],
+            actual=None if j is None else actual[j],
         )
         for i, j in pairs
         if i is None or j is None or expected[i] != actual[j]

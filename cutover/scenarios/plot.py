@@ -15,12 +15,13 @@ from typing import NoReturn
 from markupsafe import Markup
 
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
+from cutover.durations import MICROSECONDS
 from cutover.errors import DefinitionError
 from cutover.output import svg
 from cutover.output.svg import Box, Scale
 from cutover.panes.model import Estimator, Ideal, InputRow, Key, Outcome, Pane
-from cutover.scenarios import ruler
 from cutover.scenarios.compare import value_of
+from cutover.scenarios.reading import times
 from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.reading.times import Style
 
@@ -97,8 +98,8 @@ def draw(scenario: Scenario, outcome: Outcome) -> str:
         box = Box(left=LEFT, top=top, width=WIDTH - LEFT - RIGHT, height=height)
         sheet = _Sheet(
             box=box,
-            event=Scale(low=events[0], high=events[1], first=box.left, last=box.right),
-            processing=Scale(low=arrivals[0], high=arrivals[1], first=box.bottom, last=box.top),
+            event=Scale(low=events[0], high=events[1], start=box.left, end=box.right),
+            processing=Scale(low=arrivals[0], high=arrivals[1], start=box.bottom, end=box.top),
             style=scenario.style,
         )
         parts += [*_axes(sheet, key, several=len(keys) > 1), *_panes(sheet, scenario, outcome, key)]
@@ -144,11 +145,11 @@ def _heading(scenario: Scenario) -> Iterator[Markup]:
 def _axes(sheet: _Sheet, key: Key, *, several: bool) -> Iterator[Markup]:
     box = sheet.box
     yield svg.bar(box, "frame", "")
-    for at, name in ruler.ticks(int(sheet.event.low), int(sheet.event.high), 9, sheet.style):
+    for at, name in _list_ticks(int(sheet.event.low), int(sheet.event.high), 9, sheet.style):
         x = sheet.event(at)
         yield svg.line(x, box.top, x, box.bottom, "grid")
         yield svg.text(x, box.bottom + 16, name, anchor="middle")
-    for at, name in ruler.ticks(int(sheet.processing.low), int(sheet.processing.high), 8, sheet.style):
+    for at, name in _list_ticks(int(sheet.processing.low), int(sheet.processing.high), 8, sheet.style):
         y = sheet.processing(at)
         yield svg.line(box.left, y, box.right, y, "grid")
         yield svg.text(box.left - 6, y + 4, name, anchor="end")
@@ -271,6 +272,33 @@ def _clean(text: str) -> str:
     return "".join(mark if mark.isprintable() else "\N{REPLACEMENT CHARACTER}" for mark in text)
 
 
-def _reject(expected: str, got: str) -> NoReturn:
-    msg = f"--plot: expected {expected}, got {got}.\nHint: a larger drawing is unreadable; draw a part."
+def _reject(expected: str, actual: str) -> NoReturn:
+    msg = f"--plot: expected {expected}, got {actual}.\nHint: a larger drawing is unreadable; draw a part."
     raise DefinitionError(msg)
+
+
+_SECOND, _MINUTE, _HOUR, _DAY = (MICROSECONDS[name] for name in ("second", "minute", "hour", "day"))
+_STEPS = (
+    *(10**power * factor for power in range(6) for factor in (1, 2, 5)),  # microseconds, up to half a second
+    *(_SECOND * count for count in (1, 2, 5, 10, 15, 30)),
+    *(_MINUTE * count for count in (1, 2, 5, 10, 15, 30)),
+    *(_HOUR * count for count in (1, 2, 3, 6, 12)),
+    *(_DAY * count for count in (1, 2, 7, 14, 28, 91, 182, 365)),
+)
+
+
+def _list_ticks(low: int, high: int, limit: int, style: Style) -> list[tuple[int, str]]:
+    """Return up to about `limit` round times from `low` to `high` (microseconds), each with its label."""
+    step = next(
+        (step for step in _STEPS if (high - low) // step < limit), _DAY * 365 * ((high - low) // _DAY // limit + 1)
+    )
+    start = -(-low // step) * step
+    return [(at, _format_tick(at, step, style)) for at in range(start, high + 1, step)]
+
+
+def _format_tick(at: int, step: int, style: Style) -> str:
+    text = times.write(at, style)
+    if style is Style.DATE:
+        day, _, clock = text.removesuffix("Z").partition("T")
+        return day if step >= _DAY else f"{day[5:]} {clock[:5]}" if step >= _MINUTE else clock
+    return text.removesuffix(":00") if step >= _MINUTE else text

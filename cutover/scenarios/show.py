@@ -46,7 +46,7 @@ def to_json(
                     "of": difference.of,
                     "position": difference.position,
                     "expected": difference.expected,
-                    "got": difference.got,
+                    "got": difference.actual,
                 }
                 for difference in differences
             ],
@@ -86,7 +86,7 @@ def list_check_lines(scenario: Scenario, runner: str, differences: Sequence[Pane
         yield make_table(
             ("of", "place", "expected", "got"),
             (
-                (difference.of, difference.position, difference.expected or "nothing", difference.got or "nothing")
+                (difference.of, difference.position, difference.expected or "nothing", difference.actual or "nothing")
                 for difference in differences[:MOST_LINES]
             ),
         )

@@ -147,7 +147,7 @@ def follow(
     Raises:
         CutoverError: A command has another exit code or output than the page shows; the message has place and output.
     """
-    for block in page.choose_blocks(section, case):
+    for block in page.select_blocks(section, case):
         for command in block.commands:
             if not command.line.startswith("cutover "):
                 msg = f"{block.place}: expected a command of Cutover, got `{command.line}`; mark others as examples."

@@ -67,7 +67,7 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
     reading = LogReading(
         spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records
     )
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         count = load_pairs(connection, reading, earliest)
         pace = find_pace(trace_real_speed(connection, pipeline))
         make_delays(connection, pipeline, records)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import MINUTE, compute_id_horizon
-from cutover.engine.queries import first, number
+from cutover.engine.queries import fetch_number, fetch_row
 from cutover.log.topic_partitions import format_number
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.real_speed import UNKNOWN
@@ -93,19 +93,19 @@ def _is_late_sql(pipeline: Pipeline, reached: str) -> str:
 
 def count_records(connection: duckdb.DuckDBPyConnection) -> int:
     """Return how many records count in a window."""
-    return number(connection, "SELECT count(*) FROM judged")
+    return fetch_number(connection, "SELECT count(*) FROM judged")
 
 
 def count_late(connection: duckdb.DuckDBPyConnection, pace: float | None) -> LateShares:
     """Return how many pairs are late, at real speed and as they were read."""
     sums = (f"coalesce(sum({name}), 0)::BIGINT" for name in ("__pairs", "__late", "__missed"))
-    pairs, late, missed = first(connection, f"SELECT {', '.join(sums)} FROM judged")
+    pairs, late, missed = fetch_row(connection, f"SELECT {', '.join(sums)} FROM judged")
     return LateShares(pairs=int(pairs), at_real_speed=int(late), as_read=int(missed), pace=pace)
 
 
 def measure_quantiles(connection: duckdb.DuckDBPyConnection) -> LatenessQuantiles | None:
     """Return the quantiles of all records; None where there are none."""
-    count, quantiles, largest, *_ = first(connection, f"SELECT {_FIGURES} FROM judged")
+    count, quantiles, largest, *_ = fetch_row(connection, f"SELECT {_FIGURES} FROM judged")
     return _quantiles(quantiles, largest) if count else None
 
 
@@ -116,7 +116,7 @@ def _quantiles(micros: Sequence[int], largest: int) -> LatenessQuantiles:
 
 def count_by_lateness(connection: duckdb.DuckDBPyConnection) -> tuple[LatenessCount, ...]:
     """Return the histogram: records that were not behind, then bins up to the last that holds any."""
-    (found,) = first(connection, f"SELECT {_COUNTS} FROM judged")
+    (found,) = fetch_row(connection, f"SELECT {_COUNTS} FROM judged")
     return _histogram(found)
 
 
@@ -163,7 +163,7 @@ def _name_value(column: str | None, value: Any) -> Scalar:
 
 def list_sources(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LateSource, ...]:
     """Return the partitions and values that alone are late: at real speed, or as they were read where none is."""
-    counted = "__late" if number(connection, "SELECT sum(__late) FROM judged") else "__missed"
+    counted = "__late" if fetch_number(connection, "SELECT sum(__late) FROM judged") else "__missed"
     return tuple(source for column in (None, *key) for source in _find_sources(connection, column, counted))
 
 

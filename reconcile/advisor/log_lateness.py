@@ -49,7 +49,7 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
     reading = LogReading(
         spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records
     )
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         load_pairs(connection, reading, earliest)
         _drop_duplicates(connection, pipeline, version, records[-1].epoch)
         pace = find_pace(trace_real_speed(connection, pipeline))

@@ -5,7 +5,7 @@
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.reconcile.attribution import causes, dimension, ledger
 from cutover.reconcile.attribution.causes import Findings
 from cutover.reconcile.attribution.log_rows import LogReader
@@ -60,6 +60,6 @@ def attribute_causes(
 def _count_certainly_unexplained(sides: Sides) -> int:
     """Count rows that stay unexplained, whatever the log would prove about the unproven ones."""
     unproven = f"EXISTS (SELECT 1 FROM {UNPROVEN} u WHERE {sides.layout.same_place('u', 't')})"
-    return number(
+    return fetch_number(
         sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED} t WHERE _explained = 0 AND NOT {unproven}"
     )

@@ -17,7 +17,7 @@ difference. In both cases the cause is a claim of the ledgers, which the log mus
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover.engine.queries import first, number
+from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.diff import Diff, diff
 from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
@@ -67,7 +67,7 @@ def select_claimed_sql(sides: Sides) -> str:
 def find_causes(sides: Sides, plain: Diff) -> Findings:
     """Create `touched` from the tables of `diff_stages` and `ledger`; count the rows and records of each cause."""
     sides.connection.execute(f"CREATE TEMP TABLE {SharedTable.TOUCHED} AS {_touched_sql(sides)}")
-    windows = number(
+    windows = fetch_number(
         sides.connection, f"SELECT count(DISTINCT {identifier(sides.layout.place[0])}) FROM {SharedTable.TOUCHED}"
     )
     return Findings(plain=plain, different_windows=windows, causes=_measure_causes(sides))
@@ -163,7 +163,7 @@ def _measure_causes(sides: Sides) -> dict[str, Cause]:
     causes = {str(name): _measure_cause(sides, name) for name in NAMES}
     missing = f"coalesce(sum({_missing_records_sql(sides)}), 0)"
     query = f"SELECT count(*), {missing} FROM {SharedTable.TOUCHED} t WHERE _explained = 0"
-    rows, records = first(sides.connection, query)
+    rows, records = fetch_row(sides.connection, query)
     return {**causes, UNEXPLAINED: Cause(rows=int(rows), events=int(records))}
 
 
@@ -171,14 +171,14 @@ def _measure_cause(sides: Sides, name: str) -> Cause:
     if name not in sides.merged:
         return Cause()
     has_cause = cause_sql(sides, name)
-    rows = number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED} t WHERE {has_cause}")
+    rows = fetch_number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED} t WHERE {has_cause}")
     is_touched = (
         f"EXISTS (SELECT 1 FROM {SharedTable.TOUCHED} t WHERE {sides.layout.same_place('t', 'g')} AND {has_cause})"
     )
     query = f"SELECT count(*) FROM ({_select_records_sql(sides, name)} AND {is_touched})"
     if name == DIMENSION:
         query = _count_moved_sql(sides, is_touched)
-    return Cause(rows=rows, events=number(sides.connection, query))
+    return Cause(rows=rows, events=fetch_number(sides.connection, query))
 
 
 def _count_moved_sql(sides: Sides, among: str) -> str:

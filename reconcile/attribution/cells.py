@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.reconcile.attribution.causes import UNEXPLAINED, columns_sql
 from cutover.reconcile.comparison.layout import Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
@@ -142,7 +142,9 @@ def count_cells(sides: Sides) -> int:
         f"CASE WHEN {' OR '.join(_is_apart_sql(sides, i, n) for n in range(len(sides.merged) + 1))} THEN 1 ELSE 0 END"
         for i in measures
     ]
-    return number(sides.connection, f"SELECT sum(greatest(1, {' + '.join(cell_flags)})) FROM {SharedTable.TOUCHED}")
+    return fetch_number(
+        sides.connection, f"SELECT sum(greatest(1, {' + '.join(cell_flags)})) FROM {SharedTable.TOUCHED}"
+    )
 
 
 def _is_apart_sql(sides: Sides, i: int, n: int) -> str:

@@ -15,8 +15,8 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine.in_force import InForce
-from cutover.engine.queries import number
+from cutover.engine.effective_settings import EffectiveSettings
+from cutover.engine.queries import fetch_number
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.dimensions import joined_versions
@@ -100,8 +100,12 @@ def list_versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence
     )
 
 
-def _check_settings(pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[BatchRun], in_force: InForce) -> None:
-    text = next(settings_in_force.of_session(pipeline, batch_runs.in_force(runs, evidence.run), in_force), None)
+def _check_settings(
+    pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[BatchRun], in_force: EffectiveSettings
+) -> None:
+    text = next(
+        settings_in_force.of_session(pipeline, batch_runs.find_effective_settings(runs, evidence.run), in_force), None
+    )
     if text is not None:
         raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
 
@@ -149,7 +153,7 @@ def _list_suspects(
 
 
 def _check_sessions(pipeline: Pipeline, sides: Sides, recorded_spans: Spans, runs: Sequence[BatchRun]) -> None:
-    differing = number(sides.connection, "SELECT count(*) FROM suspected")
+    differing = fetch_number(sides.connection, "SELECT count(*) FROM suspected")
     if differing and any(
         joined_versions.find_diverging_offsets(spans, run.dimensions.get(name, ()))
         for run in runs
@@ -250,7 +254,7 @@ def _add_stage(sides: Sides, windows: Sequence[int], further: Sequence[Class] = 
         f"CREATE TEMP TABLE {moved_table} AS SELECT * FROM ({choices})"
         f" QUALIFY row_number() OVER (PARTITION BY {key_columns(layout)} ORDER BY __is_off, __also) = 1"
     )
-    if not number(connection, f"SELECT count(*) FROM {moved_table}"):
+    if not fetch_number(connection, f"SELECT count(*) FROM {moved_table}"):
         return sides
     is_moved = f"EXISTS (SELECT 1 FROM {moved_table} m WHERE {layout.same_key('m', 'r')}"
     replaced = " UNION ALL BY NAME ".join(

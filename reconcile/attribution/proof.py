@@ -23,7 +23,7 @@ import pyarrow as pa
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, select_last_window
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.errors import LakeError, LogError
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.log.kafka import LogClient
@@ -89,7 +89,7 @@ class Proof:
         n = len(sides.merged)
         proven = (
             self._prove_swapped_twins(sides, stage(n))
-            if number(sides.connection, f"SELECT count(*) FROM {SWAPPED}")
+            if fetch_number(sides.connection, f"SELECT count(*) FROM {SWAPPED}")
             else ()
         )
         _register(sides, "proven_places", proven)

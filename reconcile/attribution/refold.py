@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import readback
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.engine.spark import session
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.rejoin import Rejoin, Spans
@@ -46,7 +46,7 @@ def make_tables(
     *,
     into: tuple[str, str],
     further: Sequence[Class] = (),
-) -> InForce:
+) -> EffectiveSettings:
     """Create two tables with the rows of `fold.finish_sql`: joined as the stream did, and as batch did.
 
     Args:
@@ -82,7 +82,7 @@ def make_tables(
             folded = finish_sql(pipeline, "refolded", keep=(Class.ACCEPTED, *further[:class_count]))
             connection.execute(f"CREATE TEMP TABLE {table_with_classes(name, class_count)} AS {folded}")
         connection.unregister("refolded")
-    return readback.of_session(spark, pipeline)
+    return readback.read_session_settings(spark, pipeline)
 
 
 def table_with_classes(name: str, class_count: int) -> str:

@@ -88,7 +88,7 @@ def determinism(
     """
     span = _span(settings, pipeline)
     spark = session(settings, app=f"cutover audit {pipeline.name}")
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         replayed = _Replayed(
             settings=settings,
             pipeline=pipeline,

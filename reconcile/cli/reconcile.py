@@ -13,7 +13,7 @@ from cutover.definition.loading.key_text import parse_key
 from cutover.definition.model.ranges import parse_range_end
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
-from cutover.lake.control.versions import looking_at
+from cutover.lake.control.versions import select_stream_version
 from cutover.output.console import Output
 from cutover.reconcile.attribution.explain import explain as explain_cell
 from cutover.reconcile.cli import arguments, show
@@ -39,7 +39,7 @@ def reconcile(
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
 ) -> Output:
     """Compare streaming and batch at one cut: 0 agree or within policy, 1 differ, 2 not comparable."""
-    settings = looking_at(load_settings(), version)
+    settings = select_stream_version(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
     lower, upper = (
         None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")
@@ -60,7 +60,7 @@ def explain(
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
 ) -> Output:
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
-    settings = looking_at(load_settings(), version)
+    settings = select_stream_version(load_settings(), version)
     definition = find_definition(settings, pipeline)
     at = parse_range_end(window, definition.window, of="WINDOW")
     explained = explain_cell(settings, definition, at, parse_key(key, definition.key))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from cutover.engine.queries import first
+from cutover.engine.queries import fetch_row
 from cutover.reconcile.result.finding import Apart
 
 SHARES = (0.5, 0.9, 0.99)
@@ -43,7 +43,7 @@ def _measure(connection: duckdb.DuckDBPyConnection, relation: str, pair: Pair) -
     # The values themselves decide which is larger: as doubles, large decimals may be equal.
     is_above = f"({pair.actual}) > ({pair.expected})"
     rows = f"SELECT {right} - {left} AS d, {is_above} AS is_above FROM {relation} WHERE {pair.differs}"
-    count, above_count, percentiles, largest, total = first(
+    count, above_count, percentiles, largest, total = fetch_row(
         connection,
         f"SELECT count(*), count(*) FILTER (is_above), quantile_disc({size}, [{shares}]), max({size}),"
         f" sum(d ORDER BY d) FROM ({rows}) WHERE isfinite(d)",

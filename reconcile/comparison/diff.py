@@ -14,7 +14,7 @@ from time import monotonic
 
 import duckdb
 
-from cutover.engine.queries import count_where, first, number
+from cutover.engine.queries import count_where, fetch_number, fetch_row
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.digests import Digests, differing_groups
 from cutover.reconcile.comparison.layout import Layout
@@ -106,7 +106,7 @@ def diff(  # noqa: PLR0913 -- two relations, and what is known of them
             near.update(_count_near(connection, layout, into))
         joined = end
         if budget.is_limited and budget.is_spent(
-            number(connection, f"SELECT count(*) FROM {identifier(into)}"), start_time
+            fetch_number(connection, f"SELECT count(*) FROM {identifier(into)}"), start_time
         ):
             break
     for part in (groups, f"{groups}_now", f"{into}_0", f"{into}_1"):
@@ -154,7 +154,7 @@ def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str
     names = [identifier(value.name) for value in values]
     near_conditions = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
     counts = ", ".join(map(count_where, near_conditions))
-    row = first(
+    row = fetch_row(
         connection, f"SELECT {counts} FROM {identifier(f'{into}_0')} e JOIN {identifier(f'{into}_1')} a ON {on}"
     )
     return {value.name: int(count) for value, count in zip(values, row, strict=True)}
@@ -173,7 +173,7 @@ def _side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: str, grou
         f"CREATE OR REPLACE TEMP TABLE {identifier(into)} AS SELECT *, 1::BIGINT AS __copy FROM ({selected})"
     )
     repeats = f"SELECT count(*) FROM (SELECT 1 FROM {identifier(into)} GROUP BY {keys} HAVING count(*) > 1)"
-    return number(connection, repeats)
+    return fetch_number(connection, repeats)
 
 
 def _columns(layout: Layout) -> str:

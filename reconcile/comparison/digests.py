@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from cutover.engine.queries import first
+from cutover.engine.queries import fetch_row
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Layout
 
@@ -55,7 +55,7 @@ def compare_digests(connection: duckdb.DuckDBPyConnection, expected: str, actual
         f" FROM {expected} e FULL JOIN {actual} a"
         " ON e._group IS NOT DISTINCT FROM a._group AND e._bucket = a._bucket"
     )
-    groups, different = first(connection, f"SELECT count(*), count(*) FILTER (_differs) FROM {identifier(into)}")
+    groups, different = fetch_row(connection, f"SELECT count(*), count(*) FILTER (_differs) FROM {identifier(into)}")
     connection.execute(f"DELETE FROM {identifier(into)} WHERE NOT _differs")
     return Digests(groups=int(groups), different=int(different))
 

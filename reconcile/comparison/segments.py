@@ -14,7 +14,7 @@ from statistics import NormalDist
 
 import duckdb
 
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.quoting import identifier
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.finding import KeySegment
@@ -50,7 +50,7 @@ def over_represented(
         different: Table or query in parentheses with the rows that differ.
         compared: SQL for the number of compared rows, including different ones.
     """
-    different_count = number(connection, f"SELECT count(*) FROM {different}")
+    different_count = fetch_number(connection, f"SELECT count(*) FROM {different}")
     if different_count < FEWEST:
         return ()  # skip counting all rows by each column
     tested_values = [
@@ -60,7 +60,7 @@ def over_represented(
     ]
     if not tested_values:
         return ()
-    rows = number(connection, f"SELECT {compared}")
+    rows = fetch_number(connection, f"SELECT {compared}")
     z_score = NormalDist().inv_cdf(1 - ERROR / len(tested_values))
     found_segments = sorted(
         _segments(tested_values, rows, z_score),
@@ -97,7 +97,7 @@ def _count(
     """Return each tested value with the number of its different rows, and of all its rows."""
     # A value with too few different rows is not tested: counting a key that is unique per row would be useless.
     frequent = f"SELECT {column.value} AS v, count(*) AS n FROM {different} GROUP BY 1 HAVING count(*) >= {FEWEST}"
-    values = number(connection, f"SELECT count(*) FROM ({frequent})")
+    values = fetch_number(connection, f"SELECT count(*) FROM ({frequent})")
     if not values:
         return []
     condition = "WHERE EXISTS (SELECT 1 FROM d WHERE d.v IS NOT DISTINCT FROM e.v)" if values <= FEW else ""

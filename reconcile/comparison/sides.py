@@ -19,7 +19,7 @@ import duckdb
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
@@ -70,7 +70,7 @@ def open_sides(
     end: datetime | None = None,
 ) -> Iterator[Sides]:
     """Open both sides for window starts in `[start, end)`; they are closed when the context exits."""
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         evidence.epoch_log.relation(connection, SharedTable.STREAM_LOG, epoch=evidence.run.epoch)
         delta.bind(connection, "batch_table", evidence.batch)
         same_definition = isinstance(pipeline.batch, SameDefinition)
@@ -158,7 +158,7 @@ def _fold_further(
 
 def has_moved(connection: duckdb.DuckDBPyConnection, stage_number: int) -> bool:
     """Return whether a stage differs from the previous one."""
-    return number(connection, f"SELECT count(*) FROM moved_{stage_number}") > 0
+    return fetch_number(connection, f"SELECT count(*) FROM moved_{stage_number}") > 0
 
 
 def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: bool) -> Layout:
@@ -268,7 +268,7 @@ def _count_incomplete(
 
 
 def _count(connection: duckdb.DuckDBPyConnection, condition: str) -> int:
-    return number(connection, f"SELECT count(*) FROM {SharedTable.WINDOWS} WHERE {condition}")
+    return fetch_number(connection, f"SELECT count(*) FROM {SharedTable.WINDOWS} WHERE {condition}")
 
 
 def key_columns(layout: Layout) -> str:

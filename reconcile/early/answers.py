@@ -16,7 +16,7 @@ Folds of the compactor hide which epoch accepted a row. A window is left out at 
 from collections.abc import Sequence
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine.queries import first, number
+from cutover.engine.queries import fetch_number, fetch_row
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
@@ -119,7 +119,7 @@ def _make_windows(sides: Sides) -> tuple[int, int]:
         f" QUALIFY row_number() {newest_first} <= {LEAST} OR row_number() {newest_first} <= {MOST}"
         f" AND sum(__rows) {newest_first} - __rows < {MOST_ROWS}"
     )
-    windows, rows = first(sides.connection, "SELECT count(*), coalesce(sum(__rows), 0) FROM early_windows")
+    windows, rows = fetch_row(sides.connection, "SELECT count(*), coalesce(sum(__rows), 0) FROM early_windows")
     return int(windows), max(1, -(-int(rows) // MOST_ROWS))
 
 
@@ -172,7 +172,7 @@ def _make_known(sides: Sides, age: int, next_age: int, age_reached: int) -> bool
     """
     query = select_known_sql("early_windows", "early_rows", age, next_age, age_reached)
     sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE early_known AS {query}")
-    return number(sides.connection, "SELECT count(*) FROM early_known") > 0
+    return fetch_number(sides.connection, "SELECT count(*) FROM early_known") > 0
 
 
 def _measure_age(sides: Sides, pipeline: Pipeline, age: int, *, is_open: bool) -> EarlyPoint | None:
@@ -193,7 +193,7 @@ def _measure_age(sides: Sides, pipeline: Pipeline, age: int, *, is_open: bool) -
         f" WHERE r.window_start IN (SELECT window_start FROM early_known) GROUP BY r.window_start"
     )
     worst = f"greatest({', '.join(f'__e{i}' for i in range(len(measures)))})"
-    of, near = first(connection, f"SELECT count(*), count(*) FILTER ({worst} <= {NEAR}) FROM early_errors")
+    of, near = fetch_row(connection, f"SELECT count(*), count(*) FILTER ({worst} <= {NEAR}) FROM early_errors")
     errors = tuple(_error(sides, name, i) for i, name in enumerate(measures)) if of else ()
     return EarlyPoint(minutes=age / _MINUTE, is_open=is_open, within=rate(near, of), errors=errors) if of else None
 
@@ -210,7 +210,7 @@ def _error_sql(place: int, column: str) -> str:
 
 def _error(sides: Sides, name: str, place: int) -> EarlyError:
     column = f"__e{place}"
-    quantiles, largest = first(
+    quantiles, largest = fetch_row(
         sides.connection, f"SELECT quantile_disc({column}, {list(SHARES)}), max({column}) FROM early_errors"
     )
     p50, p90, p99 = map(float, quantiles)

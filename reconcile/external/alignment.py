@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import duckdb
 
-from cutover.engine.queries import count_where, first
+from cutover.engine.queries import count_where, fetch_row
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_float, kind_of
 from cutover.reconcile.comparison.nested_values import Path
@@ -199,7 +199,7 @@ def _count_each(
     names = [*counts]
     for start in range(0, len(names), _COLUMNS_A_QUERY):
         batch = names[start : start + _COLUMNS_A_QUERY]
-        row = first(connection, f"SELECT {', '.join(counts[name] for name in batch)} FROM {identifier(view)}")
+        row = fetch_row(connection, f"SELECT {', '.join(counts[name] for name in batch)} FROM {identifier(view)}")
         yield from zip(batch, (int(count or 0) for count in row), strict=True)
 
 

@@ -43,11 +43,11 @@ def read_contents(source: SideSource, *, checked: bool) -> tuple[DataFile, ...]:
 
 def _read(source: SideSource, path: str, *, checked: bool) -> DataFile:
     state = _read_state(path)
-    name = checksums.name_of(source.paths[path])
+    name = checksums.parse_name(source.paths[path])
     if not checked:
         return DataFile(path=path, state=state, content="")
     try:
-        content = checksums.of_file(fs.LocalFileSystem(), path) if name is None else name.checksum
+        content = checksums.hash_file(fs.LocalFileSystem(), path) if name is None else name.checksum
     except OSError as error:
         msg = f"File `{path}` cannot be read: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from cutover.engine.queries import first, number
+from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.external.side_digests import EQUAL, SAME, SideRows, find_paths
@@ -52,14 +52,14 @@ def count_doubled(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: 
     for known_table in ("whole_digests", "digests_0"):
         _copy_known_counts(connection, "digests_1", known_table)
     _count_uncounted(connection, layout, sides[1])
-    totals = (number(connection, f"SELECT sum(doubled) FROM digests_{n}") for n in (0, 1))
+    totals = (fetch_number(connection, f"SELECT sum(doubled) FROM digests_{n}") for n in (0, 1))
     return next(totals), next(totals)
 
 
 def _copy_known_counts(connection: duckdb.DuckDBPyConnection, side: str, known_table: str) -> None:
     """Copy the counts of equal groups from another table."""
     open_groups = f"SELECT count(*) FROM {side} WHERE doubled IS NULL"
-    if number(connection, open_groups) and number(connection, f"SELECT count(*) FROM {known_table}"):
+    if fetch_number(connection, open_groups) and fetch_number(connection, f"SELECT count(*) FROM {known_table}"):
         mark_known = ", _is_known = true" if known_table == "whole_digests" else ""
         connection.execute(
             f"UPDATE {side} l SET doubled = r.doubled{mark_known} FROM {known_table} r"
@@ -71,7 +71,7 @@ def _count_uncounted(connection: duckdb.DuckDBPyConnection, layout: Layout, side
     """Count the keys with more than one row in groups of which nothing is known, by the hash of a key first."""
     table = f"digests_{side.number}"
     counts = "count(*) FILTER (doubled IS NULL), count(*), sum(n) FILTER (doubled IS NULL)"
-    uncounted_groups, group_count, row_count = first(connection, f"SELECT {counts} FROM {table}")
+    uncounted_groups, group_count, row_count = fetch_row(connection, f"SELECT {counts} FROM {table}")
     if not uncounted_groups:
         return
     connection.execute(
@@ -85,7 +85,7 @@ def _count_uncounted(connection: duckdb.DuckDBPyConnection, layout: Layout, side
         connection.execute(f"INSERT INTO repeated SELECT _key FROM {selected_rows} GROUP BY _key HAVING count(*) > 1")
     for chunk in chunks or ():
         _sort_chunk(connection, rows.select(chunk))
-    if number(connection, "SELECT count(*) FROM repeated"):
+    if fetch_number(connection, "SELECT count(*) FROM repeated"):
         keys = ", ".join(map(identifier, layout.keys))
         repeated_keys = (
             f"SELECT _group, _bucket FROM {selected_rows} SEMI JOIN repeated USING (_key)"

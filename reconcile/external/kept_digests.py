@@ -116,9 +116,9 @@ def _newest_first(files: Iterator[Path]) -> list[Path]:
 
 
 def _is_whole(path: Path) -> bool:
-    name = checksums.name_of(path.name)
+    name = checksums.parse_name(path.name)
     with suppress(OSError):
-        return name is not None and checksums.of_file(fs.LocalFileSystem(), str(path)) == name.checksum
+        return name is not None and checksums.hash_file(fs.LocalFileSystem(), str(path)) == name.checksum
     return False
 
 
@@ -152,7 +152,7 @@ def store_digests(
         try:
             connection.execute(f"COPY ({query}) TO {literal(str(under_way))} (FORMAT parquet)")
             under_way.chmod(0o600)
-            checksum = checksums.of_file(fs.LocalFileSystem(), str(under_way))
+            checksum = checksums.hash_file(fs.LocalFileSystem(), str(under_way))
             under_way.replace(folder / checksums.file_name(stem, checksum))
         finally:
             under_way.unlink(missing_ok=True)

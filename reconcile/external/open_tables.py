@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from cutover.engine.queries import first, number
+from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import literal
 from cutover.reconcile.comparison.column_types import is_from, is_time
 from cutover.reconcile.comparison.diff import Budget, Diff, diff
@@ -73,12 +73,12 @@ class OpenTables:
 
     def count_rows(self) -> int:
         """Return how many rows the actual side has."""
-        return number(self.connection, "SELECT sum(n) FROM digests_1")
+        return fetch_number(self.connection, "SELECT sum(n) FROM digests_1")
 
     def measure_groups(self) -> tuple[int, Any, Any]:
         """Return how many groups there are on either side, and the lowest and the highest of them."""
         both = "(SELECT _group FROM digests_0 UNION SELECT _group FROM digests_1)"
-        count, lowest, highest = first(self.connection, f"SELECT count(*), min(_group), max(_group) FROM {both}")
+        count, lowest, highest = fetch_row(self.connection, f"SELECT count(*), min(_group), max(_group) FROM {both}")
         return int(count), lowest, highest
 
 
@@ -147,7 +147,7 @@ def _count_doubled(
     """Count the keys that have more than one row; by way of the disk, so that memory does not grow with the rows."""
     if settings is None:  # an engine that others use, too
         return count_doubled(connection, layout, sides)
-    threads = number(connection, "SELECT current_setting('threads')")
+    threads = fetch_number(connection, "SELECT current_setting('threads')")
     try:
         connection.execute(f"SET memory_limit = '{COUNTING * threads}MB'")
         return count_doubled(connection, layout, sides)

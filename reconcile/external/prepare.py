@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_float, is_from, is_time
@@ -252,7 +252,7 @@ def _find_young(
         raise DefinitionError(msg)
     column = identifier(their_names.get(str(diff_request.window), str(diff_request.window)))
     young = is_from(column, kind, diff_request.before)
-    count = number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {young}")
+    count = fetch_number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {young}")
     return young, [f"Too young to compare, from {format_micros(diff_request.before)} on: {count_noun(count, 'row')}"]
 
 

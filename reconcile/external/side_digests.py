@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.digests import digest_sql
 from cutover.reconcile.comparison.layout import Layout
@@ -62,12 +62,12 @@ class Read:
 
 def choose_buckets(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:
     """Return how many buckets of keys each group has: many small groups, but few compared with the rows."""
-    rows = number(connection, f"SELECT count(*) FROM {identifier(side.source.view)}")
+    rows = fetch_number(connection, f"SELECT count(*) FROM {identifier(side.source.view)}")
     places = max(1, len(side.files))
     if layout.group is not None:
         file_column = "" if side.source.file_column is None else f", {identifier(side.source.file_column)}"
         count_sql = f"SELECT approx_count_distinct(hash({identifier(layout.group)}{file_column})) FROM {side.select()}"
-        places = max(1, number(connection, count_sql))
+        places = max(1, fetch_number(connection, count_sql))
     bucket_limit = max(1, min(rows // ROWS_A_GROUP, MOST_GROUPS) // places)
     return 1 << (bucket_limit.bit_length() - 1)
 

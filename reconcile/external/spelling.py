@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from cutover.engine.queries import number
+from cutover.engine.queries import fetch_number
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.layout import Layout
@@ -51,12 +51,12 @@ def is_all_spelling(connection: duckdb.DuckDBPyConnection, layout: Layout, texts
         layout: Of both sides.
         texts: Columns that are texts by inference, and of which some cells are plain decimals.
     """
-    if not {*texts} & {*layout.columns} or not number(connection, "SELECT count(*) FROM different"):
+    if not {*texts} & {*layout.columns} or not fetch_number(connection, "SELECT count(*) FROM different"):
         return False
     _pair_rows(connection, layout, texts, kinds=("changed", "missing", "extra"))
-    paired = number(connection, "SELECT count(*) FROM spelled WHERE is_equal")
+    paired = fetch_number(connection, "SELECT count(*) FROM spelled WHERE is_equal")
     rows_by_side = (f"SELECT count(*) FROM different WHERE __diff <> '{only}'" for only in ("extra", "missing"))
-    return all(number(connection, query) == paired for query in rows_by_side)
+    return all(fetch_number(connection, query) == paired for query in rows_by_side)
 
 
 def drop_spelled_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, texts: Collection[str]) -> SpelledRows:
@@ -71,7 +71,8 @@ def drop_spelled_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, tex
         return SpelledRows()
     _pair_rows(connection, layout, texts, kinds=("missing", "extra"))
     pairs, equal = (
-        number(connection, f"SELECT count(*) FROM spelled WHERE {condition}") for condition in ("true", "is_equal")
+        fetch_number(connection, f"SELECT count(*) FROM spelled WHERE {condition}")
+        for condition in ("true", "is_equal")
     )
     connection.execute(
         "DELETE FROM different WHERE rowid IN (SELECT unnest([expected, actual]) FROM spelled WHERE is_equal)"
@@ -81,7 +82,7 @@ def drop_spelled_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, tex
     if changes:
         connection.execute(f"UPDATE different SET {changes} WHERE __diff = 'changed'")
     unchanged = f"__diff = 'changed' AND NOT ({_is_any([f'__d{n}' for n in range(len(flags))])})"
-    changed = number(connection, f"SELECT count(*) FROM different WHERE {unchanged}")
+    changed = fetch_number(connection, f"SELECT count(*) FROM different WHERE {unchanged}")
     connection.execute(f"DELETE FROM different WHERE {unchanged}")
     return SpelledRows(changed=changed, keys=equal, unequal_keys=pairs - equal)
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from cutover.engine import queries
-from cutover.engine.queries import first, number
+from cutover.engine.queries import fetch_number, fetch_row
 from cutover.errors import LakeError
 from cutover.lake.tables.run_memory import read_once
 from cutover.quoting import identifier
@@ -77,7 +77,7 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
         LakeError: A file cannot be read, or changed while it was read.
     """
     started_at, started = datetime.now(UTC), monotonic()
-    limits = None if settings is None else queries.reading(settings)
+    limits = None if settings is None else queries.make_reader_limits(settings)
     with queries.connect(limits) as connection, read_once():
         if limits is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
@@ -117,7 +117,7 @@ def _plan_for_width(connection: duckdb.DuckDBPyConnection, columns: int) -> None
         return
     connection.execute("SET disabled_optimizers = 'statistics_propagation,common_subexpressions'")
     settings = "current_setting('threads'), parse_formatted_bytes(current_setting('memory_limit'))"
-    threads, memory = first(connection, f"SELECT {settings}")
+    threads, memory = fetch_row(connection, f"SELECT {settings}")
     connection.execute(f"SET threads = {max(1, min(threads, memory // (columns * BYTES_A_COLUMN)))}")
 
 
@@ -229,7 +229,9 @@ def _count_windows(tables: OpenTables, diff_request: DiffRequest) -> Windows:
     window_count, lowest, highest = tables.measure_groups()
     query = f"SELECT count(*) FROM (SELECT DISTINCT {identifier(group)} FROM different)"
     ends = (None if end is None else str(_mask(diff_request, group, end)) for end in (lowest, highest))
-    return Windows(compared=window_count, different=number(tables.connection, query), first=next(ends), last=next(ends))
+    return Windows(
+        compared=window_count, different=fetch_number(tables.connection, query), first=next(ends), last=next(ends)
+    )
 
 
 def _describe_verdict(rows: Rows, diff: Diff, *, is_same_schema: bool) -> str:
@@ -357,7 +359,7 @@ def _measure_distances(
             " FROM different WHERE __diff = 'changed'"
         )
         flags = ", ".join(f"bool_or(__d{i})" for i, _ in batch)
-        differing_flags = queries.first(connection, f"SELECT {flags} FROM changed_numbers")
+        differing_flags = queries.fetch_row(connection, f"SELECT {flags} FROM changed_numbers")
         pairs = [
             Pair(name=name, expected=f"__e{i}", actual=f"__a{i}", differs=f"__d{i}")
             for (i, name), differs in zip(batch, differing_flags, strict=True)
@@ -393,7 +395,7 @@ def _select_all_rows(name: str, actual: str) -> str:
 def _count_cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
     flag_list = ", ".join(f"__d{i}::INTEGER" for i in range(len(layout.values))) or "0"
     flag_sum = f"list_sum([{flag_list}])"  # a chain of sums may be too deep
-    return number(connection, f"SELECT sum(greatest(1, {flag_sum})) FROM different")
+    return fetch_number(connection, f"SELECT sum(greatest(1, {flag_sum})) FROM different")
 
 
 def _list_worst_keys(

@@ -86,7 +86,7 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
     return GateEvidence(
         runs=select_runs_after_last_move(runs, moves, version),
         replay=_read_replayability(settings, pipeline, records, now),
-        losses=list_lost_windows(pipeline, losses.up_to(settings, version), version.number),
+        losses=list_lost_windows(pipeline, losses.list_up_to(settings, version), version.number),
         foreign=tuple(list_table_problems(settings, pipeline, version)),
         rules=acceptance_files.load(settings, pipeline),
         self_test=self_tests[-1] if self_tests else None,

@@ -49,7 +49,7 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
         return LogAnswer()  # the seal says it
     if version is None or newest is None:
         return LogAnswer()
-    accepted = losses.losses(settings, version)
+    accepted = losses.list_of_version(settings, version)
     history = same_log.recorded_history(version.uri)
     try:
         client = LogClient(settings)
@@ -57,7 +57,7 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
         lost_records.check_not_compacted(client, newest.topic)
         if count:
             turn = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
-            lost = losses.up_to(settings, version)
+            lost = losses.list_up_to(settings, version)
             lost_records.check_none_lost(pipeline.name, client, history(), lost, pipeline.window, turn=turn)
     except LogError as error:
         if error.runbook in STANDS:

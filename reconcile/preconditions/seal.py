@@ -152,7 +152,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         records=records,
         transaction=epoch_log.transaction(version.app_id),
         doubts=epoch_history.find_inconsistencies(version, epoch_log.table, records, witnesses),
-        losses=losses.losses(settings, version),
+        losses=losses.list_of_version(settings, version),
         run=run,
         unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
@@ -166,7 +166,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         run=run,
         batch=batch,
         books=books,
-        losses=losses.up_to(settings, version),
+        losses=losses.list_up_to(settings, version),
         delivered=delivery.find_delivery_faults(facts.up_to_cut, attempts),
         unread=unread.windows(
             settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]

@@ -6,7 +6,7 @@ from itertools import groupby, islice
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import readback
-from cutover.engine.in_force import InForce, Ran, drifts
+from cutover.engine.effective_settings import EffectiveSettings, ReportedSettings, find_drifts
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import format_option
@@ -21,10 +21,10 @@ class SettingsOfSides:
     """Recorded settings of both sides, and those of this process."""
 
     pipeline: str
-    known: Mapping[str, InForce]  # digest -> settings, as epochs have recorded them
+    known: Mapping[str, EffectiveSettings]  # digest -> settings, as epochs have recorded them
     batch: str  # id of the run whose table is compared
-    by_batch: InForce | None  # what judged its records; None: nothing is recorded
-    here: InForce  # what this comparison folds and judges with
+    by_batch: EffectiveSettings | None  # what judged its records; None: nothing is recorded
+    here: EffectiveSettings  # what this comparison folds and judges with
     version: int = 0  # of the stream that is compared
 
 
@@ -43,8 +43,8 @@ def sides(
         pipeline=pipeline.name,
         known=epoch_log.collect_in_force(records),
         batch=run.run_id,
-        by_batch=batch_runs.in_force(runs, run),
-        here=readback.of_process(pipeline),
+        by_batch=batch_runs.find_effective_settings(runs, run),
+        here=readback.read_process_settings(pipeline),
         version=run.stream_version,
     )
 
@@ -60,31 +60,38 @@ def texts(records: Sequence[EpochRecord], settings_of_sides: SettingsOfSides) ->
     if not reading:
         return
     streaming = [
-        Ran(who=f"the stream in {_epochs(group)}", in_force=settings_of_sides.known.get(digest or "", _UNKNOWN))
+        ReportedSettings(
+            reporter=f"the stream in {_epochs(group)}", settings=settings_of_sides.known.get(digest or "", _UNKNOWN)
+        )
         for digest, group in ((digest, list(group)) for digest, group in groupby(reading, key=lambda r: r.in_force))
     ]
-    batch = Ran(who=f"batch run {settings_of_sides.batch}", in_force=settings_of_sides.by_batch or _UNKNOWN)
-    unsaid = [ran.who for ran in (*streaming, batch) if not ran.in_force.families]
+    batch = ReportedSettings(
+        reporter=f"batch run {settings_of_sides.batch}", settings=settings_of_sides.by_batch or _UNKNOWN
+    )
+    unsaid = [report.reporter for report in (*streaming, batch) if not report.settings.families]
     if unsaid:
         yield f"Settings in force: expected every epoch and run to record them, got none of {', '.join(unsaid)}."
         return
-    apart = drifts(streaming)
+    apart = find_drifts(streaming)
     yield from _format_drifts([drift.text for drift in apart], _make_stream_hint(settings_of_sides.pipeline, streaming))
     known = {drift.item for drift in apart}
-    here = Ran(who="this comparison", in_force=settings_of_sides.here)
-    others = [drift for drift in drifts([batch, *streaming, here]) if drift.item not in known]
+    here = ReportedSettings(reporter="this comparison", settings=settings_of_sides.here)
+    others = [drift for drift in find_drifts([batch, *streaming, here]) if drift.item not in known]
     yield from _format_drifts(
         [drift.text for drift in others], _make_side_hint(settings_of_sides.pipeline, settings_of_sides.version)
     )
 
 
-_UNKNOWN = InForce({})
+_UNKNOWN = EffectiveSettings({})
 
 
-def of_session(pipeline: Pipeline, by_batch: InForce | None, found: InForce) -> Iterator[str]:
+def of_session(pipeline: Pipeline, by_batch: EffectiveSettings | None, found: EffectiveSettings) -> Iterator[str]:
     """Return where a session that recomputes windows differs from the settings of batch."""
-    sides = [Ran(who="batch", in_force=by_batch or _UNKNOWN), Ran(who="this comparison's session", in_force=found)]
-    yield from _format_drifts([drift.text for drift in drifts(sides)], _make_side_hint(pipeline.name, 0))
+    sides = [
+        ReportedSettings(reporter="batch", settings=by_batch or _UNKNOWN),
+        ReportedSettings(reporter="this comparison's session", settings=found),
+    ]
+    yield from _format_drifts([drift.text for drift in find_drifts(sides)], _make_side_hint(pipeline.name, 0))
 
 
 def _epochs(group: Sequence[EpochRecord]) -> str:
@@ -99,8 +106,8 @@ def _format_drifts(found: Sequence[str], hint: str) -> Iterator[str]:
         yield f"Settings in force: {len(found) - _SHOWN} more items differ."
 
 
-def _make_stream_hint(pipeline: str, streaming: Sequence[Ran]) -> str:
-    last = streaming[0].who.split()[-1]
+def _make_stream_hint(pipeline: str, streaming: Sequence[ReportedSettings]) -> str:
+    last = streaming[0].reporter.split()[-1]
     return (
         f"one version of the stream holds epochs of both. `cutover replay {pipeline} --into <next version>` builds one "
         f"under what is in force now; `cutover savepoint {pipeline} fork --epoch {last}` goes back behind it."

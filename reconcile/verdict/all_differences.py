@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from cutover.engine.queries import first
+from cutover.engine.queries import fetch_row
 from cutover.events import log
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
@@ -66,11 +66,11 @@ def _cause_sql(sides: Sides) -> str:
 
 def _cast_sql(sides: Sides, column: str) -> str:
     """Return SQL that casts a value to a type of Parquet, which would store an integer of 128 bits as a double."""
-    kind, largest = first(
+    kind, largest = fetch_row(
         sides.connection, f"SELECT any_value(typeof({column})), max({column}) FROM {SharedTable.TOUCHED}"
     )
     if kind not in {"HUGEINT", "UHUGEINT"}:
         return column
-    lowest = first(sides.connection, f"SELECT min({column}) FROM {SharedTable.TOUCHED}")[0]
+    lowest = fetch_row(sides.connection, f"SELECT min({column}) FROM {SharedTable.TOUCHED}")[0]
     fits = max(abs(largest or 0), abs(lowest or 0)) < _LONGEST
     return f"{column}::{'DECIMAL(38, 0)' if fits else 'VARCHAR'}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine.queries import first
+from cutover.engine.queries import fetch_row
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
@@ -55,7 +55,7 @@ def _waterfall(sides: Sides, measure: str) -> Waterfall:
         (f"__v{last_stage}_{i}", f"__b{i}")
     ]
     shares = [value.total(f"coalesce({previous}, 0) - coalesce({following}, 0)") for previous, following in moves]
-    amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM {SharedTable.TOUCHED}")
+    amounts = fetch_row(sides.connection, f"SELECT {', '.join(shares)} FROM {SharedTable.TOUCHED}")
     names = (*map(str, sides.merged), UNEXPLAINED)
     steps = [
         WaterfallStep(cause=name, amount=scalar(amount)) for name, amount in zip(names, amounts, strict=True) if amount
@@ -65,7 +65,9 @@ def _waterfall(sides: Sides, measure: str) -> Waterfall:
 
 
 def _total(sides: Sides, side: str, value: Value) -> Scalar:
-    return scalar(first(sides.connection, f"SELECT {value.total(identifier(value.name))} FROM {identifier(side)}")[0])
+    return scalar(
+        fetch_row(sides.connection, f"SELECT {value.total(identifier(value.name))} FROM {identifier(side)}")[0]
+    )
 
 
 def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine.queries import first, number
+from cutover.engine.queries import fetch_number, fetch_row
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
@@ -59,7 +59,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
     for age, following in pairwise((*early, closing)):
         known_windows = f"SELECT __id FROM {_WINDOWS} s SEMI JOIN ({_select_known(age, following, event_time)}) k"
         known_windows += " ON k.window_start = s.window_start"
-        if number(sides.connection, f"SELECT count(*) FROM ({known_windows})"):
+        if fetch_number(sides.connection, f"SELECT count(*) FROM ({known_windows})"):
             log.append(_measure_missing(sides, age, known_windows, late_from=age, is_answer=False))
             stream.append(_measure_missing(sides, age, known_windows, late_from=None, is_answer=True))
             agreement.append(_measure_agreement(sides, age, known_windows))
@@ -67,7 +67,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
     agreement.append(_measure_agreement(sides, closing, _ALL))
     log += _measure_log(sides, closing, event_time)
     speed = measure_read_speed(records)
-    other_causes = number(sides.connection, f"SELECT count(*) FROM {_WINDOWS} WHERE __other")
+    other_causes = fetch_number(sides.connection, f"SELECT count(*) FROM {_WINDOWS} WHERE __other")
     return Settlement(
         closing_minutes=closing / MINUTE,
         windows=windows,
@@ -118,7 +118,7 @@ def _make_windows(sides: Sides) -> int:
         f" max(window_end) AS __ends, epoch_us(max(window_end)) AS __end, sum(__n)::BIGINT AS __records,"
         f" EXISTS ({has_other_cause}) AS __other FROM ({either}) w GROUP BY {names}"
     )
-    return number(sides.connection, f"SELECT count(*) FROM {_WINDOWS}")
+    return fetch_number(sides.connection, f"SELECT count(*) FROM {_WINDOWS}")
 
 
 def _list_place(sides: Sides) -> list[str]:
@@ -192,7 +192,7 @@ def _measure_missing(
         SELECT count(*), count(*) FILTER (__error <= {MISSING_AT_MOST} AND NOT (__other AND {is_answer})),
                quantile_disc(__error, [0.5, 0.9, 0.99]), max(__error) FROM error
     """
-    window_count, complete_count, (p50, p90, p99), largest = first(sides.connection, query)
+    window_count, complete_count, (p50, p90, p99), largest = fetch_row(sides.connection, query)
     return SettlementPoint(
         minutes=age / MINUTE,
         within=rate(int(complete_count), int(window_count)),
@@ -213,7 +213,7 @@ def _measure_agreement(sides: Sides, age: int, windows: str) -> AgreementPoint:
         f" UNION ALL SELECT w.__id FROM {SharedTable.TOUCHED} s {_join_windows(sides, 's')} WHERE s._kind = 'missing'"
     )
     window_count, rows, different = (
-        number(sides.connection, f"SELECT count(*) FROM ({query}) SEMI JOIN ({windows}) k USING (__id)")
+        fetch_number(sides.connection, f"SELECT count(*) FROM ({query}) SEMI JOIN ({windows}) k USING (__id)")
         for query in (_ALL, row_ids, f"{final} UNION {late_rows}")
     )
     return AgreementPoint(minutes=age / MINUTE, windows=window_count, rows=rows, different=different)

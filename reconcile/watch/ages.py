@@ -19,7 +19,7 @@ from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
-from cutover.lake.control.stages import Stage, current_stage, list_moves, stage_since
+from cutover.lake.control.stages import Stage, current_stage, find_stage_start, list_moves
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verdict import history
@@ -167,7 +167,7 @@ def find_audit_age(
     Raises:
         LakeError: Stages, versions or audits cannot be read.
     """
-    moved_at, version = stage_since(settings, pipeline), versions.current(settings, pipeline)
+    moved_at, version = find_stage_start(settings, pipeline), versions.current(settings, pipeline)
     if moved_at is None or version is None or current_stage(settings, pipeline) is not Stage.KAPPA:
         return None
     approved = _read_approved_audit(settings, pipeline)

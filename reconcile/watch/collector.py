@@ -200,7 +200,7 @@ class FactCollector:
         version, epoch_log = versions.current(self.settings, self.pipeline), self._open_epoch_log()
         if version is None or epoch_log is None:
             return ()
-        accepted, epochs = losses.up_to(self.settings, version), epoch_log.records()
+        accepted, epochs = losses.list_up_to(self.settings, version), epoch_log.records()
         lossy = lost_records.find_lost(
             observer.log, epochs, accepted, self.pipeline.window, turn=self._count_turn, most=OFFSETS_PER_COUNT
         )
@@ -216,7 +216,7 @@ class FactCollector:
 
     def _read_losses(self) -> tuple[Loss, ...]:
         version = versions.current(self.settings, self.pipeline)
-        return () if version is None else losses.losses(self.settings, version)
+        return () if version is None else losses.list_of_version(self.settings, version)
 
     def _find_schema_mismatches(
         self, observer: LogObserver, epochs: Sequence[EpochRecord]

@@ -58,7 +58,7 @@ def replay(
 
 
 def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int | None) -> Output:
-    name, version_settings = pipeline.name, versions.looking_at(settings, into)
+    name, version_settings = pipeline.name, versions.select_stream_version(settings, into)
     with _show_progress(version_settings, name) as probe:
         replayed, has_caught_up = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe)
     version = replayed.number
@@ -197,7 +197,7 @@ def serve(
     only if you have seen them: `--differences N` says how many. One that has served before serves again at once.
     """
     settings = load_settings()
-    definition = find_definition(versions.looking_at(settings, version), pipeline)
+    definition = find_definition(versions.select_stream_version(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
     served = serving.serve(settings, definition, version, why=why, agreed=agreed, clock=SystemClock())
     number = served.version.number

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import code, readback
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
 
@@ -31,7 +31,7 @@ class DriverSettingsRecorder:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._confs: Mapping[str, str] = {}  # of the session, when all of them were last read
-        self._found: InForce | None = None
+        self._found: EffectiveSettings | None = None
         self._isolation = ""
 
     def add_settings(
@@ -52,11 +52,11 @@ class DriverSettingsRecorder:
         items = None if is_same else in_force.families
         return replace(record, in_force=in_force.digest, in_force_items=items, isolation=self._isolation)
 
-    def _read(self, batch: "DataFrame", session: "SparkSession | None", query: str) -> InForce:
-        now = readback.confs_of(batch.sparkSession)
+    def _read(self, batch: "DataFrame", session: "SparkSession | None", query: str) -> EffectiveSettings:
+        now = readback.read_confs(batch.sparkSession)
         if self._found is None or now != self._confs:
-            own_code = {"code of the stream": code.hashes(OWN)}
-            session_settings = readback.of_session(batch.sparkSession, self._pipeline, own_code)
-            self._isolation = readback.isolation(batch, session, query)
+            own_code = {"code of the stream": code.hash_modules(OWN)}
+            session_settings = readback.read_session_settings(batch.sparkSession, self._pipeline, own_code)
+            self._isolation = readback.read_isolation(batch, session, query)
             self._found, self._confs = session_settings, now
         return self._found

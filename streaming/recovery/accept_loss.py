@@ -135,7 +135,7 @@ class _Case:
 
 
 def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock) -> _Case:
-    accepted = losses.losses(settings, version)
+    accepted = losses.list_of_version(settings, version)
     record, broken = _newest(settings, pipeline, version)
     client = LogClient(settings)
     history = same_log.recorded_history(version.uri)
@@ -232,7 +232,7 @@ def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[E
 
 
 def _read_whole(settings: Settings, table: DeltaTable) -> None:
-    connection = queries.connect(queries.reading(settings))
+    connection = queries.connect(queries.make_reader_limits(settings))
     try:
         delta.bind(connection, "rows", table)
         connection.execute("SELECT bit_xor(hash(r)) FROM rows AS r").fetchall()

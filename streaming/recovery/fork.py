@@ -120,7 +120,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     _reject_folded(pipeline, source, record)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         delta.bind(connection, "source", log_of_source.table)
         copied = list(_copy_rows(connection, version.uri, schema, record))
     commits.transact(
@@ -186,7 +186,7 @@ def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: 
     if record.final:
         msg = f"{place}: expected an epoch before the final one, it closed all windows and sealed the version."
         raise LakeError(msg + "\nHint: choose an earlier epoch.")
-    if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.losses(settings, source)):
+    if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.list_of_version(settings, source)):
         msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
         raise LakeError(msg + "\nHint: choose an earlier epoch; the loss must then be accepted again.")
     start_offsets.begin(pipeline, LogClient(settings), record, history=same_log.recorded_history(source.uri))

@@ -39,7 +39,7 @@ def find_coverage(settings: Settings, stream: Stream, epoch: int) -> Coverage:
         LakeError: Its records or its losses cannot be read.
     """
     records = [record for record in stream.epoch_log.records() if record.epoch <= epoch]
-    return Coverage(stream=stream, records=records, losses=losses.losses(settings, stream.version))
+    return Coverage(stream=stream, records=records, losses=losses.list_of_version(settings, stream.version))
 
 
 def reject_unfair(serving: Coverage, coverage: Coverage) -> None:

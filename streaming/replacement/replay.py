@@ -56,7 +56,7 @@ def replay(
     serving = versions.current(versions.looking_at_served(settings), pipeline)
     version, version_settings = (
         _open_version(settings, pipeline, number, clock, epoch),
-        versions.looking_at(settings, number),
+        versions.select_stream_version(settings, number),
     )
     _read_on(version_settings, pipeline, f"cutover replay {pipeline.name} --into {number}", probe)
     if serving is not None and serving.number != number and _has_driver(settings, pipeline):

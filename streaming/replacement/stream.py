@@ -35,6 +35,6 @@ def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = Non
         DefinitionError: There is no such version.
         LakeError: It has no epoch log yet, or the epoch log was deleted.
     """
-    version_settings = versions.looking_at(versions.looking_at_served(settings), number)
+    version_settings = versions.select_stream_version(versions.looking_at_served(settings), number)
     version = table_weights.check_epoch_log(version_settings, pipeline, versions.current(version_settings, pipeline))
     return Stream(pipeline=pipeline, version=version)

@@ -95,11 +95,11 @@ class Committer:
         data = rows.filter(pc.not_equal(rows[KIND], pa.scalar(RowKind.EPOCH.value)))
         stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), RowKind.EPOCH)}
         previous_total = 0 if self.newest is None else int(self.newest.files, 16)
-        table_weights = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
+        table_weights = sum(checksums.compute_weight(f"{KIND}={kind}", stem) for kind, stem in stems.items())
         new_total = previous_total + checksums.total(action.path for action in add_actions) + table_weights
         added = [*add_actions, *self._files(data, stems)]
         cost = record.cost and replace(record.cost, written_bytes=self.written_bytes + count_bytes(added))
-        sealed = replace(record, files=checksums.text_of(new_total), cost=cost)
+        sealed = replace(record, files=checksums.encode_weight(new_total), cost=cost)
         record_row = {KIND: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
         record_files = self._files(pa.Table.from_pylist([record_row], schema=rows.schema), stems)
         version_before = int(self.table.version())
@@ -150,7 +150,7 @@ class Committer:
 
     def _adopt(self) -> None:
         """Take over files that others rewrote without harm (OPTIMIZE), while the table's log can still prove it."""
-        if all(checksums.name_of(path) for path in delta.paths(self.table)):
+        if all(checksums.parse_name(path) for path in delta.paths(self.table)):
             return
         number, weight = (-1, 0) if self.newest is None else (self.newest.epoch, int(self.newest.files, 16))
         foreign_change = foreign_commits.find_change(self.table, weight)

@@ -22,7 +22,7 @@ def settings(tmp_path: Path) -> Settings:
         ("id,id,at\n1,2,2026-01-01T00:00:00Z\n", "line 1: expected unique column names, got `id` twice"),
         (
             "Customer,Created At\na,2026-01-01T00:00:00Z\n",
-            "left out: `Created At`, timestamp; its name is no identifier, such as `Created_At`",
+            "omitted: `Created At`, timestamp; its name is no identifier, such as `Created_At`",
         ),
         (
             "id;amount;at\n1;2;2026-01-01T00:00:00Z\n",
@@ -79,7 +79,7 @@ def test_times_of_wrong_clocks_propose_no_longer_durations_than_a_definition_has
             '{"before": null, "after": {"id": 1}, "op": "c", "ts_ms": 1772409600500}\n',
             "got the envelope of a change event: its row is under `after`",
         ),
-        ('{"payload": {"at": 1}, "n": 1}\n', "left out: `payload`, it is nested.*\n.*jq -c .payload"),
+        ('{"payload": {"at": 1}, "n": 1}\n', "omitted: `payload`, it is nested.*\n.*jq -c .payload"),
         ('{"ts": "1772409600000"}\n', r"ts \(string: Unix milliseconds as text"),
         ('{"ts": 1772409600.25}\n', r"ts \(double: Unix seconds with a fraction"),
         ('{"at": "2026-01-01T00:00:00Z"}\n{"at": 5}\n', "no type accepts both .*line 1.* and 5 .line 2."),

@@ -32,7 +32,7 @@ def test_ticks_are_round_and_hold_the_data(low: float, high: float, about: int, 
 
 
 def test_scale_of_one_value_is_the_middle() -> None:
-    assert Scale(low=3, high=3, first=0, last=10)(3) == 5
+    assert Scale(low=3, high=3, start=0, end=10)(3) == 5
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import os, subprocess, sys, threading, warnings, logging, atexit
 from pathlib import Path
 from cutover.output import terminal
 
-terminal.own("stream")
+terminal.take_over_output("stream")
 print("meant, before")
 terminal.redirect_output(Path(sys.argv[1]))
 os.write(1, b"an engine on 1\\n")
@@ -64,7 +64,7 @@ def test_engines_write_to_the_file_that_the_last_line_names(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("columns", "width"), [(None, terminal.WIDE), ("70", 70)])
 def test_output_without_a_terminal_is_wide_unless_columns_is_set(columns: str | None, width: int) -> None:
-    program = "from cutover.output import terminal; terminal.own('x'); import rich; print(rich.get_console().width)"
+    program = "from cutover.output import terminal; terminal.take_over_output('x'); import rich; print(rich.get_console().width)"
     variables = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     environment = variables if columns is None else variables | {"COLUMNS": columns}
 
@@ -89,8 +89,8 @@ import logging, os, subprocess, sys
 from pathlib import Path
 from cutover.output import terminal
 
-terminal.LARGEST = 2000
-terminal.own("driver-clicks")
+terminal.MAX_LOG_BYTES = 2000
+terminal.take_over_output("driver-clicks")
 terminal.redirect_output(Path(sys.argv[1]))
 for number in range(500):
     logging.getLogger("py4j").warning("line %d", number)
@@ -142,7 +142,7 @@ from cutover.output.console import Output, render
 from cutover.reconcile.cli import show
 from tests.support.history.reconciliations import flights
 
-terminal.own("report")
+terminal.take_over_output("report")
 report = flights()
 cell = replace(report.finding.differences[0], key={"city": "Łódź", "sign": "\\u22125 日本…"}, streaming=-5, batch=1e-9)
 finding = replace(report.finding, differences=(cell,), sentence="49 % \\u2212 “quoted” ≠ \\ud800")

@@ -23,7 +23,7 @@ UNCONFIRMED = timedelta(days=7)
 
 
 @contextmanager
-def hold_for_reader(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
+def pin_for_reader(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
     """Pin an epoch for a day at most; release it after a failure, otherwise leave that to the reader of the result.
 
     A batch run ends before its cut is compared; a fold across the cut in between would leave nothing to compare.
@@ -40,7 +40,7 @@ def hold_for_reader(settings: Settings, version: Version, epoch: int, *, holder:
         raise
 
 
-def batch_holder(run_id: str) -> str:
+def name_batch_holder(run_id: str) -> str:
     """Return the name under which a batch run holds its cut until the cut has been compared."""
     return f"batch/{run_id}"
 

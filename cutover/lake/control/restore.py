@@ -68,7 +68,7 @@ def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[RestoredTa
 def _restore_table(settings: Settings, table: str, *, dry_run: bool) -> RestoredTable:
     handle = delta.open_table(control_uri(settings, table))
     listed = delta.actions(handle)
-    foreign = [action for action in listed if checksums.name_of(str(action["path"])) is None]
+    foreign = [action for action in listed if checksums.parse_name(str(action["path"])) is None]
     own_paths = {str(action["path"]) for action in listed} - {str(action["path"]) for action in foreign}
     with queries.connect() as connection:
         delta.bind(connection, "present", handle, paths=own_paths)
@@ -107,7 +107,7 @@ def _read_removed_rows(handle: DeltaTable, listed: set[str]) -> pa.Table:
     tables = [schema.empty_table()]
     for path in sorted(delta_log.list_removed_paths(handle.table_uri) - listed):
         exists = system.get_file_info(f"{root}/{path}").type is fs.FileType.File
-        if checksums.name_of(path) is not None and exists:
+        if checksums.parse_name(path) is not None and exists:
             tables.append(data_files.read(handle, path, schema.names).cast(schema))
     return pa.concat_tables(tables)
 

@@ -51,7 +51,7 @@ def current_stage(settings: Settings, pipeline: Pipeline, *, way_back: bool = Fa
     return Stage.LAMBDA if latest is None else Stage(latest.stage)
 
 
-def stage_since(settings: Settings, pipeline: Pipeline) -> datetime | None:
+def find_stage_start(settings: Settings, pipeline: Pipeline) -> datetime | None:
     """Return the time of the latest move under the current definition; None before the first."""
     latest = _find_latest_move(settings, pipeline, way_back=False)
     return None if latest is None else latest.at

@@ -203,7 +203,7 @@ def format_option(number: int | None) -> str:
     return f" --version {number}" if number else ""
 
 
-def looking_at(settings: Settings, number: int | None) -> Settings:
+def select_stream_version(settings: Settings, number: int | None) -> Settings:
     """Return settings that select a version, whichever serves; None: unchanged settings."""
     return settings if number is None else settings.model_copy(update={"stream_version": number})
 

@@ -86,7 +86,7 @@ def load(
     check_name(name, of="Dimension")
     uri = own_uri(settings, name)
     types = _read_known_types(uri)
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         place = f"Dimension `{name}`, file `{file}`"
         try:
             columns = _parquet(connection, place, file) if file.suffix == ".parquet" else None
@@ -133,7 +133,7 @@ def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[S
     older = delta.open_table(uri, version)
     columns = {field.name: spark_type(field.type) for field in delta.read_schema(older)}
     _check_columns(place, columns, _read_known_types(uri))
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         delta.bind(connection, FILE, older)
         with delta.naming(older):
             current_key, older_key = _find_key(newest), _find_key(older)
@@ -216,7 +216,7 @@ def read_head(settings: Settings, name: str, number: int) -> pa.Table:
         LakeError: The dimension cannot be read.
     """
     table = delta.open_table(own_uri(settings, name))
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         delta.bind(connection, FILE, table)
         with delta.naming(table):
             return queries.read_table(connection, f"SELECT * FROM {FILE} ORDER BY ALL LIMIT {int(number)}")  # noqa: S608

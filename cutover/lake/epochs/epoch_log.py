@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from cutover import json_text
 from cutover.definition.model.pipeline import Delivery
 from cutover.engine import queries
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
 from cutover.json_text import EXACT
 from cutover.lake.epochs.row_kinds import COUNTED, RowKind
@@ -96,10 +96,10 @@ class EpochRecord:
             raise LakeError(msg, runbook="EpochHistoryBroken") from error
 
 
-def collect_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
+def collect_in_force(records: Iterable[EpochRecord]) -> dict[str, EffectiveSettings]:
     """Collect the settings that epochs have recorded, by digest."""
     return {
-        record.in_force: InForce(record.in_force_items)
+        record.in_force: EffectiveSettings(record.in_force_items)
         for record in records
         if record.in_force and record.in_force_items
     }
@@ -160,7 +160,7 @@ class EpochLog:
             row = connection.execute(query).fetchone()
         return None if row is None else EpochRecord.from_json(row[0])
 
-    def in_force(self, digest: str | None) -> InForce | None:
+    def in_force(self, digest: str | None) -> EffectiveSettings | None:
         """Return the settings of a digest; None: no epoch of the version has recorded it."""
         connection = queries.connect()
         delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))

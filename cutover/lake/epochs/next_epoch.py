@@ -29,7 +29,7 @@ def expect_start(
         epoch: Number of the epoch, if it may not be the next one.
     """
     ends = {} if record is None else dict(record.end)
-    return ends | losses.skips(accepted, next_number(record) if epoch is None else epoch, topic_id)
+    return ends | losses.find_start_offsets(accepted, next_number(record) if epoch is None else epoch, topic_id)
 
 
 def find_breaks(start: Mapping[int, int], expected: Mapping[int, int]) -> Iterator[int]:

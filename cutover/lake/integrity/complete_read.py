@@ -95,7 +95,7 @@ def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offs
     """
     missing = find_missing(session, log.settings, log.client, log.log_id.topic, reads)
     if missing:
-        accepted = losses.up_to(log.settings, log.version)
+        accepted = losses.list_up_to(log.settings, log.version)
         missing = exclude_recorded(missing, losses.find_incomplete_ranges(accepted, log.log_id.topic_id))
     for records, window in _list_epochs(log) if missing else ():
         complete = lost_records.find_complete_epochs(log.client, records, missing, window)

@@ -142,7 +142,7 @@ def find_change(
     if _has_weight(live, expected, skips):
         return None
     delta.reject_damaged_log(table.table_uri)
-    names = [name for name in map(checksums.name_of, live) if name is not None and not skips(name)]
+    names = [name for name in map(checksums.parse_name, live) if name is not None and not skips(name)]
     missing = ((expected or 0) - sum(name.weight for name in names)) % (1 << 128)
     uri = str(delta.local_root(table) or table.table_uri)
     entries = list(_read_file_changes(table))
@@ -191,7 +191,7 @@ def reject_foreign_change(
 
 
 def _has_weight(live: Live, expected: int | None, skips: Callable[[Name], bool]) -> bool:
-    names = [checksums.name_of(path) for path in live]
+    names = [checksums.parse_name(path) for path in live]
     if any(name is None for name in names):
         return False
     weight = sum(name.weight for name in names if name is not None and not skips(name)) % (1 << 128)
@@ -242,7 +242,7 @@ def _make_table_commit(version: int, entry: delta_log.Entry, adds: Sequence[str]
         engine=str(info.get("engineInfo") or info.get("clientVersion") or "an unknown engine"),
         at=at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         is_by_cutover=operation == "WRITE"
-        and all(map(checksums.name_of, adds))
+        and all(map(checksums.parse_name, adds))
         and bool(adds or info.get("userMetadata")),
     )
 

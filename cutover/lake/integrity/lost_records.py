@@ -204,7 +204,7 @@ def check_log_of_version(settings: Settings, pipeline: Pipeline) -> None:
     version = versions.current(settings, pipeline)
     if version is None or not delta.exists(version.uri):
         return
-    records, accepted = EpochLog(version.uri).records(), losses.up_to(settings, version)
+    records, accepted = EpochLog(version.uri).records(), losses.list_up_to(settings, version)
     check_none_lost(pipeline.name, LogClient(settings), records, accepted, pipeline.window, most=ALL)
 
 

@@ -80,7 +80,7 @@ def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -
         size=size,
         listed=len(listed_files),
         is_whole=is_whole,
-        unnamed=sum(checksums.name_of(place[1]) is None for place, _, _ in listed_files),
+        unnamed=sum(checksums.parse_name(place[1]) is None for place, _, _ in listed_files),
         damaged=tuple(damaged),
     )
 

@@ -233,7 +233,7 @@ def adopt_files(
 ) -> tuple[list[AddAction], list[dict[str, Any]]]:
     """Copy the files of other writers under names of Cutover; return the actions that list the copies and the files."""
     system, root = storage.place(table.table_uri)
-    foreign = [action for action in delta.actions(table) if checksums.name_of(str(action["path"])) is None]
+    foreign = [action for action in delta.actions(table) if checksums.parse_name(str(action["path"])) is None]
     add_actions = []
     for number, action in enumerate(foreign):
         stem = checksums.new_stem("adopted", *words, checksums.weight_word(0 if number else table_change.missing))

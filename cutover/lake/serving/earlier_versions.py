@@ -23,7 +23,7 @@ from cutover.settings import Settings
 
 def list_earlier(settings: Settings, pipeline: Pipeline, version: Version) -> list[Version]:
     """List the versions that read records which the log of a version no longer holds, newest first."""
-    accepted, lateness = losses.up_to(settings, version), lateness_fingerprint(pipeline)
+    accepted, lateness = losses.list_up_to(settings, version), lateness_fingerprint(pipeline)
     candidates = {
         version.number: version
         for version in versions.list_versions(settings, pipeline)

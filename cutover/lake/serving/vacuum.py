@@ -72,9 +72,9 @@ def _list_places(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[str, 
 def _list_held_versions(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[HeldVersion]:
     """Yield the versions that readers need: of runs that wait for a comparison, and of the newest run, which serves."""
     runs = [run for run in batch_runs.read_effective_runs(settings, pipeline) if run.batch_version is not None]
-    for holder in pins.holders(settings, pipeline.name, result_fingerprint(pipeline), now=now):
+    for holder in pins.list_all_holders(settings, pipeline.name, result_fingerprint(pipeline), now=now):
         for run in runs:
-            if pins.batch_holder(run.run_id) == holder:
+            if pins.name_batch_holder(run.run_id) == holder:
                 yield from _list_versions(settings, pipeline, run, f"the pin of {holder}")
     if runs:
         yield from _list_versions(settings, pipeline, runs[-1], f"the newest batch run {runs[-1].run_id}")

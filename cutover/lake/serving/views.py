@@ -55,7 +55,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
         LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
     """
     version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
-    connection = queries.connect(queries.reading(settings))
+    connection = queries.connect(queries.make_reader_limits(settings))
     epoch_log = EpochLog(version.uri)
     records = _read_records(pipeline, epoch_log, epoch)
     newest = records[-1] if records else None
@@ -65,7 +65,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     runs = [run for run in batch_runs.read_effective_runs(settings, pipeline) if run.batch_version is not None]
     evidence = _Evidence(
         watermark=watermark,
-        lost=losses.find_touched_windows(losses.up_to(settings, version)),
+        lost=losses.find_touched_windows(losses.list_up_to(settings, version)),
         delivered=delivery.find_delivery_faults(records, delivery.read_attempts(epoch_log, records)),
         runs=runs,
     )

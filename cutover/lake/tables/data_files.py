@@ -80,7 +80,7 @@ def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = Non
     file_metadata: list[FileMetaData] = []
     pq.write_table(rows, sink, compression="zstd", metadata_collector=file_metadata)
     content = sink.getvalue()
-    path = _path(partition or {}, checksums.file_name(stem, checksums.of_bytes(memoryview(content))))
+    path = _path(partition or {}, checksums.file_name(stem, checksums.hash_bytes(memoryview(content))))
     system, root = storage.place(uri)
     _write_file(system, f"{root}/{path}", content)
     statistics = of_footer(file_metadata[0], without=_not_numbers(rows))
@@ -121,7 +121,7 @@ def adopt(uri: str, path: str, stem: str, *, partition: Values | None = None, ne
 
     system, root = storage.place(uri)
     source = f"{root}/{path}"
-    target_path = _path(partition or {}, checksums.file_name(stem, checksums.of_file(system, source)))
+    target_path = _path(partition or {}, checksums.file_name(stem, checksums.hash_file(system, source)))
     footer = pq.read_metadata(source, filesystem=system)
     system.create_dir(f"{root}/{target_path}".rpartition("/")[0], recursive=True)
     system.move(source, f"{root}/{target_path}")

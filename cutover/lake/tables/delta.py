@@ -280,7 +280,7 @@ def _check_partition(table: DeltaTable, action: Mapping[str, Any]) -> None:
     values. So a changed value cannot hide a file from readers of one partition.
     """
     path = str(action["path"])
-    name = checksums.name_of(path)
+    name = checksums.parse_name(path)
     if name is None:
         return
     values = {k.removeprefix("partition."): v for k, v in action.items() if k.startswith("partition.")}

@@ -34,7 +34,7 @@ def compact(uri: str, *, files: int = FILES) -> bool:
     table = delta.open_table(uri)
     sizes = [int(action["size_bytes"]) for action in delta.actions(table)]
     file_count = len(sizes)
-    if file_count <= files or sum(sizes) > MOST or any(checksums.name_of(p) is None for p in delta.paths(table)):
+    if file_count <= files or sum(sizes) > MOST or any(checksums.parse_name(p) is None for p in delta.paths(table)):
         return False
     with queries.connect() as connection:
         delta.bind(connection, "old", table)

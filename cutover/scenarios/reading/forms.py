@@ -239,4 +239,4 @@ def _reject_as(error: DefinitionError) -> None:
     message, _, hint = str(error).partition("\nHint: ")
     _, _, facts = message.partition(": expected ")
     expected, _, value = facts.rpartition(", got ")
-    reject(expected, got=value.removesuffix("."), hint=hint)
+    reject(expected, actual=value.removesuffix("."), hint=hint)

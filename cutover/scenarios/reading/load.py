@@ -30,8 +30,8 @@ def load(path: Path) -> Mapping[str, Any]:
     try:
         document = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_make_object)
     except (ValueError, RecursionError) as error:
-        got = "objects nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-        _reject(path.name, "JSON", got)
+        actual = "objects nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+        _reject(path.name, "JSON", actual)
     if not isinstance(document, dict):
         _reject(path.name, "one JSON object", f"a {type(document).__name__}")
     return document
@@ -56,12 +56,12 @@ def _text(content: bytes, name: str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        got = f"the byte 0x{content[error.start]:02x}, line {line}"
-        _reject(name, "text in UTF-8", got, "`iconv -f ISO-8859-1 -t UTF-8`, or from the encoding of the file.")
+        actual = f"the byte 0x{content[error.start]:02x}, line {line}"
+        _reject(name, "text in UTF-8", actual, "`iconv -f ISO-8859-1 -t UTF-8`, or from the encoding of the file.")
 
 
-def _reject(name: str, expected: str, got: str, hint: str = "") -> NoReturn:
-    msg = f"Scenario `{name}`: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
+def _reject(name: str, expected: str, actual: str, hint: str = "") -> NoReturn:
+    msg = f"Scenario `{name}`: expected {expected}, got {actual}." + (f"\nHint: {hint}" if hint else "")
     raise DefinitionError(msg) from None
 
 

@@ -102,8 +102,8 @@ def _numbers(cases: Sequence[JsonObject]) -> Sequence[int]:
     for at, case in enumerate(cases):
         number = case.get("case")
         if not isinstance(number, int) or isinstance(number, bool):
-            got = "nothing" if number is None else format_value(number)
-            msg = f"cases[{at}].case: expected a whole number, by which `--case` finds it, got {got}."
+            actual = "nothing" if number is None else format_value(number)
+            msg = f"cases[{at}].case: expected a whole number, by which `--case` finds it, got {actual}."
             raise DefinitionError(msg)
         if number in positions:
             msg = f"cases[{at}].case: expected a unique number, got `{number}`, which cases[{positions[number]}] has."

@@ -32,7 +32,7 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
     """Return the first validation error as a message: `points[3].event_time: expected ..., got ...`."""
     detail = error.errors(include_url=False)[0]
     place = _place(root, detail["loc"])
-    got = _NOTHING if detail["type"] == "missing" else detail["input"]
+    actual = _NOTHING if detail["type"] == "missing" else detail["input"]
     hint = ""
     expected = place.expected
     match detail["type"]:
@@ -42,9 +42,9 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
             return DefinitionError(msg + _suggest_name(_last(detail), names))
         case "union_tag_invalid":
             expected = f"one of {detail['ctx']['expected_tags'].replace(chr(39), '`')} as its `type`"
-            got = detail["ctx"]["tag"]
+            actual = detail["ctx"]["tag"]
             hint = _suggest_name(
-                str(got), [tag.strip().strip("'") for tag in detail["ctx"]["expected_tags"].split(",")]
+                str(actual), [tag.strip().strip("'") for tag in detail["ctx"]["expected_tags"].split(",")]
             )
         case "literal_error":
             expected = f"one of {detail['ctx']['expected'].replace(chr(39), '`').replace(' or ', ', ')}"
@@ -53,7 +53,7 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
             hint = f"\nHint: {detail['ctx']['hint']}" if detail["ctx"]["hint"] else ""
             if detail["ctx"]["got"]:
                 return DefinitionError(f"{place.path}: expected {expected}, got {detail['ctx']['got']}.{hint}")
-    return DefinitionError(f"{place.path}: expected {expected}, got {format_value(got)}.{hint}")
+    return DefinitionError(f"{place.path}: expected {expected}, got {format_value(actual)}.{hint}")
 
 
 def format_value(value: object) -> str:

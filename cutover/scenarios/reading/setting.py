@@ -59,8 +59,10 @@ def scenario_of(form: ScenarioForm, *, default_title: str) -> Scenario:
 def _check_size(form: ScenarioForm, windows: int) -> None:
     if len(form.points) * windows > MOST_ROWS:
         reason = "" if windows == 1 else f" in up to {windows} windows each"
-        got = f"{len(form.points)} points{reason}"
-        _reject("points", f"at most {MOST_ROWS} points, counted once in each window, since all are kept in memory", got)
+        actual = f"{len(form.points)} points{reason}"
+        _reject(
+            "points", f"at most {MOST_ROWS} points, counted once in each window, since all are kept in memory", actual
+        )
 
 
 def _make_row(point: PointForm, at: int, measure: Measure) -> InputRow:
@@ -113,9 +115,9 @@ def _find_end_of_input(bounded: BoundedForm, rows: Sequence[InputRow], style: St
 def _check_forward(steps: Sequence[WatermarkStep], style: Style) -> None:
     for at, (previous, step) in enumerate(pairwise(steps), start=1):
         if step.processing_time < previous.processing_time or step.watermark < previous.watermark:
-            got = f"{_format_step(step, style)} after {_format_step(previous, style)}"
+            actual = f"{_format_step(step, style)} after {_format_step(previous, style)}"
             of = f"watermark.steps[{at}]"
-            _reject(of, "a step that goes neither back in processing time nor in event time", got)
+            _reject(of, "a step that goes neither back in processing time nor in event time", actual)
 
 
 def _format_step(step: WatermarkStep, style: Style) -> str:
@@ -139,8 +141,8 @@ def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[InputRow], styl
         ends = tuple(moment.micros for moment in form.epochs.at)
         for at, (previous, end) in enumerate(pairwise(ends), start=1):
             if end <= previous:
-                got = f"`{write(end, style)}` after `{write(previous, style)}`"
-                _reject(f"epochs.at[{at}]", "ascending times", got)
+                actual = f"`{write(end, style)}` after `{write(previous, style)}`"
+                _reject(f"epochs.at[{at}]", "ascending times", actual)
         return ends
     period = parse_duration(form.epochs.period, of="epochs.period")
     if period == 0:
@@ -185,8 +187,8 @@ def _find_style(form: ScenarioForm) -> Style:
         style = style or moment.style
         if moment.style not in {None, style}:
             kind = "clock" if style is Style.CLOCK else "date"
-            got = f"`{write(moment.micros, moment.style or Style.DATE)}`"
-            _reject(place, f"a time by the {kind}, as the first time of the scenario", got)
+            actual = f"`{write(moment.micros, moment.style or Style.DATE)}`"
+            _reject(place, f"a time by the {kind}, as the first time of the scenario", actual)
     return style or Style.CLOCK
 
 
@@ -208,6 +210,6 @@ def _iterate_times(form: ScenarioForm) -> Iterator[tuple[str, ScenarioTime]]:
             yield from ((f"{name}[{at}].{field}", value) for field, value in fields if isinstance(value, ScenarioTime))
 
 
-def _reject(of: str, expected: str, got: str, hint: str = "") -> NoReturn:
-    msg = f"{of}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
+def _reject(of: str, expected: str, actual: str, hint: str = "") -> NoReturn:
+    msg = f"{of}: expected {expected}, got {actual}." + (f"\nHint: {hint}" if hint else "")
     raise DefinitionError(msg)

@@ -28,10 +28,10 @@ _CLOCK = r"-?[0-9]{1,6}:[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2})?"
 
 
-def reject(expected: str, *, got: str = "", hint: str = "") -> NoReturn:
-    """Reject a value; the message names its place, and shows the value itself if `got` is empty."""
+def reject(expected: str, *, actual: str = "", hint: str = "") -> NoReturn:
+    """Reject a value; the message names its place, and shows the value itself if `actual` is empty."""
     kind = "expected"
-    raise PydanticCustomError(kind, "{expected}", {"expected": expected, "got": got, "hint": hint})
+    raise PydanticCustomError(kind, "{expected}", {"expected": expected, "got": actual, "hint": hint})
 
 
 def _time(value: Any) -> ScenarioTime:

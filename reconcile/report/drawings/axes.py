@@ -24,7 +24,7 @@ def vertical(
 ) -> tuple[Scale, Parts]:
     """Return the scale of a y axis over round values, and its grid with labels."""
     marks = svg.ticks(low, high, about)
-    scale = Scale(low=marks[0], high=marks[-1], first=box.bottom, last=box.top)
+    scale = Scale(low=marks[0], high=marks[-1], start=box.bottom, end=box.top)
     parts: Parts = []
     for mark in marks:
         parts.append(svg.line(box.left, scale(mark), box.right, scale(mark), "axis" if mark == 0 else "grid"))

@@ -31,7 +31,7 @@ def draw(series: Sequence[EpochPoint], width: int) -> Markup:
     box = Box(left=64, top=30, width=width - 76, height=150 if narrow else 170)
     lag = Box(left=box.left, top=box.bottom + 44, width=box.width, height=70)
     read = Box(left=box.left, top=lag.bottom + 44, width=box.width, height=50)
-    place = Scale(low=epoch_points[0].epoch, high=epoch_points[-1].epoch, first=box.left, last=box.right)
+    place = Scale(low=epoch_points[0].epoch, high=epoch_points[-1].epoch, start=box.left, end=box.right)
     parts = [
         *_progress(epoch_points, box, place),
         *_lag(epoch_points, lag, place),
@@ -53,7 +53,7 @@ def _progress(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Ma
     if not times:
         return [axes.caption(box, "event time: no watermark yet")]
     start, end = min(times), max(times)
-    scale = Scale(low=start.timestamp(), high=end.timestamp(), first=box.bottom, last=box.top)
+    scale = Scale(low=start.timestamp(), high=end.timestamp(), start=box.bottom, end=box.top)
     parts = [axes.caption(box, "event time reached")]
     for at, label in svg.time_ticks(start, end, 5):
         y = scale(at.timestamp())

@@ -25,7 +25,7 @@ def rows(error_rates: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
 
 def draw(name: str, rate: Rate) -> Markup:
     """Draw the bounds of a share between 0 and 1, and the share as a stroke across."""
-    scale = Scale(low=0, high=1, first=2, last=_WIDTH - 2)
+    scale = Scale(low=0, high=1, start=2, end=_WIDTH - 2)
     middle = _HEIGHT / 2
     low, high = scale(rate.lower), scale(rate.upper)
     bounds = Box(left=low, top=middle - 3, width=max(high - low, 2.0), height=6)

@@ -23,7 +23,7 @@ def draw(settlement: Settlement, width: int) -> Markup:
     ages = sorted({max(point.minutes, 1.0) for point in (*settlement.log, *settlement.stream)})
     least = min(map(_share, (*settlement.log, *settlement.stream)))
     up, parts = axes.vertical(box, _HIGH_SHARE if least >= _HIGH_SHARE else 0.0, 1.0, label=share)
-    along = Scale(low=math.log10(ages[0]), high=math.log10(ages[-1]), first=box.left, last=box.right)
+    along = Scale(low=math.log10(ages[0]), high=math.log10(ages[-1]), start=box.left, end=box.right)
 
     def locate(point: SettlementPoint) -> tuple[float, float]:
         return along(math.log10(max(point.minutes, 1.0))), up(_share(point))

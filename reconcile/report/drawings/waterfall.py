@@ -40,7 +40,7 @@ def draw(waterfall: Waterfall, sides: SideNames, width: int) -> Markup:
     box = Box(left=left_margin, top=26, width=width - left_margin - right, height=ROW * len(rows))
     low, high = min(min(r.start, r.end) for r in rows), max(max(r.start, r.end) for r in rows)
     marks = svg.ticks(low, high, 2 if narrow else 5) if high > low else [0.0]
-    scale = Scale(low=marks[0], high=marks[-1], first=box.left, last=box.right)
+    scale = Scale(low=marks[0], high=marks[-1], start=box.left, end=box.right)
     parts = [svg.line(scale(m), box.top, scale(m), box.bottom, "axis" if m == 0 else "grid") for m in marks]
     for index, row in enumerate(rows):
         parts += _line(row, box, scale, box.top + ROW * index + ROW / 2)

@@ -94,7 +94,7 @@ def _caption(measure: str, places: list[Bin], size: timedelta) -> str:
 
 def _time(places: list[Bin], size: timedelta, box: Box) -> Scale:
     start, end = places[0].start, _plus(places[-1].start, size)
-    return Scale(low=start.timestamp(), high=end.timestamp(), first=box.left, last=box.right)
+    return Scale(low=start.timestamp(), high=end.timestamp(), start=box.left, end=box.right)
 
 
 def _time_marks(places: list[Bin], size: timedelta, time: Scale, about: int) -> list[tuple[float, str]]:

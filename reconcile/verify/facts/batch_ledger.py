@@ -44,7 +44,7 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
         ("batch_ledger", runs[-1].ledger_version),
         ("batch_index", None),
     )
-    with queries.connect(queries.reading(source.settings)) as connection:
+    with queries.connect(queries.make_reader_limits(source.settings)) as connection:
         for name, version in tables:
             delta.relation(
                 connection, f"{name}_rows", batch_uri(source.settings, facts.pipeline, name), version=version

@@ -33,7 +33,7 @@ def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         if not findings.plain.groups:
             return Unknown(reason=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
         differences, accepted = _read_unexplained(source, facts, opened) if findings.unexplained else ((), 0)
-        rows = queries.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- our constant name
+        rows = queries.fetch_number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- our constant name
         texts = tuple(dict.fromkeys(map(_describe_difference, differences)))
         suffix = "further rows of both paths differ without a cause."
         more = findings.unexplained - accepted - len({(d.window_start, format_columns(d.key)) for d in differences})

@@ -58,7 +58,7 @@ def open_source(settings: Settings, pipeline: Pipeline, request: VerifyRequest) 
     witnesses = high_water.list_witnesses(settings, pipeline, version)
     log = EpochLog(version.uri)
     _reject_missing_files(log)
-    connection = queries.connect(queries.reading(settings))
+    connection = queries.connect(queries.make_reader_limits(settings))
     source = Source(
         settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, request=request
     )
@@ -75,7 +75,7 @@ def open_source(settings: Settings, pipeline: Pipeline, request: VerifyRequest) 
         records=records,
         transaction=log.transaction(version.app_id),
         witnesses=witnesses,
-        losses=losses.losses(settings, version),
+        losses=losses.list_of_version(settings, version),
         table_version=log.version,
     )
     return source, facts

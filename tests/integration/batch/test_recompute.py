@@ -201,7 +201,7 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
     assert batch_run is not None
     assert pinned_epochs == [(0,)] * 4
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == (0,)
-    pins.release(lab.settings, version, 0, holder=pins.batch_holder(batch_run.run_id), now=CLOCK.now())
+    pins.release(lab.settings, version, 0, holder=pins.name_batch_holder(batch_run.run_id), now=CLOCK.now())
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()
 
 

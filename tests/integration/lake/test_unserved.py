@@ -172,7 +172,7 @@ def test_the_tables_of_a_name_whose_file_is_gone_can_go_too(
 
     assert main(["unserved", "sales"]) == 0
 
-    assert "sales: 2 tables that nobody is served from, 0 may go" in capsys.readouterr().out
+    assert "sales: 2 tables that serve no one, 0 can be deleted" in capsys.readouterr().out
 
 
 def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
@@ -329,10 +329,10 @@ def test_command_lists_and_asks_for_a_reason(
     capsys.readouterr()
 
     assert main(["unserved", "sales"]) == 0
-    assert "2 tables that nobody is served from, 0 may go: nothing to do." in capsys.readouterr().out
+    assert "2 tables that serve no one, 0 can be deleted: nothing to do." in capsys.readouterr().out
     assert main(["unserved", "sales", "--delete"]) == 2
     assert "`--delete` and `--why` together" in capsys.readouterr().err
     assert main(["unserved", "sales", "--delete", "--why", "old"]) == 0
-    assert "0 deleted, 2 stay" in capsys.readouterr().out
+    assert "0 deleted, 2 retained" in capsys.readouterr().out
     with pytest.raises(DefinitionError, match="expected a reason"):
         delete_unserved(settings, CHANGED, LATER, why=" ")

@@ -20,7 +20,7 @@ from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_f
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.definition.windows.window_fn import select_last_window
 from cutover.engine import confs, readback
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
@@ -125,15 +125,15 @@ def reconcile(settings: Settings, pipeline: Pipeline, **options: Any) -> Report:
     return run.reconcile(settings, pipeline, log=_HELD.get(settings.home), **options)
 
 
-def in_force(pipeline: Pipeline = PIPELINE) -> InForce:
+def in_force(pipeline: Pipeline = PIPELINE) -> EffectiveSettings:
     """Return the settings that both sides record: those of this process, and of a session without options."""
     further = {"spark": confs.PINNED, "jvm": {"locale": "en_US", "time zone": "UTC"}}
-    return InForce({**_process_settings(pipeline.lateness).families, **further})
+    return EffectiveSettings({**_process_settings(pipeline.lateness).families, **further})
 
 
 @cache
-def _process_settings(lateness: Lateness) -> InForce:
-    return readback.of_process(replace(PIPELINE, lateness=lateness))
+def _process_settings(lateness: Lateness) -> EffectiveSettings:
+    return readback.read_process_settings(replace(PIPELINE, lateness=lateness))
 
 
 def leave_word(settings: Settings, pipeline: Pipeline, **changes: object) -> None:
@@ -153,7 +153,7 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     log = delta.ensure(version.uri, schema, partition_by=["_kind"])
     stem = checksums.new_stem("epoch", len(lake.epochs))
     kinds = {"epoch", *(row["_kind"] for row in lake.partials)}
-    weight = checksums.text_of(sum(checksums.weight_of(f"_kind={kind}", stem) for kind in kinds))
+    weight = checksums.encode_weight(sum(checksums.compute_weight(f"_kind={kind}", stem) for kind in kinds))
     last_epoch = max(epoch.epoch for epoch in lake.epochs)
     epochs = [replace(epoch, files=weight) if epoch.epoch == last_epoch else epoch for epoch in lake.epochs]
     records = [{"_kind": "epoch", "_epoch": e.epoch, "_record": e.to_json()} for e in epochs]

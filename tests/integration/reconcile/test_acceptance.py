@@ -309,7 +309,7 @@ def test_a_written_rule_says_what_was_typed_and_is_not_written_over(home: Settin
 def test_a_rule_that_no_one_can_read_fails_lint(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     write_rule(home, "expired", expires="2020-01-01T00:00:00Z")
     assert app.main(["lint", "sales"]) == 0
-    assert "rule of acceptance `expired` has expired" in capsys.readouterr().out
+    assert "acceptance rule `expired` has expired" in capsys.readouterr().out
     write_rule(home, "odd", max_rows="many")
 
     assert app.main(["lint", "sales"]) == 2

@@ -314,7 +314,7 @@ def test_a_cut_is_held_for_the_comparison_and_let_go_after_it(settings: Settings
     write(settings, lake)
     version = versions.current(settings, PIPELINE)
     assert version is not None
-    holder = pins.batch_holder(lake.run.run_id)
+    holder = pins.name_batch_holder(lake.run.run_id)
     pins.pin(settings, version, 2, holder=holder, expires_at=clock.now() + pins.LONGEST, now=clock.now())
     pinned = []
 

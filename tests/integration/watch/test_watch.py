@@ -71,7 +71,7 @@ def clicks(place: Settings) -> Pipeline:
     stem = checksums.new_stem("epoch", 0)
     record = EpochRecord(
         epoch=0,
-        files=checksums.text_of(checksums.weight_of("_kind=epoch", stem)),
+        files=checksums.encode_weight(checksums.compute_weight("_kind=epoch", stem)),
         run_id="r",
         topic=pipeline.source.name,
         topic_id=LogClient(place).topic_id(pipeline.source.name),

@@ -46,7 +46,7 @@ def test_two_processes_find_the_same_hashes() -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_modules_of_a_definitions_window_are_hashed_and_no_other_kinds(kind: WindowKind) -> None:
     window = eval(kind.example, vars(definition))  # noqa: S307 -- our own example
-    code_hashes = readback.of_process(replace(rig.pipeline("clicks"), window=window)).families["code"]
+    code_hashes = readback.read_process_settings(replace(rig.pipeline("clicks"), window=window)).families["code"]
     window_modules = {name for name in code_hashes if name.startswith("cutover.definition.windows.")}
 
     assert type(window).__module__ in window_modules

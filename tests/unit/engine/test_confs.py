@@ -2,13 +2,13 @@
 
 import pytest
 
-from cutover.engine.confs import PINNED, confs_in_question, refusal
+from cutover.engine.confs import PINNED, find_rejected_conf, select_relevant_confs
 
 
 @pytest.mark.parametrize("key", sorted(PINNED))
 def test_a_pinned_conf_may_be_repeated_but_not_changed(key: str) -> None:
-    assert refusal({key: PINNED[key]}) is None
-    assert refusal({key: "something else"}) == (key, f"`{key}` = `{PINNED[key]}`")
+    assert find_rejected_conf({key: PINNED[key]}) is None
+    assert find_rejected_conf({key: "something else"}) == (key, f"`{key}` = `{PINNED[key]}`")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_pinned_conf_may_be_repeated_but_not_changed(key: str) -> None:
     ],
 )
 def test_a_conf_not_known_to_be_harmless_is_rejected(key: str) -> None:
-    assert refusal({key: "true"}) == (key, "confs of Spark SQL that change no result")
+    assert find_rejected_conf({key: "true"}) == (key, "confs of Spark SQL that change no result")
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_a_conf_not_known_to_be_harmless_is_rejected(key: str) -> None:
     ],
 )
 def test_width_memory_and_places_pass(key: str) -> None:
-    assert refusal({key: "12"}) is None
+    assert find_rejected_conf({key: "12"}) is None
 
 
 def test_confs_from_other_sources_are_checked_unless_harmless() -> None:
     unknown = {"spark.sql.made.up": "1", "spark.sql.extensions": "a.B", "spark.databricks.delta.made.up": "2"}
     harmless = {"spark.sql.shuffle.partitions": "3", "spark.executor.memory": "4g", "spark.sql.streaming.x": "y"}
 
-    assert confs_in_question({**PINNED, **unknown, **harmless}) == {**PINNED, **unknown}
+    assert select_relevant_confs({**PINNED, **unknown, **harmless}) == {**PINNED, **unknown}

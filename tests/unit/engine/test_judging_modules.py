@@ -15,7 +15,7 @@ NO_VALUE = {
     "messages, stored state and settings, which change no record": """
         cutover.clock cutover.errors cutover.events cutover.process cutover.settings cutover.lake.control.signature
         cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs
-        cutover.engine.in_force cutover.engine.readback cutover.streaming.microbatch.settings_in_force
+        cutover.engine.effective_settings cutover.engine.readback cutover.streaming.microbatch.settings_in_force
         cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost cutover.recorded_times""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.refusals cutover.definition.expressions.statements
@@ -32,7 +32,7 @@ NO_VALUE = {
         cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
         cutover.lake.tables.folder_names cutover.lake.control.losses cutover.lake.tables.commit_outcome
         cutover.lake.paths cutover.lake.sequence_marks cutover.lake.journal_rows
-        cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
+        cutover.lake.control.pins cutover.engine.queries
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
         cutover.lake.control.versions cutover.lake.tables.commits cutover.lake.integrity.foreign_commits
         cutover.lake.integrity.high_water cutover.lake.integrity.table_weights cutover.files

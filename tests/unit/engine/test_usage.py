@@ -40,7 +40,7 @@ def test_a_child_that_has_ended_is_counted_with_its_parent() -> None:
 
 
 def test_processes_that_descend_are_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(usage, "_LIST_SECONDS", 0.0)
     write_proc_files(tmp_path, 1, ticks=100, read=10, children="2 ")
     write_proc_files(tmp_path, 2, ticks=0, read=0, children="3 ")
     write_proc_files(tmp_path, 3, ticks=0, read=0)
@@ -55,7 +55,7 @@ def test_processes_that_descend_are_added(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_usage_never_decreases_if_a_child_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(usage, "_LIST_SECONDS", 0.0)
     write_proc_files(tmp_path, 1, ticks=0, read=0, children="2 ")
     write_proc_files(tmp_path, 2, ticks=0, read=0)
     meter = UsageMeter(proc=tmp_path, pid=1)

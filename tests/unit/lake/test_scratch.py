@@ -2,7 +2,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cutover.engine import queries, scratch
+from cutover.engine import queries
 from cutover.settings import ReadSettings, Settings
 
 
@@ -24,7 +24,7 @@ def test_data_larger_than_memory_spills_to_a_folder_that_is_removed(tmp_path: Pa
 def test_bounds_of_a_reader_come_from_the_settings(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, read=ReadSettings(memory="300MiB"))
 
-    with queries.connect(queries.reading(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(settings)) as connection:
         limit = connection.execute("SELECT current_setting('memory_limit')").fetchone()
 
     assert limit == ("300.0 MiB",)
@@ -33,11 +33,11 @@ def test_bounds_of_a_reader_come_from_the_settings(tmp_path: Path) -> None:
 def test_folder_of_a_dead_process_is_removed_and_a_living_one_is_kept(tmp_path: Path) -> None:
     died = subprocess.Popen([sys.executable, "-c", ""])
     died.wait()
-    own_folder, dead = scratch.folder(tmp_path), tmp_path / "tmp" / "duckdb" / f"{died.pid}-abc"
+    own_folder, dead = queries.make_scratch_path(tmp_path), tmp_path / "tmp" / "duckdb" / f"{died.pid}-abc"
     for folder in (own_folder, dead):
         folder.mkdir(parents=True)
 
-    other = scratch.folder(tmp_path)
+    other = queries.make_scratch_path(tmp_path)
 
     assert other != own_folder
     assert own_folder.is_dir()

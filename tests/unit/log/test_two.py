@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.cli.log import reading
+from cutover.cli.log import select_topic
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.errors import DefinitionError
 from cutover.log import topic_partitions
@@ -43,9 +43,13 @@ def test_a_cut_is_split_by_topic() -> None:
 
 
 def test_a_file_is_produced_to_the_requested_topic() -> None:
-    assert [reading(TWO, topic).source.name for topic in (None, "shown", "clicked")] == ["shown", "shown", "clicked"]
+    assert [select_topic(TWO, topic).source.name for topic in (None, "shown", "clicked")] == [
+        "shown",
+        "shown",
+        "clicked",
+    ]
 
 
 def test_a_topic_that_the_pipeline_does_not_read_is_rejected() -> None:
     with pytest.raises(DefinitionError, match="--topic: expected clicked or shown"):
-        reading(TWO, "orders")
+        select_topic(TWO, "orders")

@@ -61,7 +61,7 @@ def test_blocks_have_their_commands_use_and_case() -> None:
 
 @pytest.mark.parametrize(("case", "lines"), [(None, 1), ("batch", 2), ("stream", 1)])
 def test_a_case_includes_its_own_and_the_common_blocks(case: str | None, lines: int) -> None:
-    assert len(parse_page("NoInput", text()).choose_blocks("Fix", case)) == lines
+    assert len(parse_page("NoInput", text()).select_blocks("Fix", case)) == lines
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def dumps_differ(rig: Rig) -> bool:
     record = EpochLog(rig.version.uri).records()[-1]
     run = batch_runs.read_effective_runs(rig.settings, rig.pipeline)[-1]
     stream = EpochLog(rig.version.uri).in_force(record.in_force)
-    batch = batch_runs.in_force(batch_runs.read_effective_runs(rig.settings, rig.pipeline), run)
+    batch = batch_runs.find_effective_settings(batch_runs.read_effective_runs(rig.settings, rig.pipeline), run)
     assert stream is not None
     assert batch is not None
     shared = stream.families.keys() & batch.families.keys()

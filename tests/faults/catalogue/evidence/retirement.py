@@ -119,7 +119,7 @@ def nothing_is_published(rig: Rig) -> Iterator[str]:
 def _batch_state(rig: Rig) -> list[object]:
     folder = Path(version_uri(rig.settings, rig.pipeline))
     tables = [int(delta.open_table(batch_uri(rig.settings, rig.pipeline, name)).version()) for name in BATCH_TABLES]
-    holders = pins.holders(rig.settings, rig.pipeline.name, result_fingerprint(rig.pipeline), now=CLOCK.now())
+    holders = pins.list_all_holders(rig.settings, rig.pipeline.name, result_fingerprint(rig.pipeline), now=CLOCK.now())
     return [tables, len(holders), [audit_folder.name for audit_folder in folder.glob("audits/*")]]
 
 

@@ -334,7 +334,7 @@ def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(com
     version = versions.current(computed.settings, computed.pipeline)
     assert version is not None
     for run_id in (read_effective_runs(computed.settings, computed.pipeline)[0].run_id, repair_run.run_id):
-        holder = pins.batch_holder(run_id)
+        holder = pins.name_batch_holder(run_id)
         for epoch in (0, 1):
             pins.release(computed.settings, version, epoch, holder=holder, now=CLOCK.now())
     deleted_files = vacuum(computed.settings, computed.pipeline, hours=0, now=CLOCK.now(), dry_run=False)

@@ -18,7 +18,7 @@ from cutover.definition import Count, Fixed, Lateness, Lookup, Pipeline, Sql, Su
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control.versions import looking_at
+from cutover.lake.control.versions import select_stream_version
 from cutover.lake.dimensions import dimension, load
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.serving import views
@@ -266,7 +266,7 @@ def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_coun
 
 def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab_copy: Lab) -> None:
     replay(lab_copy.settings, lab_copy.pipeline, 1, SystemClock())
-    settings = looking_at(lab_copy.settings, 1)
+    settings = select_stream_version(lab_copy.settings, 1)
 
     parted = reconcile(settings, lab_copy.pipeline)  # batch has run for the version that serves
     recompute.run(settings, lab_copy.pipeline, start=moment(0), end=moment(130))

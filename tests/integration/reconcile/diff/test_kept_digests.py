@@ -268,7 +268,7 @@ def test_delta_without_a_window_keeps_too(tmp_path: Path) -> None:
 def test_a_file_of_ours_with_a_flipped_bit_is_named(tmp_path: Path) -> None:
     plain = tmp_path / "plain.parquet"
     pq.write_table(pa.Table.from_pylist(rows_of(1)), plain)
-    name = checksums.file_name("run-0123456789abcdef", checksums.of_bytes(plain.read_bytes()))
+    name = checksums.file_name("run-0123456789abcdef", checksums.hash_bytes(plain.read_bytes()))
     for side in ("left", "right"):
         write_deltalake(str(tmp_path / side), pa.Table.from_pylist(rows_of(1)))
         (log,) = (tmp_path / side / "_delta_log").glob("*0.json")

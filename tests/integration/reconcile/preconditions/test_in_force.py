@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.engine import confs, queries, readback
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.reconcile.preconditions.settings_in_force import of_session
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
@@ -30,12 +30,12 @@ ITEMS = [
 SIDES = ("batch", "stream", "later epochs")
 
 
-def change_setting(family: str, name: str, value: str) -> InForce:
+def change_setting(family: str, name: str, value: str) -> EffectiveSettings:
     families = in_force().families
-    return InForce({**families, family: {**families[family], name: value}})
+    return EffectiveSettings({**families, family: {**families[family], name: value}})
 
 
-def by_stream(lake: Lake, drifted: InForce, *, first_epoch: int) -> Lake:
+def by_stream(lake: Lake, drifted: EffectiveSettings, *, first_epoch: int) -> Lake:
     epochs = (
         replace(e, in_force=drifted.digest, in_force_items=drifted.families) if e.epoch >= first_epoch else e
         for e in lake.epochs
@@ -43,7 +43,7 @@ def by_stream(lake: Lake, drifted: InForce, *, first_epoch: int) -> Lake:
     return replace(lake, epochs=tuple(epochs))
 
 
-def by_batch(lake: Lake, drifted: InForce | None) -> Lake:
+def by_batch(lake: Lake, drifted: EffectiveSettings | None) -> Lake:
     items = None if drifted is None else drifted.families
     digest = None if drifted is None else drifted.digest
     return replace(lake, run=replace(lake.run, in_force=digest, in_force_items=items))
@@ -97,7 +97,11 @@ def test_a_comparison_that_itself_runs_with_something_else_says_so(
     name = next(iter(in_force().families[family]))
     elsewhere = change_setting(family, name, "elsewhere")
     write(settings, lake_of(SALES))
-    monkeypatch.setattr(readback, "of_process", lambda _: InForce({family: elsewhere.families[family]}))
+    monkeypatch.setattr(
+        readback,
+        "read_process_settings",
+        lambda _: EffectiveSettings({family: elsewhere.families[family]}),
+    )
 
     (message,) = texts(reconcile(settings, PIPELINE))
 
@@ -139,11 +143,11 @@ def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.
 
     monkeypatch.setattr(queries, "connect", elsewhere)
 
-    assert readback.of_process(PIPELINE).families["duckdb"]["TimeZone"] == "Asia/Kolkata"
+    assert readback.read_process_settings(PIPELINE).families["duckdb"]["TimeZone"] == "Asia/Kolkata"
 
 
 def test_every_pinned_conf_is_compared() -> None:
-    assert confs.PINNED.keys() <= confs.confs_in_question({**confs.PINNED, "spark.app.name": "x"}).keys()
+    assert confs.PINNED.keys() <= confs.select_relevant_confs({**confs.PINNED, "spark.app.name": "x"}).keys()
 
 
 def test_a_session_that_folds_windows_anew_is_held_to_the_same_settings() -> None:

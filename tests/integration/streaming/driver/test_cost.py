@@ -80,7 +80,7 @@ def test_both_paths_leave_what_they_used(quick: Settings, topic: str) -> None:
 def test_the_jvm_is_among_the_processes_that_are_counted(spark: SparkSession) -> None:
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr] # py4j has no types
 
-    assert jvm in UsageMeter()._found
+    assert jvm in UsageMeter()._pids
 
 
 def test_what_a_driver_says_to_have_written_is_what_its_table_lists(quick: Settings, topic: str) -> None:

@@ -60,7 +60,9 @@ def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     client = LogClient(settings)
-    opened = start_offsets.begin(pipeline, client, fencing.check(table, version), losses.losses(settings, version))
+    opened = start_offsets.begin(
+        pipeline, client, fencing.check(table, version), losses.list_of_version(settings, version)
+    )
     committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=opened.accepted)
     newest_record, end = committer.newest, client.latest(opened.log.topic)
     max_event = dict(newest_record.max_event) if newest_record else {}
@@ -104,7 +106,7 @@ def cut_stream(settings: Settings, topic: str) -> Pipeline:
 def list_recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
     version = versions.current(settings, pipeline)
     assert version is not None
-    return losses.losses(settings, version)
+    return losses.list_of_version(settings, version)
 
 
 def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:

@@ -12,7 +12,7 @@ from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError, LogError
 from cutover.lake.control import versions
-from cutover.lake.control.versions import looking_at
+from cutover.lake.control.versions import select_stream_version
 from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
@@ -55,12 +55,12 @@ def test_records_that_retention_takes_during_a_replay_end_it_and_are_named(quick
     with pytest.raises(CutoverError, match="GoneError"):  # a separate driver may hold read records in memory
         replay(settings, pipeline, 1, CLOCK, probe=gone_once)
     cut_away(settings, topic, {0: 35, 1: 35})
-    epochs_before = [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)]
+    epochs_before = [record.epoch for record in rig.records(select_stream_version(settings, 1), pipeline)]
     for _ in range(2):  # it does not continue behind the gap by itself, either
         with pytest.raises(LogError, match="offsets are gone") as ended:
             replay(settings, pipeline, 1, CLOCK)
         assert ended.value.runbook == "LogDataLost"
-    assert [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)] == epochs_before
+    assert [record.epoch for record in rig.records(select_stream_version(settings, 1), pipeline)] == epochs_before
     serving = versions.current(settings, pipeline)
     assert serving is not None
     assert serving.number == 0
@@ -80,7 +80,7 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
         replay(settings, pipeline, 1, CLOCK)
         replay(settings, pipeline, 2, CLOCK)
 
-    settings_by_version = {number: looking_at(settings, number) for number in (1, 2)}
+    settings_by_version = {number: select_stream_version(settings, number) for number in (1, 2)}
     assert served == rig.epoch_log(settings, pipeline).version
     assert rig.records(settings_by_version[1], pipeline)[: FROM + 1] == rig.records(settings, pipeline)[: FROM + 1]
     for version_settings in settings_by_version.values():
@@ -106,7 +106,7 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
 
 def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     """A version with a row that differs serves only if that many were agreed to; one that served goes at once."""
-    uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
+    uri = str(rig.epoch_log(select_stream_version(settings, 1), pipeline).table.table_uri)
     table = change_one_row(uri)
     for words, message in (((), "expected 0 rows"), (("--differences", "2"), "expected 2 rows")):
         assert main(["serve", pipeline.name, "--version", "1", "--why", "x", *words]) == 2
@@ -143,7 +143,7 @@ def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
     )
     assert agreed.late[0] > 0
 
-    uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
+    uri = str(rig.epoch_log(select_stream_version(settings, 1), pipeline).table.table_uri)
     table = change_one_row(uri)
     versions = compare_versions(settings, pipeline, 1)
     replace_rows(uri, table, kind="partial")

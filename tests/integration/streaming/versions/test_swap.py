@@ -296,7 +296,9 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
 
     versions = compare_versions(settings, old, 1)
     assert (versions.counts, versions.beyond, versions.exit_code) == ({}, 0, 0)
-    holders = pins.holders(settings, "clicks", find_stream(settings, old).version.result_fingerprint, now=CLOCK.now())
+    holders = pins.list_all_holders(
+        settings, "clicks", find_stream(settings, old).version.result_fingerprint, now=CLOCK.now()
+    )
     assert holders == ("beside/clicks",)
 
 

@@ -29,15 +29,15 @@ def test_a_recorded_loss_round_trips(settings: Settings) -> None:
     recorded_losses = losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, "p"))
 
     assert [loss.sequence for loss in recorded_losses] == [0, 0]
-    assert losses.losses(settings, VERSION) == recorded_losses
-    assert losses.losses(settings, replace(VERSION, number=4)) == ()
-    assert losses.losses(settings, replace(VERSION, result_fingerprint="g")) == ()
+    assert losses.list_of_version(settings, VERSION) == recorded_losses
+    assert losses.list_of_version(settings, replace(VERSION, number=4)) == ()
+    assert losses.list_of_version(settings, replace(VERSION, result_fingerprint="g")) == ()
 
 
 def test_a_loss_without_touched_windows_has_no_range(settings: Settings) -> None:
     losses.record(settings, [replace(LOSS, windows_from=None, windows_to=None)], expected_sequence=0)
 
-    assert [loss.windows for loss in losses.losses(settings, VERSION)] == [None]
+    assert [loss.windows for loss in losses.list_of_version(settings, VERSION)] == [None]
 
 
 def test_one_decision_is_recorded_once(settings: Settings) -> None:
@@ -47,7 +47,7 @@ def test_one_decision_is_recorded_once(settings: Settings) -> None:
     with pytest.raises(LakeError, match="another process appended row 0 first"):
         losses.record(settings, [LOSS], expected_sequence=sequence)
 
-    assert len(losses.losses(settings, VERSION)) == 1
+    assert len(losses.list_of_version(settings, VERSION)) == 1
     assert losses.next_sequence(settings, "p") == 1
     assert losses.next_sequence(settings, "q") == 0
 
@@ -57,7 +57,7 @@ def test_an_epoch_starts_after_the_latest_loss_of_its_log() -> None:
     other_losses = (replace(LOSS, epoch=8, partition=1), replace(LOSS, topic_id="B", partition=2))
     unknown = replace(LOSS, partition=3, next=None)
 
-    assert losses.skips([LOSS, later_loss, *other_losses, unknown], 7, "A") == {0: 70}
+    assert losses.find_start_offsets([LOSS, later_loss, *other_losses, unknown], 7, "A") == {0: 70}
 
 
 def test_adjacent_touched_windows_are_merged() -> None:
@@ -75,7 +75,7 @@ def test_adjacent_touched_windows_are_merged() -> None:
 def test_losses_inside_a_range_move_no_start() -> None:
     inner_loss = replace(LOSS, kind="inside", first=3, next=90)
 
-    assert losses.skips([inner_loss], 7, "A") == {}
+    assert losses.find_start_offsets([inner_loss], 7, "A") == {}
     assert losses.list_ends([LOSS, inner_loss]) == (LOSS,)
 
 

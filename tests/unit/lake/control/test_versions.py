@@ -145,10 +145,10 @@ def test_settings_that_name_a_version_use_only_that_version(settings: Settings) 
     open_version(settings, FIRST)
     parallel_version = register_parallel(settings)
 
-    assert find_current_number(versions.looking_at(settings, parallel_version)) == 1
-    assert find_current_number(versions.looking_at(settings, None)) == 0
+    assert find_current_number(versions.select_stream_version(settings, parallel_version)) == 1
+    assert find_current_number(versions.select_stream_version(settings, None)) == 0
     with pytest.raises(DefinitionError, match=r"expected one under this definition and lateness \(0, 1\), got 2"):
-        find_current_number(versions.looking_at(settings, 2))
+        find_current_number(versions.select_stream_version(settings, 2))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, collect_in_force
 from cutover.lake.tables import commits, delta
@@ -98,8 +98,8 @@ def test_settings_are_recorded_once_and_later_epochs_name_their_digest(
     records = [first_record, replace(SECOND, in_force="d"), THIRD]
     log = epoch_log(tmp_path, *records)
 
-    assert collect_in_force(records) == {"d": InForce(ITEMS)}
-    assert (log.in_force("d"), log.in_force("other"), log.in_force(None)) == (InForce(ITEMS), None, None)
+    assert collect_in_force(records) == {"d": EffectiveSettings(ITEMS)}
+    assert (log.in_force("d"), log.in_force("other"), log.in_force(None)) == (EffectiveSettings(ITEMS), None, None)
 
 
 def test_an_epoch_that_ends_before_it_starts_is_reported_once() -> None:

@@ -126,7 +126,7 @@ def test_a_change_is_named_after_later_own_commits(uri: str) -> None:
     DeltaTable(uri).update({"text": "'x'"}, predicate="n = 0")
     table, stem = delta.open_table(uri), checksums.new_stem("rows")
     commits.append(table, rows(99), stem=stem)
-    change = require_change(uri, (expected + checksums.weight_of("", stem)) % (1 << 128))
+    change = require_change(uri, (expected + checksums.compute_weight("", stem)) % (1 << 128))
 
     assert (change.kind, change.removed_rows, change.added_rows, change.base) == (Kind.FOREIGN, 1, 1, None)
     assert [commit.operation for commit in change.commits] == ["UPDATE"]

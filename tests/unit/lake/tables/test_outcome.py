@@ -120,7 +120,7 @@ def test_a_pin_with_an_unknown_outcome_is_released(settings: Settings, monkeypat
     monkeypatch.setattr(pins, "pin", pin)
     with (
         pytest.raises(LakeError, match="unknown whether it was committed"),
-        pins.hold_for_reader(settings, VERSION, 3, holder="batch/1", clock=Frozen()),
+        pins.pin_for_reader(settings, VERSION, 3, holder="batch/1", clock=Frozen()),
     ):
         pass
 

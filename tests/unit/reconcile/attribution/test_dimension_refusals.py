@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.dimensions.rejoin import Rejoin
@@ -126,7 +126,7 @@ def test_a_rejection_ends_in_one_full_stop(reason: str) -> None:
     assert message.endswith("this cause can be neither proven nor ruled out: the table is gone.")
 
 
-HERE = InForce({"spark": {"spark.sql.ansi.enabled": "true"}})
+HERE = EffectiveSettings({"spark": {"spark.sql.ansi.enabled": "true"}})
 
 
 def test_a_session_with_batchs_settings_is_accepted() -> None:

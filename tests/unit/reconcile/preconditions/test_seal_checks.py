@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.batch_runs import BatchRun
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
 from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
@@ -13,7 +13,7 @@ from cutover.reconcile.result.seal import SealBreach
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import MINUTE, chain_of
 
-ALIKE = InForce({"jvm": {"locale": "en_US"}})
+ALIKE = EffectiveSettings({"jvm": {"locale": "en_US"}})
 RECORDS = tuple(replace(record, in_force=ALIKE.digest) for record in chain_of(3))
 PAIRS = {record.epoch: {"accepted": 10, "late": 1} for record in RECORDS}
 BOOKS = ClassCounts(up_to_cut={"accepted": 30}, in_all={"accepted": 30})

@@ -7,7 +7,7 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.engine import readback
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.preconditions import settings_in_force
@@ -22,7 +22,7 @@ PIPELINE = Pipeline(
     window=Fixed(hours=1),
     measures={"clicks": Count()},
 )
-US, TR = InForce({"jvm": {"locale": "en_US"}}), InForce({"jvm": {"locale": "tr_TR"}})
+US, TR = EffectiveSettings({"jvm": {"locale": "en_US"}}), EffectiveSettings({"jvm": {"locale": "tr_TR"}})
 STREAM = (
     "one version of the stream holds epochs of both. `cutover replay clicks --into <next version>` builds one under"
     " what is in force now; `cutover savepoint clicks fork --epoch {}` goes back behind it."
@@ -34,7 +34,7 @@ SIDE = (
 LOCALE = "Setting in force, jvm `locale`: expected one value, got several:"
 
 
-def records(*ran: InForce | None) -> list[EpochRecord]:
+def records(*ran: EffectiveSettings | None) -> list[EpochRecord]:
     return [
         epoch(number, in_force=None if settings is None else settings.digest) for number, settings in enumerate(ran)
     ]
@@ -43,9 +43,9 @@ def records(*ran: InForce | None) -> list[EpochRecord]:
 def list_messages(
     epochs: Sequence[EpochRecord],
     *,
-    batch: InForce | None = US,
-    session: InForce = US,
-    known_settings: Sequence[InForce] = (US, TR),
+    batch: EffectiveSettings | None = US,
+    session: EffectiveSettings = US,
+    known_settings: Sequence[EffectiveSettings] = (US, TR),
 ) -> list[str]:
     by_digest = {settings.digest: settings for settings in known_settings}
     settings_of_sides = SettingsOfSides(
@@ -70,7 +70,9 @@ def test_epochs_of_one_version_that_ran_apart_are_named_by_their_stretches() -> 
         (US, TR, "batch run batch-1 and the stream in epoch 0 ran with `en_US`; this comparison ran with `tr_TR`."),
     ],
 )
-def test_a_side_with_different_settings_is_named_with_the_others(batch: InForce, session: InForce, ran: str) -> None:
+def test_a_side_with_different_settings_is_named_with_the_others(
+    batch: EffectiveSettings, session: EffectiveSettings, ran: str
+) -> None:
     assert list_messages(records(US), batch=batch, session=session) == [f"{LOCALE} {ran}\nHint: {SIDE}"]
 
 
@@ -85,9 +87,9 @@ def test_batch_is_named_with_the_version_that_is_compared() -> None:
 
 
 def test_an_item_that_differs_between_epochs_is_named_only_once() -> None:
-    zone = InForce({"jvm": {"locale": "tr_TR", "zone": "UTC"}})
-    mixed = InForce({"jvm": {"locale": "tr_TR", "zone": "Asia/Kolkata"}})
-    session = InForce({"jvm": {"locale": "en_US", "zone": "UTC"}})
+    zone = EffectiveSettings({"jvm": {"locale": "tr_TR", "zone": "UTC"}})
+    mixed = EffectiveSettings({"jvm": {"locale": "tr_TR", "zone": "Asia/Kolkata"}})
+    session = EffectiveSettings({"jvm": {"locale": "en_US", "zone": "UTC"}})
 
     messages = list_messages(records(zone, session), batch=mixed, session=session, known_settings=(zone, session))
 
@@ -119,8 +121,8 @@ def test_epochs_without_records_have_no_settings_to_compare() -> None:
     assert list_messages([tick], batch=None) == []
 
 
-def many(value: str, number: int) -> InForce:
-    return InForce({"spark": {f"item.{n:02}": value for n in range(number)}})
+def many(value: str, number: int) -> EffectiveSettings:
+    return EffectiveSettings({"spark": {f"item.{n:02}": value for n in range(number)}})
 
 
 @pytest.mark.parametrize(("number", "more"), [(12, []), (13, ["1"]), (15, ["3"])])
@@ -141,7 +143,7 @@ def test_settings_of_a_folding_session_are_compared_with_batch() -> None:
 
 
 def test_settings_come_from_epochs_run_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readback, "of_process", lambda definition: US if definition is PIPELINE else TR)
+    monkeypatch.setattr(readback, "read_process_settings", lambda definition: US if definition is PIPELINE else TR)
     epochs = [epoch(0, in_force=US.digest, in_force_items=US.families), epoch(1, in_force=US.digest)]
     runs: list[BatchRun] = [
         make_run("a", in_force=TR.digest, in_force_items=TR.families),

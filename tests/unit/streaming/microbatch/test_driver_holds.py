@@ -11,7 +11,7 @@ import pytest
 
 from cutover.definition.model.pipeline import Delivery
 from cutover.engine import code, readback
-from cutover.engine.in_force import InForce
+from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
 from cutover.lake.epochs.delivery import Attempt
 from cutover.streaming.microbatch import aggregate, delivery, settings_in_force
@@ -56,15 +56,15 @@ class Judged:
         self.confs, self.reads = {"a": "1"}, 0
         self.recorder = DriverSettingsRecorder(Mock())
         self.warned = Mock()
-        patched.setattr(readback, "confs_of", lambda _: dict(self.confs))
-        patched.setattr(readback, "of_session", self._read)
-        patched.setattr(readback, "isolation", lambda *_: "read_uncommitted")
-        patched.setattr(code, "hashes", lambda _: {})
+        patched.setattr(readback, "read_confs", lambda _: dict(self.confs))
+        patched.setattr(readback, "read_session_settings", self._read)
+        patched.setattr(readback, "read_isolation", lambda *_: "read_uncommitted")
+        patched.setattr(code, "hash_modules", lambda _: {})
         patched.setattr(settings_in_force, "log", SimpleNamespace(warning=self.warned))
 
-    def _read(self, *_: object) -> InForce:
+    def _read(self, *_: object) -> EffectiveSettings:
         self.reads += 1
-        return InForce({"spark": dict(self.confs)})
+        return EffectiveSettings({"spark": dict(self.confs)})
 
     def add(self, previous_digest: str | None) -> tuple[str | None, Any]:
         record = self.recorder.add_settings(replace(FIRST, in_force=previous_digest), Mock(), None, "q")
@@ -74,7 +74,7 @@ class Judged:
 
 def test_settings_are_recorded_once_and_read_again_when_the_session_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Judged(monkeypatch)
-    initial, other = InForce({"spark": {"a": "1"}}), InForce({"spark": {"a": "2"}})
+    initial, other = EffectiveSettings({"spark": {"a": "1"}}), EffectiveSettings({"spark": {"a": "2"}})
 
     assert session.add(None) == (initial.digest, initial.families)
     assert session.add(initial.digest) == (initial.digest, None)

@@ -72,7 +72,7 @@ def test_overflow_files_are_listed_by_kind_and_nothing_else_remains(tmp_path: Pa
 
     kinds = sorted(action.partition_values["_kind"] for action in files)
     remaining_files = {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()}
-    names = [checksums.name_of(action.path) for action in files]
+    names = [checksums.parse_name(action.path) for action in files]
     assert kinds == ["ledger", "partial", "partial"]
     assert remaining_files == {action.path for action in files}
     assert [name.label if name else None for name in names] == ["epoch"] * 3

@@ -80,7 +80,7 @@ def test_a_driver_reloads_a_table_rewritten_between_two_epochs(version: Version)
     committer.commit(partial(2), THIRD)
 
     assert committer.table is not handle
-    assert all(checksums.name_of(path) for path in delta.paths(committer.table))
+    assert all(checksums.parse_name(path) for path in delta.paths(committer.table))
 
 
 def test_written_bytes_are_those_of_all_added_files(version: Version) -> None:
@@ -142,7 +142,7 @@ def test_foreign_compacted_files_are_adopted_with_their_epochs(
 
     restarted = driver(version, "pid-2-two")
 
-    assert all(checksums.name_of(path) for path in delta.paths(restarted.table))
+    assert all(checksums.parse_name(path) for path in delta.paths(restarted.table))
     assert list_merged_spans(restarted.table) == [(0, 1)]
     assert epochs(restarted.table) == [0, 1]
 

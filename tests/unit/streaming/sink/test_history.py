@@ -137,7 +137,7 @@ def test_fold_overtaken_by_a_rewrite_at_its_commit_is_skipped(version: Version) 
     assert not overtaken.replace_files([folded_file, *group], why="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     assert overtaken.table.version() == 4  # the driver has taken the other one's files over
-    assert all(checksums.name_of(path) for path in delta.paths(overtaken.table))
+    assert all(checksums.parse_name(path) for path in delta.paths(overtaken.table))
 
 
 def test_foreign_rewrite_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
