@@ -61,7 +61,7 @@ def show(
 ) -> Output:
     """List the versions of a dimension, the one in force first, and its first rows."""
     settings = load_settings()
-    listed_versions = dimension_load.list_versions(settings, name, most=versions)
+    listed_versions = dimension_load.list_versions(settings, name, limit=versions)
     head = dimension_load.read_head(settings, name, rows)
     document = {
         "dimension": name,

@@ -19,7 +19,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import restore
 from cutover.lake.control.versions import select_stream_version
 from cutover.lake.serving import views
-from cutover.lake.serving.vacuum import vacuum as take_away
+from cutover.lake.serving.vacuum import vacuum as delete_unlisted
 from cutover.lake.tables import overflow
 from cutover.output.cells import visible, write_rows
 from cutover.output.console import Output, Verbatim, make_table, print_warnings
@@ -89,7 +89,7 @@ def vacuum(
     """Delete files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    removal = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
+    removal = delete_unlisted(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
     verb = "would be deleted" if dry_run else "deleted"
     return Output(document=dict(removal), lines=[f"{name}: {files:,} files {verb}" for name, files in removal.items()])
 
@@ -111,7 +111,7 @@ def restore_control(
         for name, n in restored.lost.items()
     ]
     if lost_commits:
-        msg = f"Control tables: expected a file for every missing row, found none for {', '.join(lost_commits)}."
+        msg = f"Control tables: expected a file for every missing row, got none for {', '.join(lost_commits)}."
         hint = "\nHint: put the newest copy of the table back. The page describes what to do without a copy."
         print_warnings(lines)
         raise LakeError(msg + hint, runbook="ForeignWrite")

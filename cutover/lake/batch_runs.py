@@ -92,7 +92,7 @@ class BatchRun:
     batch_version: int | None = None  # Delta version of `batch` after this run
     ledger_version: int | None = None
     counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned; duplicate: computed
-    id_conflicts: int = 0  # records in computed windows that count beside one with their id and an earlier event time
+    id_conflicts: int = 0  # counted records in computed windows whose id another record has at an earlier event time
     files: Mapping[str, str] = field(default_factory=dict)  # table -> what its listed files weigh after this run
     anew: bool = False  # whether it built on no earlier run: it read the whole log and replaced the table
     kept: tuple[Range, ...] = ()  # of such a run: windows of earlier runs whose rows it kept where it computed none

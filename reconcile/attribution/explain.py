@@ -190,7 +190,7 @@ def _find_losses_in_log(
         portions = log_rows.list_portions(settings, pipeline, sides.connection, run, stretches)
         reads = [offsets for portion in portions for offsets in portion.reads]
         epochs = [record for record in evidence.records if _reads_any(record, reads)]
-        losses = lost_records.find_lost(client, epochs, evidence.losses, pipeline.window, most=lost_records.ALL)
+        losses = lost_records.find_lost(client, epochs, evidence.losses, pipeline.window, max_offsets=lost_records.ALL)
     except (LogError, LakeError) as error:
         return _LogCount(
             unasked=f"Cannot check whether the log still has the window's records: {str(error).splitlines()[0]}"

@@ -37,7 +37,7 @@ def verify(
 
 
 def _scrub(settings: Settings, pipeline: Pipeline, *, check_all: bool) -> Output:
-    scrubbed = scrub.scrub(settings, pipeline, most=None if check_all else scrub.PIECE)
+    scrubbed = scrub.scrub(settings, pipeline, max_bytes=None if check_all else scrub.PIECE)
     lines = show.list_scrub_lines(scrubbed)
     return Output(document=scrubbed.to_json(), lines=lines, exit_code=2 if scrubbed.damaged else 0)
 

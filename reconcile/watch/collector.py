@@ -202,7 +202,7 @@ class FactCollector:
             return ()
         accepted, epochs = losses.list_up_to(self.settings, version), epoch_log.records()
         lossy = lost_records.find_lost(
-            observer.log, epochs, accepted, self.pipeline.window, turn=self._count_turn, most=OFFSETS_PER_COUNT
+            observer.log, epochs, accepted, self.pipeline.window, turn=self._count_turn, max_offsets=OFFSETS_PER_COUNT
         )
         self._lossy_epochs, self._counted_at = tuple(visible(loss.text) for loss in lossy), now
         self._count_turn += not lossy

@@ -20,13 +20,13 @@ Starts = tuple[int, int]  # window starts [from, to), microseconds
 REASON = "lost"
 
 
-def losses(settings: Settings, version: Version) -> tuple[Loss, ...]:
+def list_of_version(settings: Settings, version: Version) -> tuple[Loss, ...]:
     """List the losses that were recorded for one version of the stream, oldest first."""
     rows = _read(settings, version.pipeline, version.result_fingerprint)
     return tuple(loss for loss in rows if loss.stream_version == version.number)
 
 
-def up_to(settings: Settings, version: Version) -> tuple[Loss, ...]:
+def list_up_to(settings: Settings, version: Version) -> tuple[Loss, ...]:
     """List the losses of a version and of those before it: no later version can read what the log lost."""
     rows = _read(settings, version.pipeline, version.result_fingerprint)
     return tuple(loss for loss in rows if loss.stream_version <= version.number)
@@ -58,7 +58,7 @@ def record(settings: Settings, rows: Sequence[Loss], *, expected_sequence: int) 
     return tuple(replace(row, sequence=sequence) for row in rows)
 
 
-def skips(rows: Iterable[Loss], epoch: int, topic_id: str) -> dict[int, int]:
+def find_start_offsets(rows: Iterable[Loss], epoch: int, topic_id: str) -> dict[int, int]:
     """Return the offset at which an epoch starts after the latest recorded loss of a log, by partition."""
     at_ends = (loss for loss in list_ends(rows) if loss.epoch == epoch and loss.topic_id == topic_id)
     return {loss.partition: loss.next for loss in at_ends if loss.next is not None and not loss.again}
@@ -85,7 +85,7 @@ def find_touched_windows(rows: Iterable[Loss]) -> tuple[Starts, ...]:
 
 def is_touched(start: int, ranges: Iterable[Starts]) -> bool:
     """Return whether the window with this start (microseconds) is affected."""
-    return any(first <= start < end for first, end in ranges)
+    return any(range_start <= start < range_end for range_start, range_end in ranges)
 
 
 def _read(settings: Settings, pipeline: str, fingerprint: str) -> tuple[Loss, ...]:

@@ -96,31 +96,31 @@ def list_held_by_version(settings: Settings, version: Version, *, now: datetime)
 def list_held(settings: Settings, pipeline: str, *, now: datetime) -> list[PinEvent]:
     """List the latest row of each pin that holds, of all versions."""
     events = Journal(settings, pipeline, PinEvent).read()
-    written = find_latest_times([event.at for event in events], now)
+    appended_at = find_latest_times([event.at for event in events], now)
     confirmed = max((event.at for event in events if event.at <= now), default=None)
     latest = {
         (event.result_fingerprint, event.stream_version, event.epoch, event.holder): (event, at)
-        for event, at in zip(events, written, strict=True)
+        for event, at in zip(events, appended_at, strict=True)
     }
     pinned = ((event, at) for event, at in latest.values() if not event.released)
     return [event for event, at in pinned if not _has_expired(event, at, now=now, confirmed=confirmed)]
 
 
-def _has_expired(event: PinEvent, written: datetime, *, now: datetime, confirmed: datetime | None) -> bool:
-    """Return whether the duration of a pin has passed, whichever clock is wrong.
+def _has_expired(event: PinEvent, appended_at: datetime, *, now: datetime, confirmed: datetime | None) -> bool:
+    """Return whether the duration of a pin has passed, even if a clock is wrong.
 
     Args:
         event: Latest row of the pin.
-        written: Latest time at which it can have been written.
+        appended_at: Latest time at which it can have been written.
         now: By the reader's clock.
         confirmed: Latest time in the history that is not after `now`.
     """
     duration = event.expires_at - event.at
-    is_confirmed = confirmed is not None and confirmed - written >= duration
-    return now - written >= duration and (is_confirmed or now - written - duration >= UNCONFIRMED)
+    is_confirmed = confirmed is not None and confirmed - appended_at >= duration
+    return now - appended_at >= duration and (is_confirmed or now - appended_at - duration >= UNCONFIRMED)
 
 
-def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:
+def list_all_holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:
     """List the holders of epochs of any version under a result fingerprint."""
     return list_holders(settings, pipeline, fingerprint, None, now=now)
 
@@ -129,5 +129,5 @@ def list_holders(
     settings: Settings, pipeline: str, fingerprint: str, number: int | None, *, now: datetime
 ) -> tuple[str, ...]:
     """List the holders of epochs of one version; None: of any version under the fingerprint."""
-    held = (event for event in list_held(settings, pipeline, now=now) if event.result_fingerprint == fingerprint)
-    return tuple(sorted({event.holder for event in held if number in {None, event.stream_version}}))
+    held_pins = (event for event in list_held(settings, pipeline, now=now) if event.result_fingerprint == fingerprint)
+    return tuple(sorted({event.holder for event in held_pins if number in {None, event.stream_version}}))

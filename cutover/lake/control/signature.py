@@ -20,17 +20,17 @@ def user() -> str:
         return f"uid {os.getuid()}"
 
 
-def reason(why: str, *, of: str) -> str:
+def reason(reason_text: str, *, of: str) -> str:
     """Strip a person's reason and check its length.
 
     Args:
-        why: As given.
+        reason_text: As given.
         of: Step that requires it, as the message names it: `Gate`.
 
     Raises:
         InvalidReasonError: It is empty or too long.
     """
-    text = why.strip()
+    text = reason_text.strip()
     if not text or len(text) > LONGEST_WHY:
         msg = f"{of}: expected a reason (`--why`) of 1 to {LONGEST_WHY} characters, got {len(text)}."
         raise InvalidReasonError(msg)

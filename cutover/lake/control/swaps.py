@@ -32,9 +32,9 @@ def list_names(settings: Settings, served: str) -> list[str]:
     Raises:
         LakeError: See `served_by`.
     """
-    recorded = {event.pipeline for event in read_all(settings, SwapEvent)}
+    recorded_names = {event.pipeline for event in read_all(settings, SwapEvent)}
     # A name of which only marks exist is included: reading its history raises.
-    candidates = recorded | sequence_marks.list_marked_pipelines(settings, SwapEvent.TABLE) | {served}
+    candidates = recorded_names | sequence_marks.list_marked_pipelines(settings, SwapEvent.TABLE) | {served}
     names = [name for name in candidates if served_by(settings, name) == served]
     return sorted(names, key=lambda name: (name != served, name))
 

@@ -33,12 +33,14 @@ def describe_changes(settings: Settings, pipeline: Pipeline, version: Version | 
     previous = _find_previous(events, version)
     if previous is None:
         return "" if version is not None else " No stream of this name has been started yet."
-    before = json.loads(previous.definition or "{}")
-    now = json.loads(json.dumps(describe_version(pipeline)))
-    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
-    if not changed:
+    recorded = json.loads(previous.definition or "{}")
+    current = json.loads(json.dumps(describe_version(pipeline)))
+    changed_fields = [name for name in sorted({*recorded, *current}) if recorded.get(name) != current.get(name)]
+    if not changed_fields:
         return ""
-    text = "; ".join(f"`{name}` is {_format_value(now, name)}, was {_format_value(before, name)}" for name in changed)
+    text = "; ".join(
+        f"`{name}` is {_format_value(current, name)}, was {_format_value(recorded, name)}" for name in changed_fields
+    )
     return f" Since stream-{previous.stream_version} of {previous.result_fingerprint} was created: {text}."
 
 

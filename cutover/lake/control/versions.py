@@ -253,8 +253,8 @@ def serve(  # noqa: PLR0913 -- which version, why, on what evidence, and what a 
         why=reason(why, of="Version") + finding,
     )
     Journal(settings, pipeline.name, VersionEvent).append(event, expected_sequence=sequence)
-    before = None if previous is None else previous.app_id
-    log.warning("version_serves", version=version.app_id, before=before, why=why)
+    previous_app_id = None if previous is None else previous.app_id
+    log.warning("version_serves", version=version.app_id, before=previous_app_id, why=why)
     return promoted
 
 

@@ -47,7 +47,7 @@ def join_versions(
     ]
     places = [(span.partition, span.first, span.next, span.version) for span in spans]
     return DimensionFrame(
-        frame=reduce(lambda left, right: left.unionByName(right), frames),
+        frame=reduce(lambda combined, right: combined.unionByName(right), frames),
         is_small=small,
         version_ranges=spark.createDataFrame(places, VERSION_RANGES),
     )

@@ -107,12 +107,12 @@ def version_at(spans: Sequence[VersionSpan], partition: int, offset: int) -> tup
 
 
 def find_diverging_offsets(
-    left: Sequence[VersionSpan], right: Sequence[VersionSpan]
+    streaming_spans: Sequence[VersionSpan], batch_spans: Sequence[VersionSpan]
 ) -> tuple[tuple[int, int, int], ...]:
     """Return the offsets (partition, first, next) that two sides joined with different versions."""
     diverging = []
-    for span in left:
-        for other in right:
+    for span in streaming_spans:
+        for other in batch_spans:
             start, end = max(span.first, other.first), min(span.next, other.next)
             is_same = (span.version, span.table_id) == (other.version, other.table_id)
             if span.partition == other.partition and start < end and not is_same:

@@ -178,7 +178,7 @@ def _find_key(table: DeltaTable) -> tuple[str, ...] | None:
     return () if int(entry["version"]) == 0 else None
 
 
-def list_versions(settings: Settings, name: str, *, most: int) -> list[LoadedVersion]:
+def list_versions(settings: Settings, name: str, *, limit: int) -> list[LoadedVersion]:
     """List the newest versions of a dimension, the current one first.
 
     Raises:
@@ -194,7 +194,7 @@ def list_versions(settings: Settings, name: str, *, most: int) -> list[LoadedVer
             source=entry.get(_FROM),
             key=tuple(json.loads(entry[_KEY])) if _KEY in entry else None,
         )
-        for entry in islice(delta.history(table), most)
+        for entry in islice(delta.history(table), limit)
     ]
 
 

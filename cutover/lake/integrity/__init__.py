@@ -1,1 +1,1 @@
-"""Whether what is stored is what was written, by us, from this log."""
+"""Integrity of stored tables: detection of changes, losses and rewritten logs."""

@@ -49,24 +49,24 @@ class Scrubbed:
         }
 
 
-def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -> Scrubbed:
+def scrub(settings: Settings, pipeline: Pipeline, *, max_bytes: int | None = PIECE) -> Scrubbed:
     """Check the next files of a pipeline's tables.
 
     Args:
         settings: Location of the lake and of the note.
         pipeline: Its current stream version, its batch tables, dimensions of the lake, and the control tables.
-        most: Bytes after which the run stops; None: all files are checked, starting with the first one.
+        max_bytes: Bytes after which the run stops; None: all files are checked, starting with the first one.
 
     Raises:
         LakeError: A table cannot be opened.
     """
     listed_files = sorted(_list_files(settings, pipeline), key=lambda file: file[0])
     note = settings.home.resolve() / "scrub" / f"{pipeline.name}.json"
-    previous_place = None if most is None else _read_note(note)
+    previous_place = None if max_bytes is None else _read_note(note)
     remaining = [file for file in listed_files if previous_place is None or file[0] > previous_place]
     damaged, size, files, checked_place = list[str](), 0, 0, None
     for place, table, action in remaining or listed_files:
-        if most is not None and size >= most:
+        if max_bytes is not None and size >= max_bytes:
             break
         try:
             delta.check(table, [action])

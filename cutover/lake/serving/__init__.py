@@ -1,1 +1,1 @@
-"""What people read, and what may be vacuumed."""
+"""Serving of results to readers, and removal of files that no reader needs."""

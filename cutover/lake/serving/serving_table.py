@@ -211,18 +211,18 @@ def _read_records(version: Version) -> list[EpochRecord]:
     return EpochLog(version.uri).records() if delta.exists(version.uri) else []
 
 
-def _reject_older(name: str, version: Version, shown: Shown | None) -> None:
+def _reject_older(name: str, version: Version, published: Shown | None) -> None:
     """Reject rows of a stream that has read less of the log than the stream whose rows the table shows.
 
     Raises:
         LakeError: It has read less.
     """
-    if shown is not None and shown.stream == version.app_id:
+    if published is not None and published.stream == version.app_id:
         return
     records = _read_records(version)  # read before the rows, which then include at least these epochs
-    if records and (shown is None or shown.is_covered_by(records[-1])):
+    if records and (published is None or published.is_covered_by(records[-1])):
         return
-    expected = "the rows that it shows" if shown is None else f"all that {shown.stream} had read"
+    expected = "the rows that it shows" if published is None else f"all that {published.stream} had read"
     msg = f"Serving table of `{name}`: expected rows that cover {expected}, {version.app_id} has read less of the log."
     hint = f"let its driver continue (`cutover stream {version.pipeline} --detach`) and publish again, or "
     raise LakeError(msg + f"\nHint: {hint}`cutover serve-view {name} --anyway`: readers go back in time.")

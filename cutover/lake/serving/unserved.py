@@ -134,8 +134,10 @@ def _find_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> Ite
     for (fingerprint, number), tables in tables_by_place.items():
         group = [other for place, other in tables_by_place.items() if replaced_at or place[0] == fingerprint]
         commits = [other.latest_commit for other in group if other.latest_commit is not None]
-        since = max([*commits, replaced_at or _find_end(registrations, fingerprint, number)])
-        holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now, shown_time=shown_time)
+        unserved_since = max([*commits, replaced_at or _find_end(registrations, fingerprint, number)])
+        holder = _find_holder(
+            settings, pipeline, fingerprint, number, unserved_since=unserved_since, now=now, shown_time=shown_time
+        )
         deletion = versions.find_deletion(settings, pipeline.name, fingerprint, number)
         registered = max(row.sequence for row in registrations if row.fingerprint == fingerprint)
         # A killed deletion may have removed some tables already.
@@ -146,7 +148,7 @@ def _find_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> Ite
             number=number,
             uri=_uri(folder, fingerprint, number),
             files=tables.files,
-            since=since,
+            since=unserved_since,
             retained_because=reason or (holder if epochs else _NO_REPLACEMENT),
         )
 
@@ -261,10 +263,12 @@ def find_shown_time(
         histories.append([pin.at for pin in Journal(settings, name, PinEvent).read_available()])
         histories.append([comparison.at for comparison in Journal(settings, name, ComparisonRow).read_available()])
         histories.append([move.at for move in Journal(settings, name, GateEvent).read_available()])
-    others = [time for times in histories for time in find_earliest_times(times, now)[-1:] if time is not None]
+    latest_of_histories = [
+        time for times in histories for time in find_earliest_times(times, now)[-1:] if time is not None
+    ]
     committed = [datetime.fromisoformat(epoch.processing_time) for epoch in epochs if epoch.processing_time]
     epoch_time = next(reversed(find_earliest_times(committed, now)), None)
-    return min(epoch_time, max(others)) if epoch_time is not None and others else None
+    return min(epoch_time, max(latest_of_histories)) if epoch_time is not None and latest_of_histories else None
 
 
 def _find_holder(  # noqa: PLR0913 -- a version, and three times
@@ -273,7 +277,7 @@ def _find_holder(  # noqa: PLR0913 -- a version, and three times
     fingerprint: str,
     number: int,
     *,
-    since: datetime,
+    unserved_since: datetime,
     now: datetime,
     shown_time: datetime | None,
 ) -> str | None:
@@ -287,13 +291,12 @@ def _find_holder(  # noqa: PLR0913 -- a version, and three times
     if read_driver_state(settings, parallel_name).alive:
         return f"the driver of {parallel_name} is running"
     retention = timedelta(microseconds=parse_duration(pipeline.policy.keep_unserved, of="policy.keep_unserved"))
-    if now - since <= retention:
+    if now - unserved_since <= retention:
         return f"kept for {pipeline.policy.keep_unserved}"
-    if shown_time is not None and shown_time - since > retention:
+    if shown_time is not None and shown_time - unserved_since > retention:
         return None
-    return (
-        f"kept until an epoch is committed and something else is recorded after {since + retention:%Y-%m-%d %H:%M} UTC"
-    )
+    due = unserved_since + retention
+    return f"kept until an epoch is committed and something else is recorded after {due:%Y-%m-%d %H:%M} UTC"
 
 
 def _remove(folder: str) -> None:

@@ -49,7 +49,7 @@ class Name:
         match = _WEIGHT.search(self.stem)
         if match:
             return int(match["weight"], 16)
-        return 0 if self.label == APART else weight_of(self.folder, self.stem)
+        return 0 if self.label == APART else compute_weight(self.folder, self.stem)
 
 
 class FileDamagedError(LakeError):
@@ -67,7 +67,7 @@ class FileDamagedError(LakeError):
         return FileDamagedError(self.text.replace(file, f"{file} ({contents})", 1), file=self.file)
 
 
-def name_of(path: str) -> Name | None:
+def parse_name(path: str) -> Name | None:
     """Parse the path of a listed file; None: another writer named it."""
     place = PurePosixPath(unquote(path))
     match = _NAME.fullmatch(place.name)
@@ -85,7 +85,7 @@ def file_name(stem: str, checksum: str) -> str:
     return f"{stem}.{checksum}.parquet"
 
 
-def weight_of(folder: str, stem: str) -> int:
+def compute_weight(folder: str, stem: str) -> int:
     """Return the weight of a file that replaced no other files."""
     return int(hashlib.sha256(f"{folder}/{stem}".encode()).hexdigest()[:32], 16)
 
@@ -97,21 +97,21 @@ def weight_word(weight: int) -> str:
 
 def total(paths: Iterable[str]) -> int:
     """Return the sum of the weights of listed files; files of other writers have none."""
-    names = (name_of(path) for path in paths)
+    names = (parse_name(path) for path in paths)
     return sum(name.weight for name in names if name is not None) % _MODULUS
 
 
-def text_of(weight: int) -> str:
+def encode_weight(weight: int) -> str:
     """Encode a weight as 32 hex digits, for the record of an epoch or a run."""
     return f"{weight % _MODULUS:032x}"
 
 
-def of_bytes(content: bytes | memoryview) -> str:
+def hash_bytes(content: bytes | memoryview) -> str:
     """Return the first half of the SHA-256, 32 hex digits."""
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def of_file(system: fs.FileSystem, path: str) -> str:
+def hash_file(system: fs.FileSystem, path: str) -> str:
     """Read a file and return the first half of its SHA-256, 32 hex digits.
 
     Raises:
@@ -136,7 +136,7 @@ def check(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
     Raises:
         FileDamagedError: The file does not exist, cannot be read, or holds other bytes.
     """
-    name, file = name_of(path), f"{root}/{unquote(path)}"
+    name, file = parse_name(path), f"{root}/{unquote(path)}"
     info = system.get_file_info(file)
     if info.type is not fs.FileType.File:
         msg = f"{place}: file `{path}` is listed and not there."
@@ -146,7 +146,7 @@ def check(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
     if name is None or (checked_files is not None and state in checked_files):
         return
     try:
-        checksum = of_file(system, file)
+        checksum = hash_file(system, file)
     except OSError as error:
         msg = f"{place}: file `{path}` cannot be read: {str(error).splitlines()[0]}."
         raise FileDamagedError(msg, file=path) from error

@@ -1,5 +1,6 @@
 """Delta tables without a JVM: created and opened by delta-rs; read by DuckDB from the files that the log lists."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,6 @@ from cutover.engine import queries, storage
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta_log
 from cutover.lake.tables.file_rows import Partition, nothing, select, select_columns
-from cutover.lake.tables.folder_names import check_folder_name
 from cutover.quoting import identifier
 
 CONFIGURATION = {
@@ -36,6 +36,21 @@ class TableLogError(LakeError):
     def __init__(self, uri: str, damage: str) -> None:
         self.sentence = f"`{uri}`: expected every entry of its table log to be whole, got {damage}."
         super().__init__(f"Table {self.sentence}", runbook="TableUnreadable")
+
+
+_AMBIGUOUS = re.compile(r"%[0-9A-Fa-f]{2}|[\[\]\\]")
+
+
+def check_folder_name(uri: str) -> None:
+    """Reject a folder that delta-rs would open under another name, because it decodes a path like a URI.
+
+    Raises:
+        LakeError: The name has a bracket, a backslash, or `%` with two digits.
+    """
+    match = None if storage.is_object_store(uri) else _AMBIGUOUS.search(uri)
+    if match is not None:
+        msg = f"Table `{uri}`: expected a folder without brackets, backslash and `%` with two digits, got `{match[0]}`."
+        raise LakeError(msg + "\nHint: choose another name for the folder of the lake.")
 
 
 def exists(uri: str) -> bool:

@@ -51,7 +51,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Listing:
-    sizes: Mapping[int, int]  # bytes of each entry that is there, by version
+    sizes: Mapping[int, int]  # bytes of each existing entry, by version
     checkpoint: int  # newest; -1 if there is none
 
     @property

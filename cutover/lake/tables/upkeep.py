@@ -14,7 +14,7 @@ from cutover.events import log
 from cutover.lake.tables import checksums, commits, data_files, delta
 
 FILES = 100  # of a table; a larger number of files is merged
-MOST = 256 * 2**20  # bytes of a table that is merged: all of it is held in memory
+MOST = 256 * 2**20  # bytes of a table that is merged: it is read into memory
 NOTE = {"userMetadata": "compacted"}
 KEEP_HOURS = 24  # files that are no longer listed stay readable for a day: `delta.deletedFileRetentionDuration`
 

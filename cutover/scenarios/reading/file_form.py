@@ -44,7 +44,7 @@ AnyEpochs = Annotated[
 
 
 class PaneForm(Form):
-    """One pane that is expected. What is left out is not compared, but for the key, which is null then."""
+    """Expected pane. Omitted fields are not compared, except for the key, which is null if omitted."""
 
     window_start: Time
     window_end: Time

@@ -24,7 +24,7 @@ class Form(BaseModel):
 
 
 class WindowForm(Form):
-    """An object that stands for a window: its kind's name, and what that kind is made from."""
+    """Object that describes a window: the name of its kind, and the arguments of that kind."""
 
     def window(self) -> Window:
         """Make the definition's window, checked by its own rules."""
@@ -67,7 +67,7 @@ else:
 
 
 class TriggerForm(Form):
-    """An object that stands for a trigger, or for a part of one."""
+    """Object that describes a trigger or a part of one."""
 
     @abstractmethod
     def trigger(self) -> Trigger:
@@ -108,7 +108,7 @@ class EveryForm(TriggerForm):
 
 
 class AfterDelayForm(TriggerForm):
-    """That long after the first row, in processing time."""
+    """Trigger a delay after the first row, in processing time."""
 
     type: Literal["after_delay"]
     delay: Duration

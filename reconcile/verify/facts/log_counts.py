@@ -131,7 +131,7 @@ def find_lost(log: SameLog, records: Sequence[EpochRecord], window: WindowFn) ->
     Raises:
         LogError: No broker answers, or retention is faster than the count.
     """
-    losses = lost_records.find_lost(log.client, records, (), window, most=lost_records.ALL)
+    losses = lost_records.find_lost(log.client, records, (), window, max_offsets=lost_records.ALL)
     return tuple(loss for loss in losses if loss.is_explained)
 
 

@@ -88,7 +88,7 @@ def test_a_file_that_was_removed_is_named(lake: Settings, capsys: pytest.Capture
 def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
     count = len(list(list_data_files(lake)))
 
-    scrub_results = [scrub.scrub(lake, PIPELINE, most=1) for _ in range(count + 1)]
+    scrub_results = [scrub.scrub(lake, PIPELINE, max_bytes=1) for _ in range(count + 1)]
 
     assert [result.files for result in scrub_results] == [1] * (count + 1)
     assert [result.is_whole for result in scrub_results] == [*[False] * (count - 1), True, False]
@@ -96,16 +96,16 @@ def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
 
 def test_a_run_over_everything_begins_with_the_first_file(lake: Settings) -> None:
     count = len(list(list_data_files(lake)))
-    scrub.scrub(lake, PIPELINE, most=1)
+    scrub.scrub(lake, PIPELINE, max_bytes=1)
 
-    assert scrub.scrub(lake, PIPELINE, most=None).files == count
+    assert scrub.scrub(lake, PIPELINE, max_bytes=None).files == count
 
 
 def test_damage_that_one_piece_found_is_found_again_by_the_next_round(lake: Settings) -> None:
     flip(one_of(lake, "/batch/"))
     count = len(list(list_data_files(lake)))
 
-    rounds = [sum(len(scrub.scrub(lake, PIPELINE, most=1).damaged) for _ in range(count)) for _ in range(2)]
+    rounds = [sum(len(scrub.scrub(lake, PIPELINE, max_bytes=1).damaged) for _ in range(count)) for _ in range(2)]
 
     assert rounds == [1, 1]
 

@@ -30,7 +30,7 @@ NO_VALUE = {
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal
         cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows
         cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
-        cutover.lake.tables.folder_names cutover.lake.control.losses cutover.lake.tables.commit_outcome
+        cutover.lake.control.losses cutover.lake.tables.commit_outcome
         cutover.lake.paths cutover.lake.sequence_marks cutover.lake.journal_rows
         cutover.lake.control.pins cutover.engine.queries
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep

@@ -171,7 +171,7 @@ def test_the_key_of_the_previous_load_is_the_default(settings: Settings, csv: Pa
         load(settings, "ads", csv, joined=None)
 
     assert load(settings, "ads", csv, key=[]).version == 2
-    assert [version.key for version in list_versions(settings, "ads", most=9)] == [(), ("ad",), ("ad",)]
+    assert [version.key for version in list_versions(settings, "ads", limit=9)] == [(), ("ad",), ("ad",)]
 
 
 def test_the_key_of_the_previous_load_survives_a_foreign_commit(settings: Settings, csv: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_key_of_the_previous_load_survives_a_foreign_commit(settings: Settin
 
     with pytest.raises(DefinitionError, match=r"version 1 has 10 rows.*10 of 10 keys \(ad\)"):
         load(settings, "ads", csv)
-    assert [version.key for version in list_versions(settings, "ads", most=9)] == [None, ("ad",)]
+    assert [version.key for version in list_versions(settings, "ads", limit=9)] == [None, ("ad",)]
 
 
 def test_a_key_missing_from_the_log_must_be_named(settings: Settings, csv: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_rollback_compares_by_the_key_of_the_previous_load(settings: Settings,
     with pytest.raises(DefinitionError, match=r"version 2 has 10 rows.*10 of 10 keys \(ad\)"):
         roll_back(settings, "ads", 1)
     assert roll_back(settings, "ads", 0, joined=None).rows == 12
-    assert list_versions(settings, "ads", most=1)[0].key == ()
+    assert list_versions(settings, "ads", limit=1)[0].key == ()
 
 
 @pytest.mark.parametrize("version", [3, 99])
@@ -286,7 +286,7 @@ def test_an_older_version_is_current_after_a_rollback(settings: Settings, csv: P
     rolled_back = roll_back(settings, "ads", 0)
 
     assert (rolled_back.version, rolled_back.rows) == (2, 10)
-    versions = list_versions(settings, "ads", most=10)
+    versions = list_versions(settings, "ads", limit=10)
     assert [(version.version, version.rows, version.source) for version in versions] == [
         (2, 10, "version 0"),
         (1, 0, "ads.csv"),

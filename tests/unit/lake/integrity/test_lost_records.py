@@ -119,13 +119,13 @@ def test_long_log_is_counted_in_turns_newest_epochs_first() -> None:
     log = HeldLog(holes={0: frozenset({2}), 1: frozenset({38})})
     records = chain_of(8)
 
-    by_turn = [[lost_epoch.epoch for lost_epoch in find(log, records, turn=turn, most=40)] for turn in range(4)]
+    by_turn = [[lost_epoch.epoch for lost_epoch in find(log, records, turn=turn, max_offsets=40)] for turn in range(4)]
 
     assert by_turn == [[7], [0], [7], [0]]
 
 
 def test_epoch_of_more_offsets_than_a_portion_is_counted_whole() -> None:
-    portions = lost_records.list_portions(chain_of(3), most=7)
+    portions = lost_records.list_portions(chain_of(3), max_offsets=7)
 
     assert [[record.epoch for record in portion] for portion in portions] == [[2], [1], [0]]
 
