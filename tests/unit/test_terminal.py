@@ -64,7 +64,10 @@ def test_engines_write_to_the_file_that_the_last_line_names(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("columns", "width"), [(None, terminal.WIDE), ("70", 70)])
 def test_output_without_a_terminal_is_wide_unless_columns_is_set(columns: str | None, width: int) -> None:
-    program = "from cutover.output import terminal; terminal.take_over_output('x'); import rich; print(rich.get_console().width)"
+    program = (
+        "from cutover.output import terminal; terminal.take_over_output('x'); "
+        "import rich; print(rich.get_console().width)"
+    )
     variables = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     environment = variables if columns is None else variables | {"COLUMNS": columns}
 
@@ -114,7 +117,7 @@ def test_a_log_rolls_at_its_limit_and_the_named_file_has_the_newest_lines(tmp_pa
 
 
 def test_old_logs_of_ended_processes_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "KEPT", 2)
+    monkeypatch.setattr(terminal, "RETAINED_PROCESSES", 2)
     ended = subprocess.Popen(["true"])
     ended.wait()
     for number in range(4):
@@ -125,7 +128,7 @@ def test_old_logs_of_ended_processes_are_deleted(tmp_path: Path, monkeypatch: py
     own_log.touch()
     os.utime(own_log, (0, 0))
 
-    terminal._sweep(tmp_path)
+    terminal._remove_old_logs(tmp_path)
 
     remaining = {file.name.partition(".")[0] for file in tmp_path.iterdir()}
     assert remaining == {f"stream-3-{ended.pid}", f"stream-2-{ended.pid}", own_log.stem}

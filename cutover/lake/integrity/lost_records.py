@@ -101,7 +101,7 @@ def find_lost(
     window: WindowFn,
     *,
     turn: int = 0,
-    most: int = MOST,
+    max_offsets: int = MOST,
 ) -> tuple[LostRecords, ...]:
     """Count the records that the log holds of some epochs, and return the epochs that read more than it holds.
 
@@ -110,15 +110,15 @@ def find_lost(
         records: Records of all epochs of a version, by number.
         losses: Losses that were accepted: epochs in their ranges are not counted.
         window: Window of the definition.
-        turn: Selects the portion of epochs that is counted, if there are more than `most` offsets.
-        most: Offsets of a portion.
+        turn: Selects the portion of epochs that is counted, if there are more than `max_offsets` offsets.
+        max_offsets: Offsets of a portion.
 
     Raises:
         LogError: No broker answers, or retention is faster than the count.
     """
     for attempt in range(_ATTEMPTS):
         earliest = client.earliest(records[-1].topic) if records else {}
-        portions = list_portions(select_countable(records, earliest, losses), most)
+        portions = list_portions(select_countable(records, earliest, losses), max_offsets)
         if not portions:
             return ()
         try:
@@ -169,7 +169,7 @@ def check_none_lost(  # noqa: PLR0913 -- the arguments of `find_lost`, and a nam
     window: WindowFn,
     *,
     turn: int = 0,
-    most: int = MOST,
+    max_offsets: int = MOST,
 ) -> None:
     """Check that a log is not compacted and has not lost records which epochs have read.
 
@@ -180,7 +180,7 @@ def check_none_lost(  # noqa: PLR0913 -- the arguments of `find_lost`, and a nam
         losses: Losses that were accepted.
         window: Window of the definition.
         turn: Selects the portion that is counted.
-        most: Offsets of a portion.
+        max_offsets: Offsets of a portion.
 
     Raises:
         LogError: It is compacted, or lost records; names the epochs and offsets. Or no broker answers.
@@ -188,7 +188,7 @@ def check_none_lost(  # noqa: PLR0913 -- the arguments of `find_lost`, and a nam
     if not records:
         return
     check_not_compacted(client, records[-1].topic)
-    lost_records = find_lost(client, records, losses, window, turn=turn, most=most)
+    lost_records = find_lost(client, records, losses, window, turn=turn, max_offsets=max_offsets)
     if lost_records:
         raise make_lost_error(name, format_lost(lost_records))
 
@@ -205,7 +205,7 @@ def check_log_of_version(settings: Settings, pipeline: Pipeline) -> None:
     if version is None or not delta.exists(version.uri):
         return
     records, accepted = EpochLog(version.uri).records(), losses.list_up_to(settings, version)
-    check_none_lost(pipeline.name, LogClient(settings), records, accepted, pipeline.window, most=ALL)
+    check_none_lost(pipeline.name, LogClient(settings), records, accepted, pipeline.window, max_offsets=ALL)
 
 
 def format_lost(lost_records: Sequence[LostRecords]) -> str:
@@ -244,15 +244,15 @@ def select_countable(
     return [record for record in records if is_countable(record)]
 
 
-def list_portions(records: Sequence[EpochRecord], most: int) -> list[list[EpochRecord]]:
-    """Divide epochs into portions of at most `most` offsets, the newest epochs first; an epoch is never divided."""
+def list_portions(records: Sequence[EpochRecord], max_offsets: int) -> list[list[EpochRecord]]:
+    """Divide epochs into portions of at most `max_offsets`, the newest epochs first; an epoch is never divided."""
     portions: list[list[EpochRecord]] = []
     room = 0
     for record in reversed(records):
         span = sum(end - record.start.get(p, 0) for p, end in record.end.items())
         if not portions or span > room:
             portions.append([])
-            room = most
+            room = max_offsets
         portions[-1].append(record)
         room -= span
     return portions

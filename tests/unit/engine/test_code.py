@@ -12,13 +12,13 @@ from cutover import definition
 from cutover.batch.read import settings_in_force as batch_settings
 from cutover.definition.windows.kinds import KINDS, WindowKind
 from cutover.engine import readback
-from cutover.engine.code import SHARED, hashes, of_window
+from cutover.engine.code import SHARED, hash_modules, list_window_modules
 from cutover.records import classify, fold
 from cutover.records.parsing import limits, parser
 from cutover.streaming.microbatch import settings_in_force as streaming_settings
 from tests.integration.streaming import rig
 
-PRINT = "import json; from cutover.engine.code import hashes; print(json.dumps(hashes()))"
+PRINT = "import json; from cutover.engine.code import hash_modules; print(json.dumps(hash_modules()))"
 
 
 def loaded(text: str) -> str:
@@ -27,7 +27,7 @@ def loaded(text: str) -> str:
     exec(compile(text, "made_up.py", "exec"), vars(module))  # noqa: S102 -- text of this file
     sys.modules[module.__name__] = module
     try:
-        return hashes([module.__name__])[module.__name__]
+        return hash_modules([module.__name__])[module.__name__]
     finally:
         del sys.modules[module.__name__]
 
@@ -50,13 +50,13 @@ def test_the_modules_of_a_definitions_window_are_hashed_and_no_other_kinds(kind:
     window_modules = {name for name in code_hashes if name.startswith("cutover.definition.windows.")}
 
     assert type(window).__module__ in window_modules
-    assert window_modules - set(SHARED) == {*of_window(window)} - set(SHARED)
+    assert window_modules - set(SHARED) == {*list_window_modules(window)} - set(SHARED)
 
 
 def test_modules_of_one_path_exist() -> None:
     names = (*streaming_settings.OWN, *batch_settings.OWN)
 
-    assert hashes(names).keys() == set(names)
+    assert hash_modules(names).keys() == set(names)
 
 
 BASE = '''
@@ -113,11 +113,11 @@ def test_text_for_people_changes_no_hash(change: tuple[str, str]) -> None:
 def test_replaced_code_changes_the_hash(
     monkeypatch: pytest.MonkeyPatch, module: types.ModuleType, name: str, value: object
 ) -> None:
-    original_hashes = hashes()
+    original_hashes = hash_modules()
 
     monkeypatch.setattr(module, name, value)
 
-    now = hashes()
+    now = hash_modules()
     assert {module_name for module_name in SHARED if now[module_name] != original_hashes[module_name]} == {
         module.__name__
     }

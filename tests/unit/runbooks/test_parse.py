@@ -78,7 +78,7 @@ def test_a_case_includes_its_own_and_the_common_blocks(case: str | None, lines: 
         (text(fix=""), "expected text in the section"),
         (text(fix="```console now\n$ cutover status\n```"), "expected `console`, then"),
         (text(fix="```bash\ncutover status\n```"), "expected `console` or `text`"),
-        (text(fix="```console\nKafka\n```"), "expected a command behind `$ ` first"),
+        (text(fix="```console\nKafka\n```"), "expected a command after `$ ` first"),
         (text(fix="```console\n```"), "expected a command"),
         (text().replace("# NoInput", "# Other"), "expected the title `# NoInput`"),
     ],

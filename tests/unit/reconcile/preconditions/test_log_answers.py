@@ -82,7 +82,7 @@ def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, 
     monkeypatch.setattr(versions, "current", lambda *_: fake_lake.version)
     monkeypatch.setattr(delta, "exists", lambda _: fake_lake.exists)
     monkeypatch.setattr(log_origin, "EpochLog", lambda _: Mock(newest=newest))
-    monkeypatch.setattr(losses, "losses", lambda *_: fake_lake.losses)
+    monkeypatch.setattr(losses, "list_of_version", lambda *_: fake_lake.losses)
     monkeypatch.setattr(same_log, "check_unchanged", reject_changed)
     monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
     return log_origin.ask(settings, PIPELINE)
