@@ -111,7 +111,7 @@ class ColumnValues:
 
     @property
     def proposed_type(self) -> tuple[str, TimeForm]:
-        """Return the type, and the format of a timestamp."""
+        """Propose a type for the schema, and how the JSON encodes its times."""
         if self.type == "timestamp":
             return "timestamp", "iso"
         if self.type == "bigint" and self._is_time_name():
