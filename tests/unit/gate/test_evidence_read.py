@@ -55,7 +55,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "list_moves": lambda *_: [],
         "delta.exists": lambda _: True,
         "EpochLog": lambda _: SimpleNamespace(records=lambda: records),
-        "losses.up_to": lambda *_: [],
+        "losses.list_up_to": lambda *_: [],
         "table_weights.find_changes": lambda *_: iter(lake_state.changes),
         "high_water.read_note": lambda *_: None,
         "acceptance_files.load": lambda *_: GateEvidence().rules,
