@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyarrow import fs
 
 from cutover import probe as probes
-from cutover.batch.recompute import open_run, recompute
+from cutover.batch.recompute import compute_and_publish, open_run
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import spark
@@ -47,7 +47,7 @@ def recompute_apart(
     opened = open_run(apart, pipeline, None, tuple(windows), clock, anew=True, begins_at=begins_at)
     try:
         with opened as work:
-            completed = recompute(work, probes.silent, clock)
+            completed = compute_and_publish(work, probes.silent, clock)
         try:
             yield apart
         finally:

@@ -52,7 +52,7 @@ def batch(
 
     settings = select_stream_version(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
-    first, last = (
+    range_start, range_end = (
         None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")
         for option, text in (("--from", start), ("--to", end))
     )
@@ -60,8 +60,8 @@ def batch(
         completed = run(
             settings,
             definition,
-            start=first,
-            end=last,
+            start=range_start,
+            end=range_end,
             epoch=cut,
             anew=anew,
             probe=lambda point, _: update(f"{pipeline}: {STEPS.get(point, point)}"),

@@ -1,4 +1,4 @@
-"""What the steps of one run share."""
+"""Inputs and state of one run, shared by its steps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from cutover.batch.cut import BatchCut
 from cutover.batch.plan.dirty import RunPlan
 from cutover.batch.plan.retention import remaining_offsets
 from cutover.batch.read.enrichment import BatchEnrichment
-from cutover.batch.read.index import IndexHistory, new_offsets
+from cutover.batch.read.index import IndexHistory, find_new_offsets
 from cutover.batch.read.settings_in_force import RunSettingsRecorder
 from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline
@@ -34,59 +34,61 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """A run before it has read anything."""
+    """Inputs of a run before it reads records, with the reads that it has made so far."""
 
     settings: Settings
     pipeline: Pipeline
     target: BatchCut
     client: LogClient
-    earliest: Mapping[int, int]  # first offset left of each partition
+    earliest: Mapping[int, int]  # first retained offset of each partition
     history: IndexHistory
-    recorded: tuple[Loss, ...]  # losses that were accepted, of this version of the stream and of those before it
+    accepted_losses: tuple[Loss, ...]  # of this version of the stream and of earlier ones
     lookups: BatchEnrichment
     staged: Staging
     run_id: str
-    anew: bool  # nothing of earlier runs is kept
-    wanted: tuple[Range, ...] | None  # None: every dirty window
+    anew: bool  # earlier runs are not trusted: the whole log is read again
+    requested: tuple[Range, ...] | None  # None: every dirty window
     started: datetime
-    began: float  # the same by a clock that never goes back, for how long it takes
-    begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
+    began: float  # the same on a monotonic clock, to measure the duration
+    replaces_earlier_runs: bool = False  # earlier runs used other settings, so their rows are replaced
     judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
-    meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
-    held: Sequence[Range] = ()  # windows whose rows earlier runs left in the batch table
-    recorded_table: DeltaTable | None = None  # with `anew`: the table as those runs left it; None: it cannot be trusted
-    counted: list[CountedRead] = field(default_factory=list)  # reads so far
-    begins: Mapping[int, int] = field(default_factory=dict)  # of an audit: nothing before these offsets is read
+    meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the start of the run
+    held_ranges: Sequence[Range] = ()  # windows that have rows of earlier runs in the batch table
+    recorded_table: DeltaTable | None = (
+        None  # with `anew`: the table of the latest recorded run; None: it cannot be trusted
+    )
+    counted_reads: list[CountedRead] = field(default_factory=list)  # reads so far
+    first_offsets: Mapping[int, int] = field(default_factory=dict)  # of an audit: reading starts at these offsets
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """Return the connection that sees what is staged."""
+        """Return the connection that can query staged rows."""
         return self.staged.connection
 
     @property
     def spark(self) -> "SparkSession":
-        """Return the process's Spark session, started when something is to be read: a run without work starts none."""
+        """Return the process's Spark session, which is started on the first read, so a run without work starts none."""
         return session(self.settings, app=f"cutover batch {self.pipeline.name}")
 
     def records(self, reads: tuple[Offsets, ...]) -> "DataFrame":
-        """Return the records of some offsets, as Spark's Kafka source gives them.
+        """Read the records of some offsets, as Spark's Kafka source returns them.
 
         Raises:
-            OtherSettings: The runs on which this one builds judged their records by other settings.
+            OtherSettings: The runs that this one builds on used other settings.
         """
         records = read_records(self.spark, self.settings, self.pipeline, reads)
-        self.judging.note(records, self.pipeline, self.history)
+        self.judging.record_read(records, self.pipeline, self.history)
         frame, counted_read = count_records(records, reads)
-        self.counted.append(counted_read)
+        self.counted_reads.append(counted_read)
         return frame
 
     def check_reads(self) -> None:
-        """Raise if the log lacks records in a range that was read.
+        """Check that the log has all records of the ranges that were read.
 
         Raises:
-            LogError: Records are missing that no recorded loss names, or no broker answers.
+            LogError: Records are missing that no recorded loss covers, or no broker answers.
         """
-        if self.counted:
+        if self.counted_reads:
             log = complete_read.ReadLog(
                 settings=self.settings,
                 pipeline=self.pipeline,
@@ -95,11 +97,11 @@ class RunContext:
                 log_id=self.target.record.cut.log,
             )
             complete_read.check_complete(
-                self.spark, log, ((counted.reads, counted.records) for counted in self.counted)
+                self.spark, log, ((counted.reads, counted.records) for counted in self.counted_reads)
             )
 
     def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
-        """Return the dimensions that the records of some offsets are joined with; found before Spark starts."""
+        """Return the dimensions that the records of some offsets are joined with; resolved before Spark starts."""
         resolved = self.lookups.resolve_versions(reads)
         return self.lookups.frames(self.spark, resolved) if resolved else NO_DIMENSIONS
 
@@ -109,37 +111,41 @@ class RunContext:
         return len(self.history.runs)
 
     @property
-    def lost(self) -> tuple[Starts, ...]:
-        """Return the windows, by their starts, that may lack records which can no longer be read."""
-        return find_touched_windows(self.recorded)
+    def lost_windows(self) -> tuple[Starts, ...]:
+        """Return the ranges of window starts whose windows may lack records that can no longer be read."""
+        return find_touched_windows(self.accepted_losses)
 
     @property
-    def behind(self) -> bool:
-        """Return whether an earlier run has read beyond the cut: of another stream version, or of a later epoch."""
+    def is_behind(self) -> bool:
+        """Return whether an earlier run has read beyond the cut: at another stream version or a later epoch."""
         scanned = self.history.scanned
         return any(offset < scanned.get(partition, 0) for partition, offset in self.target.record.end.items())
 
     @property
-    def new(self) -> Offsets:
-        """Return the offsets of this run's scan: `[previous cut, cut)`; none if the cut is behind."""
-        return {} if self.behind else remaining_offsets(new_offsets(self.history, self.target.record.end), self.begins)
+    def new_offsets(self) -> Offsets:
+        """Return the offsets of this run's scan: `[previous cut, cut)`; none if an earlier run read beyond the cut."""
+        return (
+            {}
+            if self.is_behind
+            else remaining_offsets(find_new_offsets(self.history, self.target.record.end), self.first_offsets)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRows:
-    """Rows of earlier runs that stay in the table although the run replaces all of it."""
+class RetainedRows:
+    """Rows of earlier runs that stay in the table although the run replaces the whole table."""
 
     rows: pa.Table  # in the batch table's schema
-    ranges: tuple[Range, ...]  # of the windows that they are all the rows of
+    ranges: tuple[Range, ...]  # windows of which these are all rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRun:
-    """What a run found and staged, before it publishes."""
+    """Results of a run that are staged but not published."""
 
     scanned: Offsets
     plan: RunPlan
     incomplete: tuple[Incomplete, ...]
     contract: tuple[ExpectationResult, ...]
-    open_from: int | None = None  # of sessions, as the run records it
-    kept: KeptRows | None = None  # of a run that replaces the whole table; None: it replaces what it computed
+    open_from: int | None = None  # for sessions: see `BatchRun.open_from`
+    retained: RetainedRows | None = None  # if the run replaces the whole table; None: it replaces only what it computed

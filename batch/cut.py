@@ -1,4 +1,4 @@
-"""Where a run ends: a committed epoch of the streaming path, pinned, and checked against the log it names."""
+"""Cut of a run: a committed epoch of the streaming path, pinned and checked against its log."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCut:
-    """The cut of a run; of the stream's tables batch takes nothing else."""
+    """Cut of a run; batch uses nothing else of the stream's tables."""
 
     version: versions.Version
     record: EpochRecord
@@ -26,13 +26,13 @@ class BatchCut:
 
 
 @contextmanager
-def hold_cut(
+def pin_cut(
     settings: Settings, pipeline: Pipeline, epoch: int | None, *, holder: str, clock: Clock
 ) -> Iterator[BatchCut]:
-    """Hold an epoch, the newest if none is named, until the run was compared; let it go at once if the run fails.
+    """Pin an epoch, by default the newest, until the run is compared; release it at once if the run fails.
 
     Raises:
-        LakeError: A person or a tool took the epoch log away.
+        LakeError: A person or a tool removed the epoch log.
         LogError: No epoch is committed under this definition, or the named one is ahead of the newest.
     """
     version = versions.current(settings, pipeline)
@@ -52,11 +52,11 @@ def hold_cut(
         yield BatchCut(version=version, record=_record(version, number), newest=newest)
 
 
-def check_log(pipeline: Pipeline, record: EpochRecord, log: LogId) -> None:
-    """Refuse a topic that is no longer the one the epoch was read from.
+def check_same_topic(pipeline: Pipeline, record: EpochRecord, log: LogId) -> None:
+    """Check that the topic is the one that the epoch was read from.
 
     Raises:
-        LogError: The topic was deleted and made again, or the cluster is another one.
+        LogError: The topic was deleted and created again, or the cluster is another one.
     """
     expected, actual = (record.cluster_id, record.topic_id), (log.cluster_id, log.topic_id)
     if expected != actual:
@@ -69,7 +69,7 @@ def check_log(pipeline: Pipeline, record: EpochRecord, log: LogId) -> None:
 
 
 def check_offsets(pipeline: Pipeline, record: EpochRecord, earliest: dict[int, int], latest: dict[int, int]) -> None:
-    """Refuse a cut that the log does not reach or no longer holds.
+    """Check that the log reaches the cut and still holds it.
 
     Raises:
         LogError: Names the partition, the offset and the bound.
@@ -85,7 +85,7 @@ def check_offsets(pipeline: Pipeline, record: EpochRecord, earliest: dict[int, i
 
 
 def _record(version: versions.Version, number: int) -> EpochRecord:
-    # Read after the pin: no fold can take the epoch away between the two.
+    # Read after the pin, so no fold can remove the epoch in between.
     for record in EpochLog(version.uri).records(after=number - 1):
         if record.epoch == number:
             return record

@@ -11,7 +11,7 @@ def find_touched(settings: Settings, pipeline: Pipeline, batch_run: BatchRun | N
     """Return the offsets that a run read for the first time and its tables; nothing, where it had nothing to do."""
     if batch_run is None:
         return RunDatasets()
-    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
 
     outputs = [datasets.make_output_table(batch_uri(settings, pipeline), batch_run.batch_version)]
     outputs.append(datasets.make_output_table(batch_uri(settings, pipeline, "batch_ledger"), batch_run.ledger_version))

@@ -1,4 +1,4 @@
-"""One batch writer a pipeline: a lock that the kernel releases when its holder dies."""
+"""Lock for one batch writer per pipeline; the kernel releases it when its holder dies."""
 
 import fcntl
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ PATIENCE = 900.0  # seconds; a run of a year of flights takes less than one minu
 
 @contextmanager
 def writer_lock(settings: Settings, pipeline: str, *, patience: float = PATIENCE) -> Iterator[None]:
-    """Hold the pipeline's batch lock; a second run waits for the first, without patience it is refused.
+    """Hold the pipeline's batch lock; a second run waits for the first, or is rejected if `patience` is 0.
 
     Raises:
         LakeError: The other run did not end in time.
@@ -41,8 +41,12 @@ def _wait(file: TextIOWrapper, pipeline: str, patience: float) -> None:
         if not patience:
             msg = f"Batch of `{pipeline}`: expected no run and no repair under way, got one that holds `batch.lock`."
             raise LakeError(msg + "\nHint: try again once it has ended.", runbook="BatchNotFresh") from None
-        msg = f"Batch of `{pipeline}`: expected the run that is under way to end within {patience:g} s, it goes on."
-        raise LakeError(msg + "\nHint: look at it before a second one is started.", runbook="BatchNotFresh") from None
+        msg = (
+            f"Batch of `{pipeline}`: expected the run that is under way to end within {patience:g} s, it has not ended."
+        )
+        raise LakeError(
+            msg + "\nHint: check that run before you start a second one.", runbook="BatchNotFresh"
+        ) from None
 
 
 def _try_lock(file: TextIOWrapper) -> bool:

@@ -9,7 +9,7 @@ from datetime import datetime
 from cutover import probe as probes
 from cutover.batch import batch_metrics, lineage, sessions
 from cutover.batch.context import RunContext, StagedRun
-from cutover.batch.cut import BatchCut, check_log, check_offsets, hold_cut
+from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
 from cutover.batch.lock import PATIENCE, writer_lock
 from cutover.batch.plan import retention
 from cutover.batch.read import index, scan
@@ -19,8 +19,8 @@ from cutover.batch.read.settings_in_force import OtherSettings, are_apart
 from cutover.batch.staging import staging
 from cutover.batch.windows import plan_windows
 from cutover.batch.write import contract, publish
-from cutover.batch.write.replace import take_back
-from cutover.batch.write.result import STAGED, keep_uncomputed, stage_result, stage_rows
+from cutover.batch.write.replace import roll_back_unfinished_run
+from cutover.batch.write.result import STAGED, read_uncomputed_rows, stage_result, stage_rows
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import extend_to_windows
@@ -66,13 +66,13 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     Args:
         settings: Where the log and the lake are.
         pipeline: What to compute.
-        start: With `end`: every closed window that `[start, end)` touches is computed, clean ones too, and no other. A
+        start: With `end`: exactly the closed windows that `[start, end)` touches are computed, including clean ones. A
             time without a zone is UTC.
         end: See `start`.
-        epoch: The cut; None: the newest epoch of the current stream version. Of a cut older than what batch has read
-            nothing is computed: the run names as stale the windows in which the batch table is ahead of it.
+        epoch: The cut; None: the newest epoch of the current stream version. If batch has read beyond the cut, nothing
+            is computed, and windows in which the batch table is ahead of the cut are recorded as stale.
         anew: No earlier run is trusted: the whole log is read again, and the table is replaced. Windows that
-            this run cannot compute, or is not asked to, keep the rows that the newest recorded run left.
+            this run cannot compute, or that are not requested, keep the rows of the newest recorded run.
         probe: Called at `batch.read`, `batch.written`, `batch.committed`.
         clock: The wall clock.
 
@@ -88,7 +88,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
         LakeError: Another run did not end, or a table cannot be read.
     """
     spark.configuration(settings)
-    requested = make_wanted_range(start, end)
+    requested = make_requested_range(start, end)
     if requested is not None:
         requested = _align_range(pipeline, requested)
     if current_stage(settings, pipeline) is Stage.KAPPA:
@@ -97,18 +97,18 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     ranges, meter, clock = None if requested is None else (requested,), UsageMeter(), clock or SystemClock()
     try:
         with open_run(settings, pipeline, epoch, ranges, clock, anew=anew, meter=meter) as work:
-            completed = recompute(work, probe, clock)
+            completed = compute_and_publish(work, probe, clock)
     except OtherSettings as changed:
         log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
         next_run = open_run(settings, pipeline, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
         with next_run as work:
-            completed = recompute(work, probe, clock)
+            completed = compute_and_publish(work, probe, clock)
     serving_table.update_tables(settings, pipeline)
     return completed
 
 
 def _align_range(pipeline: Pipeline, requested: Range) -> Range:
-    """Widen a range to whole windows; sessions have none that a range could end at."""
+    """Extend a range to whole windows; sessions have no fixed bounds for it."""
     if isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
         raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
@@ -116,19 +116,19 @@ def _align_range(pipeline: Pipeline, requested: Range) -> Range:
     return start, end
 
 
-def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
+def compute_and_publish(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     """Scan, plan, compute, check, publish."""
-    run_output = compute(work, probe)
-    recorded_run = publish.publish(work, run_output, probe, clock)
-    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded_run))
+    run_output = compute_run(work, probe)
+    recorded_run = publish.publish_run(work, run_output, probe, clock)
+    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summarize(recorded_run))
     return recorded_run
 
 
-def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
+def compute_run(work: RunContext, probe: probes.Probe) -> StagedRun:
     """Scan, plan, compute and check; nothing is committed.
 
     Raises:
-        OtherSettings: The runs on which this one builds judged their records by other settings.
+        OtherSettings: The runs that this one builds on used other settings.
         ContractError: A critical expectation failed.
         LogError: The log changed while it was read, or lacks records that it held.
     """
@@ -145,13 +145,13 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
 
 
 def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
-    scanned = retention.remaining_offsets(work.new, work.earliest)
+    scanned = retention.remaining_offsets(work.new_offsets, work.earliest)
     if scanned:
-        scan.scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
+        scan.stage_scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
     else:
         if work.history.newest is None or are_apart(work.history, work.target):
-            work.judging.look(work.spark, work.pipeline, work.history)
-        scan.empty(work.pipeline, work.connection)
+            work.judging.check_session(work.spark, work.pipeline, work.history)
+        scan.stage_nothing(work.pipeline, work.connection)
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", work.target.record.epoch)
@@ -159,7 +159,7 @@ def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
 
 
 def _explain_failed_read(work: RunContext, error: Exception) -> None:
-    """Raise the cause of a failed read if the log begins behind one of its ranges by now: Spark says it in its own way.
+    """Raise the cause of a failed read if the log now begins after one of its ranges, since Spark's error is unclear.
 
     Raises:
         LogError: Records left the log while they were read.
@@ -167,7 +167,7 @@ def _explain_failed_read(work: RunContext, error: Exception) -> None:
     earliest = work.client.earliest(work.target.record.topic)
     starts = (
         (p, start)
-        for read in work.counted
+        for read in work.counted_reads
         for offsets in read.reads
         for p, (start, end) in offsets.items()
         if start < end
@@ -177,43 +177,43 @@ def _explain_failed_read(work: RunContext, error: Exception) -> None:
             msg = f"Log of `{work.pipeline.name}`, {format_partition(work.target.record.topic, partition)}: expected "
             msg += f"offset {start}, the log starts at {earliest[partition]}: records left it while batch read them."
             command = f"`cutover batch {work.pipeline.name}{versions.format_option(work.settings.stream_version)}`"
-            hint = f"\nHint: nothing was published; {command} computes from what is left."
+            hint = f"\nHint: nothing was published; {command} computes from the remaining records."
             raise LogError(msg + hint, runbook="LogDataLost") from error
 
 
 def reject_lost(work: RunContext) -> None:
-    """Reject a log that lost records which the stream has read, whether or not this run reads them too.
+    """Check that the log has all records that the stream has read, whether or not this run reads them too.
 
     Raises:
-        LogError: It has, or a topic is compacted; names the epochs and offsets.
+        LogError: Records are lost, or a topic is compacted; names the epochs and offsets.
     """
     lost_records.check_none_lost(
         work.pipeline.name,
         work.client,
         EpochLog(work.target.version.uri).records(),
-        work.recorded,
+        work.accepted_losses,
         work.pipeline.window,
         turn=len(work.history.runs),
     )
 
 
 def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
-    """Plan and stage what is published, and check the contract."""
+    """Plan and stage the output, and check the contract."""
     window = work.pipeline.window
     if isinstance(window, Sessions):
-        computed = sessions.compute(work, window, work.new)
+        computed = sessions.compute_sessions(work, window, work.new_offsets)
         stage_rows(work, computed.query)
         plan, incomplete, open_from = computed.plan, computed.incomplete, computed.open_from
-        kept_rows = computed.kept
+        kept_rows = computed.retained
     else:
-        plan, incomplete = plan_windows(work, window, work.new)
+        plan, incomplete = plan_windows(work, window, work.new_offsets)
         stage_result(work, plan)
-        open_from, kept_rows = None, keep_uncomputed(work, plan.computed) if work.anew else None
+        open_from, kept_rows = None, read_uncomputed_rows(work, plan.computed) if work.anew else None
     work.check_reads()
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
-    results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
+    results = contract.check_contract(work.pipeline, work.connection, STAGED) if checks else ()
     return StagedRun(
-        scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from, kept=kept_rows
+        scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from, retained=kept_rows
     )
 
 
@@ -222,7 +222,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     settings: Settings,
     pipeline: Pipeline,
     epoch: int | None,
-    wanted: tuple[Range, ...] | None,
+    requested: tuple[Range, ...] | None,
     clock: Clock,
     *,
     anew: bool = False,
@@ -231,15 +231,15 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     meter: UsageMeter | None = None,
     begins_at: int | None = None,
 ) -> Iterator[RunContext]:
-    """Hold the lock, the cut and a place for what is staged, and check that the log still is what the cut says.
+    """Open a run: take the lock, pin the cut, create the staging folder, and check that the log is that of the cut.
 
-    With `judging` (a digest) the run builds only on runs that judged records by these settings. What it uses is counted
-    by `meter`, or from here on. With `begins_at` nothing is read whose log timestamp is before it (microseconds).
+    With `judging` (a digest) the run builds only on runs that used these settings. `meter` measures its resource usage,
+    by default from here on. With `begins_at` (microseconds) records with earlier log timestamps are not read.
     """
     run_id, started, began = uuid.uuid4().hex, clock.now(), clock.monotonic()
     with (
         writer_lock(settings, pipeline.name, patience=patience),
-        hold_cut(settings, pipeline, epoch, holder=pins.name_batch_holder(run_id), clock=clock) as target,
+        pin_cut(settings, pipeline, epoch, holder=pins.name_batch_holder(run_id), clock=clock) as target,
         staging(
             queries.connect(queries.make_reader_limits(settings)), version_uri(settings, pipeline), run_id
         ) as staged,
@@ -253,27 +253,27 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         if anew:
             earlier = IndexHistory(runs=(), next_sequence=batch_runs.next_sequence(settings, pipeline))
         else:
-            earlier = index.load(settings, pipeline, log_id, recorded_losses, judging=judging)
+            earlier = index.load_history(settings, pipeline, log_id, recorded_losses, judging=judging)
         yield RunContext(
             settings=settings,
             pipeline=pipeline,
             target=target,
             client=client,
-            begins_anew=judging is not None,
-            held=_list_held(settings, pipeline, trusted, anew=anew),
+            replaces_earlier_runs=judging is not None,
+            held_ranges=_list_held(settings, pipeline, trusted, anew=anew),
             recorded_table=None if trusted is None else trusted.table,
             earliest=first_retained(client, pipeline, target),
-            history=still_held(client, earlier),
-            recorded=recorded_losses,
+            history=select_reusable_history(client, earlier),
+            accepted_losses=recorded_losses,
             lookups=BatchEnrichment(settings, pipeline, target),
             staged=staged,
             run_id=run_id,
             anew=anew,
-            wanted=wanted,
+            requested=requested,
             started=started,
             began=began,
             meter=meter or UsageMeter(),
-            begins={} if begins_at is None else find_first_offsets(client, pipeline, target, begins_at),
+            first_offsets={} if begins_at is None else find_first_offsets(client, pipeline, target, begins_at),
         )
 
 
@@ -286,7 +286,7 @@ def _list_held(
 
 
 def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, at: int) -> dict[int, int]:
-    """Return the offset before which every record of a partition has a log timestamp before a time, within the cut."""
+    """Find for each partition the first offset within the cut that can have a log timestamp at or after a time."""
     offsets_at_time, end = client.offsets_for_time(name_log(pipeline), at), target.record.end
     return {
         p: end_offset if (time_offset := offsets_at_time.get(p)) is None else min(time_offset, end_offset)
@@ -295,7 +295,7 @@ def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, 
 
 
 def reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
-    """Reject to build on rows that another writer changed; take over files that were only rewritten.
+    """Check that no other writer changed rows of the batch tables; adopt files that were only rewritten.
 
     Rows of a run that was killed before it was recorded are removed: they were never served.
 
@@ -317,25 +317,25 @@ def reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
         if table_change is not None and table_change.kind is Kind.HARMLESS:
             table_weights.adopt(table, table_change)
         if table_change is not None and table_change.kind is Kind.UNFINISHED and name == "batch":
-            take_back(table, table_change)
+            roll_back_unfinished_run(table, table_change)
 
 
 def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> dict[int, int]:
-    """Return the first offset left of each partition, of the log that the cut names.
+    """Read the first retained offset of each partition, after checking the log against the cut.
 
     Raises:
         LogError: It is another log, holds other records than those that the stream read, or does not hold the cut.
     """
     topic = name_log(pipeline)
-    check_log(pipeline, target.record, client.describe(topic))
+    check_same_topic(pipeline, target.record, client.describe(topic))
     earliest = client.earliest(topic)
     same_log.check_unchanged(pipeline.name, client, target.newest, same_log.recorded_history(target.version.uri))
     check_offsets(pipeline, target.record, earliest, client.high_watermarks(topic))
     return earliest
 
 
-def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHistory:
-    """Return the earlier runs if the log still holds what they read; else none: all that is left is read again.
+def select_reusable_history(client: LogClient, history: index.IndexHistory) -> index.IndexHistory:
+    """Return the earlier runs if the log still holds the records that they read; otherwise none, so all is read again.
 
     A stream that starts over, or returns to an epoch before the log changed, reads the current log. So must batch.
 
@@ -349,8 +349,8 @@ def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHis
     return replace(history, runs=())
 
 
-def make_wanted_range(start: datetime | None, end: datetime | None) -> Range | None:
-    """Return the range in microseconds; None if none is requested.
+def make_requested_range(start: datetime | None, end: datetime | None) -> Range | None:
+    """Make the requested range in microseconds; None if none is requested.
 
     Raises:
         DefinitionError: One end is missing, or the range is empty.

@@ -1,25 +1,25 @@
-"""Sessions: nobody knows before which there are, so a run computes all that may have changed, from a time on.
+"""Sessions are not known in advance, so a run computes all that may have changed, from a time on.
 
-From `since` on everything is folded anew: no session that changed since the last run, or was open at it, begins
-earlier. The index knows the hours in which rows lie (`HOURS`), so only their offsets are read again. What has left the
-log is frozen: a session that may have begun with it keeps the row that it has, and is incomplete(expired).
+From that time (`SessionsSince`) everything is folded again: no session that changed since the last run, or was open at
+it, begins earlier. The index knows the hours that hold rows (`HOURS`), so only their offsets are read again. Records
+that have left the log freeze sessions: one that may have begun with them keeps its row and is incomplete(expired).
 
-A range counts for a session that it touches where rows may be missing (`incomplete`, `stale`), and for one that lies
-wholly inside where it says what a run wrote (`computed`).
+Ranges of missing rows (`incomplete`, `stale`) apply to all sessions that they touch, ranges of written rows
+(`computed`) to sessions that lie wholly inside.
 """
 
-# ruff: noqa: S608 -- every name in a query is quoted or ours
+# ruff: noqa: S608 -- every name in a query is quoted or internal
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cutover.batch.context import KeptRows, RunContext
+from cutover.batch.context import RetainedRows, RunContext
 from cutover.batch.plan import retention
 from cutover.batch.plan.dirty import RunPlan
 from cutover.batch.read import index, scan
 from cutover.batch.read.scan import HOURS
-from cutover.batch.windows import frozen_before, whole_from
+from cutover.batch.windows import find_first_complete_start, find_frozen_before
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import LATEST
 from cutover.engine import queries
@@ -42,41 +42,41 @@ FOLDED, KEPT = "folded_sessions", "kept_sessions"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsSince:
-    """From when on a run computes; microseconds of event time."""
+    """Times from which a run computes; microseconds of event time."""
 
     rows: int | None  # rows from then on are read; None: nothing has changed
     sessions: int  # sessions that start earlier may miss rows that have left the log
-    folded: int  # what starts earlier is but a part of a session that has not changed
+    folded: int  # an earlier start is only a part of a session that has not changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedSessions:
-    """What a run makes of sessions."""
+    """Results of a run for sessions."""
 
     plan: RunPlan
     incomplete: tuple[Incomplete, ...]
     query: str | None  # the rows to publish, in the columns of `finish_sql`; None: none
-    open_from: int | None  # start of the first session that was left out: open, or not to be computed any more
-    kept: KeptRows | None = None  # of a run that replaces the whole table
+    open_from: int | None  # start of the first session that was not computed: open, or no longer computable
+    retained: RetainedRows | None = None  # of a run that replaces the whole table
 
 
 def read_again(work: RunContext, reads: tuple[Offsets, ...]) -> None:
     """Stage the partials of offsets that an earlier run scanned, by Spark."""
-    scan.read_again(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
+    scan.stage_again(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
 
 
-def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = read_again) -> ComputedSessions:
-    """Fold what may have changed, and say which sessions are final and whole.
+def compute_sessions(work: RunContext, window: Sessions, offsets: Offsets, read: Read = read_again) -> ComputedSessions:
+    """Fold all sessions that may have changed, and determine which are final and complete.
 
     Args:
-        work: With the scan staged and its ranges bound.
-        window: The definition's.
-        offsets: What no run had scanned, lost records included.
+        work: The run, with the scan staged and its ranges bound.
+        window: The sessions of the definition.
+        offsets: Offsets that no run had scanned, including those of lost records.
         read: Stages offsets as the view `read_again`.
     """
     closed_end = find_closed_end(work.pipeline, work.target.record.watermark_after)
     newest_run = work.history.newest
-    if work.behind:
+    if work.is_behind:
         stale = _list_ranges_ahead(work, window)
         incomplete = () if newest_run is None else newest_run.incomplete
         return ComputedSessions(
@@ -96,7 +96,10 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
             open_from=newest_run.open_from if newest_run else None,
         )
     first_hour = max(sessions_since.rows, sessions_since.sessions)
-    computed, known_ranges = pieces(first_hour, closed_end, work.lost), pieces(first_hour, LATEST, work.lost)
+    computed, known_ranges = (
+        pieces(first_hour, closed_end, work.lost_windows),
+        pieces(first_hour, LATEST, work.lost_windows),
+    )
     _fold(work, _query_rows(work, sessions_since.rows, read), computed, known_ranges, sessions_since.folded)
     return ComputedSessions(
         plan=_plan(computed, ()),
@@ -104,17 +107,17 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
         query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
         f" FROM {FOLDED} WHERE __published",
         open_from=_find_first_open(work, sessions_since.rows),
-        kept=_list_kept(work, known_ranges) if work.anew else None,
+        retained=_list_kept(work, known_ranges) if work.anew else None,
     )
 
 
 def pieces(next_start: int, end_limit: int | None, lost_ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Return the ranges that hold, wholly inside, the sessions of a stretch of time that no loss touches.
+    """Split a period into the ranges whose sessions no loss touches.
 
     Args:
-        next_start: No session starts earlier, microseconds.
-        end_limit: None ends later; None: there are none.
-        lost_ranges: Stretches `[from, to)` by whose touch a session may miss records; ascending, disjoint.
+        next_start: Start of the period, microseconds.
+        end_limit: End of the period; None: it is empty.
+        lost_ranges: Ranges `[from, to)` whose sessions may lack records; ascending, disjoint.
     """
     if end_limit is None:
         return ()
@@ -131,17 +134,17 @@ def _plan(computed: Sequence[Range], stale: Sequence[Range]) -> RunPlan:
 
 
 def _since(work: RunContext, window: Sessions, offsets: Offsets, closed_end: int | None) -> SessionsSince:
-    """Return from when on there is something to compute, and where the log has an end."""
-    starts = sorted({touch.window.start for touch in index.touches(work.connection)})
-    complete_from = whole_from(work, offsets, starts, HOURS)
+    """Find the times from which rows changed and from which the log is complete."""
+    starts = sorted({touch.window.start for touch in index.list_touched_windows(work.connection)})
+    complete_from = find_first_complete_start(work, offsets, starts, HOURS)
     sessions = max(
-        frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from + window.gap_micros
+        find_frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from + window.gap_micros
     )
     rows = _find_first_changed(work, closed_end)
     expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
     readable = max((HOURS.next_start(start) for start in expired_windows), default=limits.MIN_MICROS)
     if rows is not None and rows < readable:
-        # Some of the rows to read again are gone: what begins with them, or may have begun with them, is frozen.
+        # Some of the rows to read again have left the log: sessions that may have begun with them are frozen.
         frozen = max(sessions, readable + window.gap_micros)
         return SessionsSince(rows=readable, sessions=frozen, folded=limits.MIN_MICROS)
     return SessionsSince(rows=rows, sessions=sessions, folded=limits.MIN_MICROS if rows is None else rows)
@@ -186,15 +189,15 @@ def _query_rows(work: RunContext, start: int, read: Read) -> str:
 
 
 def _fold(work: RunContext, rows: str, computed: Sequence[Range], known_ranges: Sequence[Range], start: int) -> None:
-    """Make the table of all sessions that start since a time, and say of each whether it is published.
+    """Create the table of all sessions that start since a time, with a flag for those that are published.
 
-    A session that the table keeps may hold rows that are read here too: such a part of it is none of its own.
+    A retained session of the table may include rows that are read here too: such a part is not a session.
 
     Args:
         work: The run.
-        rows: The query of what they are folded from.
+        rows: The query of the rows that are folded.
         computed: Ranges whose sessions are published.
-        known_ranges: The same, with those that are open: sessions of the table outside of them are kept.
+        known_ranges: The same, including open ones: sessions of the table outside of them are retained.
         start: Microseconds.
     """
     inside_sql = index.inside_sql(computed)
@@ -217,7 +220,7 @@ def _spans(work: RunContext, start: int) -> list[segments.OffsetSpan]:
         "CREATE OR REPLACE TEMP VIEW since_hours AS"
         f" SELECT DISTINCT window_start FROM ranges WHERE window_end > {int(start)}"
     )
-    offset_spans = index.spans(work.connection, "since_hours", scan=work.scan)
+    offset_spans = index.list_spans(work.connection, "since_hours", scan=work.scan)
     remaining_spans = ((span, max(span.first_offset, work.earliest.get(span.partition, 0))) for span in offset_spans)
     return [
         segments.OffsetSpan(partition=span.partition, first_offset=offset, last_offset=span.last_offset)
@@ -232,12 +235,14 @@ def _find_first_open(work: RunContext, start: int) -> int | None:
     return None if first_open is None else max(int(first_open), start)
 
 
-def _list_kept(work: RunContext, known_ranges: Sequence[Range]) -> KeptRows:
+def _list_kept(work: RunContext, known_ranges: Sequence[Range]) -> RetainedRows:
     """Return the sessions of earlier runs outside of the ranges from which on all sessions are known again."""
     gaps = [(end, start) for (_, end), (start, _) in pairwise([(0, limits.MIN_MICROS), *known_ranges, (LATEST, 0)])]
-    parts = [(max(range_start, gap), min(end, gap_end)) for range_start, end in work.held for gap, gap_end in gaps]
+    parts = [
+        (max(range_start, gap), min(end, gap_end)) for range_start, end in work.held_ranges for gap, gap_end in gaps
+    ]
     rows = queries.read_table(work.connection, f"SELECT * FROM {KEPT}").cast(batch_schema(work.pipeline))
-    return KeptRows(rows=rows, ranges=tuple(sorted({part for part in parts if part[0] < part[1]})))
+    return RetainedRows(rows=rows, ranges=tuple(sorted({part for part in parts if part[0] < part[1]})))
 
 
 def _bind_table(work: RunContext) -> None:
@@ -252,7 +257,7 @@ def _bind_table(work: RunContext) -> None:
 
 
 def _list_incomplete(work: RunContext, start: int) -> tuple[Incomplete, ...]:
-    lost_entries = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
+    lost_entries = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost_windows)
     return (
         *(() if start == limits.MIN_MICROS else (retention.make_frozen_entry(start, work.pipeline),)),
         *lost_entries,
@@ -261,7 +266,7 @@ def _list_incomplete(work: RunContext, start: int) -> tuple[Incomplete, ...]:
 
 def _list_ranges_ahead(work: RunContext, window: Sessions) -> list[Range]:
     """Return the stretches of time in which the batch table holds more than the cut, or less since they were open."""
-    hours = sorted(index.beyond(work.connection, work.target.record.end))
+    hours = sorted(index.find_windows_beyond(work.connection, work.target.record.end))
     hour_ranges = [(start, HOURS.next_start(start) - 1 + window.gap_micros) for start in hours]
     marks = [find_closed_end(work.pipeline, run.watermark) for run in work.history.runs if run.computed]
     latest_mark = max((mark for mark in marks if mark is not None), default=limits.MIN_MICROS)

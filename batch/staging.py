@@ -1,4 +1,4 @@
-"""Where a run keeps what is not published: Parquet files beside the tables, written by Spark, read by DuckDB."""
+"""Staged rows of a run: Parquet files next to the tables, written by Spark, read by DuckDB."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ FOLDER = "_staging"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A folder that lives as long as the run."""
+    """Folder that exists for the duration of the run."""
 
     connection: duckdb.DuckDBPyConnection
     uri: str
@@ -41,7 +41,7 @@ class Staging:
 
 @contextmanager
 def staging(connection: duckdb.DuckDBPyConnection, version_uri: str, run_id: str) -> Iterator[Staging]:
-    """Hand out the run's folder; at its start and end take away what any run left, since one writer holds the lock."""
+    """Yield the run's folder; clear the staged files of all runs before and after, since one writer holds the lock."""
     _clear(f"{version_uri}/{FOLDER}")
     try:
         yield Staging(connection, f"{version_uri}/{FOLDER}/{run_id}")

@@ -15,7 +15,7 @@ from cutover_tasks.driver_end import DriverEnd, find_end
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
 from cutover.streaming.process import detached
-from cutover.streaming.process.heartbeat import Heartbeat, read
+from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
 
 POLL = 2.0  # seconds
 STOP_TIMEOUT = 60.0  # seconds
@@ -48,7 +48,7 @@ class HeartbeatTrigger(BaseTrigger):
         """Watch the driver; yield its end (`cutover_tasks.driver_end.DriverEnd` as an event)."""
         settings, last_state, polls = load_settings(), "", 0
         while True:
-            beat = await asyncio.to_thread(read, settings, self.pipeline)
+            beat = await asyncio.to_thread(find_heartbeat, settings, self.pipeline)
             end = find_end(beat, epoch=self.epoch, failures=self.failures)
             if end is not None:
                 break
@@ -82,9 +82,9 @@ def stop_driver(pipeline: str) -> None:
     """Stop a driver after its current epoch; kill it if it does not stop in time, which loses no data."""
     settings = load_settings()
     try:
-        detached.stop(settings, pipeline, timeout=STOP_TIMEOUT)
+        detached.stop_driver(settings, pipeline, timeout=STOP_TIMEOUT)
     except CutoverError:
-        beat = read(settings, pipeline)
+        beat = find_heartbeat(settings, pipeline)
         if beat is not None and beat.alive:
             psutil.Process(beat.pid).kill()
 

@@ -50,7 +50,7 @@ from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.result.timeliness import OpenAnswers
 from cutover.reconcile.verdict import ages, all_differences, behind, days, decision, series, settlement
-from cutover.reconcile.verdict.acceptance import accept, count_rows, describe_unfit
+from cutover.reconcile.verdict.acceptance import apply_rules, count_accepted_rows, describe_unfit
 from cutover.reconcile.verdict.decision import VerdictInput
 from cutover.records.classes import Class
 from cutover.records.closing import find_closed_end
@@ -98,13 +98,13 @@ def compare_at_cut(settings: Settings, pipeline: Pipeline, request: ComparisonRe
         pipeline: The definition.
         request: Range, cut and rules of acceptance.
     """
-    before = log_origin.ask(settings, pipeline)
-    examined = seal.examine(settings, pipeline, epoch=request.epoch)
-    if before.breach is not None:
-        breaches = (before.breach, *examined.seal.breaches)
+    log_check = log_origin.evaluate_log(settings, pipeline)
+    examined = seal.evaluate_seal(settings, pipeline, epoch=request.epoch)
+    if log_check.breach is not None:
+        breaches = (log_check.breach, *examined.seal.breaches)
         refusal = _Refusal(seal=replace(examined.seal, holds=False, breaches=breaches), tables=examined.tables)
         return _build_refusal(pipeline, request, refusal, None)
-    return _Comparison(settings, pipeline, request, before.note).run(examined)
+    return _Comparison(settings, pipeline, request, log_check.note).run(examined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +125,21 @@ class _Comparison:
         except SealError as error:
             breach = error.breach
         except LakeError as error:
-            breach = damage.breach_of(error)
+            breach = damage.make_breach(error)
         except duckdb.Error as error:
             tables = (evidence.epoch_log.table, evidence.batch)
-            known = damage.find_damage(tables) or damage.beyond(self.pipeline.name, error)
-            if known is None:
+            known_breach = damage.find_damaged_file(tables) or damage.find_overflow(self.pipeline.name, error)
+            if known_breach is None:
                 raise
-            breach = known
+            breach = known_breach
         return self._reject(_Refusal(seal=_break_seal(examined.seal, breach), tables=examined.tables))
 
     def _reject(self, refusal: _Refusal) -> ComparisonOutcome:
         try:
             note = self._check_log_again()
         except SealError as error:
-            changed = _Refusal(seal=_break_seal(refusal.seal, error.breach), tables=refusal.tables)
-            return _build_refusal(self.pipeline, self.request, changed, None)
+            broken = _Refusal(seal=_break_seal(refusal.seal, error.breach), tables=refusal.tables)
+            return _build_refusal(self.pipeline, self.request, broken, None)
         return _build_refusal(self.pipeline, self.request, refusal, note)
 
     def _check_log_again(self) -> str | None:
@@ -148,14 +148,14 @@ class _Comparison:
         A log never regains records that it lost, so one count of its records, after the comparison, is enough.
 
         Raises:
-            SealError: The log is another one, or lacks records that the sides were made from.
+            SealError: The log is another one, or lacks records that the sides were computed from.
         """
         if self.unreachable is not None:
             return self.unreachable
-        after = log_origin.ask(self.settings, self.pipeline, count=True)
-        if after.breach is not None:
-            raise SealError(after.breach)
-        return after.note
+        log_check = log_origin.evaluate_log(self.settings, self.pipeline, count=True)
+        if log_check.breach is not None:
+            raise SealError(log_check.breach)
+        return log_check.note
 
     def _compare(self, evidence: SealEvidence, examined: Examined, opened: Sides) -> ComparisonOutcome:
         """Compare open sides.
@@ -165,20 +165,22 @@ class _Comparison:
         """
         settings, pipeline, request = self.settings, self.pipeline, self.request
         attribution = attribute_causes(settings, pipeline, evidence, opened, request.log)
-        proof_cache.save(settings, pipeline, attribution.proven)
+        proof_cache.save_proofs(settings, pipeline, attribution.proven)
         if attribution.unproven is not None:
             raise SealError(attribution.unproven)
         sides = attribution.sides
         if request.parquet is not None:
-            all_differences.write(sides, request.parquet)
-        ages.make(sides.connection, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table))
-        listed, accepted = accept(request.acceptance, cells.read(sides, limit=request.listed))
+            all_differences.write_all_differences(sides, request.parquet)
+        ages.make_epoch_tables(
+            sides.connection, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table)
+        )
+        differences, accepted = apply_rules(request.acceptance, cells.read_cells(sides, limit=request.listed_rows))
         measured = _Measured(
             attribution=attribution,
             verdict=_make_verdict_input(
-                sides, attribution.findings, accepted=count_rows(accepted), merges=pipeline.window.merges
+                sides, attribution.findings, accepted=count_accepted_rows(accepted), merges=pipeline.window.merges
             ),
-            listed=listed,
+            listed=differences,
             accepted=accepted,
             events=_count_events(sides, pipeline, evidence),
             open_answers=self._examine_open_windows(evidence, sides),
@@ -188,9 +190,9 @@ class _Comparison:
         return ComparisonOutcome(
             finding=self._build_finding(evidence, examined.seal, measured),
             tables=examined.tables,
-            settlement=settlement.measure(sides, pipeline, evidence.records),
-            early=early_answers.measure(sides, pipeline, evidence) if request.looks_early else None,
-            unjudged=(*opened.unjudged, *open_range(pipeline, evidence.watermark)),
+            settlement=settlement.measure_settlement(sides, pipeline, evidence.records),
+            early=early_answers.measure_early_answers(sides, pipeline, evidence) if request.looks_early else None,
+            skipped_ranges=(*opened.skipped_ranges, *open_range(pipeline, evidence.watermark)),
         )
 
     def _build_finding(self, evidence: SealEvidence, intact: Seal, measured: _Measured) -> Finding:
@@ -204,24 +206,24 @@ class _Comparison:
             runbook=decided.runbook,
             policy=decided.policy,
             seal=intact,
-            dimensions=dimension.list_versions(self.settings, pipeline, evidence),
-            from_=format_time(self.request.start),
-            to=format_time(self.request.end),
+            dimensions=dimension.list_joined_versions(self.settings, pipeline, evidence),
+            from_=format_iso_time(self.request.start),
+            to=format_iso_time(self.request.end),
             windows=verdict.windows,
             rows=verdict.rows,
             events=measured.events,
             causes=measured.attribution.findings.causes,
-            waterfall=series.waterfalls(sides, pipeline),
-            window_series=series.windows(sides, pipeline),
+            waterfall=series.compute_waterfalls(sides, pipeline),
+            window_series=series.list_window_points(sides, pipeline),
             days=days.calendar(sides),
-            lateness_histogram=series.lateness(sides, pipeline),
-            epochs_series=series.epochs(evidence.records),
+            lateness_histogram=series.bin_lateness(sides, pipeline),
+            epochs_series=series.list_epoch_points(evidence.records),
             open_answers=measured.open_answers,
             worst_keys=series.worst_keys(sides, pipeline),
             apart=series.measure_apart(sides),
-            segments=series.over_represented(sides, pipeline),
-            samples=series.samples(sides, pipeline),
-            behind=behind.read(sides, pipeline, limit=self.request.listed),
+            segments=series.find_over_represented(sides, pipeline),
+            samples=series.list_excluded_records(sides, pipeline),
+            behind=behind.read_records_behind(sides, pipeline, limit=self.request.listed_rows),
             differences=measured.listed,
             differences_total=cells.count_cells(sides),
             accepted=measured.accepted,
@@ -235,7 +237,9 @@ class _Comparison:
         if not self.request.looks_early:
             return None
         log = self.request.log
-        return open_windows.measure(self.settings, self.pipeline, evidence, sides, log=log, silent=self.unreachable)
+        return open_windows.measure_open_windows(
+            self.settings, self.pipeline, evidence, sides, log=log, silent=self.unreachable
+        )
 
     def _explain_nothing(self, evidence: SealEvidence, examined: Examined, measured: _Measured) -> _Refusal:
         """Explain why nothing was compared: no window is closed, or batch can vouch for none."""
@@ -244,7 +248,9 @@ class _Comparison:
             breach = _make_uncovered_breach(evidence, windows.incomplete_because)
         else:
             requested = _describe_range(self.request.start, self.request.end)
-            breach = nothing_compared.explain(self.pipeline.name, examined.seal, windows, events, requested=requested)
+            breach = nothing_compared.make_breach(
+                self.pipeline.name, examined.seal, windows, events, requested=requested
+            )
         return _Refusal(
             seal=_break_seal(examined.seal, breach),
             tables=examined.tables,
@@ -268,8 +274,8 @@ def _build_refusal(
         runbook=decided.runbook,
         policy=decided.policy,
         seal=refusal.seal,
-        from_=format_time(request.start),
-        to=format_time(request.end),
+        from_=format_iso_time(request.start),
+        to=format_iso_time(request.end),
         windows=refusal.windows,
         events=refusal.events,
         causes={name: Cause() for name in (*map(str, causes.NAMES), UNEXPLAINED)},
@@ -297,20 +303,20 @@ def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
 
 def _describe_range(start: datetime | None, end: datetime | None) -> str | None:
     """Describe a requested range in words; None if none was requested."""
-    bounds = (("at or after", format_time(start)), ("before", format_time(end)))
-    return " and ".join(f"{word} {bound}" for word, bound in bounds if bound) or None
+    bounds = (("at or after", format_iso_time(start)), ("before", format_iso_time(end)))
+    return " and ".join(f"{word} {time}" for word, time in bounds if time) or None
 
 
-def format_time(time: datetime | None) -> str | None:
+def format_iso_time(time: datetime | None) -> str | None:
     """Format a time as ISO 8601 in UTC; None for None."""
     return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -> SealBreach:
-    counted = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
     text = (
         f"Batch run {evidence.run.run_id}: expected closed windows that can be judged, got none of "
-        f"{sum(windows.values()):,}: {counted} (stale: changed since batch computed it; expired: its records have left "
+        f"{sum(windows.values()):,}: {counts} (stale: changed since batch computed it; expired: its records have left "
         "the log; lost: the stream missed records too; doubled: the stream delivered some records twice; unread: some "
         "records were removed before this version of the stream began). "
         f"Hint: `cutover batch {evidence.version.pipeline}{versions.format_option(evidence.version.number)}` computes "
@@ -324,7 +330,7 @@ def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int, merg
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {SharedTable.EXPECTED} UNION ALL SELECT window_start FROM {stage(0)})
     """
-    first, last = queries.fetch_row(sides.connection, bounds)
+    first_start, last_start = queries.fetch_row(sides.connection, bounds)
     touched = queries.fetch_number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED}")
     on_time, with_late = _count_pairs(sides, 0), _count_pairs(sides, 1)
     plain = findings.plain
@@ -336,8 +342,8 @@ def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int, merg
             open=sides.open_windows,
             incomplete=sides.incomplete_windows,
             incomplete_because=dict(sides.incomplete),
-            first=None if first is None else str(scalar(first)),
-            last=None if last is None else str(scalar(last)),
+            first=None if first_start is None else str(scalar(first_start)),
+            last=None if last_start is None else str(scalar(last_start)),
             merges=merges,
         ),
         rows=Rows(
@@ -405,9 +411,13 @@ def _list_notes(pipeline: Pipeline, evidence: SealEvidence) -> list[str]:
 
 def _describe_imbalance(name: Class, evidence: SealEvidence) -> str:
     """Return a note if the epochs' own counts of a class and the rows of the epoch log do not agree."""
-    counted = sum(record.counts.get(name, 0) for record in evidence.records)
+    record_count = sum(record.counts.get(name, 0) for record in evidence.records)
     stored = evidence.books.up_to_cut.get(name, 0)
-    return "" if counted == stored else f"The epochs counted {counted:,} {name} rows, the epoch log holds {stored:,}."
+    return (
+        ""
+        if record_count == stored
+        else f"The epochs counted {record_count:,} {name} rows, the epoch log holds {stored:,}."
+    )
 
 
 def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:

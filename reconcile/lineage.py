@@ -1,4 +1,4 @@
-"""What a comparison read and found, as an OpenLineage event tells it."""
+"""Inputs and result of a comparison as an OpenLineage event."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def find_touched(settings: Settings, pipeline: Pipeline, report: Report) -> RunDatasets:
     """Return the log up to the cut and both tables, at the versions compared, and the verdict."""
-    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
 
     facets = {"runId": report.run.run_id, "epoch": report.finding.seal.epoch, "verdict": str(report.finding.verdict)}
     history = datasets.make_output_table(control_uri(settings, "reconciliations"), None)
@@ -25,7 +25,7 @@ def find_touched(settings: Settings, pipeline: Pipeline, report: Report) -> RunD
 
 def find_touched_by_audit(settings: Settings, pipeline: Pipeline, window_audit: WindowAudit) -> RunDatasets:
     """Return the stream's table, and what the audit said of the windows that it drew."""
-    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
 
     facets = {
         "state": str(window_audit.state),
@@ -41,7 +41,7 @@ def find_touched_by_audit(settings: Settings, pipeline: Pipeline, window_audit: 
 
 
 def _inputs(settings: Settings, pipeline: Pipeline, report: Report) -> "Iterator[InputDataset]":
-    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
 
     for log in report.finding.seal.logs:
         read = {int(p): (None, end) for p, end in log.cut.items()}

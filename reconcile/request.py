@@ -1,4 +1,4 @@
-"""What a comparison is asked for."""
+"""Request of a comparison."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,13 +11,13 @@ from cutover.reconcile.verdict.acceptance import NOTHING, Acceptance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonRequest:
-    """What to compare, and by which rules."""
+    """Range, cut and rules of a comparison."""
 
     start: datetime | None = None  # first window start, inclusive; None: all
     end: datetime | None = None  # exclusive
     epoch: int | None = None  # the batch run at this epoch's cut; None: the newest
-    log: LogReader | None = None  # is asked for the records behind a difference; None: the cluster of the settings
+    log: LogReader | None = None  # source of the records that cause a difference; None: the cluster of the settings
     acceptance: Acceptance = NOTHING  # rules by which people accept differences, at the time of the run
     parquet: Path | None = None  # where every row that differs is written to
-    listed: int = cells.ROWS_AT_MOST  # rows that differ of which `differences` tells, unexplained ones first
-    looks_early: bool = False  # also at what was shown of windows before they closed, and of open ones
+    listed_rows: int = cells.ROWS_AT_MOST  # maximum number of rows in `differences`, unexplained ones first
+    looks_early: bool = False  # also compare the results shown before windows closed, and those of open windows

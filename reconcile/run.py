@@ -22,7 +22,7 @@ from cutover.reconcile import lineage
 from cutover.reconcile.advisor import record as log_latenesses
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.audit import noise_record
-from cutover.reconcile.compare import compare_at_cut, format_time
+from cutover.reconcile.compare import compare_at_cut, format_iso_time
 from cutover.reconcile.cost import measure as cost
 from cutover.reconcile.report import files
 from cutover.reconcile.report.forms import exposition
@@ -41,7 +41,7 @@ TRIES = 20
 def _render_metrics(settings: Settings, pipeline: Pipeline, _: Report) -> str:
     """Render the metrics of the pipeline's current comparison; a comparison at an older cut never replaces it."""
     current = history.list_current_first(settings, pipeline)[:1]
-    return exposition.render(files.load(settings, pipeline.name, line.run_id) for line in current)
+    return exposition.render_prometheus(files.read_report(settings, pipeline.name, line.run_id) for line in current)
 
 
 @read_once()
@@ -80,7 +80,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     at, started = clock.now(), clock.monotonic()
     _check_range(start, end)
     rules = acceptance_files.load(settings, pipeline)
-    acceptance = Acceptance(rules=rules, now=history.settle_now(settings, pipeline, at) if rules.rules else at)
+    acceptance = Acceptance(rules=rules, now=history.find_rule_time(settings, pipeline, at) if rules.rules else at)
     draft = files.make_draft_path(settings, pipeline.name)
     request = ComparisonRequest(
         start=start, end=end, epoch=epoch, log=log, acceptance=acceptance, parquet=draft, looks_early=True
@@ -99,7 +99,8 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
 
 def _check_range(start: datetime | None, end: datetime | None) -> None:
     if start is not None and end is not None and start >= end:
-        msg = f"Range of windows: expected a start before an end, got {format_time(start)} and {format_time(end)}."
+        times = f"{format_iso_time(start)} and {format_iso_time(end)}"
+        msg = f"Range of windows: expected a start before an end, got {times}."
         raise DefinitionError(msg)
 
 
@@ -125,7 +126,7 @@ class _Run:
         settings, name = self.settings, self.pipeline.name
         run_id = f"{self.at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         serving = versions.current(settings.model_copy(update={"stream_version": None}), self.pipeline)
-        table, written = self.parquet, set[str]()
+        table, written_reports = self.parquet, set[str]()
         for _ in range(TRIES):
             entry = history.find_entry(
                 settings,
@@ -136,11 +137,11 @@ class _Run:
                 at=self.at,
             )
             report = self._build_report(entry, seconds=seconds, has_table=table.is_file())
-            table = files.write(settings, report, table=table, probe=self.probe).with_suffix(".parquet")
-            written.add(report.run.run_id)
+            table = files.write_report(settings, report, table=table, probe=self.probe).with_suffix(".parquet")
+            written_reports.add(report.run.run_id)
             with contextlib.suppress(SequenceConflictError):
-                history.record(settings, self.outcome, entry, report.run.report_path)
-                files.remove(settings, name, (written & {run_id}) - {report.run.run_id})
+                history.record_comparison(settings, self.outcome, entry, report.run.report_path)
+                files.remove_reports(settings, name, (written_reports & {run_id}) - {report.run.run_id})
                 files.show_latest(settings, name, lambda: history.find_current(settings, self.pipeline))
                 return report
         msg = f"History of `{name}`: expected to record a comparison, others were faster {TRIES} times."
@@ -148,7 +149,7 @@ class _Run:
 
     def _build_report(self, entry: history.HistoryEntry, *, seconds: float, has_table: bool) -> Report:
         settings, pipeline, finding = self.settings, self.pipeline, self.outcome.finding
-        self_test = selftests.newest(settings, pipeline)
+        self_test = selftests.find_newest_self_test(settings, pipeline)
         return Report(
             finding=finding,
             run=self._describe_run(entry, seconds=seconds, has_table=has_table),
@@ -157,7 +158,7 @@ class _Run:
             lives=trend.list_lives(settings, pipeline, finding, entry),
             trend=trend.trend(entry),
             self_test=None if self_test is None else self_test.rates,
-            log_lateness=log_latenesses.newest(settings, pipeline),
+            log_lateness=log_latenesses.find_newest_lateness(settings, pipeline),
             noise=noise_record.find_level(settings, pipeline),
             advice=log_latenesses.find_advice(settings, pipeline),
             cost=cost.measure_if_readable(settings, pipeline, self.outcome),
@@ -165,17 +166,17 @@ class _Run:
 
     def _describe_run(self, entry: history.HistoryEntry, *, seconds: float, has_table: bool) -> RunMetadata:
         """Describe the run under the id and time of the first run with this finding, as the history has it."""
-        line = entry.made
+        line = entry.comparison
         stem, repeats = f"{self.pipeline.name}/{line.run_id}", line.times - 1
         is_comparable = self.outcome.finding.verdict is not Verdict.NOT_COMPARABLE
         return RunMetadata(
             run_id=line.run_id,
-            at=format_time(line.first_recorded) or "",
+            at=format_iso_time(line.first_recorded) or "",
             seconds=round(seconds, 3),
             tables=self.outcome.tables,
             scope_note=entry.scope_note,
             repeats=repeats,
-            repeated_at=format_time(self.at) if repeats else None,
+            repeated_at=format_iso_time(self.at) if repeats else None,
             report=f"{stem}.json",
             page=f"{stem}.html",
             parquet=f"{stem}.parquet" if has_table and is_comparable else None,

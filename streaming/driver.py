@@ -30,7 +30,7 @@ from cutover.streaming.process import endpoint
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.driver_lineage import DriverLineage
 from cutover.streaming.process.failure import one_line
-from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import fork
 from cutover.streaming.sink import fencing
@@ -70,7 +70,7 @@ def run(
     Raises:
         CutoverError: It cannot start or continue; the heartbeat says FAILED with the same message.
     """
-    clock, place = clock or SystemClock(), folder(settings, pipeline.name)
+    clock, place = clock or SystemClock(), run_folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
         beat, lineage = _start_heartbeat(settings, place, clock), DriverLineage(settings, pipeline.name)
@@ -84,7 +84,7 @@ def run(
                 beat=beat,
                 place=place,
             )
-            with endpoint.serving(settings, pipeline.name, context.metrics), lineage.telling(context):
+            with endpoint.serve_metrics(settings, pipeline.name, context.metrics), lineage.telling(context):
                 code = 0 if _drive(context, until, aim) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
@@ -114,7 +114,7 @@ def _start_heartbeat(settings: Settings, place: Path, clock: Clock) -> Heartbeat
 def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(context.stopping):
-        committer, beginning = begin(context)
+        committer, beginning = prepare_stream(context)
         if start_offsets.is_sealed(context.pipeline, beginning.record, is_repeated=until == "final"):
             return True
         stream = MicrobatchEngine(context, committer, beginning)
@@ -122,13 +122,13 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
             latest = context.client.latest(name_log(context.pipeline), context.pipeline.source.isolation)
             stream.limit = latest if aim is None else start_offsets.check_aim(context.pipeline, beginning, aim, latest)
         if not stream.drained:
-            reader.read(context, stream)
+            reader.run_queries(context, stream)
         if until != "forever" and stream.drained:
             stream.finish(final=until == "final")
         return until == "forever" or stream.drained
 
 
-def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
+def prepare_stream(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
     context.beat.update(losses_seen=losses.next_sequence(context.settings, context.pipeline.name))
     start_offsets.reject_unsafe(context.settings, context.pipeline)
@@ -136,13 +136,13 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
     reader.prepare(context)
     version = versions.current(context.settings, context.pipeline)
     if version is not None:
-        fork.fill(context.settings, context.pipeline, version)
+        fork.copy_source_rows(context.settings, context.pipeline, version)
     table, record = (
         (None, None) if version is None else fencing.open_checked(context.settings, context.pipeline, version)
     )
     accepted = () if version is None else losses.list_of_version(context.settings, version)
     read_history = tuple if version is None else same_log.recorded_history(version.uri)
-    beginning = start_offsets.begin(context.pipeline, context.client, record, accepted, read_history)
+    beginning = start_offsets.find_start(context.pipeline, context.client, record, accepted, read_history)
     schema = epoch_log_schema(context.pipeline)
     version = versions.open_or_create(context.settings, context.pipeline, context.clock)
     if context.settings.stream_version is None:  # not that of a replay, which serves nothing

@@ -12,7 +12,7 @@ from cutover.lake.integrity import same_log
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process import backpressure
 from cutover.streaming.process.context import DriverContext
-from cutover.streaming.process.failure import explain
+from cutover.streaming.process.failure import find_cause
 from cutover.streaming.source import query, start_offsets
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def prepare(context: DriverContext) -> None:
     spark.start_early(context.settings, app=_app(context))
 
 
-def read(context: DriverContext, stream: MicrobatchEngine) -> None:
+def run_queries(context: DriverContext, stream: MicrobatchEngine) -> None:
     """Run queries until the stream is stopped or has reached its cut.
 
     A query that ends because no broker answers is followed by another one as soon as one does, from the offsets of the
@@ -68,7 +68,7 @@ def _run(
     try:
         failure = _await_failure(context, stream, running)
         if failure is not None:
-            cutover_error = explain(failure, context, stream.committer, jvm_gone=query.jvm_gone(session))
+            cutover_error = find_cause(failure, context, stream.committer, jvm_gone=query.jvm_gone(session))
             cutover_error.__cause__ = None if cutover_error is failure else failure
     finally:
         _halt(
@@ -145,7 +145,7 @@ def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
         _poll_stop_file(context)
         try:
             history = same_log.recorded_history(ours.version.uri)
-            start = start_offsets.begin(context.pipeline, context.client, ours.newest, ours.accepted, history)
+            start = start_offsets.find_start(context.pipeline, context.client, ours.newest, ours.accepted, history)
         except LogError as error:
             if error.runbook != "KafkaUnreachable":
                 raise

@@ -1,1 +1,1 @@
-"""Which windows a run computes, and which offsets it has to read for them."""
+"""Plan of a run: the windows to compute, and the offsets to read for them."""

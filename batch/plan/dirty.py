@@ -1,4 +1,4 @@
-"""Which windows a run computes: closed at the cut, and touched by a record since they were last computed. Pure.
+"""Windows that a run computes: closed at the cut, and touched by a record since they were last computed. Pure.
 
 Ranges are `[first window start, last window end)` in microseconds; a window lies in one if it lies wholly inside.
 """
@@ -18,9 +18,9 @@ from cutover.definition.windows.window_fn import (
 )
 from cutover.lake.batch_runs import Range
 
-Labelled = tuple[str, Interval]  # what becomes of a window
+Labelled = tuple[str, Interval]  # decision about a window
 AHEAD, OPEN = "ahead", "open"
-"""Why a run leaves wanted windows out: batch has read beyond its cut; they are not closed at it."""
+"""Reasons for not computing requested windows: batch has read beyond the cut; the windows are open at the cut."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class TouchedWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBounds:
-    """What bounds a run: time at the cut, the wanted range, and what the log can no longer give."""
+    """Bounds of a run: time at the cut, the requested range, and records that have left the log."""
 
     window: AlignedWindowFn
     closed: int | None  # windows that end by then are closed, microseconds; None: no window is
-    wanted: tuple[Range, ...] | None = None  # None: every dirty window
+    requested: tuple[Range, ...] | None = None  # None: every dirty window
     expired: Callable[[int], bool] = lambda _: False  # window start -> a record of it has left the log
     ahead: frozenset[int] | None = (
         None  # the cut is an older one: nothing is computed, and these were computed beyond it
@@ -46,21 +46,21 @@ class PlanBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """The closed windows of a run, by what becomes of them."""
+    """Closed windows of a run, by the decision about them."""
 
     compute: tuple[Interval, ...]  # ascending
-    computed: tuple[Range, ...]  # the runs of `compute` that follow one another without another window between
-    stale: tuple[Range, ...]  # dirty, and left alone
-    expired: tuple[Interval, ...]  # dirty, and not to be computed any more
-    left_out: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)  # of the wanted ranges, by reason
+    computed: tuple[Range, ...]  # contiguous ranges of `compute`
+    stale: tuple[Range, ...]  # dirty, and not computed in this run
+    expired: tuple[Interval, ...]  # dirty, and can no longer be computed
+    skipped: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)  # parts of the requested ranges, by reason
 
 
 def plan(touches: Iterable[TouchedWindow], history: Sequence[Sequence[Range]], horizon: PlanBounds) -> RunPlan:
     """Sort the closed windows into those to compute, those left stale, and those that have expired.
 
     Args:
-        touches: One a window, in any order.
-        history: What each scan's run computed; the index is the scan's ordinal.
+        touches: One per window, in any order.
+        history: Ranges that the run of each scan computed; the index is the ordinal of the scan.
         horizon: With `wanted`, every closed window of these ranges is computed, clean ones too.
     """
     ordered = sorted(touches, key=lambda touch: touch.window)
@@ -83,34 +83,37 @@ def cover_recomputable(
     """Extend a plan to every window that can be computed, so that rows of earlier runs without a record are cleared.
 
     Args:
-        plan: Of a run that reads the whole log again.
+        plan: Plan of a run that reads the whole log again.
         former: Ranges of windows that the batch table holds rows for; some may have no record left.
         bounds: The bounds of the plan.
-        barriers: Window starts `[from, to)` that cannot be computed any more: their rows stay.
+        barriers: Ranges `[from, to)` of window starts that can no longer be computed: their rows stay.
     """
     held_ranges = [*former, *plan.computed]
     if bounds.closed is None or not held_ranges:
         return plan
-    first, last = min(start for start, _ in held_ranges), min(max(end for _, end in held_ranges), bounds.closed)
+    next_start, last_end = (
+        min(start for start, _ in held_ranges),
+        min(max(end for _, end in held_ranges), bounds.closed),
+    )
     ranges: list[Range] = []
     for barrier in merge_intervals(barrier for barrier in barriers if barrier.start < barrier.end):
-        if first < barrier.start:
-            ranges.append((first, min(bounds.window.last_end_before(barrier.start), last)))
-        first = max(first, barrier.end)
-    ranges.append((first, last))
-    if bounds.wanted is not None:
-        ranges = [(max(a, start), min(b, end)) for a, b in ranges for start, end in bounds.wanted]
+        if next_start < barrier.start:
+            ranges.append((next_start, min(bounds.window.last_end_before(barrier.start), last_end)))
+        next_start = max(next_start, barrier.end)
+    ranges.append((next_start, last_end))
+    if bounds.requested is not None:
+        ranges = [(max(a, start), min(b, end)) for a, b in ranges for start, end in bounds.requested]
     return replace(plan, computed=tuple(span for span in ranges if holds_a_window(bounds.window, *span)))
 
 
-def list_left_out(bounds: PlanBounds, barriers: Mapping[str, Sequence[Interval]]) -> dict[str, tuple[Range, ...]]:
-    """Return the parts of the wanted ranges whose windows are not computed, by reason.
+def list_skipped(bounds: PlanBounds, barriers: Mapping[str, Sequence[Interval]]) -> dict[str, tuple[Range, ...]]:
+    """List the parts of the requested ranges whose windows are not computed, by reason.
 
     Args:
         bounds: With `wanted`; without it nothing is left out.
-        barriers: Reason -> window starts `[from, to)` that cannot be computed any more.
+        barriers: Reason -> ranges `[from, to)` of window starts that can no longer be computed.
     """
-    requested = bounds.wanted or ()
+    requested = bounds.requested or ()
     if bounds.ahead is not None:
         return {AHEAD: requested} if requested else {}
     last_end, open_from = bounds.window.last_end_before, bounds.window.start_after
@@ -130,7 +133,7 @@ def list_left_out(bounds: PlanBounds, barriers: Mapping[str, Sequence[Interval]]
     return {reason: ranges for reason, ranges in complete_windows.items() if ranges}
 
 
-def inside(window: Interval, span: Range) -> bool:
+def is_inside(window: Interval, span: Range) -> bool:
     """Return whether a window lies wholly inside a range."""
     return span[0] <= window.start and window.end <= span[1]
 
@@ -142,7 +145,7 @@ def holds_a_window(window: AlignedWindowFn, start: int, end: int) -> bool:
     earliest = select_last_window(window, start)
     if earliest.start < start:
         earliest = select_last_window(window, window.next_start(earliest.start))
-    return inside(earliest, (start, end))
+    return is_inside(earliest, (start, end))
 
 
 def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
@@ -150,41 +153,41 @@ def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
         return "open"
     if horizon.ahead is not None:
         return "stale" if dirty or window.start in horizon.ahead else "clean"
-    is_requested = horizon.wanted is not None and any(inside(window, span) for span in horizon.wanted)
+    is_requested = horizon.requested is not None and any(is_inside(window, span) for span in horizon.requested)
     if not dirty and (not is_requested or horizon.expired(window.start)):
         return "clean"
     if horizon.expired(window.start):
         return "expired"
-    return "compute" if is_requested or horizon.wanted is None else "stale"
+    return "compute" if is_requested or horizon.requested is None else "stale"
 
 
 def _list_computed(labels: list[Labelled], horizon: PlanBounds) -> tuple[Range, ...]:
-    if horizon.wanted is None:
+    if horizon.requested is None:
         return _ranges(labels, "compute")
     ranges: list[Range] = []
-    for span in horizon.wanted:
+    for span in horizon.requested:
         whole_range = _find_whole_range(labels, span, horizon)
-        of_span = [(label, window) for label, window in labels if inside(window, span)]
+        of_span = [(label, window) for label, window in labels if is_inside(window, span)]
         ranges += _ranges(of_span, "compute") if whole_range is None else (whole_range,)
     return tuple(ranges)
 
 
 def _find_whole_range(labels: list[Labelled], requested: Range, horizon: PlanBounds) -> Range | None:
-    """Return the closed part of a wanted range, if every window in it can be computed: those without a record too.
+    """Return the closed part of a requested range if every window in it can be computed, even without records.
 
-    Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.
+    Rows of windows without records are then cleared; computing only from the first touched window would keep them.
     """
     if horizon.closed is None or horizon.ahead is not None:
         return None
     start, end = requested[0], min(requested[1], horizon.closed)
-    labels_within = [label for label, window in labels if inside(window, (start, end))]
+    labels_within = [label for label, window in labels if is_inside(window, (start, end))]
     if not holds_a_window(horizon.window, start, end) or horizon.expired(start):
         return None
     return None if any(label != "compute" for label in labels_within) else (start, end)
 
 
 def _last_computed(windows: Sequence[Interval], history: Sequence[Sequence[Range]]) -> list[int]:
-    """Return the ordinal of the newest scan whose run computed each window; -1: none did."""
+    """Return for each window the ordinal of the latest scan whose run computed it; -1: none did."""
     positions = [-1] * len(windows)
     for scan, ranges in enumerate(history):
         for start, end in ranges:
@@ -194,10 +197,10 @@ def _last_computed(windows: Sequence[Interval], history: Sequence[Sequence[Range
     return positions
 
 
-def _ranges(labels: Sequence[Labelled], label_wanted: str) -> tuple[Range, ...]:
-    """Join neighbours of one label to ranges of starts, first and last inclusive.
+def _ranges(labels: Sequence[Labelled], requested_label: str) -> tuple[Range, ...]:
+    """Join adjacent windows with one label to ranges of starts, first and last inclusive.
 
-    A stretch of time that no record touched splits no run: it holds no row on the batch side, and counts as covered.
+    A period without records does not split a range: it has no row in the batch table, and counts as covered.
     """
-    runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == label_wanted)
+    runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == requested_label)
     return tuple((run[0][1].start, run[-1][1].end) for run in runs)

@@ -1,4 +1,4 @@
-"""What the log no longer holds: windows that have expired in part are frozen, never replaced by the rest."""
+"""Windows that have lost records to retention: they are frozen, and never replaced by what is left of them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -19,18 +19,18 @@ def first_left(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
 
 
 def remaining_offsets(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
-    """Cut offset ranges down to what retention left; partitions without any go."""
+    """Restrict offset ranges to what retention kept; partitions without any are dropped."""
     remaining = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
     return {p: span for p, span in remaining.items() if span[0] < span[1]}
 
 
 def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, losses: Iterable[Loss]) -> dict[int, int]:
-    """Return the gaps that recorded losses do not cover: there the log gave records that only the stream has read.
+    """Find the gaps that recorded losses do not cover: records that only the stream has read.
 
     Args:
         gaps: What `first_left` returns: partition -> first offset left.
-        offsets: What no run had scanned.
-        losses: Losses of this very log.
+        offsets: Offsets that no run had scanned.
+        losses: Losses of this log.
     """
     next_offsets = {partition: offsets[partition][0] for partition in gaps}
     for loss in sorted(losses, key=lambda loss: loss.first):
@@ -40,26 +40,28 @@ def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, losses: Iter
 
 
 def is_outdated(run: BatchRun, losses: Iterable[Loss]) -> bool:
-    """Return whether the log that a run read was lost or reassigned its offsets, and that was accepted since."""
+    """Return whether a loss was accepted after a run, in which its log was replaced or reassigned its offsets."""
     return any(
         loss.again and loss.stream_version > run.stream_version and loss.topic_id == run.topic_id for loss in losses
     )
 
 
-def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipeline, lookup: Lookup) -> int | None:
-    """Return the first window start from which on every window still has all its records.
+def find_complete_start(
+    starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipeline, lookup: Lookup
+) -> int | None:
+    """Find the first window start from which every window still has all its records.
 
-    A record of a window that counts bears a log timestamp of at least `window start - max_ahead`. If the first such
-    offset lies behind the first one left, then what was lost is older than the window, as far as log timestamps show.
+    A record that counts in a window has a log timestamp of at least `window start - max_ahead`. If the first such
+    offset is after the first retained one, the lost records are older than the window, as far as log timestamps show.
 
     Args:
         starts: Window starts, ascending.
-        gaps: Partition -> first offset left, of the partitions that lost records; each still holds one before the cut.
-        pipeline: Gives `max_ahead`.
-        lookup: Asks the log.
+        gaps: Partition -> first retained offset, of partitions that lost records; each still holds one before the cut.
+        pipeline: Definition with `max_ahead`.
+        lookup: Finds offsets by time in the log.
 
     Returns:
-        One of `starts`; None: none of them is known to be whole.
+        One of `starts`; None: no window is known to be complete.
     """
     low, high = 0, len(starts)
     while low < high:
@@ -72,18 +74,18 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
 
 
 def find_newest_lost(records: Sequence[EpochRecord], offsets: Offsets, gaps: Mapping[int, int]) -> int | None:
-    """Return an event time that no record of the gaps is newer than, if it counts: the stream has read them all.
+    """Find an upper bound for the event time of lost records that count; the stream has read all of them.
 
-    An epoch records the newest event time of each partition so far, of all records but malformed and future ones, which
-    count on neither path. That of the epoch that reached the first record left bounds whatever went before it.
+    An epoch records the newest event time of each partition so far, of all records except malformed and future ones,
+    which count on neither path. The epoch that reached the first retained record bounds all records before it.
 
     Args:
-        records: Of all epochs up to the cut, by number, of the log that lost the records.
-        offsets: What no run had scanned, from its first offset on.
-        gaps: Partition -> first offset left.
+        records: All epochs up to the cut, by number, of the log that lost the records.
+        offsets: Offsets that no run had scanned, from the first one.
+        gaps: Partition -> first retained offset.
 
     Returns:
-        Microseconds; the beginning of time if no lost record counts. None: epochs do not cover the gaps.
+        Microseconds; `MIN_MICROS` if no lost record counts. None: epochs do not cover the gaps.
     """
     newest = limits.MIN_MICROS
     for partition, gap in gaps.items():
@@ -107,14 +109,14 @@ def make_lost_entry(starts: Starts, pipeline: Pipeline) -> Incomplete:
     return Incomplete(window_start=starts[0], window_end=pipeline.window.last_end_before(starts[1]), reason=LOST)
 
 
-def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
-    """Return the time that `make_frozen_entry` was given; the beginning of time for any other entry."""
+def parse_frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
+    """Return the time that `make_frozen_entry` received; `MIN_MICROS` for any other entry."""
     if entry.window_start != limits.MIN_MICROS or entry.reason != EXPIRED:
         return limits.MIN_MICROS
     return pipeline.window.start_after(entry.window_end)
 
 
-def _holds_all(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
-    # No answer: every record left is older than that, and those lost are older still.
-    offsets = ((found.get(partition), gap) for partition, gap in gaps.items())
+def _holds_all(offsets_by_partition: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
+    # None: every retained record is older than that, and the lost ones are older still.
+    offsets = ((offsets_by_partition.get(partition), gap) for partition, gap in gaps.items())
     return all(offset is None or offset > first_gap for offset, first_gap in offsets)

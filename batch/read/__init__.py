@@ -1,1 +1,1 @@
-"""What a run reads: the one scan of new offsets, its index, sessions, dimensions, and a team's own SQL."""
+"""Inputs of a run: one scan of new offsets, its index, sessions, dimensions, and a team's own SQL."""

@@ -1,4 +1,4 @@
-"""The dimensions that a run joins records with: for each record the version that the stream recorded for its epoch."""
+"""Dimensions that a run joins records with: for each record the version that the stream recorded for its epoch."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BatchEnrichment:
-    """One run's dimensions, and what it has joined with which version."""
+    """Dimensions of one run, with the versions that it joined."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline, target: BatchCut) -> None:
         self._rejoin = Rejoin(settings, pipeline) if pipeline.lookups else None
@@ -28,14 +28,14 @@ class BatchEnrichment:
 
     @property
     def spans(self) -> Mapping[str, tuple[VersionSpan, ...]]:
-        """Return what was joined with which version so far, by lookup."""
+        """Return the joined versions so far, by lookup."""
         return {name: joined_versions.merge_spans(spans) for name, spans in self._spans.items()}
 
     def resolve_versions(self, reads: Sequence[Offsets]) -> Spans:
-        """Return which versions the records of some offsets are to be joined with, and remember them.
+        """Resolve the versions to join the records of some offsets with, and remember them.
 
         Raises:
-            LakeError: A dimension cannot be joined as it is now, and a recorded version can no longer be read.
+            LakeError: The current version of a dimension cannot be joined, and a recorded one can no longer be read.
         """
         joined_versions = {} if self._rejoin is None else self._rejoin.resolve_versions(self._known, reads)
         for name, spans in joined_versions.items():

@@ -1,7 +1,7 @@
-"""The batch index: which offsets hold which window, and what each run did; kept from the one scan of each offset.
+"""Batch index: the offsets that hold the records of each window, and the recorded runs; each offset is scanned once.
 
-A run's `range` and ledger rows are committed before its `run` row, so rows without a run are those of a run that
-was killed: they are never read, and taken out before the next run writes its own.
+A run's `range` and ledger rows are committed before its `run` row, so rows without a run belong to a run that was
+killed: they are never read, and are removed before the next run writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,10 +47,10 @@ _GROWING: tuple[BatchTable, ...] = ("batch_index", "batch_ledger")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexHistory:
-    """The runs whose scans still hold: same definition, same batch side."""
+    """Runs whose scans are still valid: same definition, same batch side."""
 
     runs: tuple[BatchRun, ...]  # oldest first; the index is the ordinal of the scan
-    next_sequence: int = 0  # of the run that builds on them; it is recorded only if no other run was meanwhile
+    next_sequence: int = 0  # of the next run; it is recorded only if no other run was recorded meanwhile
 
     @property
     def scanned(self) -> dict[int, int]:
@@ -62,43 +62,43 @@ class IndexHistory:
 
     @property
     def newest(self) -> BatchRun | None:
-        """None before the first run."""
+        """Latest run; None before the first one."""
         return self.runs[-1] if self.runs else None
 
     @property
     def in_force(self) -> str | None:
-        """Return the digest of the settings by which the runs judged records; None: none of them read any."""
+        """Return the digest of the settings of the runs; None if none of them read records."""
         return None if self.newest is None else self.newest.in_force
 
 
-def load(
+def load_history(
     settings: Settings, pipeline: Pipeline, log: LogId, losses: Sequence[Loss] = (), *, judging: str | None = None
 ) -> IndexHistory:
-    """Return the runs on which this one builds: the newest ones with the batch definition in force.
+    """Load the runs that this one builds on: the latest ones with the current batch definition.
 
-    A run of another team's SQL ends the row: it has taken over the table, and the index of those before it is gone. So
-    does one that judged records by other settings than those of the digest `judging`, if one is given; and one that
-    read a log which a recorded loss gave up: what it computed stays, its offsets mean nothing now.
+    Earlier runs do not count before a run with other SQL, which replaced the table and the index, before a run with
+    other settings than the digest `judging`, if given, or before a run on a log that a recorded loss gave up: its
+    results stay, but its offsets are no longer valid.
 
     Raises:
-        LogError: They read another log.
+        LogError: The runs read another log.
         LakeError: The index cannot be read.
     """
     fingerprint = batch_fingerprint(pipeline)
     sequence = batch_runs.next_sequence(settings, pipeline)
     runs_of_version = batch_runs.read_effective_runs(settings, pipeline)
     first_in_force = max((number for number, run in enumerate(runs_of_version) if run.anew), default=0)
-    newest_first = reversed(runs_of_version[first_in_force:])
+    latest_runs = reversed(runs_of_version[first_in_force:])
 
-    def goes_on(run: BatchRun) -> bool:
+    def is_reusable(run: BatchRun) -> bool:
         is_alike = judging is None or run.in_force in {None, judging}
         return is_alike and run.batch_fingerprint == fingerprint and not is_outdated(run, losses)
 
-    runs = [*takewhile(goes_on, newest_first)]
+    runs = [*takewhile(is_reusable, latest_runs)]
     for run in reversed(runs):
         if run.topic_id != log.topic_id:
             msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
-            hint = f"\nHint: the topic was made again; `cutover accept-loss {pipeline.name}` shows how to go on."
+            hint = f"\nHint: the topic was created again; `cutover accept-loss {pipeline.name}` shows how to continue."
             raise LogError(msg + hint, runbook="TopicIdentityChanged")
     return IndexHistory(runs=tuple(runs[::-1]), next_sequence=sequence)
 
@@ -106,7 +106,7 @@ def load(
 def bind_ranges(
     connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, history: IndexHistory
 ) -> None:
-    """Make the table `ranges`: scan, `_partition`, window (microseconds), first and last offset."""
+    """Create the table `ranges`: scan, `_partition`, window (microseconds), first and last offset."""
     uri = batch_uri(settings, pipeline, "batch_index")
     if history.runs and delta.exists(uri):
         delta.relation(connection, "batch_index", uri)
@@ -117,15 +117,15 @@ def bind_ranges(
 
 
 def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> None:
-    """Add the index rows of the scan in hand to `ranges`."""
+    """Add the index rows of the current scan to `ranges`."""
     connection.execute(
         f"INSERT INTO ranges SELECT {int(scan)}, _partition, epoch_us(window_start), epoch_us(window_end), "  # noqa: S608 -- internal names
         f"first_offset, last_offset FROM {rows}"
     )
 
 
-def touches(connection: duckdb.DuckDBPyConnection) -> list[TouchedWindow]:
-    """Return every window that holds records, with the newest scan that found one."""
+def list_touched_windows(connection: duckdb.DuckDBPyConnection) -> list[TouchedWindow]:
+    """List all windows that hold records, with the latest scan that found one."""
     rows = connection.execute("SELECT window_start, window_end, max(scan) FROM ranges GROUP BY ALL").fetchall()
     return [TouchedWindow(window=Interval(start, end), scan=scan) for start, end, scan in rows]
 
@@ -133,7 +133,7 @@ def touches(connection: duckdb.DuckDBPyConnection) -> list[TouchedWindow]:
 def find_expired_windows(
     connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], scan: int
 ) -> frozenset[int]:
-    """Return the starts of windows with records that have left the log, as scans before a scan found them."""
+    """Find the starts of windows with records of earlier scans that have left the log."""
     _bind_offsets(connection, "earliest", earliest)
     query = """
         SELECT DISTINCT window_start FROM ranges JOIN earliest ON partition = _partition
@@ -142,8 +142,8 @@ def find_expired_windows(
     return frozenset(row[0] for row in connection.execute(query, [scan]).fetchall())
 
 
-def beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> frozenset[int]:
-    """Return the starts of windows that hold records beyond a cut."""
+def find_windows_beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> frozenset[int]:
+    """Find the starts of windows that hold records beyond a cut."""
     _bind_offsets(connection, "cut", cut)
     query = """
         SELECT DISTINCT window_start FROM ranges LEFT JOIN cut ON cut.partition = _partition
@@ -152,13 +152,13 @@ def beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> fro
     return frozenset(row[0] for row in connection.execute(query).fetchall())
 
 
-def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, scan: int) -> list[OffsetSpan]:
-    """Return where the records of some windows lie, as scans before a scan found them.
+def list_spans(connection: duckdb.DuckDBPyConnection, windows: str, *, scan: int) -> list[OffsetSpan]:
+    """List the offsets of the records of some windows, from scans before a given one.
 
     Args:
         connection: With `ranges`.
         windows: A relation with `window_start` (microseconds).
-        scan: Ordinal of the first scan left out.
+        scan: Ordinal of the first scan that is not included.
     """
     query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- internal names
     rows = connection.execute(query, [scan]).fetchall()
@@ -174,9 +174,9 @@ def inside_sql(ranges: Sequence[Range]) -> str:
 def record_scan(
     settings: Settings, pipeline: Pipeline, history: IndexHistory, *, ranges: pa.Table, ledger: pa.Table, run: BatchRun
 ) -> int:
-    """Write what a scan found; a repeat after a kill leaves nothing double.
+    """Write the results of a scan; repeating it after a kill writes nothing twice.
 
-    A run that trusts no earlier one takes files that cannot be read out of the tables, with what they held.
+    A run that trusts no earlier one removes unreadable files from the tables.
 
     Returns:
         The version of the ledger.
@@ -194,17 +194,17 @@ def record_scan(
 def record_run(
     settings: Settings, pipeline: Pipeline, run: BatchRun, *, sequence: int, rows: Mapping[BatchTable, int] = NO_ROWS
 ) -> BatchRun:
-    """Write the row that makes a run count, with what the listed files of each table weigh then; return it.
+    """Record a run with the weights of each table's files, which makes it valid; return it.
 
     Args:
         settings: Where the lake lies.
         pipeline: The definition.
-        run: With the versions of its tables.
-        sequence: That the run was planned for.
-        rows: Rows of its scan that a table must still hold: another host takes rows of runs out that do not count.
+        run: The run, with the versions of its tables.
+        sequence: Sequence that the run was planned for.
+        rows: Rows of its scan that a table must still hold: another host removes rows of unrecorded runs.
 
     Raises:
-        LakeError: Another run was recorded with this sequence, or took out what this one had found; it does not count.
+        LakeError: Another run was recorded with this sequence, or removed the rows of this one; it is not recorded.
     """
     table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     _reject_overtaken(table, pipeline, sequence)
@@ -224,7 +224,7 @@ def record_run(
         commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem, commit=commit)
     except CommitFailedError as error:
         raise _make_overtaken_error(pipeline, sequence) from error
-    for name in _GROWING:  # after it: no version that a recorded run names is older than a day and merged since
+    for name in _GROWING:  # after the commit: no version of a recorded run is older than a day and merged since
         upkeep.clean(batch_uri(settings, pipeline, name))
     return sealed
 
@@ -240,10 +240,10 @@ def _holds_scan(table: DeltaTable, run_id: str, count: int) -> bool:
 
 
 def _reject_overtaken(table: DeltaTable, pipeline: Pipeline, sequence: int) -> None:
-    """Reject to record a run that another one has overtaken, of a host with a separate lock.
+    """Check that no run of a host with a separate lock was recorded first.
 
     Raises:
-        LakeError: One has.
+        LakeError: Another run was.
     """
     newest = delta.transaction(table, batch_runs.SEQUENCE)
     if newest is not None and newest >= sequence:
@@ -271,7 +271,7 @@ def _replace_orphans(
         _reject_overtaken(table, pipeline, history.next_sequence)
     run_ids = [run.run_id for run in history.runs]
     _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", run_ids, run)
-    if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
+    if upkeep.compact(uri):  # before the rows of this run, so that the recorded version holds the merged file
         table = delta.open_table(uri)
     if rows.num_rows:
         commits.append(table, rows, stem=checksums.new_stem(name.removeprefix("batch_"), run.run_id))
@@ -279,7 +279,7 @@ def _replace_orphans(
 
 
 def _remove_orphans(table: DeltaTable, ours: str, run_ids: Sequence[str], run: BatchRun) -> None:
-    """Take out the rows of runs that do not count: files that hold some are replaced by files without them."""
+    """Remove the rows of unrecorded runs: files with such rows are replaced by files without them."""
     remaining_sql = f"NOT ({ours}) OR list_contains(?, _run)"
     removed, added = [], []
     for action in delta.actions(table):
@@ -309,7 +309,7 @@ def _bind_offsets(connection: duckdb.DuckDBPyConnection, name: str, offsets: Map
     connection.register(name, pa.table({"partition": list(offsets), "first": list(offsets.values())}, schema=schema))
 
 
-def new_offsets(history: IndexHistory, cut: Mapping[int, int]) -> Offsets:
+def find_new_offsets(history: IndexHistory, cut: Mapping[int, int]) -> Offsets:
     """Return what no run has scanned: `[previous cut, cut)` by partition; partitions without any are left out."""
     scanned = history.scanned
     spans_ = {partition: (scanned.get(partition, 0), end) for partition, end in cut.items()}

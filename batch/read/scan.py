@@ -32,26 +32,26 @@ COUNTED = "counted"
 FIRST, LAST, CONFLICTS = "_first_offset", "_last_offset", "_conflicts"
 
 
-def scan(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+def stage_scan(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
     """Stage the partials of records that no run has scanned, and the index rows that follow from them.
 
     Views: `scanned` (the partial shape, `_partition` always set, first and last offset), `touched` (`_partition`,
     `window_start`, `window_end`, `first_offset`, `last_offset`, `_n`; of the rows that can count in a window; of
     sessions by `HOURS`).
     """
-    staged.write(SCAN, partials(records, pipeline, dimensions))
+    staged.write(SCAN, aggregate_records(records, pipeline, dimensions))
     if isinstance(pipeline.batch, SameDefinition) and not pipeline.lookups:
-        _bind_touched(pipeline, staged.connection, SCAN, where=f"_class = '{Class.ACCEPTED}'")
+        _bind_touched(pipeline, staged.connection, SCAN, condition=f"_class = '{Class.ACCEPTED}'")
         return
     # The team's SQL decides for itself what it filters, and another version of a dimension may count what this one does
     # not: every row that parsed touches its windows.
     staged.write("windows", _windows(records, pipeline))
-    _bind_touched(pipeline, staged.connection, "windows", where="true")
+    _bind_touched(pipeline, staged.connection, "windows", condition="true")
 
 
-def read_again(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
+def stage_again(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
     """Stage the partials of records that an earlier run scanned, as the view `read_again`."""
-    staged.write(AGAIN, partials(records, pipeline, dimensions))
+    staged.write(AGAIN, aggregate_records(records, pipeline, dimensions))
 
 
 def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
@@ -69,54 +69,56 @@ def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimens
     staged.write(ONCE, aggregate_partials(can_count, pipeline, by=("_partition",), extra_aggregates=further))
 
 
-def partials(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
+def aggregate_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
     """Return the partial shape by partition of records without lateness: batch judges no row late."""
     rows = classify_records(parse_records(records, pipeline, dimensions), pipeline, watermark_micros=None)
     bounds = {FIRST: "min(_offset)", LAST: "max(_offset)"}
     return aggregate_partials(rows, pipeline, by=("_partition",), extra_aggregates=bounds)
 
 
-def empty(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
+def stage_nothing(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection) -> None:
     """Bind the views of a scan that had nothing to read."""
     connection.register(SCAN, _make_scan_schema(pipeline).empty_table())
-    _bind_touched(pipeline, connection, SCAN, where="true")
+    _bind_touched(pipeline, connection, SCAN, condition="true")
 
 
-def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: BatchCut) -> pa.Table:
+def make_range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: BatchCut) -> pa.Table:
     """Make the batch index's rows of kind `range` from the view `touched`: what a window took from a partition."""
     query = f"SELECT '{IndexKind.RANGE}' AS _kind, $run AS _run, $epoch AS _epoch, *, NULL AS _record FROM {TOUCHED}"  # noqa: S608 -- constants
     return _table(connection, query, {"run": run_id, "epoch": target.record.epoch}, BATCH_INDEX)
 
 
-def ledger_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: BatchCut) -> pa.Table:
+def make_ledger_rows(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: BatchCut
+) -> pa.Table:
     """Return the rows of the scan that count in no window, and those of the computed windows that have a twin there."""
     rows = f"SELECT * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608 -- internal names
-    if tells_twins(pipeline):
+    if can_detect_duplicates(pipeline):
         rows += f" UNION ALL BY NAME SELECT * FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
     query = f"SELECT $run AS _run, $epoch AS _epoch, * FROM ({rows})"  # noqa: S608 -- internal names
     parameters: dict[str, object] = {"run": run_id, "epoch": target.record.epoch}
     return _table(connection, query, parameters, batch_ledger_schema(pipeline))
 
 
-def class_counts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[str, int]:
+def count_classes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[str, int]:
     """Return the (record, window) pairs of the scan by class; duplicates are those of computed windows."""
     rows = f"SELECT _class, _n FROM {SCAN}"  # noqa: S608 -- an internal name
-    if tells_twins(pipeline):
+    if can_detect_duplicates(pipeline):
         rows += f" UNION ALL SELECT _class, _n FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
     query = f"SELECT _class, sum(_n)::BIGINT FROM ({rows}) GROUP BY ALL ORDER BY ALL"  # noqa: S608 -- internal names
     return dict(connection.execute(query).fetchall())
 
 
-def id_conflicts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> int:
+def count_id_conflicts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> int:
     """Return how many records of the computed windows count although one with their id is earlier."""
-    if not tells_twins(pipeline):
+    if not can_detect_duplicates(pipeline):
         return 0
     query = f"SELECT coalesce(sum({CONFLICTS}), 0)::BIGINT FROM {COUNTED}"  # noqa: S608 -- internal names
     (touched_count,) = connection.execute(query).fetchall()[0]
     return int(touched_count)
 
 
-def tells_twins(pipeline: Pipeline) -> bool:
+def can_detect_duplicates(pipeline: Pipeline) -> bool:
     """Return whether a run finds twins itself: a team's SQL decides what it counts."""
     return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
 
@@ -128,9 +130,9 @@ _TOUCHED = f"""
 """  # noqa: S608 -- internal names
 
 
-def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, rows: str, *, where: str) -> None:
+def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, rows: str, *, condition: str) -> None:
     source = _hours_sql(pipeline.window, rows) if isinstance(pipeline.window, Sessions) else rows
-    connection.execute(f"CREATE TEMP VIEW {TOUCHED} AS {_TOUCHED.format(source=source, where=where)}")
+    connection.execute(f"CREATE TEMP VIEW {TOUCHED} AS {_TOUCHED.format(source=source, where=condition)}")
 
 
 def _hours_sql(window: Sessions, rows: str) -> str:

@@ -1,4 +1,4 @@
-"""What a batch run judges records by, read from the session that reads them: one table holds one truth."""
+"""Settings in force of a batch run, read from its Spark session; all runs of a table must share them."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,11 +24,11 @@ OWN = (
     "cutover.batch.write.replace",
     "cutover.batch.write.result",
 )
-"""What the batch path alone judges and aggregates by."""
+"""Modules of the batch path that determine results."""
 
 
 class OtherSettings(Exception):  # noqa: N818 -- no error: the run recomputes everything
-    """The runs on which this one would build judged their records by other settings; nothing was published."""
+    """The runs that this one would build on used other settings; nothing was published."""
 
     def __init__(self, digest: str) -> None:
         super().__init__(digest)
@@ -37,47 +37,47 @@ class OtherSettings(Exception):  # noqa: N818 -- no error: the run recomputes ev
 
 @dataclass(slots=True)
 class RunSettingsRecorder:
-    """Settings in force and isolation, of all reads of one run; nothing before the first one."""
+    """Recorder of the settings in force and the isolation of all reads of one run; empty before the first read."""
 
-    found: EffectiveSettings | None = None
+    in_force: EffectiveSettings | None = None
     isolations: set[str] = field(default_factory=set)
 
     def make_run_fields(self, pipeline: Pipeline, history: IndexHistory) -> dict[str, Any]:
-        """Return what a run records of it, by field; of a run that read nothing it is as before."""
+        """Return the fields of the recorded run; a run without reads has those of the previous run."""
         previous = history.newest
-        if self.found is None:
+        if self.in_force is None:
             isolation = pipeline.source.isolation if previous is None else previous.isolation
             return {"isolation": isolation, "in_force": history.in_force}
-        digest = self.found.digest
-        items = None if digest == history.in_force else self.found.families
+        digest = self.in_force.digest
+        items = None if digest == history.in_force else self.in_force.families
         isolation = ",".join(sorted(self.isolations)) or pipeline.source.isolation
         return {"isolation": isolation, "in_force": digest, "in_force_items": items}
 
-    def note(self, records: "DataFrame", pipeline: Pipeline, history: IndexHistory) -> None:
-        """Take note of one read.
+    def record_read(self, records: "DataFrame", pipeline: Pipeline, history: IndexHistory) -> None:
+        """Record the settings of one read.
 
         Raises:
-            OtherSettings: The runs before judged by others.
-            LakeError: An earlier read of this run had others.
+            OtherSettings: Earlier runs used other settings.
+            LakeError: An earlier read of this run had other settings.
         """
-        self.look(records.sparkSession, pipeline, history)
+        self.check_session(records.sparkSession, pipeline, history)
         self.isolations.add(readback.read_isolation(records))
 
-    def look(self, spark: "SparkSession", pipeline: Pipeline, history: IndexHistory) -> None:
-        """Take note of a session that reads the log; raises as `note`."""
+    def check_session(self, spark: "SparkSession", pipeline: Pipeline, history: IndexHistory) -> None:
+        """Record the settings of a session that reads the log, with the errors of `record_read`."""
         now = readback.read_session_settings(spark, pipeline, {"code of batch": code.hash_modules(OWN)})
-        if self.found is not None and now != self.found:
-            msg = f"Batch of `{pipeline.name}`: expected settings in force that hold for a whole run, got others in it."
+        if self.in_force is not None and now != self.in_force:
+            msg = f"Batch of `{pipeline.name}`: expected the same settings for all reads of a run, got different ones."
             raise LakeError(msg + "\nHint: nothing was published; run it again.", runbook="SealBroken")
         if history.in_force not in {None, now.digest}:
             raise OtherSettings(now.digest)
-        self.found = now
+        self.in_force = now
 
 
 def are_apart(history: IndexHistory, target: BatchCut) -> bool:
-    """Return whether stream and batch are recorded with settings that differ: a run without records checks again.
+    """Return whether the recorded settings of stream and batch differ; then even a run without records checks again.
 
-    Else a batch table that was computed under unintended settings would stay until the next record comes.
+    Otherwise a batch table computed under unintended settings would stay until the next record arrives.
     """
     newest = history.newest
     batch = None if newest is None else batch_runs.find_effective_settings(history.runs, newest)

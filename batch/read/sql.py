@@ -29,7 +29,7 @@ EVENTS, RETURNED = "events", "returned"
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 
-def stage(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
+def stage_team_rows(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
     """Run the SQL and stage its rows, in their own types, as the view `returned`.
 
     Its input view `events` holds all records of the run's windows and some of their neighbours'; each
@@ -121,7 +121,7 @@ def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
     if missing:
         msg = f"{_place(pipeline)}: expected the columns {', '.join(expected_columns)}, each once, "
         msg += f"got {', '.join(result.columns)}."
-        msg += f"\nHint: look at {', '.join(missing)}."
+        msg += f"\nHint: check {', '.join(missing)}."
         raise DefinitionError(msg)
     kind = result.schema["window_start"].dataType.simpleString()
     if kind != "timestamp":
@@ -130,11 +130,11 @@ def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
 
 
 def _select_windows(result: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval]) -> "DataFrame":
-    """Return the rows in some windows, and with them those that name no window: they are refused, not dropped."""
+    """Select the rows in some windows, and those in no window, which are rejected later instead of dropped."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-    wanted = pa.array([window.start for window in windows], pa.int64())
-    starts = F.broadcast(result.sparkSession.createDataFrame(pa.table({"_start": wanted})))
+    start_times = pa.array([window.start for window in windows], pa.int64())
+    starts = F.broadcast(result.sparkSession.createDataFrame(pa.table({"_start": start_times})))
     floor = pipeline.window.starts_sql("unix_micros(window_start)").start
     return result.join(starts, F.expr(f"coalesce({floor}, {windows[0].start}L)") == F.col("_start"), "left_semi")
 

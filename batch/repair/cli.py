@@ -39,22 +39,22 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     ] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Undo a published repair, or discard a draft.")] = False,
     repair_id: Annotated[str | None, typer.Option("--id", help="Of a draft or a repair, or how it begins.")] = None,
-    why: Annotated[str, typer.Option("--why", help="Kept with the repair.")] = "",
+    reason: Annotated[str, typer.Option("--why", help="Kept with the repair.")] = "",
 ) -> Iterator[Output]:
     """Recompute some windows, show what would change (a dry run), `--publish` it, `--undo` it.
 
-    0: nothing would change, or it is done; 1: rows would change; 2: refused, nothing was changed.
+    0: nothing would change, or it is done; 1: rows would change; 2: rejected, nothing was changed.
     """
     settings = load_settings()
     computes = bool(window) or dirty or publish
     definition = catalogue.get(settings, pipeline) if computes else find_definition(settings, pipeline)
     starts = window or []
     _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id, cut=cut)
-    if len(why) > 500:  # noqa: PLR2004 -- as elsewhere
-        msg = f"`--why`: expected at most 500 characters, got {len(why)}."
+    if len(reason) > 500:  # noqa: PLR2004 -- as elsewhere
+        msg = f"`--why`: expected at most 500 characters, got {len(reason)}."
         raise DefinitionError(msg)
     if undo:
-        yield _undo(settings, definition, repair_id, why)
+        yield _undo(settings, definition, repair_id, reason)
     elif starts or dirty:
         drafted = _make_draft(settings, definition, starts, cut)
         differs = drafted.draft is not None and drafted.draft.differing > 0
@@ -64,11 +64,11 @@ def repair(  # noqa: PLR0913 -- the options of a command line
             exit_code=1 if differs and not publish else 0,
         )
         if publish and differs and drafted.draft is not None:
-            yield _publish(settings, definition, drafted.draft.repair_id, why)
+            yield _publish(settings, definition, drafted.draft.repair_id, reason)
         elif publish:
             yield Output(document={"published": None}, lines=["Nothing was published."])
     elif publish:
-        yield _publish(settings, definition, repair_id, why)
+        yield _publish(settings, definition, repair_id, reason)
     elif repair_id is not None:
         yield _show_repair(settings, definition, repair_id)
     else:
@@ -87,21 +87,21 @@ def _check_options(  # noqa: PLR0913 -- the options of a command line
 ) -> None:
     names = bool(starts) + dirty + undo
     if names > 1 or (undo and publish):
-        msg = "Repair: expected one of `--window`, `--dirty` and `--undo`, and no `--publish` beside `--undo`."
+        msg = "Repair: expected one of `--window`, `--dirty` and `--undo`, and no `--publish` with `--undo`."
         raise DefinitionError(msg + f"\nHint: `cutover repair {pipeline} --window START` only shows what would change.")
     if repair_id is not None and (starts or dirty):
-        msg = "Repair: expected `--id` of a draft that is there, or windows of a new one, got both."
+        msg = "Repair: expected `--id` of an existing draft, or windows of a new one, got both."
         raise DefinitionError(msg)
-    if repair_id == "":  # a script's variable that is not set: every id begins so
+    if repair_id == "":  # an unset variable of a script: every id has this prefix
         msg = f"`--id`: expected how an id begins, got none.\nHint: `cutover repair {pipeline}` lists them."
         raise DefinitionError(msg)
     if cut is not None and not (starts or dirty):
-        msg = "`--cut`: expected `--window` or `--dirty` beside it: it says up to which epoch these are computed."
+        msg = "`--cut`: expected `--window` or `--dirty` with it: it is the epoch up to which these are computed."
         raise DefinitionError(msg)
 
 
 def _make_draft(settings: Settings, pipeline: Pipeline, starts: Sequence[str], cut: int | None) -> "Drafted":
-    from cutover.batch.repair.refusals import require_windows
+    from cutover.batch.repair.checks import require_windows
     from cutover.batch.repair.repair import make_draft
 
     micros = [to_micros(parse_range_end(text, pipeline.window, of="`--window`")) for text in starts]
@@ -120,7 +120,7 @@ def _describe(pipeline: Pipeline, drafted: "Drafted") -> dict[str, Any]:
 
 
 def _changes(pipeline: Pipeline, changed_rows: "pa.Table") -> list[dict[str, Any]]:
-    """Return each row that would change: window, key, kind of change, and its measures before and after."""
+    """List the rows that would change: window, key, kind of change, and measures before and after."""
     return [
         {
             "window_start": row["window_start"].isoformat().replace("+00:00", "Z"),
@@ -181,10 +181,10 @@ def _list_draft_lines(pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) ->
         yield f"{head}: nothing would change."
 
 
-def _publish(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> Output:
+def _publish(settings: Settings, pipeline: Pipeline, id_prefix: str | None, reason: str) -> Output:
     from cutover.batch.repair.repair import publish_draft
 
-    published, was_before = publish_draft(settings, pipeline, id_prefix, why=why, clock=_CLOCK)
+    published, was_before = publish_draft(settings, pipeline, id_prefix, reason=reason, clock=_CLOCK)
     message = f"Repair {published.run_id[:8]} of {pipeline.name} "
     message += (
         f"was published at {published.finished}; nothing was done."
@@ -203,10 +203,10 @@ def _effect(run: "BatchRun") -> str:
     return f"batch table version {run.batch_version}, rows served: {counts_text or 'none'}"
 
 
-def _undo(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> Output:
+def _undo(settings: Settings, pipeline: Pipeline, id_prefix: str | None, reason: str) -> Output:
     from cutover.batch.repair.undo import undo
 
-    undone, repair_id, was_before = undo(settings, pipeline, id_prefix, why=why, clock=_CLOCK)
+    undone, repair_id, was_before = undo(settings, pipeline, id_prefix, reason=reason, clock=_CLOCK)
     name, shown_id = pipeline.name, repair_id[:8]
     document = {"undone": repair_id, "was_before": was_before and undone is not None, "run": None}
     if undone is None:
@@ -222,8 +222,8 @@ def _undo(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: st
 
 def _show_repair(settings: Settings, pipeline: Pipeline, id_prefix: str) -> Output:
     """Show what people were served of the rows that a repair changed, by whom, and from when to when."""
-    from cutover.batch.repair.draft import find_waiting, folder, read_rows
-    from cutover.batch.repair.refusals import find_by_id
+    from cutover.batch.repair.checks import find_by_id
+    from cutover.batch.repair.draft import draft_folder, find_waiting, read_draft_rows
     from cutover.batch.repair.repair import list_repairs
     from cutover.lake.batch_runs import read_recorded_runs
 
@@ -233,7 +233,7 @@ def _show_repair(settings: Settings, pipeline: Pipeline, id_prefix: str) -> Outp
     repair_id = find_by_id(pipeline, [*repairs, *waiting.ids], id_prefix, subject="repair or draft")
     files = repairs[repair_id] if repair_id in repairs else waiting.get(repair_id).files
     repair_row = next(row for row in list_repairs(settings, pipeline) if row["id"] == repair_id)
-    table = read_rows(folder(settings, pipeline, repair_id), files["served"])
+    table = read_draft_rows(draft_folder(settings, pipeline, repair_id), files["served"])
     rows = [_describe_served(pipeline, row) for row in table.to_pylist() if row["_change"] != "same"]
     document = {**_to_json(repair_row), "served": rows}
     return Output(document=document, lines=_list_repair_lines(pipeline, repair_id, repair_row, rows))
@@ -263,7 +263,7 @@ def _list_repair_lines(
     if len(rows) > SHOWN:
         yield f"and {len(rows) - SHOWN:,} more rows"
     served_until = (
-        "it is a draft: this is served still" if repair_row["state"] == "draft" else f"until {repair_row['at']}"
+        "it is a draft: these are still served" if repair_row["state"] == "draft" else f"until {repair_row['at']}"
     )
     undone = f"; undone at {repair_row['undone']}" if repair_row.get("undone") else ""
     yield f"Repair {repair_id[:8]} of {pipeline.name}: {len(rows):,} rows differ, {served_until}{undone}."

@@ -1,7 +1,7 @@
-"""A draft of a repair: rows that were computed and compared, and are not published; files in a separate folder.
+"""Draft of a repair: rows that were computed and compared but not published, as files in a separate folder.
 
-`<lake>/<pipeline>/<result fingerprint>/repairs/<id>/`. Its record is written last, so a folder without one is what a
-killed process left. The folder stays once the repair is published: it holds what was served until then.
+`<lake>/<pipeline>/<result fingerprint>/repairs/<id>/`. Its record is written last, so a folder without one was
+left by a killed process. The folder stays once the repair is published: it holds the rows that were served until then.
 """
 
 import json
@@ -30,7 +30,7 @@ FOLDER, RECORD = "repairs", "draft.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairDraft:
-    """What a repair would publish, and all that must still be so when it does."""
+    """Rows that a repair would publish, with the state in which they were computed."""
 
     __pydantic_config__ = EXACT
     run: BatchRun  # as it would be recorded; its id is that of the repair
@@ -38,13 +38,13 @@ class RepairDraft:
     newest_run: str | None  # on which it builds
     stage: str
     losses: int  # accepted so far
-    code: str  # digest of the code that judged
+    code: str  # digest of the code that determines results
     created: str  # ISO 8601
     expires: str
     sequence: int = 0  # place among the drafts that existed when it was created
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # served, batch, streaming -> kind -> rows
     served_from: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)  # what they hold -> path in the folder
+    files: Mapping[str, str] = field(default_factory=dict)  # content -> path in the folder
 
     @property
     def repair_id(self) -> str:
@@ -53,7 +53,7 @@ class RepairDraft:
 
     @property
     def differing(self) -> int:
-        """Return how many served rows would change, come or go."""
+        """Count the served rows that would change, be added or be removed."""
         return count_differing(self.counts.get("served", {}))
 
     @classmethod
@@ -67,7 +67,7 @@ class RepairDraft:
             return json_text.parse(cls, text)
         except ValueError as error:
             msg = f"Draft of a repair `{place}`: expected the fields of this release as JSON, got another text: {error}"
-            hint = "\nHint: make it anew with `--window`, or put it away with `--undo --id`."
+            hint = "\nHint: make a new draft with `--window`, or discard this one with `--undo --id`."
             raise LakeError(msg + hint, runbook="TableUnreadable") from error
 
 
@@ -76,16 +76,16 @@ class WaitingDrafts:
     """Unpublished drafts, by id."""
 
     readable: Mapping[str, RepairDraft]  # oldest first
-    unreadable: Mapping[str, LakeError]  # what is wrong with the record
+    unreadable: Mapping[str, LakeError]  # error of the record
 
     @property
     def next_sequence(self) -> int:
-        """Place of a further draft behind all that can be read."""
+        """Sequence of the next draft, after all readable ones."""
         return 1 + max((draft.sequence for draft in self.readable.values()), default=-1)
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Name them, readable ones first."""
+        """Ids of all drafts, readable ones first."""
         return (*self.readable, *self.unreadable)
 
     def get(self, repair_id: str) -> RepairDraft:
@@ -100,20 +100,20 @@ class WaitingDrafts:
 
 
 def count_differing(kinds: Mapping[str, int]) -> int:
-    """Return how many rows are not the same on both sides."""
+    """Count the rows that differ between both sides."""
     return sum(count for kind, count in kinds.items() if kind != "same")
 
 
-def folder(settings: Settings, pipeline: Pipeline, repair_id: str) -> str:
-    """Return where the files of a repair lie; the folder need not exist."""
+def draft_folder(settings: Settings, pipeline: Pipeline, repair_id: str) -> str:
+    """Return the folder of the files of a repair, which need not exist."""
     return f"{version_uri(settings, pipeline)}/{FOLDER}/{repair_id}"
 
 
-def write_rows(uri: str, tables: Mapping[str, pa.Table]) -> dict[str, str]:
+def write_draft_rows(uri: str, tables: Mapping[str, pa.Table]) -> dict[str, str]:
     """Write tables as files that are named by their checksum; return their names.
 
     Raises:
-        LakeError: The storage took no file.
+        LakeError: The storage cannot be written.
     """
     try:
         return {name: data_files.write(uri, rows, checksums.new_stem(name)).path for name, rows in tables.items()}
@@ -121,11 +121,11 @@ def write_rows(uri: str, tables: Mapping[str, pa.Table]) -> dict[str, str]:
         raise _make_write_error(uri, error) from error
 
 
-def read_rows(uri: str, file: str) -> pa.Table:
+def read_draft_rows(uri: str, file: str) -> pa.Table:
     """Return the rows of a file of a repair.
 
     Raises:
-        FileDamagedError: It is not there, or does not hold what was written.
+        FileDamagedError: It is missing, or its content has changed.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only lists need not pay
 
@@ -134,13 +134,13 @@ def read_rows(uri: str, file: str) -> pa.Table:
     return pq.read_table(f"{root}/{file}", filesystem=system, partitioning=None)
 
 
-def save(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
-    """Write the record that makes a draft one.
+def save_draft(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
+    """Write the record of a draft, which makes it valid.
 
     Raises:
-        LakeError: The storage took no file.
+        LakeError: The storage cannot be written.
     """
-    uri = folder(settings, pipeline, draft.repair_id)
+    uri = draft_folder(settings, pipeline, draft.repair_id)
     system, root = storage.place(uri)
     try:
         system.create_dir(root, recursive=True)
@@ -171,7 +171,7 @@ def find_waiting(settings: Settings, pipeline: Pipeline, recorded_ids: Collectio
 
 
 def _read_record(system: fs.FileSystem, place: str) -> RepairDraft | None:
-    """Return the draft of a folder; None if nothing makes it one.
+    """Return the draft of a folder; None if it has no record.
 
     Raises:
         LakeError: Its record is not one of this release.
@@ -193,7 +193,7 @@ def list_other_definitions(settings: Settings, pipeline: Pipeline) -> list[str]:
 
 def discard(settings: Settings, pipeline: Pipeline, repair_id: str) -> None:
     """Remove the folder of an unpublished draft."""
-    system, root = storage.place(folder(settings, pipeline, repair_id))
+    system, root = storage.place(draft_folder(settings, pipeline, repair_id))
     if system.get_file_info(root).type is fs.FileType.Directory:
         system.delete_dir(root)
 
@@ -205,7 +205,7 @@ def discard_expired(settings: Settings, pipeline: Pipeline, recorded_ids: Sequen
         settings: Where the lake lies.
         pipeline: The definition.
         recorded_ids: Ids of recorded runs, in their order: their folders stay.
-        now: Drafts that expire by then go, but for those that build on the newest run: a clock may be ahead.
+        now: Drafts that expire by then are removed, except those that build on the newest run: a clock may be ahead.
     """
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
     for info in _list_folder(system, root):
@@ -224,26 +224,26 @@ def _is_current(system: fs.FileSystem, place: str, now: datetime, *, newest: str
 
 
 def to_files(run_output: RunOutput) -> dict[str, pa.Table]:
-    """Return what a draft keeps of a run, by name."""
+    """Return the tables that a draft stores of a run, by name."""
     return {"rows": run_output.rows, "ranges": run_output.ranges, "ledger": run_output.ledger}
 
 
 def to_output(settings: Settings, pipeline: Pipeline, run: BatchRun, draft: RepairDraft, *, began: float) -> RunOutput:
-    """Return what a draft publishes, in the tables' columns and types.
+    """Read the output of a draft, in the columns and types of the tables.
 
     Args:
         settings: Where the lake lies.
         pipeline: The definition.
         run: As it is to be recorded.
-        draft: Whose files hold the rows.
+        draft: The draft with the files of the rows.
         began: Monotonic seconds at the beginning of the publication.
 
     Raises:
         FileDamagedError: A file of the draft is missing or was changed.
     """
-    uri = folder(settings, pipeline, draft.repair_id)
+    uri = draft_folder(settings, pipeline, draft.repair_id)
     schemas = {"rows": batch_schema(pipeline), "ranges": BATCH_INDEX, "ledger": batch_ledger_schema(pipeline)}
-    tables = {name: read_rows(uri, draft.files[name]).cast(schema) for name, schema in schemas.items()}
+    tables = {name: read_draft_rows(uri, draft.files[name]).cast(schema) for name, schema in schemas.items()}
     return RunOutput(
         run=run,
         replaced=draft.run.computed,
@@ -278,4 +278,4 @@ def _list_folder(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
 
 def _make_write_error(uri: str, error: OSError) -> LakeError:
     msg = f"Repair `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
-    return LakeError(msg + "\nHint: nothing was published; look at the free space.", runbook="DiskHeadroomLow")
+    return LakeError(msg + "\nHint: nothing was published; check the free space.", runbook="DiskHeadroomLow")

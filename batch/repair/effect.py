@@ -33,11 +33,11 @@ class RepairEffect:
     counts: dict[str, dict[str, int]]  # served, batch, streaming -> same, changed, added, removed
     changes: pa.Table  # served rows that would change: window, key, `_change`, `old_<n>`, `new_<n>` of measure n
     served: pa.Table  # all that is served: window, key, measures, `_served_by`, `_state`, `_change`, `_served_from`
-    before: pa.Table  # the batch table's own rows
+    batch_rows: pa.Table  # the batch table's own rows
     served_from: str | None  # ISO 8601
 
 
-def compare(settings: Settings, pipeline: Pipeline, rows: pa.Table, ranges: Sequence[Range]) -> RepairEffect:
+def compute_effect(settings: Settings, pipeline: Pipeline, rows: pa.Table, ranges: Sequence[Range]) -> RepairEffect:
     """Compare rows that were computed with what the tables hold of the same windows now.
 
     Args:
@@ -64,7 +64,7 @@ def compare(settings: Settings, pipeline: Pipeline, rows: pa.Table, ranges: Sequ
             counts=counts,
             changes=queries.read_table(connection, _changes_sql(pipeline)),
             served=served,
-            before=_read_before(connection, pipeline),
+            batch_rows=_read_before(connection, pipeline),
             served_from=min((at for at in served["_served_from"].to_pylist() if at is not None), default=None),
         )
 
@@ -76,7 +76,7 @@ def read_served(settings: Settings, pipeline: Pipeline, ranges: Sequence[Range])
         return queries.read_table(connection, f"SELECT {columns} FROM serving WHERE {inside_sql(ranges)}")
 
 
-def are_equal(pipeline: Pipeline, table: pa.Table, second: pa.Table) -> bool:
+def have_equal_rows(pipeline: Pipeline, table: pa.Table, second: pa.Table) -> bool:
     """Return whether two tables hold the same rows, in any order; NaN is itself."""
     columns = ", ".join([*_names(pipeline), "_served_by"])
     with queries.connect() as connection:

@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 from cutover import probe as probes
 from cutover.batch import lineage
 from cutover.batch.context import RunContext
-from cutover.batch.cut import hold_cut
+from cutover.batch.cut import pin_cut
 from cutover.batch.lock import writer_lock
 from cutover.batch.read import index
 from cutover.batch.read.settings_in_force import OtherSettings
-from cutover.batch.recompute import compute, first_retained, open_run, reject_foreign
+from cutover.batch.recompute import compute_run, first_retained, open_run, reject_foreign
+from cutover.batch.repair import checks, effect
 from cutover.batch.repair import draft as drafts
-from cutover.batch.repair import effect, refusals
 from cutover.batch.repair.draft import RepairDraft, WaitingDrafts
 from cutover.batch.repair.effect import RepairEffect
 from cutover.batch.write import publish
@@ -38,7 +38,7 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drafted:
-    """A draft with what it would change; without one nothing was dirty."""
+    """Draft with its effect; both are None if nothing was dirty."""
 
     draft: RepairDraft | None
     effect: RepairEffect | None
@@ -53,15 +53,15 @@ def make_draft(
     clock: Clock,
     probe: probes.Probe = probes.silent,
 ) -> Drafted:
-    """Compute windows anew by the batch path and keep them beside the tables, which stay as they are.
+    """Recompute windows by the batch path and store them next to the tables, which do not change.
 
     Args:
         settings: Where the log and the lake are.
         pipeline: What to compute.
-        windows: As `require_windows` returns them; none: all that are dirty at the cut.
+        windows: Result of `require_windows`; empty: all windows that are dirty at the cut.
         epoch: The cut; None: the newest epoch.
-        clock: For when it was made, and when it expires.
-        probe: Told at `batch.read` and `repair.staged`.
+        clock: For the creation and the expiry of the draft.
+        probe: Called at `batch.read` and `repair.staged`.
 
     Raises:
         LogError: A window is past retention, or the log is not the one that was read before.
@@ -71,25 +71,25 @@ def make_draft(
     """
     spark.configuration(settings)
     if isinstance(pipeline.window, Sessions):
-        refusals.require_windows(pipeline.window, [0], pipeline.name)
+        checks.require_windows(pipeline.window, [0], pipeline.name)
     requested = tuple(windows)
     try:
         with open_run(settings, pipeline, epoch, requested or None, clock, patience=0) as work:
-            refusals.reject_before_scan(work, requested)
+            checks.reject_before_scan(work, requested)
             return _compute_draft(work, requested, clock, probe)
     except OtherSettings:
-        msg = f"Repair of `{pipeline.name}`: expected the settings by which batch judged records before, got others."
-        hint = f"\nHint: `cutover batch {pipeline.name}` begins anew by those of now."
+        msg = f"Repair of `{pipeline.name}`: expected the settings of earlier batch runs, got others."
+        hint = f"\nHint: `cutover batch {pipeline.name}` recomputes everything under the current settings."
         raise LakeError(msg + hint, runbook="SealBroken") from None
 
 
 def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock, probe: probes.Probe) -> Drafted:
     settings, pipeline = work.settings, work.pipeline
-    run_output = compute(work, probe)
-    prepared = publish.prepare(work, run_output)
-    draft_effect = effect.compare(settings, pipeline, prepared.rows, prepared.replaced)
-    starts = [table.select(["window_start"]) for table in (draft_effect.served, draft_effect.before)]
-    refusals.reject_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
+    run_output = compute_run(work, probe)
+    prepared = publish.collect_output(work, run_output)
+    draft_effect = effect.compute_effect(settings, pipeline, prepared.rows, prepared.replaced)
+    starts = [table.select(["window_start"]) for table in (draft_effect.served, draft_effect.batch_rows)]
+    checks.reject_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
     if not prepared.replaced:
         holder = pins.name_batch_holder(prepared.run.run_id)
         pins.release(settings, work.target.version, prepared.run.epoch, holder=holder, now=clock.now())
@@ -98,24 +98,24 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     recorded_ids = [run.run_id for run in batch_runs.read_recorded_runs(settings, pipeline)]
     drafts.discard_expired(settings, pipeline, recorded_ids, now)
     waiting = drafts.find_waiting(settings, pipeline, recorded_ids)
-    uri = drafts.folder(settings, pipeline, prepared.run.run_id)
-    tables = {**drafts.to_files(prepared), "served": draft_effect.served, "before": draft_effect.before}
+    uri = drafts.draft_folder(settings, pipeline, prepared.run.run_id)
+    tables = {**drafts.to_files(prepared), "served": draft_effect.served, "before": draft_effect.batch_rows}
     newest = batch_runs.read_effective_runs(settings, pipeline)
     repair_draft = RepairDraft(
         run=prepared.run,
         windows=requested or prepared.replaced,
         newest_run=newest[-1].run_id if newest else None,
         stage=current_stage(settings, pipeline).value,
-        losses=len(work.recorded),
-        code=refusals.digest_code(),
+        losses=len(work.accepted_losses),
+        code=checks.digest_code(),
         created=now.isoformat(),
         expires=(now + pins.LONGEST).isoformat(),
         sequence=waiting.next_sequence,
         counts=draft_effect.counts,
         served_from=draft_effect.served_from,
-        files=drafts.write_rows(uri, tables),
+        files=drafts.write_draft_rows(uri, tables),
     )
-    drafts.save(settings, pipeline, repair_draft)
+    drafts.save_draft(settings, pipeline, repair_draft)
     probe("repair.staged", prepared.run.epoch)
     counts = repair_draft.counts["served"]
     log.info("repair_drafted", pipeline=pipeline.name, repair=repair_draft.repair_id, counts=counts)
@@ -128,30 +128,33 @@ def publish_draft(
     pipeline: Pipeline,
     id_prefix: str | None,
     *,
-    why: str = "",
+    reason: str = "",
     clock: Clock,
     probe: probes.Probe = probes.silent,
 ) -> tuple[BatchRun, bool]:
-    """Publish a draft as a batch run of its own: readers see all of it from that run's row on, or nothing.
+    """Publish a draft as a separate batch run: once its row is committed, readers see all of it, before that nothing.
 
     Args:
         settings: Where the log and the lake are.
         pipeline: The definition.
-        id_prefix: How the id of the draft begins; None: the newest one that waits.
-        why: What a person says of it.
-        clock: For when it is published.
-        probe: Told at `repair.checked`, `batch.indexed`, `batch.written` and `batch.committed`.
+        id_prefix: Prefix of the id of the draft; None: the newest unpublished one.
+        reason: A person's reason.
+        clock: For the time of publication.
+        probe: Called at `repair.checked`, `batch.indexed`, `batch.written` and `batch.committed`.
 
     Returns:
         The recorded run, and whether it had been published before, so that there was nothing to do.
 
     Raises:
-        LakeError: The draft is stale, what it names was taken back, another run is under way, or a table was changed by
-            another writer.
+        LakeError: The draft is stale, the repair was undone, another run is under way, or another writer changed a
+            table.
         LogError: The log is another one than that of the draft.
         DefinitionError: There is no such draft.
     """
-    started, began = clock.now(), clock.monotonic()  # for how long the draft waited, nothing ran
+    started, began = (
+        clock.now(),
+        clock.monotonic(),
+    )  # the run starts now: the time for which the draft waited does not count
     with writer_lock(settings, pipeline.name, patience=0):
         runs_by_id = {run.run_id: run for run in batch_runs.read_recorded_runs(settings, pipeline)}
         waiting = drafts.find_waiting(settings, pipeline, runs_by_id)
@@ -159,43 +162,43 @@ def publish_draft(
             settings, pipeline, waiting, id_prefix, [r.run_id for r in runs_by_id.values() if r.repair]
         )
         if repair_id in runs_by_id:
-            refusals.reject_undone(pipeline, runs_by_id[repair_id], [*runs_by_id.values()])
+            checks.reject_undone(pipeline, runs_by_id[repair_id], [*runs_by_id.values()])
             return runs_by_id[repair_id], True
         draft = waiting.get(repair_id)
-        refusals.reject_stale(settings, pipeline, draft, clock.now())
+        checks.reject_stale(settings, pipeline, draft, clock.now())
         reject_foreign(settings, pipeline)
-        with hold_cut(
+        with pin_cut(
             settings, pipeline, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), clock=clock
         ) as target:
             accepted = losses.list_up_to(settings, target.version)
             first_retained(LogClient(settings), pipeline, target)
-            history = index.load(settings, pipeline, target.record.cut.log, accepted)
+            history = index.load_history(settings, pipeline, target.record.cut.log, accepted)
             _reject_other_answers(settings, pipeline, draft)
             probe("repair.checked", draft.run.epoch)
-            repair = _make_repair(settings, pipeline, draft, target.newest.epoch, why)
+            repair = _make_repair(settings, pipeline, draft, target.newest.epoch, reason)
             run = replace(draft.run, repair=repair, started=started.isoformat())
             run_output = drafts.to_output(settings, pipeline, run, draft, began=began)
-            published = publish.commit(settings, pipeline, history, run_output, probe=probe, clock=clock)
+            published = publish.commit_run(settings, pipeline, history, run_output, probe=probe, clock=clock)
         serving_table.update_tables(settings, pipeline)
-        log.info("repair_published", pipeline=pipeline.name, **publish.summary(published))
+        log.info("repair_published", pipeline=pipeline.name, **publish.summarize(published))
         return published, False
 
 
 def _reject_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
-    """Reject to publish over answers that are not those which were looked at."""
-    rows = drafts.read_rows(drafts.folder(settings, pipeline, draft.repair_id), draft.files["served"])
+    """Check that the served rows are those that the draft was compared with."""
+    rows = drafts.read_draft_rows(drafts.draft_folder(settings, pipeline, draft.repair_id), draft.files["served"])
     now = effect.read_served(settings, pipeline, draft.run.computed)
     served_rows = rows.filter(pc.is_valid(rows["_served_by"]))
-    if not effect.are_equal(pipeline, served_rows, now):
-        raise refusals.make_stale_error(pipeline, draft, "what is served of these windows is not what it was then")
+    if not effect.have_equal_rows(pipeline, served_rows, now):
+        raise checks.make_stale_error(pipeline, draft, "the served rows of these windows have changed since")
 
 
-def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epoch: int, why: str) -> Repair:
+def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epoch: int, reason: str) -> Repair:
     runs_of_version = batch_runs.read_effective_runs(settings, pipeline)
     return Repair(
         windows=draft.windows,
         who=user(),
-        why=why,
+        why=reason,
         stage=draft.stage,
         stream_epoch=epoch,
         batch_run=runs_of_version[-1].run_id if runs_of_version else None,
@@ -209,10 +212,10 @@ def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epo
 def _choose_draft(
     settings: Settings, pipeline: Pipeline, waiting: WaitingDrafts, id_prefix: str | None, published: Sequence[str]
 ) -> str:
-    """Return the id of the draft to publish, or of a repair that was published and is named again.
+    """Choose the draft to publish, or a published repair that is named again.
 
     Raises:
-        LakeError: None is named, and there is one of which nobody can say whether it is the newest.
+        LakeError: No draft is named, and an unreadable one could be the newest.
     """
     if id_prefix is None and waiting.unreadable:
         waiting.get(next(iter(waiting.unreadable)))
@@ -223,23 +226,23 @@ def _choose_draft(
     ):
         msg = f"Repair of `{pipeline.name}`: expected a draft of the definition in force, got one of another definition"
         msg += " (other results). Nothing was published."
-        raise LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} --window ...`.")
-    return refusals.find_by_id(pipeline, ids, id_prefix, subject="draft to publish")
+        raise LakeError(msg + f"\nHint: make a new draft: `cutover repair {pipeline.name} --window ...`.")
+    return checks.find_by_id(pipeline, ids, id_prefix, subject="draft to publish")
 
 
 def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, object]]:
-    """Return what is known of each repair and draft, oldest first: `id`, `state`, `at`, `windows`, `counts`, ...
+    """List all repairs and drafts with their facts, oldest first: `id`, `state`, `at`, `windows`, `counts`, ...
 
     `state` is `published`, `undone`, `draft` or `unreadable`.
     """
-    recorded = batch_runs.read_recorded_runs(settings, pipeline)
-    undone = {run.undoes: run.finished for run in recorded if run.undoes is not None}
+    recorded_runs = batch_runs.read_recorded_runs(settings, pipeline)
+    undone = {run.undoes: run.finished for run in recorded_runs if run.undoes is not None}
     rows: list[dict[str, object]] = []
-    for run in recorded:
+    for run in recorded_runs:
         if run.repair is not None:
             state = "undone" if run.run_id in undone else "published"
             rows.append({"id": run.run_id, "state": state, "at": run.finished, "undone": undone.get(run.run_id)})
             rows[-1] |= {"epoch": run.epoch, "batch_version": run.batch_version, "repair": run.repair}
-    waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded})
+    waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded_runs})
     rows += [{"id": draft_id, "state": "unreadable", "at": None, "epoch": None} for draft_id in waiting.unreadable]
     return [*rows, *({"state": "draft", "at": d.created, **drafts.to_fields(d)} for d in waiting.readable.values())]

@@ -1,4 +1,4 @@
-"""Taking a repair back: the rows that it replaced are put back as a run of its own, and what it scanned stays known."""
+"""Undo of a repair: a separate run restores the rows that it replaced; its scan of the log stays valid."""
 
 import uuid
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from cutover.batch.plan.dirty import PlanBounds
 from cutover.batch.read import index
 from cutover.batch.read.index import IndexHistory
 from cutover.batch.recompute import reject_foreign
+from cutover.batch.repair import checks
 from cutover.batch.repair import draft as drafts
-from cutover.batch.repair import refusals
 from cutover.batch.repair.draft import RepairDraft
 from cutover.batch.write import publish
 from cutover.batch.write.publish import RunOutput
@@ -40,17 +40,17 @@ def undo(
     pipeline: Pipeline,
     id_prefix: str | None,
     *,
-    why: str = "",
+    reason: str = "",
     clock: Clock,
     probe: probes.Probe = probes.silent,
 ) -> tuple[BatchRun | None, str, bool]:
-    """Put back the rows that a repair replaced, in one commit; a draft that was not published is put away.
+    """Restore the rows that a repair replaced, in one commit; an unpublished draft is discarded.
 
-    What the repair scanned of the log stays known, so a later run computes windows that are dirty again.
+    The repair's scan of the log stays valid, so a later run computes windows that are dirty again.
 
     Returns:
-        The run that took it back (None of a draft), the id of what was taken back, and whether it had been before, so
-        that there was nothing to do.
+        The run that undid it (None for a draft), the id of the repair or draft, and whether it was undone before this
+        call.
 
     Raises:
         LakeError: A later run wrote the same windows, another run is under way, or a table was changed.
@@ -61,12 +61,12 @@ def undo(
         repaired = {run.run_id: run for run in recorded_runs if run.repair is not None}
         undone = {run.undoes: run for run in recorded_runs if run.undoes is not None}
         waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded_runs})
-        # The newest repair, undone or not: who says it twice must not take back the one before.
+        # The newest repair, even if undone: repeating the command must not undo the one before.
         ids = [*repaired] if id_prefix is None else [*waiting.ids, *repaired]
-        repair_id = refusals.find_by_id(pipeline, ids, id_prefix, subject="repair to take back")
+        repair_id = checks.find_by_id(pipeline, ids, id_prefix, subject="repair to undo")
         if repair_id in undone:
             return undone[repair_id], repair_id, True
-        reject_foreign(settings, pipeline)  # it also takes back the rows of a run that was killed
+        reject_foreign(settings, pipeline)  # also rolls back a run that was killed
         if repair_id not in repaired:
             _release(settings, pipeline, waiting.readable.get(repair_id), clock)
             drafts.discard(settings, pipeline, repair_id)
@@ -76,19 +76,19 @@ def undo(
             batch_runs.read_effective_runs(settings, pipeline),
         )
         position = [run.run_id for run in runs].index(repair_id)
-        refusals.reject_touched(pipeline, runs[position], runs[position + 1 :])
-        undo_run = _make_undo(settings, pipeline, runs, repaired[repair_id], why, clock)
+        checks.reject_touched(pipeline, runs[position], runs[position + 1 :])
+        undo_run = _make_undo(settings, pipeline, runs, repaired[repair_id], reason, clock)
         history = IndexHistory(runs=tuple(runs), next_sequence=sequence)
-        published = publish.commit(settings, pipeline, history, undo_run, probe=probe, clock=clock)
+        published = publish.commit_run(settings, pipeline, history, undo_run, probe=probe, clock=clock)
         serving_table.update_tables(settings, pipeline)
-        log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summary(published))
+        log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summarize(published))
         return published, repair_id, False
 
 
 def _make_undo(
-    settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun], repair: BatchRun, why: str, clock: Clock
+    settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun], repair: BatchRun, reason: str, clock: Clock
 ) -> RunOutput:
-    """Make the run that takes a repair back: it stands at the newest run's cut, and computes and scans nothing."""
+    """Make the run that undoes a repair: it has the newest run's cut, and computes and scans nothing."""
     if repair.repair is None:
         msg = f"Run {repair.run_id}: expected a repair, got a batch run."
         raise DefinitionError(msg)
@@ -110,11 +110,11 @@ def _make_undo(
         in_force_items=None,
         repair=None,
         undoes=repair.run_id,
-        said=f"{user()}: {why}",
+        said=f"{user()}: {reason}",
         files={},
         started=clock.now().isoformat(),
     )
-    rows = drafts.read_rows(drafts.folder(settings, pipeline, repair.run_id), repair.repair.files["before"])
+    rows = drafts.read_draft_rows(drafts.draft_folder(settings, pipeline, repair.run_id), repair.repair.files["before"])
     return RunOutput(
         run=run,
         ranges=BATCH_INDEX.empty_table(),
@@ -128,15 +128,17 @@ def _make_undo(
 def _list_dirty_again(
     settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun], repair: BatchRun
 ) -> tuple[Range, ...]:
-    """Return the repaired windows that records touched since they were computed before the repair."""
+    """List the repaired windows that records have touched since they were last computed before the repair."""
     window = pipeline.window
     if not isinstance(window, AlignedWindowFn):
         return ()
     with queries.connect() as connection:
         index.bind_ranges(connection, settings, pipeline, IndexHistory(runs=tuple(runs)))
-        touches = index.touches(connection)
-    touches_inside = [touch for touch in touches if any(dirty.inside(touch.window, span) for span in repair.computed)]
-    bounds = PlanBounds(window=window, closed=find_closed_end(pipeline, runs[-1].watermark), wanted=())
+        touches = index.list_touched_windows(connection)
+    touches_inside = [
+        touch for touch in touches if any(dirty.is_inside(touch.window, span) for span in repair.computed)
+    ]
+    bounds = PlanBounds(window=window, closed=find_closed_end(pipeline, runs[-1].watermark), requested=())
     return dirty.plan(touches_inside, [run.computed for run in runs], bounds).stale
 
 

@@ -1,1 +1,1 @@
-"""What a run writes: staged results, checked by the contract, published in one order."""
+"""Outputs of a run: staged results, checked by the contract, published in one order."""

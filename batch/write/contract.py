@@ -12,13 +12,15 @@ from cutover.lake.batch_runs import ExpectationResult
 from cutover.quoting import identifier
 
 
-def check(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str) -> tuple[ExpectationResult, ...]:
+def check_contract(
+    pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str
+) -> tuple[ExpectationResult, ...]:
     """Run the expectations on a staged result.
 
     Args:
         pipeline: Its `contract` names Great Expectations' types and their arguments.
         connection: Holds the relation.
-        staged: The relation's name. Decimals are handed over as doubles, bigints as nullable integers.
+        staged: The relation's name. Decimals are passed as doubles, bigints as nullable integers.
 
     Returns:
         One result an expectation; none if the contract is empty. Of a result without rows only what failed: that no row
@@ -103,5 +105,5 @@ def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
         f"CAST({name} AS DOUBLE) AS {name}" if kind.startswith("DECIMAL") and "[" not in kind else name
         for name, kind in ((identifier(name), kind) for name, kind, *_ in columns)
     )
-    table = queries.read_table(connection, f"SELECT {selected} FROM {staged}")  # noqa: S608 -- columns of ours
+    table = queries.read_table(connection, f"SELECT {selected} FROM {staged}")  # noqa: S608 -- internal columns
     return table.to_pandas(integer_object_nulls=True)

@@ -28,37 +28,41 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutput:
-    """All that a run publishes, before anything of it is committed."""
+    """Output of a run before anything is committed."""
 
-    run: BatchRun  # without the table versions that it will make
+    run: BatchRun  # without the table versions that it will create
     ranges: pa.Table  # of the batch index
     ledger: pa.Table
     rows: pa.Table
-    replaced: tuple[Range, ...]  # the windows whose place they take: what the run computed, or takes back
-    began: float  # monotonic seconds at the run's beginning
-    kept: pa.Table | None = None  # of a run that replaces the whole table: rows of the windows that it did not compute
-    meter: UsageMeter = field(default_factory=UsageMeter)  # counts what comes after `run.cost`
+    replaced: tuple[Range, ...]  # windows that the rows replace: those that the run computed, or undoes
+    began: float  # monotonic seconds at the start of the run
+    retained_rows: pa.Table | None = (
+        None  # if the run replaces the whole table: rows of windows that it did not compute
+    )
+    meter: UsageMeter = field(default_factory=UsageMeter)  # counts from `run.cost` on
 
 
-def publish(work: RunContext, staged_run: StagedRun, probe: Probe, clock: Clock) -> BatchRun:
+def publish_run(work: RunContext, staged_run: StagedRun, probe: Probe, clock: Clock) -> BatchRun:
     """Commit the index and the ledger, the batch table, and the run; return the run."""
-    return commit(work.settings, work.pipeline, work.history, prepare(work, staged_run), probe=probe, clock=clock)
-
-
-def prepare(work: RunContext, staged_run: StagedRun) -> RunOutput:
-    """Collect what a run has staged, as rows in memory that need neither its connection nor its folder any more."""
-    return RunOutput(
-        run=_make_run(work, staged_run),
-        ranges=scan.range_rows(work.connection, work.run_id, work.target),
-        ledger=scan.ledger_rows(work.connection, work.pipeline, work.run_id, work.target),
-        rows=read_staged_rows(work),
-        replaced=staged_run.plan.computed,
-        began=work.began,
-        kept=None if staged_run.kept is None else staged_run.kept.rows,
+    return commit_run(
+        work.settings, work.pipeline, work.history, collect_output(work, staged_run), probe=probe, clock=clock
     )
 
 
-def commit(
+def collect_output(work: RunContext, staged_run: StagedRun) -> RunOutput:
+    """Collect the staged rows of a run in memory, so that they no longer need its connection or folder."""
+    return RunOutput(
+        run=_make_run(work, staged_run),
+        ranges=scan.make_range_rows(work.connection, work.run_id, work.target),
+        ledger=scan.make_ledger_rows(work.connection, work.pipeline, work.run_id, work.target),
+        rows=read_staged_rows(work),
+        replaced=staged_run.plan.computed,
+        began=work.began,
+        retained_rows=None if staged_run.retained is None else staged_run.retained.rows,
+    )
+
+
+def commit_run(
     settings: Settings, pipeline: Pipeline, history: IndexHistory, run_output: RunOutput, *, probe: Probe, clock: Clock
 ) -> BatchRun:
     """Commit the index and the ledger, the batch table, and the run; return the run.
@@ -90,7 +94,7 @@ def commit(
     return batch_run
 
 
-def summary(run: BatchRun) -> dict[str, Any]:
+def summarize(run: BatchRun) -> dict[str, Any]:
     """Return what a log line says of a run: counts, bounds and offsets."""
     return {
         "run_id": run.run_id,
@@ -113,13 +117,13 @@ def _replace(settings: Settings, pipeline: Pipeline, run_output: RunOutput) -> i
         run_output.rows,
         run_output.replaced,
         of=run_output.run.run_id,
-        instead_of=run_output.kept,
+        instead_of=run_output.retained_rows,
         commit=CommitProperties(max_commit_retries=0, custom_metadata={"userMetadata": note}),
     )
 
 
 def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
-    record, requested = work.target.record, work.wanted or ()
+    record, requested = work.target.record, work.requested or ()
     return BatchRun(
         run_id=work.run_id,
         epoch=record.epoch,
@@ -137,14 +141,14 @@ def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
         computed=staged_run.plan.computed,
         stale=staged_run.plan.stale,
         incomplete=staged_run.incomplete,
-        counts=scan.class_counts(work.connection, work.pipeline),
-        id_conflicts=scan.id_conflicts(work.connection, work.pipeline),
+        counts=scan.count_classes(work.connection, work.pipeline),
+        id_conflicts=scan.count_id_conflicts(work.connection, work.pipeline),
         contract=staged_run.contract,
         open_from=staged_run.open_from,
         marks=dict(record.marks),
         anew=work.anew,
-        kept=() if staged_run.kept is None else staged_run.kept.ranges,
-        left_out=staged_run.plan.left_out,
+        kept=() if staged_run.retained is None else staged_run.retained.ranges,
+        left_out=staged_run.plan.skipped,
         dimensions=dict(work.lookups.spans),
         cost=measure_cost(work.meter, is_local=is_local(work.settings), written_bytes=0),
         started=work.started.isoformat(),

@@ -1,4 +1,4 @@
-"""Replace windows of the batch table in one commit: files that hold some of them are written anew, empty ones cleared.
+"""Replacement of windows of the batch table in one commit: files with some of them are rewritten, empty ones removed.
 
 Files are written here, not by delta-rs, so that their names carry the checksum of their bytes.
 """
@@ -19,7 +19,7 @@ from cutover.lake.integrity.foreign_commits import TableChange
 from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
 from cutover.quoting import identifier
 
-TAKEN_BACK = {"userMetadata": "rows of a run that was never recorded"}
+ROLLED_BACK = {"userMetadata": "rows of a run that was never recorded"}
 ROWS = 1_000_000  # of a file: what has to be read to replace one window of it
 _INSIDE = "epoch_us(window_start) >= r.first AND epoch_us(window_end) <= r.last"
 
@@ -39,15 +39,15 @@ def replace_windows(
         table: The batch table.
         rows: Rows of windows inside the ranges; every one of these windows without a row is cleared.
         ranges: `[first window start, last window end)` in microseconds, ascending, disjoint.
-        of: What the new file is called.
-        instead_of: Rows of other windows that stay, in place of those that the table holds; None: those stay.
-        commit: What the commit says about itself.
+        of: Name of the new file.
+        instead_of: Rows of other windows that replace those of the table; None: these stay.
+        commit: Metadata of the commit.
 
     Returns:
-        The version that this commit made; the version found, if there was nothing to replace.
+        The version that this commit created; the current version if there was nothing to replace.
 
     Raises:
-        LakeError: A row lies outside the ranges, a file of the table is not there or was changed, or the table cannot
+        LakeError: A row lies outside the ranges, a file of the table is missing or was changed, or the table cannot
             be written.
     """
     _reject_outside(table, rows, ranges)
@@ -56,7 +56,7 @@ def replace_windows(
     is_same = delta.read_schema(table).names == rows.schema.names
     with commits.converting_write_errors(table.table_uri):
         if instead_of is not None or not is_same:
-            # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
+            # Another kind of batch side has other columns: rows that it does not compute keep the common columns.
             kept_rows = instead_of
             if kept_rows is None:
                 kept_rows = read_rows_outside(table, delta.actions(table), rows.schema, ranges)
@@ -70,15 +70,15 @@ def replace_windows(
     return int(table.version())
 
 
-def take_back(table: DeltaTable, table_change: TableChange) -> None:
-    """List again what the newest recorded run listed, in one commit: a run of ours was killed behind it.
+def roll_back_unfinished_run(table: DeltaTable, table_change: TableChange) -> None:
+    """Restore the files of the latest recorded run in one commit, after a later run was killed.
 
     Args:
-        table: The batch table, while the writer lock is held; it shows the new version afterwards.
-        table_change: What the killed run left; without a version that it began at, the table stays as it is.
+        table: The batch table, under the writer lock; it is at the new version afterwards.
+        table_change: Change by the killed run; if the version it started from is unknown, the table is not changed.
 
     Raises:
-        LakeError: A file is not there any more, or the table cannot be written.
+        LakeError: A file no longer exists, or the table cannot be written.
     """
     if table_change.base is None or table_change.base < 0:
         return
@@ -87,7 +87,7 @@ def take_back(table: DeltaTable, table_change: TableChange) -> None:
     with commits.converting_write_errors(table.table_uri):
         relisted = [data_files.list_again(table.table_uri, path) for path in sorted(previous_paths - now.keys())]
         removed = [action for path, action in now.items() if path not in previous_paths]
-        note = CommitProperties(max_commit_retries=0, custom_metadata=TAKEN_BACK)
+        note = CommitProperties(max_commit_retries=0, custom_metadata=ROLLED_BACK)
         if relisted or removed:
             commits.replace(table, removed, relisted, commit=note)
             log.warning(
@@ -96,7 +96,7 @@ def take_back(table: DeltaTable, table_change: TableChange) -> None:
 
 
 def _undo_entries(table: DeltaTable, live: set[str], base: int) -> set[str]:
-    """Return the files that a version listed, told from the entries since: it may be too old to be opened by now."""
+    """Return the files of an earlier version by undoing the entries since; it may be too old to be opened."""
     for version in range(int(table.version()), base, -1):
         for action in delta_log.read(table.table_uri, version) or ():
             if "add" in action:
@@ -129,7 +129,7 @@ def _write_files(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
 def _list_touched_files(table: DeltaTable, ranges: Sequence[Range]) -> list[dict[str, Any]]:
     """Return the files that may hold a window inside one of the ranges, by their own footers.
 
-    Statistics in the table's log have no checksum: a changed one would leave the old rows of a window beside the new.
+    Statistics in the table's log have no checksum: a wrong one would leave old rows of a window next to the new ones.
     """
     return [
         action for action in delta.actions(table) if _may_hold(data_files.read_span(table, str(action["path"])), ranges)
@@ -144,9 +144,9 @@ def _may_hold(span: tuple[int | None, int | None], ranges: Sequence[Range]) -> b
 def read_rows_outside(
     table: DeltaTable, actions: Sequence[Mapping[str, Any]], schema: pa.Schema, ranges: Sequence[Range]
 ) -> pa.Table:
-    """Return the rows of some files of a table whose windows do not lie wholly inside one of the ranges.
+    """Read the rows of some files whose windows do not lie wholly inside one of the ranges.
 
-    Columns are those of `schema`, null where the table has none of that name.
+    Columns are those of `schema`, null if the table does not have them.
     """
     if not actions:
         return schema.empty_table()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cutover.batch.context import KeptRows, RunContext
+from cutover.batch.context import RetainedRows, RunContext
 from cutover.batch.plan.dirty import RunPlan
 from cutover.batch.read import index, scan, sql
 from cutover.batch.write.replace import read_rows_outside
@@ -57,21 +57,23 @@ def read_staged_rows(work: RunContext) -> pa.Table:
     return queries.read_table(work.connection, query).cast(batch_schema(work.pipeline))
 
 
-def keep_uncomputed(work: RunContext, computed: Sequence[Range]) -> KeptRows:
-    """Return the rows of earlier runs, as they were recorded, of the windows that a run does not compute.
+def read_uncomputed_rows(work: RunContext, computed: Sequence[Range]) -> RetainedRows:
+    """Read the recorded rows of windows that a run does not compute.
 
-    They are all that is left of windows whose records have left the log. Rows that cannot be trusted are not kept.
+    They are all that remains of windows whose records have left the log. Rows that cannot be trusted are not kept.
     """
     schema = batch_schema(work.pipeline)
     if work.recorded_table is None:
-        return KeptRows(rows=schema.empty_table(), ranges=())
+        return RetainedRows(rows=schema.empty_table(), ranges=())
     rows = read_rows_outside(work.recorded_table, delta.actions(work.recorded_table), schema, computed)
-    ranges = (span for span in work.held if not any(start <= span[0] and span[1] <= end for start, end in computed))
-    return KeptRows(rows=rows, ranges=tuple(ranges))
+    ranges = (
+        span for span in work.held_ranges if not any(start <= span[0] and span[1] <= end for start, end in computed)
+    )
+    return RetainedRows(rows=rows, ranges=tuple(ranges))
 
 
 def _same_definition(work: RunContext) -> str:
-    rows = _query_once(work) if scan.tells_twins(work.pipeline) else _query_scanned_rows(work)
+    rows = _query_once(work) if scan.can_detect_duplicates(work.pipeline) else _query_scanned_rows(work)
     work.connection.execute(
         f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- internal names
         f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
@@ -107,25 +109,25 @@ def _reject_emptied(work: RunContext) -> None:
 
 def _query_scanned_rows(work: RunContext) -> str:
     """Return the query of what this run scanned, and of what an earlier one did, read again."""
-    reads_sql = segments.plan_reads(index.spans(work.connection, WINDOWS, scan=work.scan))
+    reads_sql = segments.plan_reads(index.list_spans(work.connection, WINDOWS, scan=work.scan))
     sources = [scan.SCAN]
     if reads_sql:
-        scan.read_again(work.records(reads_sql), work.pipeline, work.staged, work.dimensions(reads_sql))
+        scan.stage_again(work.records(reads_sql), work.pipeline, work.staged, work.dimensions(reads_sql))
         sources.append(scan.AGAIN)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- internal names
 
 
 def _query_once(work: RunContext) -> str:
     """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
-    reads = segments.plan_reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
+    reads = segments.plan_reads(index.list_spans(work.connection, WINDOWS, scan=work.scan + 1))
     scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
     return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- an internal name
 
 
 def _team_sql(work: RunContext, plan: RunPlan) -> str:
-    reads = segments.plan_reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
+    reads = segments.plan_reads(index.list_spans(work.connection, WINDOWS, scan=work.scan + 1))
     events = sql.events(work.records(reads), work.pipeline, work.dimensions(reads))
-    sql.stage(events, work.pipeline, plan.compute, work.staged)
+    sql.stage_team_rows(events, work.pipeline, plan.compute, work.staged)
     return sql.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)
 
 

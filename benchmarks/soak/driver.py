@@ -12,7 +12,7 @@ from cutover import events
 from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 
 TRIGGER_SECONDS = 0.05  # almost no pause between micro-batches, for many epochs in little time
 
@@ -37,7 +37,7 @@ def main() -> None:
     args = parser.parse_args()
     events.configure(pretty=False)
     settings, pipeline = settings_of(args.home, args.bootstrap), workload.pipeline(args.topic)
-    notes, stop = workload.Notes(args.home / "notes.jsonl"), folder(settings, pipeline.name) / "stop"
+    notes, stop = workload.Notes(args.home / "notes.jsonl"), run_folder(settings, pipeline.name) / "stop"
 
     def probe(point: Point, epoch: int) -> None:
         notes(point, epoch)

@@ -68,7 +68,7 @@ def _panel(top: float, title: str, lines: Mapping[str, Points]) -> list[Markup]:
     y, parts = axes.vertical(box, 0, max((value for _, value in points), default=1))
     end = max((at for at, _ in points), default=1)
     x: Callable[[float], float] = Scale(low=0, high=end, start=box.left, end=box.right)
-    parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, end, 8) if at <= end])
+    parts += axes.horizontal(box, [(x(at), axes.format_axis_value(at)) for at in svg.ticks(0, end, 8) if at <= end])
     parts.append(text(12, top, title, class_="title"))
     for place, (name, line) in enumerate(lines.items()):
         parts.append(path([(x(at), y(value)) for at, value in line], f"line{place}"))

@@ -68,7 +68,7 @@ def one_epoch(batch: "DataFrame", table: Path, number: int, count: int) -> int:
     one_pass_result = aggregate.one_pass(batch, PIPELINE, plan)
     rows = aggregate.collect_partials(one_pass_result.partials, PIPELINE)
     aggregate.newest_events(one_pass_result)
-    counts = aggregate.count_rows(rows, PIPELINE, plan)
+    counts = aggregate.sum_partial_rows(rows, PIPELINE, plan)
     if counts.records != count:
         msg = f"expected {count} records, the epoch counted {counts.records}"
         raise AssertionError(msg)

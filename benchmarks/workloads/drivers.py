@@ -29,7 +29,7 @@ def run_driver(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
             timeout=TIMEOUT_SECONDS,
         )
         yield
-        detached.stop(settings, pipeline.name, timeout=TIMEOUT_SECONDS)
+        detached.stop_driver(settings, pipeline.name, timeout=TIMEOUT_SECONDS)
     finally:
         if process.poll() is None:
             kill_driver(process)
@@ -37,7 +37,7 @@ def run_driver(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
 
 def start_driver(settings: Settings, pipeline: Pipeline) -> subprocess.Popen[bytes]:
     """Start a driver without waiting for it."""
-    file = detached.log_file(settings, pipeline.name)
+    file = detached.find_log_file(settings, pipeline.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as log_file:
         return subprocess.Popen(
@@ -46,7 +46,7 @@ def start_driver(settings: Settings, pipeline: Pipeline) -> subprocess.Popen[byt
             stdout=log_file,
             stderr=log_file,
             start_new_session=True,
-            env=detached.environment(settings),
+            env=detached.make_environment(settings),
         )
 
 

@@ -70,7 +70,9 @@ class Lake:
         """Commit a fold of all accepted partial aggregates."""
         committer = Committer(self.version, "benchmark", delta.open_table(self.version.uri), reload_every=100)
         merged = self.fold()
-        if not committer.replace_files([merged.action, *(files.remove(file) for file in merged.group)], why="fold"):
+        if not committer.replace_files(
+            [merged.action, *(files.make_removal(file) for file in merged.group)], reason="fold"
+        ):
             msg = f"Pipeline `{self.pipeline.name}`: expected the fold to be committed."
             raise AssertionError(msg)
 

@@ -26,7 +26,7 @@ class Pair:
     @property
     def request(self) -> DiffRequest:
         """Request for `cutover diff`."""
-        return DiffRequest(left=str(self.expected), right=str(self.actual), key=KEY, window="window_start")
+        return DiffRequest(expected=str(self.expected), actual=str(self.actual), key=KEY, window="window_start")
 
     @property
     def globs(self) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.settings import Settings, load_settings
 from cutover.streaming.process import detached
-from cutover.streaming.process.heartbeat import Heartbeat, read
+from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
 from cutover_tasks.driver_end import TRANSIENT, DriverEnd
 from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
@@ -58,15 +58,15 @@ class DriverTask(BaseOperator):
         with fail_without_retries():
             settings = load_settings()
             pipeline = find_definition(settings, self.pipeline, running=True)
-            previous_beat, epoch = read(settings, self.pipeline), read_latest_epoch(settings, pipeline)
+            previous_beat, epoch = find_heartbeat(settings, self.pipeline), read_latest_epoch(settings, pipeline)
             try:
-                self._log_start(previous_beat, detached.ensure(settings, self.pipeline), epoch)
+                self._log_start(previous_beat, detached.ensure_driver(settings, self.pipeline), epoch)
             except CutoverError as error:
-                beat = read(settings, self.pipeline)
+                beat = find_heartbeat(settings, self.pipeline)
                 if error.runbook not in tolerated and not (beat is not None and beat.alive):
                     raise
                 self.log.warning("%s", error)  # a slow start; or the trigger counts this end and waits
-        self.log.info("log of the driver: %s", detached.log_file(settings, self.pipeline))
+        self.log.info("log of the driver: %s", detached.find_log_file(settings, self.pipeline))
         trigger = HeartbeatTrigger(pipeline=self.pipeline, epoch=epoch, failures=failures)
         self.defer(trigger=trigger, method_name="resume", timeout=None)
 

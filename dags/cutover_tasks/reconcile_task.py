@@ -72,7 +72,7 @@ def _report_open_differences(settings: Settings, pipeline: str, context: Mapping
     from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.verdict import history  # noqa: PLC0415
 
-    differences = history.open_differences(settings, find_definition(settings, pipeline)).values()
+    differences = history.read_open_differences(settings, find_definition(settings, pipeline)).values()
     context["ti"].xcom_push(key="open", value=sum(difference.state == "open" for difference in differences))
     if differences:
         log.info("%s; `cutover differences %s` lists them", count_states(pipeline, differences), pipeline)

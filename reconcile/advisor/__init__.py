@@ -1,1 +1,1 @@
-"""Which out-of-orderness and allowed lateness would have been right, from the log and the epochs that read it."""
+"""Advice on out-of-orderness and allowed lateness, from the log and the epochs that read it."""

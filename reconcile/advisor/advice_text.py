@@ -7,7 +7,7 @@ from cutover.reconcile.result import text
 from cutover.reconcile.result.advice import (
     Advice,
     Culprit,
-    FoundOutcome,
+    MeasuredOutcome,
     NamedSetting,
     Prediction,
     ProvenSetting,
@@ -27,7 +27,7 @@ FIGURES = (
     "99 % after",
     "rows held",
 )
-"""Heads of the figures of a setting, as the epochs read the log."""
+"""Headings of the figures of a setting, as the epochs read the log."""
 
 HEADS = ("", "out-of-orderness", "allowed", *FIGURES, "late at real speed", "exact in the end at real speed")
 PROOF_HEADS = ("", "out-of-orderness", "allowed", "", "windows", *FIGURES)
@@ -38,7 +38,7 @@ _NEARLY_ALL = 1_000
 """Windows below which 99.9 % of them are all of them."""
 
 
-def list_settings(advice: Advice) -> tuple[NamedSetting, ...]:
+def list_named_settings(advice: Advice) -> tuple[NamedSetting, ...]:
     """Return the setting that was in force, then those that were advised or tried."""
     return (NamedSetting(name=IN_FORCE, prediction=advice.in_force), *advice.settings)
 
@@ -55,7 +55,7 @@ def setting_cells(named_setting: NamedSetting) -> tuple[str, ...]:
 
 
 def list_distinct_rows(predictions: Sequence[Prediction], in_force: Prediction) -> list[tuple[str, ...]]:
-    """Return the rows of a grid, those with equal figures as shown merged into the one with the shortest wait.
+    """List the rows of a grid; of those with equal figures as shown only the one with the shortest wait.
 
     Args:
         predictions: Of all settings, by both lengths.
@@ -69,13 +69,13 @@ def list_distinct_rows(predictions: Sequence[Prediction], in_force: Prediction) 
     for prediction in shortest:
         by_figures.setdefault(setting_cells(NamedSetting(name="", prediction=prediction))[3:], prediction)
     in_force_lengths = _lengths_of(in_force)
-    listed = {_lengths_of(one) for one in by_figures.values()} | {in_force_lengths}
+    distinct_lengths = {_lengths_of(prediction) for prediction in by_figures.values()} | {in_force_lengths}
     return [
         setting_cells(
             NamedSetting(name=IN_FORCE if _lengths_of(prediction) == in_force_lengths else "", prediction=prediction)
         )
         for prediction in predictions
-        if _lengths_of(prediction) in listed
+        if _lengths_of(prediction) in distinct_lengths
     ]
 
 
@@ -86,7 +86,7 @@ def list_explanations(advice: Advice) -> tuple[str, ...]:
     )
     return (
         f"Figures are as the epochs read the log{real}.",
-        "rows held: the most (window, key) rows that are open at once, which is the state that the stream keeps.",
+        "rows held: largest number of (window, key) rows open at the same time, which is the state of the stream.",
         *((_CULPRITS,) if advice.partitions or advice.keys else ()),
     )
 
@@ -99,16 +99,16 @@ def _real_cells(prediction: Prediction) -> tuple[str, str]:
 
 def list_proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
     """Yield two rows for each proven setting: predicted and actual; windows as counts."""
-    for one in advice.proven:
-        yield from proof_rows(one)
+    for proven_setting in advice.proven:
+        yield from proof_rows(proven_setting)
 
 
 def proof_rows(proven_setting: ProvenSetting) -> Iterator[tuple[str, ...]]:
     """Yield the prediction and the result for a setting, windows as counts."""
     outcome = select_outcome(proven_setting.setting.prediction)
     yield (proven_setting.setting.name, *_lengths(proven_setting.setting), "predicted", *_counts(outcome))
-    found = "found" if proven_setting.holds else f"found, WRONG: {', '.join(proven_setting.wrong)}"
-    yield ("", "", "", found, *_counts(proven_setting.found))
+    label = "found" if proven_setting.holds else f"found, WRONG: {', '.join(proven_setting.wrong)}"
+    yield ("", "", "", label, *_counts(proven_setting.found))
 
 
 def _lengths(named_setting: NamedSetting) -> tuple[str, str]:
@@ -117,48 +117,48 @@ def _lengths(named_setting: NamedSetting) -> tuple[str, str]:
     )
 
 
-def _figures(found: FoundOutcome, windows: int) -> tuple[str, ...]:
-    return (*(_share(count, windows) for count in (found.on_time, found.exact)), *_rest(found))
+def _figures(outcome: MeasuredOutcome, windows: int) -> tuple[str, ...]:
+    return (*(_share(count, windows) for count in (outcome.on_time, outcome.exact)), *_rest(outcome))
 
 
 def _share(count: int, windows: int) -> str:
     return text.share(count / windows) if windows else "no window"
 
 
-def _counts(found: FoundOutcome) -> tuple[str, ...]:
-    return (*(f"{count:,}" for count in (found.windows, found.on_time, found.exact)), *_rest(found))
+def _counts(outcome: MeasuredOutcome) -> tuple[str, ...]:
+    return (*(f"{count:,}" for count in (outcome.windows, outcome.on_time, outcome.exact)), *_rest(outcome))
 
 
-def _rest(found: FoundOutcome) -> tuple[str, ...]:
-    counts = (f"{count:,}" for count in (found.late, found.late_rows))
-    return (*counts, describe_wait(found.delay_p50), describe_wait(found.delay_p99), f"{found.held:,}")
+def _rest(outcome: MeasuredOutcome) -> tuple[str, ...]:
+    counts = (f"{count:,}" for count in (outcome.late, outcome.late_rows))
+    return (*counts, describe_wait(outcome.delay_p50), describe_wait(outcome.delay_p99), f"{outcome.held:,}")
 
 
 def describe_wait(micros: int | None) -> str:
-    """Return a length of event time; `no answer` where the watermark has passed no window."""
+    """Format a length of event time; `no answer` if the watermark has passed no window."""
     return "no answer" if micros is None else text.minutes(micros / 60_000_000)
 
 
 def describe_culprit(culprit: Culprit) -> str:
-    """Return what a partition or a key that is late by more than its share has of the late records and of all."""
+    """Describe the share that a partition or key has of the late records and of all records."""
     return f"{culprit.what}: {text.share(culprit.late_share)} of the late records, {text.share(culprit.share)} of all"
 
 
 def list_unlisted(advice: Advice) -> tuple[str, ...]:
-    """Return a sentence for partitions and for keys of which only the first ones are listed."""
-    counted = (
+    """Return a sentence each if only the first partitions or keys are listed."""
+    totals_by_noun = (
         ("partition", len(advice.partitions), advice.partitions_over),
         ("key", len(advice.keys), advice.keys_over),
     )
     return tuple(
-        f"{listed:,} of {text.count_noun(over, noun)} with more than twice their share of the late records are listed."
-        for noun, listed, over in counted
-        if over is not None and over > listed
+        f"{count:,} of {text.count_noun(total, noun)} with more than twice their share of the late records are listed."
+        for noun, count, total in totals_by_noun
+        if total is not None and total > count
     )
 
 
 def describe_advice(advice: Advice) -> str:
-    """Return which setting is advised, what would be late under it at real speed, and which settings coincide."""
+    """Describe the advised setting, the late records under it at real speed, and settings that coincide."""
     name = BALANCED if advice.in_force.late else EXACT
     prediction = _find(advice, name).prediction
     lengths = (shorten_duration(prediction.out_of_orderness), shorten_duration(prediction.allowed))
@@ -189,15 +189,15 @@ def _describe_real(prediction: Prediction) -> tuple[str, ...]:
 
 
 def describe_coincidences(advice: Advice) -> tuple[str, ...]:
-    """Return which of the advised settings are one, and why."""
+    """Explain which of the advised settings coincide."""
     fastest, balanced, exact = (_find(advice, name).prediction for name in (FASTEST, BALANCED, EXACT))
     windows = text.count_noun(balanced.windows, "window")
     sentences = []
     if _lengths_of(balanced) == _lengths_of(exact):
-        why = f"99.9 % of {windows} is all of them"
+        reason = f"99.9 % of {windows} is all of them"
         if balanced.windows >= _NEARLY_ALL:
-            why = f"the wait that makes 99.9 % of {windows} exact leaves no record late"
-        sentences.append(f"balanced and exact are one: {why}.")
+            reason = f"the wait that makes 99.9 % of {windows} exact leaves no record late"
+        sentences.append(f"balanced and exact are one: {reason}.")
     if _lengths_of(fastest) == _lengths_of(balanced):
         sentences.append(f"fastest and balanced are one: 99 % of {windows} are exact on time without any wait.")
     return tuple(sentences)
@@ -214,9 +214,9 @@ def describe_speed(advice: Advice) -> str | None:
         choice = ": choose by the figures at real speed" if tells_real_speed(advice.log_pace) else ""
         sentences.append(f"The log was read {describe_pace_of_reading(advice.read_speed)}{choice}.")
     if not tells_real_speed(advice.log_pace):
-        fast = "do not tell when records came about"
+        fast = "do not show when records were produced"
         if advice.log_pace is not None:
-            fast = f"are those of a load, {round(advice.log_pace):,} times faster than event time went by"
+            fast = f"are those of a load, {round(advice.log_pace):,} times faster than event time"
         sentences.append(f"Log timestamps {fast}, so what would be late at real speed is unknown.")
     return " ".join(sentences) or None
 
@@ -225,14 +225,14 @@ def describe_proof(advice: Advice) -> str | None:
     """Describe whether runs of the streaming path confirmed the predictions; None: no proof was requested."""
     if not advice.proven:
         return None
-    wrong = sum(not one.holds for one in advice.proven)
-    held = "all hold" if not wrong else f"{wrong:,} wrong"
+    wrong = sum(not proven_setting.holds for proven_setting in advice.proven)
+    conclusion = "all hold" if not wrong else f"{wrong:,} wrong"
     of = text.count_noun(len(advice.proven), "prediction")
-    return f"{of} for {advice.pipeline}, each beside a run of the streaming path: {held}."
+    return f"{of} for {advice.pipeline}, each compared with a run of the streaming path: {conclusion}."
 
 
 FILTERS = (
-    list_settings,
+    list_named_settings,
     setting_cells,
     list_proof_rows,
     list_unlisted,
@@ -242,4 +242,4 @@ FILTERS = (
     describe_speed,
     describe_proof,
 )
-"""What templates call by its name."""
+"""Functions that templates call by name."""

@@ -11,16 +11,16 @@ from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 
 CHUNK = 500_000
-"""Offsets that are read at once; an epoch is read whole."""
+"""Offsets that are read together; an epoch is never split."""
 
 
 def list_reading_epochs(settings: Settings, pipeline: Pipeline, version: Version | None) -> list[EpochRecord]:
     """Return the epochs of a version that read records of the topic that its newest one read, in order.
 
     Raises:
-        LakeError: There are none, or they were judged under several settings of lateness.
+        LakeError: There are none, or they were read under several settings of lateness.
     """
-    records = [] if version is None else [one for one in EpochLog(version.uri).records() if one.records]
+    records = [] if version is None else [record for record in EpochLog(version.uri).records() if record.records]
     if not records:
         raise no_epochs(pipeline)
     if len({record.lateness_fingerprint for record in records}) > 1:
@@ -31,25 +31,29 @@ def list_reading_epochs(settings: Settings, pipeline: Pipeline, version: Version
 
 
 def no_epochs(pipeline: Pipeline) -> LakeError:
-    """Return the error that says that nothing was read yet, and which command reads."""
+    """Make the error for a pipeline that has read nothing yet, with the command that reads."""
     msg = f"`{pipeline.name}`: expected epochs that have read records, found none."
     return LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` reads what the log holds.")
 
 
-def list_epochs_between(version: Version, first: int, last: int) -> list[EpochRecord]:
-    """Return the epochs of a version from one number to another, also those without records; none that closes all."""
-    return [one for one in EpochLog(version.uri).records() if first <= one.epoch <= last and not one.final]
+def list_epochs_between(version: Version, first_epoch: int, last_epoch: int) -> list[EpochRecord]:
+    """List the epochs of a version in a range, including those without records, but not one that closes all windows."""
+    return [
+        record
+        for record in EpochLog(version.uri).records()
+        if first_epoch <= record.epoch <= last_epoch and not record.final
+    ]
 
 
 Chunk = list[tuple[EpochRecord, Offsets]]
 
 
 def split_epochs(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> Iterator[Chunk]:
-    """Yield epochs with those of their offsets that the log still holds, in groups that fit in memory."""
+    """Yield epochs with the offsets that the log still holds, in groups that fit in memory."""
     chunk, size = Chunk(), 0
     for record in records:
-        first = {p: max(start, earliest.get(p, start)) for p, start in record.start.items()}
-        offsets = {p: (first[p], end) for p, end in record.end.items() if first.get(p, end) < end}
+        starts = {p: max(start, earliest.get(p, start)) for p, start in record.start.items()}
+        offsets = {p: (starts[p], end) for p, end in record.end.items() if starts.get(p, end) < end}
         if not offsets:
             continue
         chunk.append((record, offsets))
@@ -62,14 +66,17 @@ def split_epochs(records: Sequence[EpochRecord], earliest: Mapping[int, int]) ->
 
 
 def join_reads(chunk: Chunk) -> tuple[Offsets, ...]:
-    """Return the offsets of a chunk in as few reads as there are: those of epochs that follow one another are one."""
+    """Merge the offsets of a chunk into as few reads as possible: adjacent ranges of epochs become one."""
     spans: dict[int, list[tuple[int, int]]] = {}
     for _, offsets in chunk:
-        for partition, (first, end) in offsets.items():
-            mine = spans.setdefault(partition, [])
-            if mine and mine[-1][1] == first:
-                mine[-1] = (mine[-1][0], end)
+        for partition, (start, end) in offsets.items():
+            partition_spans = spans.setdefault(partition, [])
+            if partition_spans and partition_spans[-1][1] == start:
+                partition_spans[-1] = (partition_spans[-1][0], end)
             else:
-                mine.append((first, end))
-    most = max(map(len, spans.values()), default=0)
-    return tuple({p: mine[turn] for p, mine in sorted(spans.items()) if turn < len(mine)} for turn in range(most))
+                partition_spans.append((start, end))
+    count = max(map(len, spans.values()), default=0)
+    return tuple(
+        {p: partition_spans[turn] for p, partition_spans in sorted(spans.items()) if turn < len(partition_spans)}
+        for turn in range(count)
+    )

@@ -47,16 +47,16 @@ class GatheredDelays:
     version: int  # n of stream-<n>
     records: int  # offsets read
     read_speed: ReadSpeed
-    log_pace: float | None  # event time that went by for each second of log time
+    log_pace: float | None  # event time per second of log time
     partitions: tuple[Culprit, ...]  # all of them
     keys: tuple[Culprit, ...]
 
 
-def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
-    """Read what the epochs have read, as far as the log still holds it.
+def gather_delays(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
+    """Read the records of the epochs that the log still holds, and compute their delays.
 
     Raises:
-        DefinitionError: Records of the pipeline are late for another reason too: their ids are forgotten.
+        DefinitionError: The source has record ids, so records are also late because their ids are forgotten.
         LakeError: No epoch was committed, or epochs were judged under several settings of lateness.
         LogError: The log holds none of it any more, or does not answer.
     """
@@ -90,11 +90,11 @@ def _find_version(settings: Settings, pipeline: Pipeline) -> Version:
     if pipeline.source.record_id is not None:
         msg = (
             f"`{pipeline.name}`: expected a source without `record_id` to advise on, got `{pipeline.source.record_id}`:"
-            " how late a record is does not tell what a setting would have made of it. Ids are remembered as long as"
-            " windows take records, so with another wait other twins are known, another of two twins counts, and"
-            " records of forgotten ids are late for that alone."
+            " the lateness of records does not determine the effect of a setting. Ids are remembered as long as"
+            " windows accept records, so another setting finds other duplicates, counts another one of two duplicates,"
+            " and makes records late whose ids were forgotten."
         )
-        hint = f"\nHint: `cutover lateness {pipeline.name}` takes ids into account, and says how late records are."
+        hint = f"\nHint: `cutover lateness {pipeline.name}` takes ids into account and measures how late records are."
         raise DefinitionError(msg + hint)
     version = versions.current(settings, pipeline)
     if version is None:
@@ -103,22 +103,21 @@ def _find_version(settings: Settings, pipeline: Pipeline) -> Version:
 
 
 def make_delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
-    """Make `delays` from `pairs` and `reached`: windows and keys with two delays, and how many pairs have them.
+    """Create `delays` from `pairs` and `reached`: windows and keys with two delays and the number of their pairs.
 
-    `__delay` is how far time had come, beyond the end of a record's window, before the epoch that read it; `__real`
-    the same before the record was appended.
+    `__delay` is the time from the end of a record's window to the event time reached before the epoch that read it;
+    `__real` is the same for the moment before the record was appended.
     """
     ahead = pipeline.lateness.out_of_orderness_micros
-    before = {"__epoch": [record.epoch for record in records]}
-    before["__before"] = [
+    columns = {"__epoch": [record.epoch for record in records]}
+    columns["__before"] = [
         ALWAYS if record.watermark_before is None else record.watermark_before + ahead for record in records
     ]
-    connection.register("epochs", pa.table({name: pa.array(of, pa.int64()) for name, of in before.items()}))
+    connection.register("epochs", pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()}))
     keys = "".join(f", p.{identifier(name)}" for name in pipeline.key)
     delays = ", ".join(
-        f"CASE WHEN {reached} > {ALWAYS} THEN {reached} - p.__ends - {pipeline.window.late_after} ELSE {ALWAYS} END"
-        f" AS {name}"
-        for reached, name in (("e.__before", "__delay"), ("a.__reached", "__real"))
+        f"CASE WHEN {time} > {ALWAYS} THEN {time} - p.__ends - {pipeline.window.late_after} ELSE {ALWAYS} END AS {name}"
+        for time, name in (("e.__before", "__delay"), ("a.__reached", "__real"))
     )
     connection.execute(
         "CREATE TEMP TABLE delays AS SELECT p.__partition AS _partition,"
@@ -141,7 +140,7 @@ def collect_delays(
         has_real: Log timestamps show what would be late at real speed.
     """
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
-    # Of sessions all rows of a key that touch are one window, and no other key has it.
+    # For sessions all overlapping rows of a key are one window, which no other key has.
     merges = pipeline.window.merges
     relation = f"({group_sessions_sql(pipeline.key, 'delays')})" if merges else "delays"
     connection.execute(
@@ -156,21 +155,21 @@ def collect_delays(
         read=_lateness(connection, "__delay", "most", by_window),
         real=_lateness(connection, "__real", "most_real", by_window) if has_real else None,
         firsts=_column(connection, "SELECT least FROM cells ORDER BY begun, least"),
-        begun=_column(connection, "SELECT begun FROM cells ORDER BY begun"),
+        first_epochs=_column(connection, "SELECT begun FROM cells ORDER BY begun"),
         closing_firsts=_column(connection, "SELECT least FROM cells ORDER BY e, least"),
         closes=_column(connection, f"SELECT e + {pipeline.window.closes_after} FROM cells ORDER BY e"),
         passes=_column(connection, f"SELECT DISTINCT {ended} FROM cells ORDER BY 1"),
         epochs=np.array([epoch_record.epoch for epoch_record in epoch_records], np.int64),
-        newest=find_newest(epoch_records),
+        newest=list_newest_events(epoch_records),
         slowest=np.array([ALWAYS if mark is None else mark + ahead for mark in watermarks], np.int64),
         unit=find_unit(pipeline.window),
     )
 
 
-def _lateness(connection: duckdb.DuckDBPyConnection, delay: str, most: str, by_window: str) -> RecordDelays:
+def _lateness(connection: duckdb.DuckDBPyConnection, delay: str, longest: str, by_window: str) -> RecordDelays:
     return RecordDelays(
-        windows=_column(connection, f"SELECT max({most}) FROM cells GROUP BY {by_window} ORDER BY 1"),
-        rows=_column(connection, f"SELECT {most} FROM cells ORDER BY 1"),
+        windows=_column(connection, f"SELECT max({longest}) FROM cells GROUP BY {by_window} ORDER BY 1"),
+        rows=_column(connection, f"SELECT {longest} FROM cells ORDER BY 1"),
         records=np.repeat(
             _column(connection, f"SELECT {delay} FROM delays GROUP BY 1 ORDER BY 1"),
             _column(connection, f"SELECT sum(__pairs)::BIGINT FROM delays GROUP BY {delay} ORDER BY {delay}"),
@@ -178,7 +177,7 @@ def _lateness(connection: duckdb.DuckDBPyConnection, delay: str, most: str, by_w
     )
 
 
-def find_newest(epoch_records: Sequence[EpochRecord]) -> Micros:
+def list_newest_events(epoch_records: Sequence[EpochRecord]) -> Micros:
     """Return the newest event time of all partitions after each epoch, microseconds; ALWAYS where there was none."""
     return np.array([max(epoch_record.max_event.values(), default=ALWAYS) for epoch_record in epoch_records], np.int64)
 
@@ -189,28 +188,28 @@ def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:
 
 
 def _find_culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], total: int) -> tuple[Culprit, ...]:
-    """Return all with some late records and more than twice their share of them, those with the most first."""
+    """Find values with several late records and more than twice their share of them, those with the most first."""
     if not columns:
         return ()
     names = ", ".join(map(identifier, columns))
-    counted = (
+    counts = (
         f"SELECT {names}, sum(__pairs) AS __all, coalesce(sum(__pairs) FILTER (__delay >= {total}), 0) AS __late"
         f" FROM delays GROUP BY {names}"
     )
     shares = (
         f"SELECT {names}, __late, __late / sum(__late) OVER () AS __late_share, __all / sum(__all) OVER () AS __share"
-        f" FROM ({counted})"
+        f" FROM ({counts})"
     )
-    # Of one or two late records any source would have more than its share.
+    # With one or two late records any source would have more than its share.
     ranked = f"SELECT * FROM ({shares}) WHERE __late >= {LATE_AT_LEAST} AND __late_share > 2 * __share"
-    found = connection.execute(f"{ranked} ORDER BY __late DESC, {names}").fetchall()
-    return tuple(_make_culprit(columns, row) for row in found)
+    rows = connection.execute(f"{ranked} ORDER BY __late DESC, {names}").fetchall()
+    return tuple(_make_culprit(columns, row) for row in rows)
 
 
 def _make_culprit(columns: Sequence[str], row: Sequence[Any]) -> Culprit:
     *values, late, late_share, share = row
-    what = ", ".join(starmap(_format_value, zip(columns, values, strict=True)))
-    return Culprit(what=what, late=int(late), late_share=float(late_share), share=float(share))
+    label = ", ".join(starmap(_format_value, zip(columns, values, strict=True)))
+    return Culprit(what=label, late=int(late), late_share=float(late_share), share=float(share))
 
 
 def _format_value(column: str, value: object) -> str:

@@ -31,13 +31,13 @@ from cutover.records.closing import compute_late_margin
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
 EDGES = (0, 1, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10_080)
-"""Of the histogram, minutes."""
+"""Edges of the histogram, minutes."""
 
 MANY, SHOWN = 100, 20
 """Records that a value must have to be a segment; values of a column that are listed at most."""
 
 ALONE, HALF, LATE_AT_LEAST = 0.9, 0.5, 5
-"""A source has so large a share of the late pairs, at most so large a share of all, and so many late pairs."""
+"""Limits of a source: minimum share of the late pairs, maximum share of all pairs, minimum number of late pairs."""
 
 _SECOND, _MINUTE = 1_000_000, 60_000_000
 _FIGURES = (
@@ -49,20 +49,20 @@ _BOUNDS: Sequence[tuple[int, int | None]] = (
     *((low * _MINUTE or 1, high * _MINUTE) for low, high in pairwise(EDGES)),
     (EDGES[-1] * _MINUTE, None),
 )
-"""Of the bins of a histogram, microseconds: from, to; None: without end."""
+"""Bins of a histogram, microseconds: from, to; None: open end."""
 
 _BINS = (f"__behind >= {low}{'' if high is None else f' AND __behind < {high}'}" for low, high in _BOUNDS)
-_COUNTS = f"[{', '.join(f'count(*) FILTER ({one})' for one in _BINS)}]"
+_COUNTS = f"[{', '.join(f'count(*) FILTER ({condition})' for condition in _BINS)}]"
 
 
-def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reads: pa.Table) -> None:
-    """Make `judged` from `pairs` and `reached`.
+def create_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reads: pa.Table) -> None:
+    """Create `judged` from `pairs` and `reached`.
 
     Args:
         connection: Holds `pairs` and `reached` (`log_pairs`).
         pipeline: The key, and when a record is late.
-        reads: `__partition`, `__first`, `__read`: event time by which the records from an offset on were judged when
-            they were read; null where nothing was known.
+        reads: `__partition`, `__first`, `__read`: event time that decided whether the records from an offset on were
+            late when they were read; null if there was none.
     """
     connection.register("reads", reads)
     keys = "".join(f", any_value(p.{name}) AS {name}" for name in map(identifier, pipeline.key))
@@ -91,13 +91,13 @@ def _is_late_sql(pipeline: Pipeline, reached: str) -> str:
     return f"({late} OR p.__event < {oldest} - ({oldest} % {MINUTE} + {MINUTE}) % {MINUTE})"
 
 
-def count_records(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return how many records count in a window."""
+def count_windowed_records(connection: duckdb.DuckDBPyConnection) -> int:
+    """Count the records that belong to a window."""
     return fetch_number(connection, "SELECT count(*) FROM judged")
 
 
 def count_late(connection: duckdb.DuckDBPyConnection, pace: float | None) -> LateShares:
-    """Return how many pairs are late, at real speed and as they were read."""
+    """Count the pairs that are late at real speed and as they were read."""
     sums = (f"coalesce(sum({name}), 0)::BIGINT" for name in ("__pairs", "__late", "__missed"))
     pairs, late, missed = fetch_row(connection, f"SELECT {', '.join(sums)} FROM judged")
     return LateShares(pairs=int(pairs), at_real_speed=int(late), as_read=int(missed), pace=pace)
@@ -115,32 +115,32 @@ def _quantiles(micros: Sequence[int], largest: int) -> LatenessQuantiles:
 
 
 def count_by_lateness(connection: duckdb.DuckDBPyConnection) -> tuple[LatenessCount, ...]:
-    """Return the histogram: records that were not behind, then bins up to the last that holds any."""
-    (found,) = fetch_row(connection, f"SELECT {_COUNTS} FROM judged")
-    return _histogram(found)
+    """Return the histogram: records without delay, then bins up to the last that is not empty."""
+    (counts,) = fetch_row(connection, f"SELECT {_COUNTS} FROM judged")
+    return _histogram(counts)
 
 
-def _histogram(found: Sequence[int]) -> tuple[LatenessCount, ...]:
-    filled = [place for place, count in enumerate(found) if count]
+def _histogram(counts: Sequence[int]) -> tuple[LatenessCount, ...]:
+    filled = [place for place, count in enumerate(counts) if count]
     return tuple(
         LatenessCount(
             from_seconds=0.0 if low <= 1 else low / _SECOND,
             to_seconds=0.0 if high == 1 else None if high is None else high / _SECOND,
             records=int(count),
         )
-        for (low, high), count in list(zip(_BOUNDS, found, strict=True))[: filled[-1] + 1 if filled else 0]
+        for (low, high), count in list(zip(_BOUNDS, counts, strict=True))[: filled[-1] + 1 if filled else 0]
     )
 
 
 def list_segments(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LatenessSegment, ...]:
-    """Return all partitions, then of each column of the key the values with most records, `MANY` at least."""
+    """List all partitions, then for each key column the values with the most records, at least `MANY`."""
     partitions = f"SELECT __partition, {_FIGURES}, {_COUNTS} FROM judged GROUP BY 1 ORDER BY 1"
     segments = [_segment(None, row) for row in connection.execute(partitions).fetchall()]
     for name in key:
         column = identifier(name)
-        counted = f"SELECT {column}, {_FIGURES}, {_COUNTS} FROM judged GROUP BY {column} HAVING count(*) >= {MANY}"
-        chosen = connection.execute(f"{counted} ORDER BY count(*) DESC, {column} NULLS LAST LIMIT {SHOWN}").fetchall()
-        segments += [_segment(name, row) for row in chosen]
+        groups = f"SELECT {column}, {_FIGURES}, {_COUNTS} FROM judged GROUP BY {column} HAVING count(*) >= {MANY}"
+        rows = connection.execute(f"{groups} ORDER BY count(*) DESC, {column} NULLS LAST LIMIT {SHOWN}").fetchall()
+        segments += [_segment(name, row) for row in rows]
     return tuple(segments)
 
 
@@ -162,14 +162,14 @@ def _name_value(column: str | None, value: Any) -> Scalar:
 
 
 def list_sources(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LateSource, ...]:
-    """Return the partitions and values that alone are late: at real speed, or as they were read where none is."""
-    counted = "__late" if fetch_number(connection, "SELECT sum(__late) FROM judged") else "__missed"
-    return tuple(source for column in (None, *key) for source in _find_sources(connection, column, counted))
+    """List the partitions and values that cause most late records: at real speed, or as read if none is late then."""
+    late_column = "__late" if fetch_number(connection, "SELECT sum(__late) FROM judged") else "__missed"
+    return tuple(source for column in (None, *key) for source in _find_sources(connection, column, late_column))
 
 
-def _find_sources(connection: duckdb.DuckDBPyConnection, column: str | None, counted: str) -> Iterator[LateSource]:
+def _find_sources(connection: duckdb.DuckDBPyConnection, column: str | None, late_column: str) -> Iterator[LateSource]:
     name = identifier("__partition" if column is None else column)
-    sums = f"SELECT {name} AS v, sum({counted}) AS late, sum(__pairs) AS n FROM judged GROUP BY 1"
+    sums = f"SELECT {name} AS v, sum({late_column}) AS late, sum(__pairs) AS n FROM judged GROUP BY 1"
     shares = f"SELECT v, late, late / sum(late) OVER () AS of_late, n / sum(n) OVER () AS of_all FROM ({sums})"
     is_alone = f"late >= {LATE_AT_LEAST} AND of_late >= {ALONE} AND of_all <= {HALF}"
     query = f"SELECT * FROM ({shares}) WHERE {is_alone} ORDER BY late DESC, v"

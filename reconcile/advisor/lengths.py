@@ -17,22 +17,22 @@ def find_unit(window: WindowFn) -> int:
 
 
 def find_smaller_unit(unit: int) -> int:
-    """Return the next smaller unit; of the smallest one itself."""
+    """Return the next smaller unit; for the smallest one the unit itself."""
     place = UNITS.index(unit)
     return UNITS[min(place + 1, len(UNITS) - 1)]
 
 
-def round_up(needed: int, unit: int) -> int:
-    """Return the shortest length in whole units that is long enough; in the next smaller unit where that is shorter.
+def round_up(minimum: int, unit: int) -> int:
+    """Round a length up to whole units, or to the next smaller unit if the larger one would lengthen it too much.
 
     Args:
-        needed: Microseconds; 0 or less needs no time.
-        unit: Of the windows.
+        minimum: Microseconds; 0 or less needs no time.
+        unit: Unit of the windows.
     """
-    if needed <= 0:
+    if minimum <= 0:
         return 0
-    length = -(-needed // unit) * unit
-    if (length - needed) * _LONGER <= needed:
+    length = -(-minimum // unit) * unit
+    if (length - minimum) * _LONGER <= minimum:
         return length
     smaller = find_smaller_unit(unit)
-    return -(-needed // smaller) * smaller
+    return -(-minimum // smaller) * smaller

@@ -34,10 +34,10 @@ from cutover.timestamps import format_micros, to_micros
 
 
 def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -> LogLateness:
-    """Read what the epochs of the version in force have read, as far as the log still holds it.
+    """Measure the delays of the records that the current version has read and the log still holds.
 
     Raises:
-        LakeError: No epoch was committed, or epochs were judged under several settings of lateness.
+        LakeError: No epoch was committed, or epochs were read under several settings of lateness.
         LogError: The log holds none of it any more, or does not answer.
     """
     version = versions.current(settings, pipeline)
@@ -53,9 +53,9 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
         load_pairs(connection, reading, earliest)
         _drop_duplicates(connection, pipeline, version, records[-1].epoch)
         pace = find_pace(trace_real_speed(connection, pipeline))
-        lateness_tables.make(connection, pipeline, _list_reads(pipeline, records))
+        lateness_tables.create_tables(connection, pipeline, _list_reads(pipeline, records))
         shares = lateness_tables.count_late(connection, pace)
-        gone = _count_gone(records, earliest)
+        deleted_records = _count_gone(records, earliest)
         return LogLateness(
             pipeline=pipeline.name,
             at=format_micros(to_micros(clock.now())) or "",
@@ -64,30 +64,30 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
             version=version.number,
             epoch=records[-1].epoch,
             epochs=len(records),
-            records=lateness_tables.count_records(connection),
+            records=lateness_tables.count_windowed_records(connection),
             lateness=lateness_tables.measure_quantiles(connection),
             histogram=lateness_tables.count_by_lateness(connection),
             shares=shares,
             segments=lateness_tables.list_segments(connection, pipeline.key),
             sources=lateness_tables.list_sources(connection, pipeline.key),
-            notes=tuple(_make_notes(shares, gone)),
-            gone=gone,
+            notes=tuple(_make_notes(shares, deleted_records)),
+            gone=deleted_records,
         )
 
 
 def _drop_duplicates(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, version: Version, epoch: int) -> None:
-    """Let what the stream found to be duplicates count in no window; they still move the watermark."""
+    """Exclude records that the stream classified as duplicates from all windows; they still move the watermark."""
     if pipeline.source.record_id is None:
         return
     EpochLog(version.uri).relation(connection, "stream_rows", epoch=epoch)
     rows = f"stream_rows WHERE _class = '{Class.DUPLICATE}' AND _positions IS NOT NULL"
-    listed = f"SELECT unnest(_positions) AS at FROM {rows}"
-    twins = f'SELECT at."partition", at."offset" FROM ({listed})'
+    positions = f"SELECT unnest(_positions) AS at FROM {rows}"
+    twins = f'SELECT at."partition", at."offset" FROM ({positions})'
     connection.execute(f"UPDATE pairs SET __ends = NULL WHERE (__partition, __offset) IN ({twins})")
 
 
 def _list_reads(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
-    """Return by which event time the records from an offset on were judged when they were read."""
+    """Return the event time that decided whether the records from an offset on were late when they were read."""
     ahead = pipeline.lateness.out_of_orderness_micros
     rows = [
         {
@@ -103,22 +103,22 @@ def _list_reads(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
 
 
 def _count_gone(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> dict[str, int]:
-    first: dict[int, int] = {}
+    start_offsets: dict[int, int] = {}
     for record in records:
         for partition, start in record.start.items():
-            first.setdefault(partition, start)
-    lost = {partition: earliest.get(partition, start) - start for partition, start in first.items()}
-    return {str(partition): count for partition, count in sorted(lost.items()) if count > 0}
+            start_offsets.setdefault(partition, start)
+    deleted_records = {partition: earliest.get(partition, start) - start for partition, start in start_offsets.items()}
+    return {str(partition): count for partition, count in sorted(deleted_records.items()) if count > 0}
 
 
-def _make_notes(shares: LateShares, gone: Mapping[str, int]) -> list[str]:
-    notes = ["At real speed each record is judged by what was appended before it."]
+def _make_notes(shares: LateShares, deleted_records: Mapping[str, int]) -> list[str]:
+    notes = ["At real speed only the records appended before a record decide whether it is late."]
     if shares.pace is None:
-        notes.append("All log timestamps are one: they do not tell in which order records came, nor how late.")
+        notes.append("All log timestamps are equal: they show neither the order of the records nor how late they were.")
     elif shares.pace > LOAD:
-        fast = f"Event time went by {shares.pace:,.0f} times faster than log time"
+        fast = f"Event time passed {shares.pace:,.0f} times faster than log time"
         notes.append(f"{fast}: these log timestamps are those of a load, and so is the share at real speed.")
-    if gone:
-        text = f"{sum(gone.values()):,} of the offsets that the epochs read are no longer in the log"
-        notes.append(f"{text}: the figures are of the rest.")
+    if deleted_records:
+        text = f"{sum(deleted_records.values()):,} of the offsets that the epochs read are no longer in the log"
+        notes.append(f"{text}: the figures cover the others.")
     return notes

@@ -1,4 +1,4 @@
-"""Records of a log with their windows, read once by Spark: what the advisor and the lateness of a log start from.
+"""Records of a log with their windows, read once by Spark: input of the advisor and of the lateness of a log.
 
 `pairs` has one row for each window of each record: `__partition`, `__offset`, `__log` and `__event` (microseconds),
 `__starts` and `__ends` of the window, the key, and `__epoch` that read the record. A record that counts in no window
@@ -25,7 +25,7 @@ from cutover.lake.tables.schemas import arrow_type, duckdb_type
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import Chunk, join_reads, split_epochs
 from cutover.reconcile.advisor.predict import Micros
-from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, find_reached
+from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, compute_watermarks
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
@@ -53,7 +53,7 @@ class LogReading:
 
 
 def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earliest: Mapping[int, int]) -> int:
-    """Make `pairs`, and return how many offsets were read.
+    """Create `pairs`, and return the number of offsets that were read.
 
     Args:
         connection: Where the table is created.
@@ -61,14 +61,14 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
         earliest: First offset of each partition that the log still holds.
 
     Raises:
-        LogError: The log holds nothing of what the epochs read, lost records inside it, or does not answer.
+        LogError: The log holds none of the records that the epochs read, lost some of them, or does not answer.
     """
     kinds = compile_pipeline(reading.pipeline).key_types
     keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
     columns = "__partition INT, __offset BIGINT, __log BIGINT, __event BIGINT, __starts BIGINT, __ends BIGINT"
     connection.execute(f"CREATE TEMP TABLE pairs ({columns}{keys}, __epoch BIGINT)")
-    listed = ("__partition", "__offset", "__log", "__event", "__starts", "__ends", *reading.pipeline.key)
-    names = ", ".join(f"c.{identifier(name)}" for name in listed)
+    columns_of_pairs = ("__partition", "__offset", "__log", "__event", "__starts", "__ends", *reading.pipeline.key)
+    names = ", ".join(f"c.{identifier(name)}" for name in columns_of_pairs)
     count = 0
     for chunk in split_epochs(reading.records, earliest):
         count += sum(end - start for _, offsets in chunk for start, end in offsets.values())
@@ -82,22 +82,22 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
         connection.unregister("ranges")
     if not count:
         msg = f"Log of `{reading.pipeline.name}`: expected records that its epochs have read, it holds none of them."
-        raise LogError(msg + "\nHint: lateness is told from what the log still holds.")
+        raise LogError(msg + "\nHint: lateness is computed from the records that the log still holds.")
     lost_records.check_log_of_version(reading.settings, reading.pipeline)
     return count
 
 
 def _list_ranges(chunk: Chunk) -> pa.Table:
     rows = [
-        {"__partition": partition, "__first": first, "__next": end, "__epoch": one.epoch}
-        for one, offsets in chunk
-        for partition, (first, end) in offsets.items()
+        {"__partition": partition, "__first": start, "__next": end, "__epoch": record.epoch}
+        for record, offsets in chunk
+        for partition, (start, end) in offsets.items()
     ]
     return pa.Table.from_pylist(rows, schema=_RANGES)
 
 
 def _read_rows(reading: LogReading, reads: Sequence[Offsets]) -> pa.Table:
-    """Return the rows of `pairs` in some ranges of offsets, and perhaps of what lies between them."""
+    """Read the rows of `pairs` in some ranges of offsets, and possibly of offsets between them."""
     pipeline, rejoin = reading.pipeline, reading.rejoin
     # A separate read for each of hundreds of epochs would cost Spark far more than what lies between them.
     spread = (OffsetSpan(partition=p, first_offset=a, last_offset=b - 1) for one in reads for p, (a, b) in one.items())
@@ -121,18 +121,24 @@ def _read_rows(reading: LogReading, reads: Sequence[Offsets]) -> pa.Table:
 
 
 def trace_real_speed(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> Appended:
-    """Make `reached`: the event time that had been reached when each record of `pairs` was appended; return them.
+    """Create `reached`: the event time reached when each record of `pairs` was appended; return the records.
 
-    `reached` has `__partition`, `__offset`, and `__reached` in microseconds, UNKNOWN where nothing was known.
+    `reached` has `__partition`, `__offset`, and `__reached` in microseconds, UNKNOWN if there was none.
     """
     columns = "__partition, __offset, any_value(__log) AS l, coalesce(any_value(__event), ?) AS e"
     query = f"SELECT {columns} FROM pairs GROUP BY __partition, __offset ORDER BY __partition, __offset"
-    found = connection.execute(query, [UNKNOWN]).fetchnumpy()
+    columns_by_name = connection.execute(query, [UNKNOWN]).fetchnumpy()
     appended = Appended(
-        partitions=_column(found["__partition"]), log_times=_column(found["l"]), events=_column(found["e"])
+        partitions=_column(columns_by_name["__partition"]),
+        log_times=_column(columns_by_name["l"]),
+        events=_column(columns_by_name["e"]),
     )
-    reached = find_reached(appended, pipeline.lateness.idle_after_micros)
-    positions = {"__partition": appended.partitions, "__offset": _column(found["__offset"]), "__reached": reached}
+    event_times = compute_watermarks(appended, pipeline.lateness.idle_after_micros)
+    positions = {
+        "__partition": appended.partitions,
+        "__offset": _column(columns_by_name["__offset"]),
+        "__reached": event_times,
+    }
     connection.register("reached", pa.table(positions))
     return appended
 

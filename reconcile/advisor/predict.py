@@ -20,7 +20,7 @@ from cutover.reconcile.result.advice import LateOutcome, NamedSetting, Predictio
 
 Micros = NDArray[np.int64]
 ALWAYS = -(1 << 62)
-"""Delay of a record that no watermark could call late: nothing was known of time before its epoch."""
+"""Delay of a record that cannot be late: no event time was known before its epoch."""
 
 STEPS = tuple(
     count * MICROSECONDS[unit]
@@ -56,8 +56,8 @@ class Delays:
 
     read: RecordDelays  # as the epochs read them
     real: RecordDelays | None  # had each been read when it was appended; None: log timestamps do not show it
-    firsts: Micros  # the smallest delay of each row, that of the epoch that begins it; in the order of `begun`
-    begun: Micros  # the number of that epoch, ascending
+    firsts: Micros  # the smallest delay of each row, that of the epoch that begins it; in the order of `first_epochs`
+    first_epochs: Micros  # number of the epoch that begins each row, ascending
     closing_firsts: Micros  # the same delays, in the order of `closes`
     closes: Micros  # time at which each row closes without any wait, ascending
     passes: Micros  # time at which windows have ended, ascending, each once
@@ -68,7 +68,7 @@ class Delays:
 
 
 def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
-    """Return what a setting would have come to.
+    """Predict the outcome of a setting.
 
     Args:
         delays: Of a log.
@@ -89,7 +89,7 @@ def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
         late_share=read.late / pairs if pairs else 0.0,
         real=None if delays.real is None else count_outcome(delays.real, out_of_orderness, allowed),
         held=count_held(
-            delays.begun[delays.firsts < total],
+            delays.first_epochs[delays.firsts < total],
             delays.closes[delays.closing_firsts < total],
             delays.epochs,
             delays.slowest - total,
@@ -110,21 +110,21 @@ def count_outcome(delays: RecordDelays, out_of_orderness: int, allowed: int) -> 
     )
 
 
-def count_held(micros: Micros, closes: Micros, epochs: Micros, reached: Micros) -> int:
-    """Return the most (window, key) rows that are begun and not closed after any epoch.
+def count_held(begins: Micros, closes: Micros, epochs: Micros, marks: Micros) -> int:
+    """Return the maximum number of (window, key) rows that are open after an epoch.
 
     Args:
-        micros: Of each row the number of the epoch that begins it, ascending.
-        closes: Of each row the time at which it closes, ascending.
+        begins: Number of the epoch that begins each row, ascending.
+        closes: Time at which each row closes, ascending.
         epochs: Numbers, ascending.
-        reached: Of each epoch the time that it has come to, by which rows close.
+        marks: Event time after each epoch that closes rows.
     """
-    open_rows = np.searchsorted(micros, epochs, side="right") - np.searchsorted(closes, reached, side="right")
+    open_rows = np.searchsorted(begins, epochs, side="right") - np.searchsorted(closes, marks, side="right")
     return int(np.max(open_rows, initial=0))
 
 
 def measure_delay(passes: Micros, newest: Micros, watermarks: Micros) -> tuple[int | None, int | None]:
-    """Return how far event time had come beyond the end of windows when their on-time answer came: half, 99 % within.
+    """Measure the event time from the end of windows to their on-time answer: median and 99 % quantile.
 
     The answer comes with the first epoch after which the watermark has passed the end: the wait is the
     out-of-orderness, how far the slowest partition is behind the newest event time, and what an epoch reads at once.
@@ -137,9 +137,9 @@ def measure_delay(passes: Micros, newest: Micros, watermarks: Micros) -> tuple[i
     Returns:
         Microseconds; None where the watermark has passed no window.
     """
-    first = np.searchsorted(watermarks, passes, side="left")
-    is_answered = first < len(watermarks)
-    waits = newest[first[is_answered]] - passes[is_answered]
+    answering_epochs = np.searchsorted(watermarks, passes, side="left")
+    is_answered = answering_epochs < len(watermarks)
+    waits = newest[answering_epochs[is_answered]] - passes[is_answered]
     if not len(waits):
         return None, None
     half, nearly_all = np.quantile(waits, [0.5, ON_TIME], method="inverted_cdf")
@@ -148,18 +148,18 @@ def measure_delay(passes: Micros, newest: Micros, watermarks: Micros) -> tuple[i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """Settings that were tried, one for each outcome: of equal ones that with the shortest wait."""
+    """Predictions of the tried settings, one for each outcome: of equal ones that with the shortest wait."""
 
-    tried: int
+    setting_count: int
     predictions: tuple[Prediction, ...]  # by both lengths
 
 
 def make_grid(delays: Delays, current: tuple[int, int]) -> Grid:
-    """Return predictions for lengths at which outcomes change and for lengths that people set, equal ones merged.
+    """Predict lengths at which outcomes change and lengths that people usually set, with equal outcomes merged.
 
     Args:
         delays: Of a log.
-        current: Out-of-orderness and allowed lateness in force; always there.
+        current: Out-of-orderness and allowed lateness in force; always included.
     """
     lengths = list_lengths(delays)
     pairs = {(o, total - o) for total in lengths for o in lengths if o <= total} | {current}
@@ -167,23 +167,23 @@ def make_grid(delays: Delays, current: tuple[int, int]) -> Grid:
     for o, a in sorted(pairs, key=lambda pair: (pair[0] + pair[1], pair[0])):
         prediction = predict(delays, o, a)
         by_outcome.setdefault(replace(prediction, out_of_orderness=0, allowed=0), prediction)
-    kept = {(one.out_of_orderness, one.allowed): one for one in by_outcome.values()}
-    kept[current] = predict(delays, *current)
-    return Grid(tried=len(pairs), predictions=tuple(one for _, one in sorted(kept.items())))
+    by_lengths = {(prediction.out_of_orderness, prediction.allowed): prediction for prediction in by_outcome.values()}
+    by_lengths[current] = predict(delays, *current)
+    return Grid(setting_count=len(pairs), predictions=tuple(prediction for _, prediction in sorted(by_lengths.items())))
 
 
 def list_lengths(delays: Delays) -> tuple[int, ...]:
-    """Return the lengths that are tried, ascending, from none to the one at which no record is late."""
+    """List the lengths to try, ascending, from 0 to the one at which no record is late."""
     exact = find_exact(delays)
     read = delays.read
-    needed = (find_needed(values, share) for values in (read.windows, read.records) for share in SHARES)
+    minimums = (find_needed(values, share) for values in (read.windows, read.records) for share in SHARES)
     common = (step for step in STEPS if step % find_smaller_unit(delays.unit) == 0)
-    lengths = {0, exact, *(round_up(length, delays.unit) for length in needed), *common}
+    lengths = {0, exact, *(round_up(length, delays.unit) for length in minimums), *common}
     return tuple(sorted(length for length in lengths if length <= exact))
 
 
 def find_needed(values: Micros, share: float) -> int:
-    """Return the smallest length that is longer than a share of some delays; 0 where no wait is needed.
+    """Find the smallest length that is longer than a share of some delays; 0 if no wait is needed.
 
     Args:
         values: Delays, ascending.
@@ -200,11 +200,12 @@ def find_exact(delays: Delays) -> int:
     return round_up(find_needed(delays.read.records, 1.0), delays.unit)
 
 
-def choose(delays: Delays) -> tuple[NamedSetting, ...]:
-    """Return three settings on the front: no other one is better in one respect and no worse in the others.
+def choose_settings(delays: Delays) -> tuple[NamedSetting, ...]:
+    """Choose three Pareto-optimal settings: no other one is better in one respect and no worse in the others.
 
-    fastest: the on-time answer comes at once, and windows are kept until nearly all are exact. balanced: the on-time
-    answer of 99 % of the windows is exact already, 99.9 % are in the end. exact: as balanced, and no record is late.
+    fastest: the on-time answer comes without any wait, and windows stay open until nearly all are exact. balanced: the
+    on-time answer of 99 % of the windows is exact already, 99.9 % are in the end. exact: as balanced, with no late
+    record.
     """
     exact = find_exact(delays)
     nearly, on_time = (

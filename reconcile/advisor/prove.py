@@ -1,8 +1,8 @@
 """Proof of predictions: the streaming path runs with the settings over the same epochs, without serving its results.
 
-A window's on-time answer is that of the moment at which the watermark passes its end. So it was exact if no record
-came later: of sessions that is a run with no allowed lateness, in which all such records are late; of other windows
-the epochs of one run show it, since each row has its epoch.
+A window's on-time answer is its result when the watermark passes its end, so it was exact if no record came later.
+For sessions this takes a run without allowed lateness, in which all such records are late; for other windows the epochs
+of one run show it, since each row has its epoch.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`, the rest are internal numbers
@@ -21,9 +21,9 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.repeats import find_repeat
 from cutover.quoting import identifier
-from cutover.reconcile.advisor.gather import find_newest
+from cutover.reconcile.advisor.gather import list_newest_events
 from cutover.reconcile.advisor.predict import ALWAYS, Micros, count_held, measure_delay
-from cutover.reconcile.result.advice import FoundOutcome, NamedSetting, ProvenSetting
+from cutover.reconcile.result.advice import MeasuredOutcome, NamedSetting, ProvenSetting
 from cutover.records.classes import Class
 from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.settings import Settings
@@ -43,7 +43,7 @@ def prove_settings(
     """Run the streaming path once for each setting, over the epochs of the predictions.
 
     Args:
-        settings: Of the installation; nothing that it serves is written.
+        settings: Settings of the installation; nothing that it serves is written.
         pipeline: The definition.
         newest_epoch: The last epoch of the predictions.
         named_settings: Predictions to prove.
@@ -51,29 +51,29 @@ def prove_settings(
 
     Raises:
         LogError: The log no longer holds all that the epochs read.
-        LakeError: The epochs cannot be run once more.
+        LakeError: The epochs cannot be run again.
     """
     version = versions.current(settings, pipeline)
-    known = [] if version is None else EpochLog(version.uri).records()
-    records = [one for one in known if one.epoch <= newest_epoch and not one.final]
-    runs: dict[tuple[int, int], FoundOutcome] = {}
+    all_records = [] if version is None else EpochLog(version.uri).records()
+    records = [record for record in all_records if record.epoch <= newest_epoch and not record.final]
+    runs: dict[tuple[int, int], MeasuredOutcome] = {}
 
-    def run(out_of_orderness: int, allowed: int) -> FoundOutcome:
+    def run(out_of_orderness: int, allowed: int) -> MeasuredOutcome:
         setting = (out_of_orderness, allowed)
         if setting not in runs:
             name = "/".join(map(shorten_duration, setting))
-            tried = replace(pipeline, lateness=_make_lateness(pipeline, *setting))
-            with find_repeat()(settings, tried, records, lambda done, of: progress(name, done, of)) as uri:
-                runs[setting] = find_outcome(EpochLog(uri), tried)
+            variant = replace(pipeline, lateness=_make_lateness(pipeline, *setting))
+            with find_repeat()(settings, variant, records, lambda count, total: progress(name, count, total)) as uri:
+                runs[setting] = find_outcome(EpochLog(uri), variant)
         return runs[setting]
 
     proven = []
     for named_setting in named_settings:
         prediction = named_setting.prediction
-        found = run(prediction.out_of_orderness, prediction.allowed)
+        outcome = run(prediction.out_of_orderness, prediction.allowed)
         if pipeline.window.merges:
-            found = replace(found, on_time=run(prediction.out_of_orderness, 0).exact)
-        proven.append(ProvenSetting(setting=named_setting, found=found, is_held_bound=pipeline.window.merges))
+            outcome = replace(outcome, on_time=run(prediction.out_of_orderness, 0).exact)
+        proven.append(ProvenSetting(setting=named_setting, found=outcome, is_held_bound=pipeline.window.merges))
     return tuple(proven)
 
 
@@ -82,56 +82,62 @@ def _make_lateness(pipeline: Pipeline, out_of_orderness: int, allowed: int) -> L
     return replace(pipeline.lateness, **lengths)
 
 
-def find_outcome(log: EpochLog, pipeline: Pipeline) -> FoundOutcome:
-    """Return what an epoch log says of its windows; for sessions `on_time` is that of `exact`.
+def find_outcome(log: EpochLog, pipeline: Pipeline) -> MeasuredOutcome:
+    """Measure the outcome of a run from its epoch log; for sessions `on_time` equals `exact`.
 
     Args:
-        log: Of a run whose rows are not folded.
-        pipeline: The definition that it ran under.
+        log: Epoch log of a run whose rows are not folded.
+        pipeline: The definition of the run.
     """
-    records = [one for one in log.records() if not one.final]
+    records = [record for record in log.records() if not record.final]
     with queries.connect() as connection:
         log.relation(connection, "rows", epoch=records[-1].epoch if records else -1)
-        before = [(record.epoch, record.watermark_before) for record in records]
-        columns = [list(values) for values in zip(*before, strict=True)] or [[], []]
+        watermarks = [(record.epoch, record.watermark_before) for record in records]
+        columns = [list(values) for values in zip(*watermarks, strict=True)] or [[], []]
         connection.register("epochs", pa.table(columns, schema=_EPOCHS))
         (late,) = _row(connection, f"SELECT coalesce(sum(_n), 0) FROM rows WHERE _class = '{Class.LATE}'")
         connection.execute(f"CREATE TEMP TABLE cells AS {_make_cells_sql(pipeline)}")
         by_window = "rowid" if pipeline.window.merges else "s"
-        each = f"SELECT bool_or(late) AS late, bool_or(after) AS after FROM cells GROUP BY {by_window}"
+        windows_sql = f"SELECT bool_or(late) AS late, bool_or(after) AS after FROM cells GROUP BY {by_window}"
         counts = "count(*), count(*) FILTER (NOT late), count(*) FILTER (NOT after)"
-        windows, exact, on_time = _row(connection, f"SELECT {counts} FROM ({each})")
+        windows, exact, on_time = _row(connection, f"SELECT {counts} FROM ({windows_sql})")
         (late_rows,) = _row(connection, "SELECT count(*) FILTER (late) FROM cells")
         half, nearly_all = _measure_delay(connection, pipeline, records)
-        held = _count_held(connection, pipeline, records)
-    return FoundOutcome(
+        row_count = _count_held(connection, pipeline, records)
+    return MeasuredOutcome(
         windows=windows,
         exact=exact,
         on_time=on_time,
         late_rows=late_rows,
         late=late,
-        held=held,
+        held=row_count,
         delay_p50=half,
         delay_p99=nearly_all,
     )
 
 
 def _make_cells_sql(pipeline: Pipeline) -> str:
-    """Return the query of the (window, key) rows.
+    """Build the query of the (window, key) rows.
 
-    `s` and `e`: its window; `late`: has a late record; `after`: has one that came once the watermark had passed the
-    end; `begun`: the epoch that first accepted a record, null where none did.
+    `s` and `e`: start and end of the window; `late`: it has a late record; `after`: it has a record that came after the
+    watermark had passed the end; `begun`: the first epoch that accepted a record, null if none did.
     """
-    kept = f"SELECT *, _class = '{Class.LATE}' AS __late FROM rows WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}')"
+    counted_rows = (
+        f"SELECT *, _class = '{Class.LATE}' AS __late FROM rows WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}')"
+    )
     key = "".join(f", {identifier(name)}" for name in pipeline.key)
     if pipeline.window.merges:
-        relation, group, after = f"({group_sessions_sql(pipeline.key, f'({kept})')})", SESSION, "__late"
+        relation, group, is_after_watermark = (
+            f"({group_sessions_sql(pipeline.key, f'({counted_rows})')})",
+            SESSION,
+            "__late",
+        )
     else:
-        relation, group = f"({kept})", "window_start"
-        after = f"coalesce(e.watermark - {pipeline.window.late_after} >= epoch_us(r.window_end), false)"
+        relation, group = f"({counted_rows})", "window_start"
+        is_after_watermark = f"coalesce(e.watermark - {pipeline.window.late_after} >= epoch_us(r.window_end), false)"
     return (
         "SELECT min(r.window_start) AS s, epoch_us(max(r.window_end)) AS e, bool_or(__late) AS late,"
-        f" bool_or({after}) AS after, min(r._epoch) FILTER (NOT __late) AS begun"
+        f" bool_or({is_after_watermark}) AS after, min(r._epoch) FILTER (NOT __late) AS begun"
         f" FROM {relation} r JOIN epochs e ON r._epoch = e.epoch GROUP BY {group}{key}"
     )
 
@@ -140,22 +146,22 @@ def _measure_delay(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]
 ) -> tuple[int | None, int | None]:
     passes = _column(connection, f"SELECT DISTINCT e + {pipeline.window.late_after} FROM cells ORDER BY 1")
-    return measure_delay(passes, find_newest(records), _list_watermarks(records))
+    return measure_delay(passes, list_newest_events(records), _list_watermarks(records))
 
 
 def _count_held(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
-    held = "cells WHERE begun IS NOT NULL"
+    counted_cells = "cells WHERE begun IS NOT NULL"
     return count_held(
-        _column(connection, f"SELECT begun FROM {held} ORDER BY 1"),
-        _column(connection, f"SELECT e + {pipeline.window.closes_after} FROM {held} ORDER BY 1"),
+        _column(connection, f"SELECT begun FROM {counted_cells} ORDER BY 1"),
+        _column(connection, f"SELECT e + {pipeline.window.closes_after} FROM {counted_cells} ORDER BY 1"),
         np.array([record.epoch for record in records], np.int64),
         _list_watermarks(records) - pipeline.lateness.allowed_micros,
     )
 
 
 def _list_watermarks(records: Sequence[EpochRecord]) -> Micros:
-    after = (record.watermark_after for record in records)
-    return np.array([ALWAYS if mark is None else mark for mark in after], np.int64)
+    watermarks = (record.watermark_after for record in records)
+    return np.array([ALWAYS if mark is None else mark for mark in watermarks], np.int64)
 
 
 def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:

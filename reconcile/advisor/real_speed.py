@@ -1,4 +1,4 @@
-"""Event time as it stood whenever a record was appended: what a stream would have known that always kept up.
+"""Event time reached at each append, as a stream that is never behind would have known it.
 
 The epochs of a replayed log do not show it: time moves from one to the next, and an epoch of a replay
 holds hours. The log timestamps do. A record is appended at the latest log timestamp of its partition so far, since
@@ -27,12 +27,12 @@ class Appended:
     events: Micros  # UNKNOWN: the record has none that moves the watermark
 
 
-def find_reached(records: Appended, idle_after: int) -> Micros:
-    """Return, of each record, the watermark just before it was appended, had the out-of-orderness been 0.
+def compute_watermarks(records: Appended, idle_after: int) -> Micros:
+    """Find the watermark just before each record was appended, for an out-of-orderness of 0.
 
     Args:
-        records: Of a log; in the order of partition and offset.
-        idle_after: How long a partition that gets nothing holds the watermark, microseconds.
+        records: Records of a log, in the order of partition and offset.
+        idle_after: Time for which a partition without new records holds the watermark, microseconds.
 
     Returns:
         Microseconds in the order of the records; UNKNOWN where no event time had been seen.
@@ -41,45 +41,45 @@ def find_reached(records: Appended, idle_after: int) -> Micros:
         return np.array([], np.int64)
     appended = find_append_times(records)
     times, steps = np.unique(appended, return_inverse=True)
-    after = np.append(times[1:], times[-1])  # a state lasts until the next records come
-    # The last partitions to fall silent hold the watermark, however long they are: it stays once all are idle.
+    next_times = np.append(times[1:], times[-1])  # a state lasts until the next records come
+    # The partitions with the latest append always hold the watermark, so it stays where it is once all are idle.
     latest = np.full(len(times), UNKNOWN, np.int64)
-    for newest, last in _trace(records, appended, steps):
-        latest = np.where(newest > UNKNOWN, np.maximum(latest, last), latest)
+    for newest, last_append in _trace(records, appended, steps):
+        latest = np.where(newest > UNKNOWN, np.maximum(latest, last_append), latest)
     low = np.full(len(times), -UNKNOWN, np.int64)
-    for newest, last in _trace(records, appended, steps):
-        is_active = (newest > UNKNOWN) & ((after - last < idle_after) | (last == latest))
+    for newest, last_append in _trace(records, appended, steps):
+        is_active = (newest > UNKNOWN) & ((next_times - last_append < idle_after) | (last_append == latest))
         low = np.where(is_active, np.minimum(low, newest), low)
-    reached = np.maximum.accumulate(np.where(low == -UNKNOWN, UNKNOWN, low))
-    before = np.append(np.array([UNKNOWN], np.int64), reached[:-1])
-    micros: Micros = before[steps]
+    event_times = np.maximum.accumulate(np.where(low == -UNKNOWN, UNKNOWN, low))
+    previous_times = np.append(np.array([UNKNOWN], np.int64), event_times[:-1])
+    micros: Micros = previous_times[steps]
     return micros
 
 
 def _trace(records: Appended, appended: Micros, steps: Micros) -> Iterator[tuple[Micros, Micros]]:
-    """Yield, of each partition, its newest event time and its last append after each step."""
+    """Yield for each partition its newest event time and its last append after each step."""
     size = int(steps.max()) + 1
     for partition in np.unique(records.partitions):
-        mine = records.partitions == partition
-        newest, last = np.full(size, UNKNOWN, np.int64), np.full(size, UNKNOWN, np.int64)
-        np.maximum.at(newest, steps[mine], records.events[mine])
-        last[steps[mine]] = appended[mine]
-        yield np.maximum.accumulate(newest), np.maximum.accumulate(last)
+        is_in_partition = records.partitions == partition
+        newest, last_append = np.full(size, UNKNOWN, np.int64), np.full(size, UNKNOWN, np.int64)
+        np.maximum.at(newest, steps[is_in_partition], records.events[is_in_partition])
+        last_append[steps[is_in_partition]] = appended[is_in_partition]
+        yield np.maximum.accumulate(newest), np.maximum.accumulate(last_append)
 
 
 def find_append_times(records: Appended) -> Micros:
-    """Return when each record was appended: no earlier than any before it in its partition."""
+    """Find when each record was appended: no earlier than any previous one in its partition."""
     appended = records.log_times.copy()
     for partition in np.unique(records.partitions):
-        mine = records.partitions == partition
-        appended[mine] = np.maximum.accumulate(appended[mine])
+        is_in_partition = records.partitions == partition
+        appended[is_in_partition] = np.maximum.accumulate(appended[is_in_partition])
     return appended
 
 
 def find_pace(records: Appended) -> float | None:
-    """Return event time over log time; None where no log time or no event time went by.
+    """Compute event time per log time; None if either did not advance.
 
-    Both without the first and the last hundredth: one wrong clock is no pace.
+    The first and last hundredth of both are ignored, so that one wrong clock does not change the result.
     """
     events = records.events[records.events > UNKNOWN]
     if not len(events):

@@ -13,8 +13,8 @@ from cutover.reconcile.result.timeliness import LogLateness
 from cutover.settings import Settings
 
 
-def record(settings: Settings, log_lateness: LogLateness, clock: Clock) -> None:
-    """Append a look to the history."""
+def record_lateness(settings: Settings, log_lateness: LogLateness, clock: Clock) -> None:
+    """Append a measurement of lateness to the history."""
     row = LatenessRow(
         pipeline=log_lateness.pipeline,
         result_fingerprint=log_lateness.result_fingerprint,
@@ -25,8 +25,8 @@ def record(settings: Settings, log_lateness: LogLateness, clock: Clock) -> None:
     Journal(settings, log_lateness.pipeline, LatenessRow).append(row)
 
 
-def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
-    """Return the newest look under the definition in force and its settings of lateness; None: there is none.
+def find_newest_lateness(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
+    """Return the latest measurement under the current definition and its settings of lateness; None if there is none.
 
     Raises:
         LakeError: The history cannot be read.
@@ -38,7 +38,7 @@ def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
 
 
 def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
-    """Append what was advised to the history."""
+    """Append an advice to the history."""
     row = AdviceRow(
         pipeline=advice.pipeline,
         result_fingerprint=advice.result_fingerprint,
@@ -49,20 +49,24 @@ def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
 
 
 def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
-    """Return the newest advice under the definition in force, whatever its lateness was; None: there is none.
+    """Return the latest advice under the current definition, whatever its lateness; None if there is none.
 
-    One without a proof takes that of an older one that predicted the same from the same epochs.
+    An advice without a proof gets that of an older one with the same predictions from the same epochs.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    mine = [json_text.parse(Advice, row.result) for row in list_result_rows(settings, pipeline, AdviceRow)]
-    if not mine:
+    history = [json_text.parse(Advice, row.result) for row in list_result_rows(settings, pipeline, AdviceRow)]
+    if not history:
         return None
-    found = mine[-1]
-    place = (found.version, found.epoch, found.records)
-    known = set(found.settings)
-    for one in reversed(mine):
-        if one.proven and (one.version, one.epoch, one.records) == place and known <= set(one.settings):
-            return replace(found, settings=one.settings, proven=one.proven, proven_at=one.proven_at)
-    return found
+    latest = history[-1]
+    place = (latest.version, latest.epoch, latest.records)
+    settings_to_prove = set(latest.settings)
+    for older in reversed(history):
+        if (
+            older.proven
+            and (older.version, older.epoch, older.records) == place
+            and settings_to_prove <= set(older.settings)
+        ):
+            return replace(latest, settings=older.settings, proven=older.proven, proven_at=older.proven_at)
+    return latest

@@ -1,1 +1,1 @@
-"""Why a result differs: the causes, and the proof by refolding the log's own rows."""
+"""Causes of differences, and their proof by folding the records of the log again."""

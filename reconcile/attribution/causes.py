@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison.diff import Diff, diff
+from cutover.reconcile.comparison.diff import Diff, diff_relations
 from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
-from cutover.reconcile.comparison.sides import DIMENSION, Sides, has_moved, key_columns
+from cutover.reconcile.comparison.sides import DIMENSION, Sides, has_changed_rows, key_columns
 from cutover.reconcile.result.finding import Cause
 from cutover.records.classes import Class
 
@@ -46,10 +46,10 @@ class Findings:
 
 def diff_stages(sides: Sides) -> Diff:
     """Create `different` (the stream as it is served against batch) and `left_1`, ... (the same after each class)."""
-    plain = diff(sides.connection, sides.layout, SharedTable.EXPECTED, stage(0), into="different")
+    plain = diff_relations(sides.connection, sides.layout, SharedTable.EXPECTED, stage(0), into="different")
     for n in range(1, len(sides.merged) + 1):
-        if has_moved(sides.connection, n):
-            diff(sides.connection, sides.layout, SharedTable.EXPECTED, stage(n), into=f"left_{n}")
+        if has_changed_rows(sides.connection, n):
+            diff_relations(sides.connection, sides.layout, SharedTable.EXPECTED, stage(n), into=f"left_{n}")
         else:
             previous = f"left_{n - 1}" if n > 1 else "different"
             sides.connection.execute(f"CREATE TEMP TABLE left_{n} AS SELECT * FROM {previous}")
@@ -85,7 +85,7 @@ def cause_sql(sides: Sides, name: str, row: str = "t") -> str:
     source = (
         f"moved_{stage_number} l WHERE true" if name == DIMENSION else f"ledger_keys l WHERE l._class = {literal(name)}"
     )
-    if sides.tells_twins and name == Class.DUPLICATE:
+    if sides.has_twin_tables and name == Class.DUPLICATE:
         source = f"{SWAPPED} l WHERE true"
     is_listed = f"EXISTS (SELECT 1 FROM {source} AND {sides.layout.same_place('l', row)})"
     is_needed = f"({row}._explained >= {stage_number} OR {row}._explained = 0 AND {str(sides.same_definition).lower()})"
@@ -184,14 +184,16 @@ def _measure_cause(sides: Sides, name: str) -> Cause:
 def _count_moved_sql(sides: Sides, among: str) -> str:
     """Return the query of the largest number of records that versions can affect; a changed key counts once."""
     window = identifier(sides.layout.keys[0])
-    moved = f"SELECT {window}, sum(of_stream) AS s, sum(of_batch) AS b FROM moved_{sides.merged.index(DIMENSION) + 1} g"
-    return f"SELECT coalesce(sum(greatest(s, b)), 0) FROM ({moved} WHERE {among} GROUP BY ALL)"
+    amounts = (
+        f"SELECT {window}, sum(of_stream) AS s, sum(of_batch) AS b FROM moved_{sides.merged.index(DIMENSION) + 1} g"
+    )
+    return f"SELECT coalesce(sum(greatest(s, b)), 0) FROM ({amounts} WHERE {among} GROUP BY ALL)"
 
 
 def _select_records_sql(sides: Sides, name: str) -> str:
     """Return the query of the records of a class, `g`, that can cause a difference."""
     records = f"SELECT DISTINCT _partition, _offset FROM {SharedTable.LEDGER} g WHERE _class = {literal(name)}"
-    if not sides.tells_twins:
+    if not sides.has_twin_tables:
         return records
     if name == Class.DUPLICATE:
         return f"SELECT DISTINCT __partition, __offset FROM {SWAPPED} g WHERE true"

@@ -29,28 +29,30 @@ class _Row:
     values: Sequence[Sequence[Any]]  # per value: batch, then the stream after each stage
 
 
-def read(sides: Sides, *, where: str = "true", limit: int = ROWS_AT_MOST) -> tuple[Difference, ...]:
+def read_cells(sides: Sides, *, condition: str = "true", limit: int = ROWS_AT_MOST) -> tuple[Difference, ...]:
     """Read the cells of some rows of `touched`: unexplained ones first, then by window and key.
 
     If there are more than `limit`, each kind of row contributes equally, so that a rare kind is not crowded out.
 
     Args:
         sides: Open sides, after `causes.find_causes`.
-        where: SQL condition over `touched t`.
+        condition: SQL condition over `touched t`.
         limit: Maximum number of rows (not cells).
     """
-    selected_rows, order = listed_sql(sides, where=where, limit=limit), _order_sql(sides)
+    selected_rows, order = listed_sql(sides, condition=condition, limit=limit), _order_sql(sides)
     query = f"SELECT {columns_sql(sides)} FROM {selected_rows} t ORDER BY least(_explained, 1), {order}"
     fetched = sides.connection.execute(query).fetchall()
     return tuple(cell for raw in fetched for cell in _make_cells(sides, _parse_row(sides, raw)))
 
 
-def listed_sql(sides: Sides, *, where: str = "true", limit: int) -> str:
+def listed_sql(sides: Sides, *, condition: str = "true", limit: int) -> str:
     """Return the subquery, in parentheses, of the rows of `touched` that `read` selects; same arguments."""
     order = _order_sql(sides)
     kind = ", ".join(["_kind", "_explained", *(_is_apart_sql(sides, i, 0) for i in range(len(sides.layout.values)))])
     ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank FROM {SharedTable.TOUCHED}"
-    return f"(SELECT * FROM ({ranked}) t WHERE {where} ORDER BY least(_explained, 1), __rank, {order} LIMIT {limit:d})"
+    return (
+        f"(SELECT * FROM ({ranked}) t WHERE {condition} ORDER BY least(_explained, 1), __rank, {order} LIMIT {limit:d})"
+    )
 
 
 def _order_sql(sides: Sides) -> str:
@@ -95,8 +97,8 @@ def are_equal(value: Value, left: Any, right: Any) -> bool:
         return True
     if not (math.isfinite(left) and math.isfinite(right)):
         return False
-    bound = max(value.absolute, value.relative * max(abs(left), abs(right)))
-    return bool(abs(left - right) <= bound)
+    tolerance = max(value.absolute, value.relative * max(abs(left), abs(right)))
+    return bool(abs(left - right) <= tolerance)
 
 
 def _make_cell(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> Difference:

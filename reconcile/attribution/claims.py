@@ -1,7 +1,7 @@
 """Rows with a claimed cause, folded again from the log in plain Python, class by class.
 
 For one row, or one component of sessions: the records that the stream's ledger does not list are folded alone, then
-with those of each further class, in the order of the stages; finally those that batch counts. A record's class is taken
+with those of each further class, in the order of the stages; finally those that batch counts. A record's class comes
 from the stream's ledger at its position and window, everything else from the log.
 
 Source:
@@ -14,7 +14,7 @@ from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
-from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.comparison.equal import same, to_plain
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import PlacedRecord, fold_records
@@ -46,13 +46,13 @@ class FoldedPlace:
 class _Group:
     """Counts of the records with one id in one window."""
 
-    counted: int = 0
+    accepted: int = 0
     late: int = 0
     duplicate: int = 0
 
     @property
     def is_sound(self) -> bool:
-        return self.counted <= 1 and (not self.duplicate or self.counted + self.late > 0)
+        return self.accepted <= 1 and (not self.duplicate or self.accepted + self.late > 0)
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ def fold_places(
     return _fold_records(pipeline, records_by_place)
 
 
-def are_equal(expected: Rows, rows: Sequence[tuple[Interval, ResultRow]]) -> bool:
+def matches_log(expected: Rows, rows: Sequence[tuple[Interval, ResultRow]]) -> bool:
     """Return whether rows of a table equal those from the log: windows, number of records, every measure."""
     rows_by_window = dict(rows)
     if len(rows_by_window) != len(rows) or rows_by_window.keys() != expected.keys():
@@ -111,7 +111,7 @@ def are_equal(expected: Rows, rows: Sequence[tuple[Interval, ResultRow]]) -> boo
 
 
 def _is_equal(expected: ResultRow, row: ResultRow) -> bool:
-    return expected.n == row.n and all(same(plain(v), row.measures[name]) for name, v in expected.measures.items())
+    return expected.n == row.n and all(same(to_plain(v), row.measures[name]) for name, v in expected.measures.items())
 
 
 def _position(record: PlacedRecord) -> Position:
@@ -137,7 +137,7 @@ def _group_by_id(rows: Iterable[PlacedRecord], ledger: Mapping[Position, str]) -
         if record.twin is not None:
             group = groups.setdefault((record.group[0], record.twin), _Group())
             class_name = ledger.get(_position(record))
-            group.counted += class_name is None
+            group.accepted += class_name is None
             group.late += class_name == Class.LATE
             group.duplicate += class_name == Class.DUPLICATE
     return groups
@@ -156,7 +156,7 @@ class _PlaceFinder:
     def find_place(self, group: Group) -> Place | None:
         """Find the place with this window; for sessions the one that it overlaps."""
         start, end, key = group
-        plain_key = tuple(map(plain, key))
+        plain_key = tuple(map(to_plain, key))
         if not self._sessions:
             return self._exact.get((start, plain_key))
         touching = (

@@ -28,7 +28,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
 from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.refold import RefoldPart
-from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.digests import differing_groups
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides, key_columns
@@ -81,7 +81,9 @@ def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence,
     return _add_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
 
 
-def list_versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> tuple[DimensionVersions, ...]:
+def list_joined_versions(
+    settings: Settings, pipeline: Pipeline, evidence: SealEvidence
+) -> tuple[DimensionVersions, ...]:
     """Return the versions that both sides joined with; for batch, those of all runs up to the compared one."""
     if not pipeline.lookups:
         return ()
@@ -104,7 +106,10 @@ def _check_settings(
     pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[BatchRun], in_force: EffectiveSettings
 ) -> None:
     text = next(
-        settings_in_force.of_session(pipeline, batch_runs.find_effective_settings(runs, evidence.run), in_force), None
+        settings_in_force.list_session_differences(
+            pipeline, batch_runs.find_effective_settings(runs, evidence.run), in_force
+        ),
+        None,
     )
     if text is not None:
         raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
@@ -283,9 +288,9 @@ def _compare_folds(sides: Sides, class_count: int) -> None:
     names = (f"{SEEN}_{class_count}", f"expected_{class_count}")
     for name, table in zip(names, (stage(_MERGED + class_count), SharedTable.EXPECTED), strict=True):
         connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {table} WHERE {is_suspected}")
-    diff(connection, layout, as_stream, names[0], into=f"disproved_{class_count}")
-    diff(connection, layout, as_stream, as_batch, into=f"by_version_{class_count}")
-    diff(connection, layout, names[1], as_batch, into=f"off_{class_count}")
+    diff_relations(connection, layout, as_stream, names[0], into=f"disproved_{class_count}")
+    diff_relations(connection, layout, as_stream, as_batch, into=f"by_version_{class_count}")
+    diff_relations(connection, layout, names[1], as_batch, into=f"off_{class_count}")
     folded_rows = (
         f"SELECT {keys}, _n AS of_stream, 0 AS of_batch FROM {as_stream} UNION ALL SELECT {keys}, 0, _n FROM {as_batch}"
     )

@@ -84,7 +84,7 @@ class _CellConditions:
 
     row: str
     ledger: str
-    counted: str
+    partials: str
     interval: Interval  # the window; for sessions the component
 
 
@@ -112,7 +112,7 @@ class Explanation:
         return raw
 
 
-def explain(
+def explain_cell(
     settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None], *, log: LogReader | None = None
 ) -> Explanation:
     """Explain one cell at the latest batch run.
@@ -132,7 +132,7 @@ def explain(
         msg = f"Key of `{pipeline.name}`: expected {len(pipeline.key)} values ({', '.join(pipeline.key)})"
         msg += f", got {len(key)}."
         raise DefinitionError(msg + "\nHint: `a,b`; `null` for a null.")
-    examined = seal.examine(settings, pipeline, epoch=None)
+    examined = seal.evaluate_seal(settings, pipeline, epoch=None)
     if examined.evidence is None:
         first_breach = examined.seal.breaches[0]
         raise LakeError(first_breach.message, runbook=first_breach.runbook)
@@ -146,7 +146,7 @@ def explain(
         return replace(
             explanation,
             unproven=None if attribution.unproven is None else attribution.unproven.message,
-            lost=tuple(text for text in (describe_touching(touching), log_count.lost) if text is not None),
+            lost=tuple(text for text in (describe_touching(touching), log_count.loss) if text is not None),
             unasked=log_count.unasked,
         )
 
@@ -166,7 +166,7 @@ def _select_touching(pipeline: Pipeline, evidence: SealEvidence, interval: Inter
 class _LogCount:
     """Result of counting the log's records; empty if the log has all of them or retention deleted them."""
 
-    lost: str | None = None
+    loss: str | None = None
     unasked: str | None = None
 
 
@@ -185,7 +185,7 @@ def _find_losses_in_log(
         log_id = client.describe(run.topic)
         if (log_id.cluster_id, log_id.topic_id) != (run.cluster_id, run.topic_id):
             return _LogCount(
-                lost=f"Topic {run.topic} has topic id {log_id.topic_id}, both sides were read from {run.topic_id}."
+                loss=f"Topic {run.topic} has topic id {log_id.topic_id}, both sides were read from {run.topic_id}."
             )
         portions = log_rows.list_portions(settings, pipeline, sides.connection, run, stretches)
         reads = [offsets for portion in portions for offsets in portion.reads]
@@ -195,7 +195,7 @@ def _find_losses_in_log(
         return _LogCount(
             unasked=f"Cannot check whether the log still has the window's records: {str(error).splitlines()[0]}"
         )
-    return _LogCount(lost=f"{lost_records.format_lost(losses)}." if losses else None)
+    return _LogCount(loss=f"{lost_records.format_lost(losses)}." if losses else None)
 
 
 def _reads_any(record: EpochRecord, reads: Sequence[Offsets]) -> bool:
@@ -229,7 +229,7 @@ def _locate_row(sides: Sides, pipeline: Pipeline, window: datetime, key: str) ->
     micros = to_micros(window)
     row = f"epoch_us(window_start) = {micros} AND {key}"
     if not pipeline.window.merges:
-        return _CellConditions(row=row, ledger=row, counted=row, interval=select_last_window(pipeline.window, micros))
+        return _CellConditions(row=row, ledger=row, partials=row, interval=select_last_window(pipeline.window, micros))
     contains = f"{micros} BETWEEN epoch_us(window_start) AND epoch_us(window_end)"
     query = f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {MEMBERS} WHERE {contains} AND {key}"
     sessions = sides.connection.execute(query).fetchall()
@@ -237,7 +237,7 @@ def _locate_row(sides: Sides, pipeline: Pipeline, window: datetime, key: str) ->
     return _CellConditions(
         row=row,
         ledger=f"epoch_us({COMPONENT}) = {start} AND {key}",
-        counted=f"epoch_us(window_start) BETWEEN {start} AND {end} AND {key}",
+        partials=f"epoch_us(window_start) BETWEEN {start} AND {end} AND {key}",
         interval=Interval(start, end),
     )
 
@@ -262,14 +262,14 @@ def _explain_cell(
         state=state,
         values=_measure_values(pipeline, sides, conditions.row, (streaming or {}, batch or {}), state=state),
         rows=rows,
-        counted=_count_by_epoch(sides, conditions.counted),
+        counted=_count_by_epoch(sides, conditions.partials),
         sessions=_read_sessions(sides, conditions) if pipeline.window.merges else (),
     )
 
 
 def _read_sessions(sides: Sides, conditions: _CellConditions) -> tuple[SessionOf, ...]:
     sessions_sql = " UNION ALL ".join(
-        f"SELECT '{side}', window_start, window_end, _n FROM {table} WHERE {conditions.counted}"
+        f"SELECT '{side}', window_start, window_end, _n FROM {table} WHERE {conditions.partials}"
         for side, table in (("streaming", "all_0"), ("batch", "batch_table"))
     )
     rows = sides.connection.execute(f"{sessions_sql} ORDER BY 1 DESC, 2").fetchall()
@@ -289,20 +289,20 @@ def _measure_values(
     pipeline: Pipeline, sides: Sides, condition: str, rows: tuple[Mapping[str, Any], Mapping[str, Any]], *, state: str
 ) -> tuple[Measured, ...]:
     """Return each measure on both sides; in a window that is not compared, the cause of a difference says so."""
-    differing = {cell.measure: cell for cell in cells.read(sides, where=condition)}
+    differing = {cell.measure: cell for cell in cells.read_cells(sides, condition=condition)}
     values = [v for v in sides.layout.values if v.name in differing or v.is_measure]
     measured = []
     for value in values:
         streaming, batch = (side.get(value.name) for side in rows)
         cell = differing.get(value.name)
-        unjudged = state != "closed" and not cells.are_equal(value, streaming, batch)
+        not_compared = state != "closed" and not cells.are_equal(value, streaming, batch)
         measured.append(
             Measured(
                 measure=value.name,
                 streaming=scalar(streaming),
                 batch=scalar(batch),
                 difference=_subtract(streaming, batch, additive=value.name in additive(pipeline)),
-                cause=cell.cause if cell else f"not compared: {state}" if unjudged else None,
+                cause=cell.cause if cell else f"not compared: {state}" if not_compared else None,
                 steps=cell.steps if cell else (),
             )
         )

@@ -68,7 +68,7 @@ def list_doubts(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]
     make_tables(sides.connection, pipeline, records)
     if sides.layout.component:
         for table in (SharedTable.LEDGER, SharedTable.DOUBTFUL):
-            components.place(sides.connection, pipeline, table)
+            components.assign_components(sides.connection, pipeline, table)
         sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE ledger_keys AS {_keys_sql(sides.layout.place)}")
     doubts = sides.connection.execute(
         f"SELECT why, count(*) FROM {SharedTable.DOUBTFUL} GROUP BY 1 ORDER BY 1"

@@ -9,7 +9,7 @@ have left the log is not proven.
 A proven claim is not read from the log again while nothing it depends on has changed (`proof_cache`).
 
 Of records with the same id, batch may count a different one than the stream. No merge can show that: the last stage
-then has the batch's row wherever the records that batch counts, taken from the log alone, yield it.
+then has the batch's row in every place where the records that batch counts, taken from the log alone, yield it.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or a constant
@@ -33,9 +33,9 @@ from cutover.reconcile.attribution import claims, log_rows, proof_cache
 from cutover.reconcile.attribution.claims import FoldedPlace, Place, Position
 from cutover.reconcile.attribution.log_rows import LogReader, ReadPortion
 from cutover.reconcile.comparison.components import MEMBERS
-from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.duplicates import SWAPPED
-from cutover.reconcile.comparison.equal import plain
+from cutover.reconcile.comparison.equal import to_plain
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
@@ -84,7 +84,7 @@ class Proof:
 
         Creates `moved_<n>` (keys of the rows whose batch value the log confirms) and `stage_<n>`.
         """
-        if not sides.tells_twins:
+        if not sides.has_twin_tables:
             return sides
         n = len(sides.merged)
         proven = (
@@ -146,11 +146,11 @@ class Proof:
 
     @staticmethod
     def _is_refolded(sides: Sides, name: str) -> bool:
-        return name == DIMENSION or (name == Class.DUPLICATE and sides.tells_twins)
+        return name == DIMENSION or (name == Class.DUPLICATE and sides.has_twin_tables)
 
     def _prove_swapped_twins(self, sides: Sides, last_stage: str) -> Sequence[int]:
         """Return the numbers of the places with swapped twins whose batch row the log confirms."""
-        diff(sides.connection, sides.layout, SharedTable.EXPECTED, last_stage, into="apart_by_twins")
+        diff_relations(sides.connection, sides.layout, SharedTable.EXPECTED, last_stage, into="apart_by_twins")
         differs = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
         query = f"SELECT DISTINCT {_keys_sql(sides)} FROM {SWAPPED} s WHERE {differs}"
         swapped = self._collect_claims(sides, query, [last_stage, SharedTable.EXPECTED])
@@ -166,12 +166,12 @@ class Proof:
 
     def _confirms_batch(self, claim: _Claim) -> bool:
         refolded = self._folded[claim.place]
-        return refolded.are_twins_sound and claims.are_equal(refolded.batch, claim.sides[-1])
+        return refolded.are_twins_sound and claims.matches_log(refolded.batch, claim.sides[-1])
 
     def _is_confirmed(self, claim: _Claim, stages: int) -> bool:
         refolded = self._folded[claim.place]
         stage_pairs = zip(refolded.stages, claim.sides[:stages], strict=True)
-        return refolded.are_twins_sound and all(claims.are_equal(expected, rows) for expected, rows in stage_pairs)
+        return refolded.are_twins_sound and all(claims.matches_log(expected, rows) for expected, rows in stage_pairs)
 
     def _collect_claims(self, sides: Sides, query: str, tables: Sequence[str]) -> list[_Claim]:
         """Create `claimed_places` from a query of places, and fold those without a cached proof from the log."""
@@ -187,7 +187,9 @@ class Proof:
         checked = []
         for place_number, place in sorted(places.items()):
             place_sides = [side.get(place_number, []) for side in rows]
-            digest = proof_cache.digest(self.evidence.run, place, place_sides, ledger_digests.get(place_number, ""))
+            digest = proof_cache.compute_claim_digest(
+                self.evidence.run, place, place_sides, ledger_digests.get(place_number, "")
+            )
             checked.append(
                 _Claim(number=place_number, place=place, sides=place_sides, digest=digest, is_proven=digest in proven)
             )
@@ -275,7 +277,7 @@ def _read_ledger(connection: duckdb.DuckDBPyConnection, start: int, end: int) ->
 
 def _digest_ledger(sides: Sides) -> dict[int, str]:
     """Return a digest of the ledger's rows in the window of each place; only needed where twins may have other keys."""
-    if not sides.tells_twins:
+    if not sides.has_twin_tables:
         return {}
     content = "md5(string_agg(concat_ws(':', _class, _partition, _offset), ',' ORDER BY _partition, _offset, _class))"
     query = (
@@ -283,7 +285,7 @@ def _digest_ledger(sides: Sides) -> dict[int, str]:
         f" FROM {SharedTable.LEDGER}"
         f" WHERE window_start IN (SELECT window_start FROM {_CLAIMED}) GROUP BY 1) USING (window_start)"
     )
-    return {int(n): str(listed) for n, listed in sides.connection.execute(query).fetchall()}
+    return {int(n): str(text) for n, text in sides.connection.execute(query).fetchall()}
 
 
 def _keys_sql(sides: Sides) -> str:
@@ -302,7 +304,7 @@ def _read_places(sides: Sides, pipeline: Pipeline) -> dict[int, Place]:
             f"SELECT __place, epoch_us(a.window_start), 0{keys} FROM {_CLAIMED} a"
         ).fetchall()
         return {
-            int(n): Place(select_last_window(pipeline.window, start), tuple(map(plain, key)))
+            int(n): Place(select_last_window(pipeline.window, start), tuple(map(to_plain, key)))
             for n, start, _, *key in rows
         }
     component = sides.layout.place[0]
@@ -312,7 +314,7 @@ def _read_places(sides: Sides, pipeline: Pipeline) -> dict[int, Place]:
         f" JOIN {MEMBERS} m ON m.window_start = a.{identifier(component)} AND {same_key}"
     )
     rows = sides.connection.execute(query).fetchall()
-    return {int(n): Place(Interval(start, end), tuple(map(plain, key))) for n, start, end, *key in rows}
+    return {int(n): Place(Interval(start, end), tuple(map(to_plain, key))) for n, start, end, *key in rows}
 
 
 def _read_rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[tuple[Interval, ResultRow]]]:
@@ -325,7 +327,7 @@ def _read_rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[t
     rows_by_place: dict[int, list[tuple[Interval, ResultRow]]] = {}
     for place, start, end, n, *values in sides.connection.execute(query).fetchall():
         row = ResultRow(
-            n=-1 if n is None else int(n), measures=dict(zip(pipeline.measures, map(plain, values), strict=True))
+            n=-1 if n is None else int(n), measures=dict(zip(pipeline.measures, map(to_plain, values), strict=True))
         )
         rows_by_place.setdefault(int(place), []).append((Interval(start, end), row))
     return rows_by_place

@@ -22,7 +22,7 @@ from cutover.settings import Settings
 Side = Sequence[tuple[Interval, ResultRow]]
 
 
-def digest(run: BatchRun, place: Place, sides: Sequence[Side], ledger: str) -> str:
+def compute_claim_digest(run: BatchRun, place: Place, sides: Sequence[Side], ledger: str) -> str:
     """Return the digest of one claim: its log, its place, all rows of the place on all sides, and the ledger's rows.
 
     Args:
@@ -53,7 +53,7 @@ def read_proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]
     return frozenset(digest for row in rows if row.result_fingerprint == fingerprint for digest in row.digests)
 
 
-def save(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) -> None:
+def save_proofs(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) -> None:
     """Append the digests of newly proven claims."""
     if digests:
         claims = ProvenClaims(

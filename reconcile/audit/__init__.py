@@ -1,1 +1,1 @@
-"""Whether a definition gives the same answer however its log is replayed."""
+"""Audit of determinism: a definition must give the same result for every replay of its log."""

@@ -46,15 +46,15 @@ class BlamedMeasure:
 class _Sized:
     """SQL over both sides of a numeric column: how far they are apart."""
 
-    left: str
-    right: str
+    first_sql: str
+    second_sql: str
 
     @property
     def aggregates(self) -> str:
         """Return the aggregates of `DifferenceSize`, in order; all null where no row has two finite numbers."""
-        one, other = (f"TRY_CAST({side} AS DOUBLE)" for side in (self.left, self.right))
-        apart = f"CASE WHEN isfinite({one}) AND isfinite({other}) THEN abs({one} - {other}) END"
-        relative = f"{apart} / nullif(greatest(abs({one}), abs({other})), 0)"
+        first, second = (f"TRY_CAST({side} AS DOUBLE)" for side in (self.first_sql, self.second_sql))
+        apart = f"CASE WHEN isfinite({first}) AND isfinite({second}) THEN abs({first} - {second}) END"
+        relative = f"{apart} / nullif(greatest(abs({first}), abs({second})), 0)"
         percentiles = ", ".join(f"quantile_cont({apart}, {share})" for share in (0.5, 0.95, 0.99))
         return f"max({apart}), max({relative}), {percentiles}, sum({apart} ORDER BY {apart})"
 
@@ -96,10 +96,14 @@ def _measures(
     types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {FIRST}").fetchall()}
     for name, expression in _columns(pipeline).items():
         left, right = (f"{side}.{identifier(name)}" for side in "ab")
-        value = agreement_of(pipeline, value_of(name, types[name]), same=True)
+        value = agreement_of(pipeline, value_of(name, types[name]), same_definition=True)
         at_all, beyond = Value(name=name).differs(left, right), value.differs(left, right)
         both = "a.window_start IS NOT NULL AND b.window_start IS NOT NULL"
-        sized = _Sized(left=left, right=right).aggregates if _NUMBER.fullmatch(types[name]) else ", ".join(["NULL"] * 6)
+        sized = (
+            _Sized(first_sql=left, second_sql=right).aggregates
+            if _NUMBER.fullmatch(types[name])
+            else ", ".join(["NULL"] * 6)
+        )
         query = f"""
             SELECT count(*), count(*) FILTER ({beyond}), min_by(({place}, {left}, {right}), (NOT {beyond}, {place})),
                 {sized}
@@ -117,30 +121,30 @@ def _measures(
             )
 
 
-def _make_size(found: Sequence[float | None]) -> DifferenceSize | None:
-    largest, relative, half, p95, p99, volume = (float(value or 0.0) for value in found)
-    if found[0] is None:
+def _make_size(figures: Sequence[float | None]) -> DifferenceSize | None:
+    largest, relative, half, p95, p99, volume = (float(value or 0.0) for value in figures)
+    if figures[0] is None:
         return None
     return DifferenceSize(largest=largest, relative=relative, half=half, p95=p95, p99=p99, volume=volume)
 
 
 def _columns(pipeline: Pipeline) -> dict[str, str]:
     """Return results and states with the expression that they come from: a state shows what a result may hide."""
-    found = {name: str(measure.expression) for name, measure in pipeline.measures.items()}
+    expressions = {name: str(measure.expression) for name, measure in pipeline.measures.items()}
     if pipeline.window.merges:  # it follows from the rows, as they do
-        found["window_end"] = _of_rows(pipeline)
+        expressions["window_end"] = _of_rows(pipeline)
     for state in compile_pipeline(pipeline).states:
-        found.setdefault(state.column, found.get(state.column.rpartition("__")[0], state.create))
-    return found
+        expressions.setdefault(state.column, expressions.get(state.column.rpartition("__")[0], state.create))
+    return expressions
 
 
 def _of_rows(pipeline: Pipeline) -> str:
     """Return what says which windows and keys there are."""
     derived = [text for name, text in pipeline.derive.items() if name in pipeline.key]
-    where = [] if pipeline.where is None else [pipeline.where]
-    return "; ".join([*where, *derived, ", ".join(pipeline.key)])
+    filters = [] if pipeline.where is None else [pipeline.where]
+    return "; ".join([*filters, *derived, ", ".join(pipeline.key)])
 
 
 def _format_example(example: tuple[object, ...]) -> str:
-    *place, first, other = example
-    return f"{', '.join(map(str, place))}: {first} and {other}"
+    *place, first_value, second_value = example
+    return f"{', '.join(map(str, place))}: {first_value} and {second_value}"

@@ -69,8 +69,8 @@ def measure_noise(
         LogError: The topic is not there, or holds no record.
     """
     at = clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    audit = run.determinism(settings, pipeline, replays=streams, seed=seed, repartitions=batches)
-    found = [
+    audit = run.audit_determinism(settings, pipeline, replays=streams, seed=seed, repartitions=batches)
+    blamed_by_path = [
         (BATCH if replay.replay > streams else STREAM, blamed) for replay in audit.replays for blamed in replay.blamed
     ]
     return Noise(
@@ -82,21 +82,21 @@ def measure_noise(
         batches=batches,
         streams=streams,
         seed=seed,
-        measures=tuple(_add_up(found)),
+        measures=tuple(_add_up(blamed_by_path)),
     )
 
 
-def _add_up(found: Sequence[tuple[str, BlamedMeasure]]) -> Iterable[NoiseOfMeasure]:
-    for column in dict.fromkeys(blamed.column for _, blamed in found):
-        mine = [(path, blamed) for path, blamed in found if blamed.column == column]
-        worst = max((blamed for _, blamed in mine), key=lambda one: one.rows)
+def _add_up(blamed_by_path: Sequence[tuple[str, BlamedMeasure]]) -> Iterable[NoiseOfMeasure]:
+    for column in dict.fromkeys(blamed.column for _, blamed in blamed_by_path):
+        of_column = [(path, blamed) for path, blamed in blamed_by_path if blamed.column == column]
+        worst = max((blamed for _, blamed in of_column), key=lambda measure: measure.rows)
         yield NoiseOfMeasure(
             column=column,
             expression=worst.expression,
-            paths=tuple(sorted({path for path, _ in mine})),
-            replays=len(mine),
+            paths=tuple(sorted({path for path, _ in of_column})),
+            replays=len(of_column),
             rows=worst.rows,
-            size=_find_most([blamed.size for _, blamed in mine if blamed.size is not None]),
+            size=_find_most([blamed.size for _, blamed in of_column if blamed.size is not None]),
             example=worst.example,
         )
 
@@ -114,14 +114,17 @@ def make_rule(noise: Noise, pipeline: Pipeline) -> str | None:
     Its owner, reason and end are left for a person to fill in, so that it is refused as it stands. There is none where
     windows or keys come and go, for more rows than a rule may accept, or without a number.
     """
-    shown = [measure for measure in noise.measures if measure.column in pipeline.measures]
-    fits = all(one.size is not None and one.rows <= MAX_ACCEPTED_ROWS for one in shown)
-    others = {measure.column.rpartition("__")[0] for measure in noise.measures if measure not in shown}
-    if not shown or not fits or not others <= {one.column for one in shown}:
+    own_measures = [measure for measure in noise.measures if measure.column in pipeline.measures]
+    fits = all(measure.size is not None and measure.rows <= MAX_ACCEPTED_ROWS for measure in own_measures)
+    state_measures = {measure.column.rpartition("__")[0] for measure in noise.measures if measure not in own_measures}
+    if not own_measures or not fits or not state_measures <= {measure.column for measure in own_measures}:
         return None
-    volumes = ", ".join(f"{one.column} = {one.size.volume!r}" for one in shown if one.size is not None)
-    names = ", ".join(f'"{one.column}"' for one in shown)
+    volumes = ", ".join(
+        f"{measure.column} = {measure.size.volume!r}" for measure in own_measures if measure.size is not None
+    )
+    names = ", ".join(f'"{measure.column}"' for measure in own_measures)
+    max_rows = max(measure.rows for measure in own_measures)
     return (
         'reason = ""\nowner = ""\nexpires = ""\nall = true\nkinds = ["changed"]\n'
-        f"measures = [{names}]\nmax_rows = {max(one.rows for one in shown)}\nmax_volume = {{ {volumes} }}\n"
+        f"measures = [{names}]\nmax_rows = {max_rows}\nmax_volume = {{ {volumes} }}\n"
     )

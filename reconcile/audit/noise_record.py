@@ -10,7 +10,7 @@ from cutover.reconcile.result.overview import NoiseLevel, NoiseMeasure
 from cutover.settings import Settings
 
 
-def record(settings: Settings, noise: Noise, clock: Clock) -> None:
+def record_noise(settings: Settings, noise: Noise, clock: Clock) -> None:
     """Append a measurement to the history."""
     row = NoiseRow(
         pipeline=noise.pipeline,
@@ -21,7 +21,7 @@ def record(settings: Settings, noise: Noise, clock: Clock) -> None:
     Journal(settings, noise.pipeline, NoiseRow).append(row)
 
 
-def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
+def find_newest_noise(settings: Settings, pipeline: Pipeline) -> Noise | None:
     """Return the newest measurement under the definition in force; None: there is none.
 
     Raises:
@@ -37,11 +37,11 @@ def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    found = newest(settings, pipeline)
-    if found is None:
+    latest = find_newest_noise(settings, pipeline)
+    if latest is None:
         return None
-    measures = tuple(map(_make_measure, found.measures))
-    return NoiseLevel(at=found.at, sentence=describe_noise(found), rows=found.rows, measures=measures)
+    measures = tuple(map(_make_measure, latest.measures))
+    return NoiseLevel(at=latest.at, sentence=describe_noise(latest), rows=latest.rows, measures=measures)
 
 
 def _make_measure(noise_of_measure: NoiseOfMeasure) -> NoiseMeasure:

@@ -68,10 +68,10 @@ class DeterminismAudit:
     @property
     def exit_code(self) -> int:
         """Return 0: all replays agree, doubles within their tolerance; 1: one does not."""
-        return int(any(not one.within_tolerance for replay in self.replays for one in replay.blamed))
+        return int(any(not blamed.within_tolerance for replay in self.replays for blamed in replay.blamed))
 
 
-def determinism(
+def audit_determinism(
     settings: Settings, pipeline: Pipeline, *, replays: int, seed: int, repartitions: int = 0
 ) -> DeterminismAudit:
     """Replay what the log holds now.
@@ -101,12 +101,14 @@ def determinism(
         )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
-        drawn = [draw_replay(span, number, seed) for number in range(1, replays + 1)]
-        drawn += [draw_batch_replay(span, replays + number, seed) for number in range(1, repartitions + 1)]
-        found = [replayed.compare_replay(replay) for replay in drawn]
+        drawn_replays = [draw_replay(span, number, seed) for number in range(1, replays + 1)]
+        drawn_replays += [draw_batch_replay(span, replays + number, seed) for number in range(1, repartitions + 1)]
+        audited_replays = [replayed.compare_replay(replay) for replay in drawn_replays]
     lost_records.check_log_of_version(settings, pipeline)
     offsets = sum(end - start for start, end in span.values())
-    return DeterminismAudit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
+    return DeterminismAudit(
+        pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(audited_replays)
+    )
 
 
 def _records(settings: Settings, pipeline: Pipeline) -> Sequence[EpochRecord]:
@@ -183,8 +185,8 @@ class _Replayed:
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolve_versions(self.rejoin.collect_recorded(self.records), (offsets,))
         whole_rows = parse_records(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
-        told, duplicate = duplicates.flag_records(whole_rows, self.duplicates)
-        rows = classify_records(told, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
+        flagged_rows, duplicate = duplicates.flag_records(whole_rows, self.duplicates)
+        rows = classify_records(flagged_rows, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
         ahead = self.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
         newest = {_NEWEST: f"max(IF({valid}, unix_micros(_event_time), NULL))"}
@@ -195,8 +197,8 @@ class _Replayed:
     def _advance_watermark(self, state: WatermarkState, offsets: Offsets, rows: pa.Table) -> WatermarkState:
         newest = rows.group_by("_partition").aggregate([(_NEWEST, "max")]).to_pylist()
         events = {row["_partition"]: row[f"{_NEWEST}_max"] for row in newest if row[f"{_NEWEST}_max"] is not None}
-        begun = {p: start for p, (start, _) in self.span.items()}
-        reached = begun | dict(state.read) | {p: end for p, (_, end) in offsets.items()}
+        start_offsets = {p: start for p, (start, _) in self.span.items()}
+        read_offsets = start_offsets | dict(state.read) | {p: end for p, (_, end) in offsets.items()}
         high = {p: end for p, (_, end) in self.span.items()}
-        observation = Observation(now=0.0, read=reached, high=high, max_event=events)
+        observation = Observation(now=0.0, read=read_offsets, high=high, max_event=events)
         return advance(state, observation, self.pipeline.lateness)

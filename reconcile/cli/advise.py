@@ -33,14 +33,12 @@ LISTED = 20
 def advise(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    grid: Annotated[
-        bool, typer.Option("--grid", help="All settings that were looked at, not the chosen alone.")
-    ] = False,
+    grid: Annotated[bool, typer.Option("--grid", help="All tried settings, not only the recommended ones.")] = False,
     setting: Annotated[
         list[str] | None, typer.Option("--setting", help="A further one, such as `30 minutes/2 hours`.")
     ] = None,
     prove: Annotated[
-        bool, typer.Option("--prove", help="Run the streaming path under each setting, beside what serves: 1 if wrong.")
+        bool, typer.Option("--prove", help="Run the streaming path under each setting, without serving it: 1 if wrong.")
     ] = False,
     page: Annotated[
         Path | None, typer.Option("--page", help="With --prove: a page of Markdown that the table goes into.")
@@ -49,20 +47,20 @@ def advise(
     """Say what out-of-orderness and allowed lateness would have come to on this log. Writes no table that serves."""
     # numpy, DuckDB and Arrow: not for `--help`, nor for what is refused before anything is read
     from cutover.reconcile.advisor import record
-    from cutover.reconcile.advisor.gather import gather
-    from cutover.reconcile.advisor.predict import choose, make_grid, predict
+    from cutover.reconcile.advisor.gather import gather_delays
+    from cutover.reconcile.advisor.predict import choose_settings, make_grid, predict
 
     further = [_parse_setting(text) for text in setting or ()]  # refused before anything is read
     settings, clock = load_settings(), SystemClock()
     definition = find_definition(settings, pipeline)
-    gathered_delays = gather(settings, definition)
+    gathered_delays = gather_delays(settings, definition)
     lateness = definition.lateness
     current = (lateness.out_of_orderness_micros, lateness.allowed_micros)
     tried_settings = (
         NamedSetting(name=TRIED, prediction=predict(gathered_delays.delays, *further_setting))
         for further_setting in further
     )
-    named_settings = (*choose(gathered_delays.delays), *tried_settings)
+    named_settings = (*choose_settings(gathered_delays.delays), *tried_settings)
     proven = _prove(settings, definition, gathered_delays, named_settings) if prove else ()
     at = format_micros(to_micros(clock.now())) or ""
     advice = _make_advice(
@@ -70,9 +68,9 @@ def advise(
     )
     record.record_advice(settings, advice, clock)
     if proven and page is not None:
-        proof_table.write_page(page, advice)
+        proof_table.write_proof_table(page, advice)
     every = make_grid(gathered_delays.delays, current)
-    grid_fields = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.tried}
+    grid_fields = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.setting_count}
     return Output(
         document=_describe(advice) | grid_fields,
         lines=_list_lines(advice, every if grid else None, versions.next_number(settings, definition)),
@@ -154,7 +152,7 @@ def _prove(
 def _list_lines(advice: Advice, grid: "Grid | None", following: int) -> Iterator[Line]:
     read = f"{text.count_noun(advice.records, 'record')} in {text.count_noun(advice.epochs, 'epoch')}"
     yield f"{advice.pipeline}: {read}. On time: when the watermark passes the end of a window."
-    yield make_table(advice_text.HEADS, map(advice_text.setting_cells, advice_text.list_settings(advice)))
+    yield make_table(advice_text.HEADS, map(advice_text.setting_cells, advice_text.list_named_settings(advice)))
     for kind, culprits in {"partition": advice.partitions, "key": advice.keys}.items():
         for culprit in culprits:
             yield f"late {kind}  {advice_text.describe_culprit(culprit)}"
@@ -167,7 +165,8 @@ def _list_lines(advice: Advice, grid: "Grid | None", following: int) -> Iterator
         rows = advice_text.list_distinct_rows(grid.predictions, advice.in_force)
         yield make_table(advice_text.HEADS, rows)
         outcomes = text.count_noun(len({row[3:] for row in rows}), "outcome")
-        yield f"{grid.tried:,} settings were tried and have {outcomes} as shown: of equal ones the shortest is listed."
+        tried = f"{grid.setting_count:,} settings were tried"
+        yield f"{tried} and have {outcomes} as shown: of equal ones the shortest is listed."
     proof = advice_text.describe_proof(advice)
     if proof is not None:
         yield make_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(advice))

@@ -1,4 +1,4 @@
-"""What people type: times, tolerances; parsed once, refused with what was expected."""
+"""Parsers of command line arguments such as times and tolerances; errors name the expected form."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from cutover.errors import DefinitionError
 from cutover.reconcile.external.request import Tolerance
 
 
-def moment(text: str, option: str) -> datetime:
+def parse_moment(text: str, option: str) -> datetime:
     """Return a time in UTC: ISO 8601, a time without a zone is UTC.
 
     Raises:
@@ -23,25 +23,27 @@ def moment(text: str, option: str) -> datetime:
     return moment_.replace(tzinfo=UTC) if moment_.tzinfo is None else moment_.astimezone(UTC)
 
 
-def names(text: str, option: str) -> tuple[str, ...]:
+def parse_names(text: str, option: str) -> tuple[str, ...]:
     """Split an option's column names at commas; blanks around one of several are not part of it.
 
     Raises:
         DefinitionError: There is none.
     """
-    found = tuple(name.strip() for name in text.split(",") if name.strip()) if "," in text else (text,) * bool(text)
-    if not found:
+    column_names = (
+        tuple(name.strip() for name in text.split(",") if name.strip()) if "," in text else (text,) * bool(text)
+    )
+    if not column_names:
         msg = f"`{option}`: expected column names such as `origin,carrier`, got none."
         raise DefinitionError(msg)
-    return found
+    return column_names
 
 
-def list_names(texts: Sequence[str], option: str) -> tuple[str, ...]:
+def parse_name_lists(texts: Sequence[str], option: str) -> tuple[str, ...]:
     """Return the column names of an option that may be given several times, each with several names."""
-    return tuple(dict.fromkeys(name for text in texts for name in names(text, option)))
+    return tuple(dict.fromkeys(name for text in texts for name in parse_names(text, option)))
 
 
-def renames(texts: Sequence[str]) -> dict[str, str]:
+def parse_renames(texts: Sequence[str]) -> dict[str, str]:
     """Return the expected side's name to the actual side's, of texts such as `carrier=airline`.
 
     Raises:
@@ -72,7 +74,7 @@ TYPES = {
 """What `--type` calls a type, to DuckDB's name of it."""
 
 
-def types(texts: Sequence[str]) -> dict[str, str]:
+def parse_types(texts: Sequence[str]) -> dict[str, str]:
     """Return column to DuckDB type, of texts such as `zip=text`.
 
     Raises:
@@ -88,17 +90,19 @@ def types(texts: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def tolerances(texts: Sequence[str]) -> dict[str, Tolerance]:
+def parse_tolerances(texts: Sequence[str]) -> dict[str, Tolerance]:
     """Return column to tolerance, of texts such as `amount=0.01`, `amount=1%` and `at=5 seconds`.
 
     Raises:
         DefinitionError: A text is not of this form, or a tolerance is negative.
     """
-    found: dict[str, Tolerance] = {}
+    by_column: dict[str, Tolerance] = {}
     for text in texts:
         name, _, limit = (part.strip() for part in text.partition("="))
-        found[name] = found.get(name, Tolerance()).merge(_tolerance(limit, text) if name else _reject_tolerance(text))
-    return found
+        by_column[name] = by_column.get(name, Tolerance()).merge(
+            _tolerance(limit, text) if name else _reject_tolerance(text)
+        )
+    return by_column
 
 
 def _tolerance(limit: str, text: str) -> Tolerance:

@@ -40,7 +40,7 @@ def determinism(
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
     audit_seed = secrets.randbelow(2**31) if seed is None else seed
-    determinism_audit = run.determinism(settings, definition, replays=replays, seed=audit_seed)
+    determinism_audit = run.audit_determinism(settings, definition, replays=replays, seed=audit_seed)
     return Output(
         document=asdict(determinism_audit) | {"exit_code": determinism_audit.exit_code},
         lines=_list_determinism_lines(determinism_audit),
@@ -94,7 +94,7 @@ def _list_window_lines(window_audit: "WindowAudit", *, rolled_back: bool) -> Ite
 
     yield from window_audit.examples
     yield from sentence.describe_audit(window_audit)
-    yield sentence.describe_next_step(window_audit, moved=rolled_back)
+    yield sentence.describe_next_step(window_audit, rolled_back=rolled_back)
 
 
 def noise(
@@ -109,7 +109,7 @@ def noise(
     definition = catalogue.get(settings, pipeline)
     noise_seed = secrets.randbelow(2**31) if seed is None else seed
     measured = measure_noise(settings, definition, batches=batches, streams=streams, seed=noise_seed, clock=clock)
-    noise_record.record(settings, measured, clock)
+    noise_record.record_noise(settings, measured, clock)
     rule = make_rule(measured, definition)
     return Output(
         document=asdict(measured) | {"exit_code": measured.exit_code, "proposed_rule": rule},

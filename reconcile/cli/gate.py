@@ -38,7 +38,7 @@ app = typer.Typer(help="Which path a pipeline serves: LAMBDA, SHADOW or KAPPA.",
 def choose_pipeline(
     context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
 ) -> None:
-    """Which path a pipeline serves: LAMBDA (batch, then stream), SHADOW (stream, batch audits), KAPPA (stream)."""
+    """Select the pipeline whose stage is shown or changed."""
     context.obj = (load_settings(), pipeline)
 
 
@@ -47,7 +47,7 @@ def show(context: typer.Context) -> Output:
     """List the evidence, what is missing, and the history of moves."""
     settings, pipeline = _find_shown(context)
     now = SystemClock().now()
-    evidence = evidence_of.read(settings, pipeline, now)
+    evidence = evidence_of.read_evidence(settings, pipeline, now)
     decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
     decision = decision.name_pipeline(pipeline.name)
     history = read_events(settings, pipeline.name)
@@ -57,11 +57,11 @@ def show(context: typer.Context) -> Output:
 
 
 @app.command()
-def advance(context: typer.Context, *, why: Why) -> Output:
+def advance(context: typer.Context, *, reason: Why) -> Output:
     """Move one stage on; rejected (exit code 1) while something is missing, with the list of it."""
     settings, name = context.obj
     pipeline = catalogue.get(settings, name)
-    decision = stage.move(settings, pipeline, "advance", why, SystemClock())
+    decision = stage.move(settings, pipeline, "advance", reason, SystemClock())
     if decision.target is None:
         return _reject(pipeline, decision, f"Gate of `{pipeline.name}`: {decision.stage} is the last stage.")
     if not decision.allowed:
@@ -76,12 +76,12 @@ def advance(context: typer.Context, *, why: Why) -> Output:
 def rollback(
     context: typer.Context,
     *,
-    why: Why,
+    reason: Why,
     to: Annotated[Stage, typer.Option("--to", help="LAMBDA: batch serves again. SHADOW: from KAPPA.")] = Stage.LAMBDA,
 ) -> Output:
     """Let batch serve again, at once and from any stage; requires no evidence, no log and no driver."""
     settings, pipeline = _find_shown(context)
-    decision = stage.roll_back(settings, pipeline, why, SystemClock(), back_to=to)
+    decision = stage.roll_back(settings, pipeline, reason, SystemClock(), back_to=to)
     if stage.stays(decision, to):
         text = f"{pipeline.name}: stays in {to}. Anything approved or started before this no longer moves it."
         return Output(document=_describe_move(pipeline, decision), lines=[text])

@@ -26,7 +26,7 @@ def lateness(
     settings, clock = load_settings(), SystemClock()
     definition = find_definition(settings, pipeline)
     log_lateness = measure_log_lateness(settings, definition, clock)
-    record.record(settings, log_lateness, clock)
+    record.record_lateness(settings, log_lateness, clock)
     shares = {"real_share": log_lateness.shares.real_share, "read_share": log_lateness.shares.read_share}
     fields = asdict(log_lateness)
     return Output(

@@ -15,7 +15,7 @@ from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import select_stream_version
 from cutover.output.console import Output
-from cutover.reconcile.attribution.explain import explain as explain_cell
+from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.cli import arguments, show
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.external.csv_dialect import parse_dialect
@@ -107,22 +107,22 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     """Compare any two Delta, Parquet or CSV tables by key: 0 equal, 1 different, 2 cannot be compared."""
     both = parse_dialect(csv or [], "--csv")
     diff_request = DiffRequest(
-        left=left,
-        right=right,
-        key=arguments.names(key, "--key"),
+        expected=left,
+        actual=right,
+        key=arguments.parse_names(key, "--key"),
         window=window,
-        tolerances=arguments.tolerances(tolerance or []),
-        names=arguments.renames(rename or []),
-        excluded=arguments.list_names(exclude or [], "--exclude"),
-        masked=arguments.list_names(mask or [], "--mask"),
-        types=arguments.types(types or []),
+        tolerances=arguments.parse_tolerances(tolerance or []),
+        names=arguments.parse_renames(rename or []),
+        excluded=arguments.parse_name_lists(exclude or [], "--exclude"),
+        masked=arguments.parse_name_lists(mask or [], "--mask"),
+        types=arguments.parse_types(types or []),
         dialects=(
             parse_dialect(csv_left or [], "--csv-left", both),
             parse_dialect(csv_right or [], "--csv-right", both),
         ),
-        normalized=arguments.list_names(normalize or [], "--normalize"),
-        caseless=arguments.list_names(ignore_case or [], "--ignore-case"),
-        before=None if min_age is None else _now() - parse_duration(min_age, of="--min-age"),
+        normalized=arguments.parse_name_lists(normalize or [], "--normalize"),
+        caseless=arguments.parse_name_lists(ignore_case or [], "--ignore-case"),
+        cutoff=None if min_age is None else _now() - parse_duration(min_age, of="--min-age"),
         budget=Budget(rows=stop_after, seconds=seconds),
     )
     result = compare_tables(diff_request, load_settings())
@@ -141,7 +141,7 @@ def _now() -> int:
 
 
 def _write(path: Path, result: Report) -> None:
-    text = json.dumps(result.to_json(), indent=1) if path.suffix == ".json" else page.render(result)
+    text = json.dumps(result.to_json(), indent=1) if path.suffix == ".json" else page.render_page(result)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -20,7 +20,7 @@ from cutover.settings import Settings, load_settings
 
 
 class ReportForm(StrEnum):
-    """What is printed of a report."""
+    """Form in which a report is printed."""
 
     ADDRESS = "address"
     MARKDOWN = "markdown"
@@ -31,7 +31,7 @@ class ReportForm(StrEnum):
 def report(
     pipeline: Annotated[str | None, typer.Argument(help="Name of a pipeline; none: all.")] = None,
     *,
-    every: Annotated[bool, typer.Option("--all", help="List every report, not the newest alone.")] = False,
+    list_all: Annotated[bool, typer.Option("--all", help="List every report, not the newest alone.")] = False,
     form: Annotated[
         ReportForm, typer.Option("--format", help="What is printed of the newest report.")
     ] = ReportForm.ADDRESS,
@@ -50,7 +50,7 @@ def report(
     if differences is not None:
         yield _copy_differences(settings, definitions, differences)
     elif form is ReportForm.ADDRESS:
-        yield from _list_addresses(settings, definitions, list_all=every)
+        yield from _list_addresses(settings, definitions, list_all=list_all)
     else:
         yield _output_newest(settings, definitions, form)
 
@@ -67,9 +67,9 @@ def _output_newest(settings: Settings, definitions: dict[str, Pipeline], form: R
 
 def _format(reports: list[Report], form: ReportForm) -> str:
     if form is ReportForm.PROMETHEUS:
-        return exposition.render(reports)
+        return exposition.render_prometheus(reports)
     if form is ReportForm.MARKDOWN:
-        return "\n".join(map(markdown.render, reports))
+        return "\n".join(map(markdown.render_markdown, reports))
     return "".join(encode_json(report.to_json()) + "\n" for report in reports)
 
 
@@ -90,7 +90,7 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
 def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
     """Return the report of the current comparison of a pipeline; None if there is none."""
     for comparison in history.list_current_first(settings, pipeline)[:1]:
-        return files.load(settings, pipeline.name, comparison.run_id)
+        return files.read_report(settings, pipeline.name, comparison.run_id)
     return None
 
 
@@ -115,7 +115,7 @@ def _reject_missing(settings: Settings, definitions: dict[str, Pipeline]) -> NoR
 
 def _serve(settings: Settings, port: int) -> Iterator[Output]:
     try:
-        with server.serving(settings.reports_dir, port) as running:
+        with server.open_server(settings.reports_dir, port) as running:
             root = f"http://{server.HOST}:{running.server_port}"
             pages = sorted(
                 page.relative_to(settings.reports_dir).as_posix() for page in settings.reports_dir.glob("*/latest.html")

@@ -31,7 +31,7 @@ def selftest(
     """Plant defects in copies of both sides and compare: 0 all were found and nothing else, 1 not, 2 no comparison."""
     settings = load_settings()
     self_test = _run(settings, pipeline, secrets.randbelow(2**31) if seed is None else seed, trials)
-    record.record(settings, self_test, SystemClock())
+    record.record_self_test(settings, self_test, SystemClock())
     return Output(
         document=asdict(self_test) | {"passed": self_test.passed},
         lines=_list_lines(self_test),
@@ -66,7 +66,7 @@ def _tabulate(self_test: SelfTest) -> Table:
                 kind,
                 *(cell for rate in _rates_of(kind_rates) for cell in (f"{rate.hits:,} of {rate.of:,}", _bounds(rate))),
                 f"{kind_rates.refused:,}",
-                f"{kind_rates.unjudged:,}",
+                f"{kind_rates.not_compared:,}",
             )
             for kind, kind_rates in self_test.by_kind.items()
         ),
@@ -97,7 +97,7 @@ def _word_result(self_test: SelfTest) -> str:
         return f"Too few clean windows to pass, {CLEAN_WINDOWS:,} are needed: {took}. Next: more `--trials`."
     repeat_command = f"`cutover selftest {self_test.pipeline} --seed {self_test.seed} --trials {self_test.trials}`"
     failed = f"{self_test.pipeline} failed its self-test: {took}."
-    return f"{failed} Next: trust no verdict before this is mended, then {repeat_command}."
+    return f"{failed} Next: trust no verdict until this is fixed, then {repeat_command}."
 
 
 COMMANDS = {"selftest": selftest}

@@ -17,17 +17,17 @@ def verify(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     only: Annotated[str, typer.Option("--only", help="Some of the checks, such as N1,N3.")] = "",
-    every: Annotated[bool, typer.Option("--all", help="Recompute and count all that the log holds.")] = False,
+    exhaustive: Annotated[bool, typer.Option("--all", help="Recompute and count all that the log holds.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the sample that is recomputed.")] = None,
     files: Annotated[bool, typer.Option("--files", help="Check the bytes of listed files, in pieces.")] = False,
 ) -> Output:
     """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
     settings = load_settings()
     if files:
-        return _scrub(settings, find_definition(settings, pipeline), check_all=every)
+        return _scrub(settings, find_definition(settings, pipeline), check_all=exhaustive)
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
     verification = verify_and_record(
-        settings, find_definition(settings, pipeline), only=names, exhaustive=every, seed=seed
+        settings, find_definition(settings, pipeline), only=names, exhaustive=exhaustive, seed=seed
     )
     return Output(
         document=verification.to_json(),

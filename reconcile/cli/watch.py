@@ -17,7 +17,7 @@ from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.lag import LagVerdict
 from cutover.reconcile.watch.log_observer import make_no_epoch_error
-from cutover.reconcile.watch.status import WatchStatus, describe_late_share, make_status, write_metrics
+from cutover.reconcile.watch.status import WatchStatus, describe_late_share, make_status, write_metrics_file
 from cutover.settings import load_settings
 from cutover.timestamps import from_micros
 
@@ -41,7 +41,7 @@ def watch(
         while True:
             status = _read_status(collector)
             if metrics:
-                write_metrics(settings, status)
+                write_metrics_file(settings, status)
             is_unknown = once and status.verdict == LagVerdict.UNKNOWN
             yield Output(
                 document=status.to_json(),

@@ -23,7 +23,7 @@ class Pair:
     differs: str  # SQL: the two differ
 
 
-def measure(connection: duckdb.DuckDBPyConnection, relation: str, pairs: Sequence[Pair]) -> tuple[Apart, ...]:
+def measure_distances(connection: duckdb.DuckDBPyConnection, relation: str, pairs: Sequence[Pair]) -> tuple[Apart, ...]:
     """Measure distance and direction for each column that differs in a row with a number on both sides.
 
     Percentiles are discrete (values that occur), so that no interpolation depends on the engine.

@@ -19,7 +19,7 @@ COMPONENT = "_component"
 MEMBERS = "members"
 
 
-def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, sides: Sequence[str]) -> None:
+def create_members(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, sides: Sequence[str]) -> None:
     """Create the table `members`: `session_start`, the key, and the component as `window_start` and `window_end`.
 
     Args:
@@ -53,7 +53,7 @@ def select_judged_sql(pipeline: Pipeline, side: str, condition: str) -> str:
     )
 
 
-def place(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, table: str) -> None:
+def assign_components(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, table: str) -> None:
     """Add to each row of a temporary table the component that contains the row's window and key."""
     keys = ", ".join(map(identifier, pipeline.key))
     same_key = " AND ".join(f"m.{key} IS NOT DISTINCT FROM r.{key}" for key in map(identifier, pipeline.key))

@@ -69,7 +69,7 @@ class Diff:
         return self.missing + self.extra + self.changed
 
 
-def diff(  # noqa: PLR0913 -- two relations, and what is known of them
+def diff_relations(  # noqa: PLR0913 -- two relations and their digests
     connection: duckdb.DuckDBPyConnection,
     layout: Layout,
     expected: str,

@@ -58,7 +58,7 @@ def keeps_twins(pipeline: Pipeline) -> bool:
     return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
 
 
-def make(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
+def create_tables(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
     """Create the tables, and the view `stream_truth`, from `stream_log`.
 
     Args:

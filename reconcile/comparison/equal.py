@@ -8,12 +8,12 @@ from cutover.reconcile.comparison.layout import FLOAT_RELATIVE
 from cutover.records.reference import ApproximateFloat
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Convert a value to plain Python: times without a zone, in UTC, also inside lists and structs."""
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     if isinstance(value, dict):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: to_plain(item) for name, item in value.items()}
     return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
 

@@ -13,7 +13,7 @@ from cutover.reconcile.comparison.nested_values import Path, is_same_sql
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "INTERVAL", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
-_LONG = 18  # digits of a decimal that are held in 64 bits
+_LONG = 18  # digits of a decimal that fit in 64 bits
 KEY_BUCKETS = 1024
 """Number of hash buckets for digests if no column groups the rows."""
 _FIRST_INEXACT = 9007199254740992  # 2^53: from here on a double cannot represent every integer
@@ -53,12 +53,12 @@ class NumberText:
         return [
             f"CASE WHEN regexp_full_match({text}, {literal(pattern)}) THEN TRY_CAST({text} AS {kind})"
             f" WHEN NOT regexp_full_match({text}, '[+-]?[0-9]*([.][0-9]*)?') AND {number} = floor({number})"
-            f" AND abs({number}) < {bound} THEN TRY_CAST(TRY_CAST({number} AS HUGEINT) AS {kind}) END"
-            for kind, pattern, bound in _EXACT_READINGS
+            f" AND abs({number}) < {limit} THEN TRY_CAST(TRY_CAST({number} AS HUGEINT) AS {kind}) END"
+            for kind, pattern, limit in _EXACT_READINGS
         ]
 
     def bound(self, number: str, text: str) -> list[str]:
-        """Return SQL of the smallest and the largest number that a text with more digits than a float can stand for."""
+        """Return SQL of the smallest and the largest number that a text with more digits than a float can represent."""
         if kind_of(self.kind) != "float":
             return [number]
         mantissa = f"regexp_replace({text}, '[eE].*', '')"
@@ -263,20 +263,20 @@ def value_of(name: str, duckdb_type: str) -> Value:
     return Value(name=name)
 
 
-def agreement_of(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
+def agreement_of(pipeline: Pipeline, value: Value, *, same_definition: bool) -> Value:
     """Return the comparison of a column of results: exact with the same definition, unless its measure has a tolerance.
 
     Args:
         pipeline: The definition with the measures.
         value: The column, with the default comparison of its type.
-        same: Both sides have the same definition, and their states are compared as well.
+        same_definition: Both sides have the same definition, and their states are compared as well.
     """
     if value.name not in pipeline.measures:
-        return replace(value, exact=True) if same else value
+        return replace(value, exact=True) if same_definition else value
     kind = compile_pipeline(pipeline).measured_type(value.name)
-    relative = pipeline.measures[value.name].tolerance(kind, same_definition=same)
+    relative = pipeline.measures[value.name].tolerance(kind, same_definition=same_definition)
     if relative is None:
-        return replace(value, exact=True) if same else value
+        return replace(value, exact=True) if same_definition else value
     return replace(value, exact=False, relative=relative)
 
 

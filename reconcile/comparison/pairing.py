@@ -115,11 +115,11 @@ def match_most(near: Iterable[tuple[int, int]]) -> Mapping[int, int]:
         Berge, Two theorems in graph theory, PNAS 43, 1957: a matching is maximum if no alternating path extends it.
     """
     candidates: dict[int, list[int]] = {}
-    for first, second in near:
-        candidates.setdefault(first, []).append(second)
+    for first_number, second_number in near:
+        candidates.setdefault(first_number, []).append(second_number)
     second_of, first_of = dict[int, int](), dict[int, int]()  # first side to second, and second to first
-    for first in candidates:
-        _add_pair(first, candidates, second_of, first_of)
+    for first_number in candidates:
+        _add_pair(first_number, candidates, second_of, first_of)
     return second_of
 
 
@@ -130,22 +130,22 @@ def _add_pair(
     reached_from: dict[int, int] = {}  # number of the second side -> number of the first from which it was reached
     waiting = deque([start])
     while waiting:
-        first = waiting.popleft()
-        for second in candidates[first]:
-            if second in reached_from:
+        first_number = waiting.popleft()
+        for second_number in candidates[first_number]:
+            if second_number in reached_from:
                 continue
-            reached_from[second] = first
-            if second not in first_of:
-                _pair_path(second, reached_from, second_of, first_of)
+            reached_from[second_number] = first_number
+            if second_number not in first_of:
+                _pair_path(second_number, reached_from, second_of, first_of)
                 return
-            waiting.append(first_of[second])
+            waiting.append(first_of[second_number])
 
 
 def _pair_path(end: int, reached_from: Mapping[int, int], second_of: dict[int, int], first_of: dict[int, int]) -> None:
     """Match every number along a path with the one from which it was reached."""
-    second: int | None = end
-    while second is not None:
-        first = reached_from[second]
-        previous = second_of.get(first)
-        second_of[first], first_of[second] = second, first
-        second = previous
+    second_number: int | None = end
+    while second_number is not None:
+        first_number = reached_from[second_number]
+        previous = second_of.get(first_number)
+        second_of[first_number], first_of[second_number] = second_number, first_number
+        second_number = previous

@@ -36,10 +36,10 @@ class SegmentColumn:
     """Column whose values are tested."""
 
     value: str  # SQL over the rows that differ
-    every: str  # table or query in parentheses: `v`, a value, and `n`, its rows among all; a value may occur twice
+    all_values: str  # table or query in parentheses: `v`, a value, and `n`, its rows among all; a value may occur twice
 
 
-def over_represented(
+def find_over_represented_values(
     connection: duckdb.DuckDBPyConnection, columns: Mapping[str, SegmentColumn], different: str, compared: str
 ) -> tuple[KeySegment, ...]:
     """Return the values of columns with more than their share of the rows that differ; the largest lift first.
@@ -74,18 +74,18 @@ def every_sql(actual: str, missing: str) -> str:
     return f"(FROM ({actual} UNION ALL {missing}) every(v, n))"
 
 
-def window_columns(column: str, every: str) -> dict[str, SegmentColumn]:
+def window_columns(column: str, all_values: str) -> dict[str, SegmentColumn]:
     """Return the columns for the hour and the weekday of a window's start, in UTC.
 
     Args:
         column: Column with window starts.
-        every: Query in parentheses: `v`, a window's start, and `n`, its rows among all.
+        all_values: Query in parentheses: `v`, a window's start, and `n`, its rows among all.
     """
     parts = {f"hour of {column}": "hour", f"weekday of {column}": "dayname"}
     return {
         name: SegmentColumn(
             value=f"{part}({identifier(column)}::TIMESTAMP)",
-            every=f"(SELECT {part}(v::TIMESTAMP) AS v, n FROM {every})",
+            all_values=f"(SELECT {part}(v::TIMESTAMP) AS v, n FROM {all_values})",
         )
         for name, part in parts.items()
     }
@@ -103,7 +103,7 @@ def _count(
     condition = "WHERE EXISTS (SELECT 1 FROM d WHERE d.v IS NOT DISTINCT FROM e.v)" if values <= FEW else ""
     query = f"""
         WITH d AS MATERIALIZED ({frequent}),
-             a AS (SELECT v, sum(n) AS n FROM {column.every} e {condition} GROUP BY v)
+             a AS (SELECT v, sum(n) AS n FROM {column.all_values} e {condition} GROUP BY v)
         SELECT d.v, d.n, a.n FROM d JOIN a ON d.v IS NOT DISTINCT FROM a.v ORDER BY d.n DESC, d.v
     """
     return [(v, int(n), int(all_rows)) for v, n, all_rows in connection.execute(query).fetchall()]

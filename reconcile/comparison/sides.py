@@ -50,10 +50,10 @@ class Sides:
     layout: Layout
     merged: tuple[str, ...]  # classes, and perhaps DIMENSION, that stages 1, 2, ... merge, in the documented order
     same_definition: bool
-    tells_twins: bool  # the tables of `duplicates` exist
+    has_twin_tables: bool  # the tables of `duplicates` exist
     open_windows: int
     incomplete: Mapping[str, int]  # reason -> closed windows that are not compared
-    unjudged: tuple[Range, ...]  # microseconds; differences in their windows keep their state
+    skipped_ranges: tuple[Range, ...]  # microseconds; differences in their windows keep their state
 
     @property
     def incomplete_windows(self) -> int:
@@ -74,9 +74,9 @@ def open_sides(
         evidence.epoch_log.relation(connection, SharedTable.STREAM_LOG, epoch=evidence.run.epoch)
         delta.bind(connection, "batch_table", evidence.batch)
         same_definition = isinstance(pipeline.batch, SameDefinition)
-        merged = _list_merged_classes(pipeline, same=same_definition)
+        merged = _list_merged_classes(pipeline, same_definition=same_definition)
         if duplicates.keeps_twins(pipeline):
-            duplicates.make(connection, settings, pipeline, evidence.run)
+            duplicates.create_tables(connection, settings, pipeline, evidence.run)
         in_range, is_closed = _within(start, end), is_closed_sql(pipeline, evidence.watermark)
         is_compared = f"{in_range} AND {is_closed} AND NOT ({_is_uncovered_sql(pipeline, evidence)})"
         for stage_number in range(len(merged) + 1):
@@ -84,13 +84,13 @@ def open_sides(
         _choose(connection, pipeline, len(merged) + 1, is_compared)
         yield Sides(
             connection=connection,
-            layout=_layout(connection, pipeline, same=same_definition),
+            layout=_layout(connection, pipeline, same_definition=same_definition),
             merged=merged,
             same_definition=same_definition,
-            tells_twins=duplicates.keeps_twins(pipeline),
+            has_twin_tables=duplicates.keeps_twins(pipeline),
             open_windows=_count(connection, f"{in_range} AND NOT {is_closed}"),
             incomplete=_count_incomplete(connection, pipeline, evidence, f"{in_range} AND {is_closed}"),
-            unjudged=_find_unjudged_ranges(connection, pipeline, evidence, is_compared),
+            skipped_ranges=_find_unjudged_ranges(connection, pipeline, evidence, is_compared),
         )
 
 
@@ -100,7 +100,7 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
         stage(stage_number): f"all_{stage_number}" for stage_number in range(stages)
     }
     if pipeline.window.merges:
-        components.make(connection, pipeline, list(sides.values()))
+        components.create_members(connection, pipeline, list(sides.values()))
         connection.execute(
             f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}"
         )
@@ -117,9 +117,9 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
         connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {side} WHERE {is_compared}")
 
 
-def _list_merged_classes(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
+def _list_merged_classes(pipeline: Pipeline, *, same_definition: bool) -> tuple[Class, ...]:
     """Return the classes whose rows are merged, in the documented order."""
-    if same:
+    if same_definition:
         return (Class.LATE,)
     return (Class.LATE, Class.FUTURE, *(() if pipeline.source.record_id is None else (Class.DUPLICATE,)))
 
@@ -139,44 +139,50 @@ def _fold_further(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int
 ) -> None:
     """Fold again only windows in which the last class has rows: few are late, and a complete fold is expensive."""
-    moved, previous = f"moved_{number}", f"all_{number - 1}"
+    changed_keys, previous = f"moved_{number}", f"all_{number - 1}"
     source = f"stream_log WHERE _class = {literal(classes[-1])}"
     # A late row may join sessions before and after it, so all sessions of its key are folded again.
     window_columns = () if pipeline.window.merges else ("window_start",)
     keys = [identifier(name) for name in (*window_columns, *pipeline.key)]
-    connection.execute(f"CREATE TEMP TABLE {moved} AS SELECT DISTINCT {', '.join(keys)} FROM {source}")
-    if not has_moved(connection, number):
+    connection.execute(f"CREATE TEMP TABLE {changed_keys} AS SELECT DISTINCT {', '.join(keys)} FROM {source}")
+    if not has_changed_rows(connection, number):
         connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {previous}")
         return
     same_key = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
     log = duplicates.TRUTH if duplicates.keeps_twins(pipeline) else SharedTable.STREAM_LOG
-    rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {same_key}))"
-    unchanged = f"SELECT * FROM {previous} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {same_key})"
+    rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {changed_keys} m WHERE {same_key}))"
+    unchanged = f"SELECT * FROM {previous} r WHERE NOT EXISTS (SELECT 1 FROM {changed_keys} m WHERE {same_key})"
     refolded = finish_sql(pipeline, rows, keep=classes)
     connection.execute(f"CREATE TEMP TABLE all_{number} AS {unchanged} UNION ALL {refolded}")
 
 
-def has_moved(connection: duckdb.DuckDBPyConnection, stage_number: int) -> bool:
+def has_changed_rows(connection: duckdb.DuckDBPyConnection, stage_number: int) -> bool:
     """Return whether a stage differs from the previous one."""
     return fetch_number(connection, f"SELECT count(*) FROM moved_{stage_number}") > 0
 
 
-def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: bool) -> Layout:
+def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same_definition: bool) -> Layout:
     """Return the compared columns: measures, and with the same definition their states and the number of records."""
     described = connection.execute(f"DESCRIBE {stage(0)}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     keys = ("window_start", *pipeline.key)
     sessions = pipeline.window.merges
     excluded = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
-    states = [name for name in types if name not in excluded] if same else []
+    states = [name for name in types if name not in excluded] if same_definition else []
     summed = {*additive(pipeline), "_n"}
     values = tuple(
-        replace(agreement_of(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
+        replace(
+            agreement_of(pipeline, value_of(name, types[name]), same_definition=same_definition),
+            additive=name in summed,
+        )
         for name in (*pipeline.measures, *states)
     )
     if not sessions:
         values += (
-            replace(agreement_of(pipeline, value_of("window_end", types["window_end"]), same=same), is_implied=True),
+            replace(
+                agreement_of(pipeline, value_of("window_end", types["window_end"]), same_definition=same_definition),
+                is_implied=True,
+            ),
         )
     component = COMPONENT if sessions else None
     return Layout(

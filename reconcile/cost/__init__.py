@@ -1,1 +1,1 @@
-"""What both paths cost, and what each nine of agreement buys."""
+"""Costs of both paths, and of each nine of agreement."""

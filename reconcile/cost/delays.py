@@ -1,4 +1,4 @@
-"""How long records waited for each path: from the oldest log timestamp of their epoch to the commit, so at most."""
+"""Delays of records on each path: at most the time from the oldest log timestamp of their epoch to the commit."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ Grouped = TypeVar("Grouped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What was used between two records of one run."""
+    """Resources used between two records of one run."""
 
     run_id: str
     day: str
@@ -41,11 +41,11 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
     """
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
     finished = _settle_ends(sorted(runs, key=lambda run: run.sequence))
-    streaming, batch = list(split_epochs(ordered)), [_split_run(run) for run in finished]
+    streaming, batch = list(list_epoch_usage(ordered)), [_split_run(run) for run in finished]
     live = delays.select_live(ordered)
-    total, waiting = add_up(batch), delays.measure_batch(live, finished)
+    total, waiting = sum_costs(batch), delays.measure_batch(live, finished)
     return PathCosts(
-        streaming=add_up(streaming),
+        streaming=sum_costs(streaming),
         batch=total,
         days=_fold_days(streaming, batch, live, finished),
         streaming_delay=delays.measure_stream(live),
@@ -54,7 +54,7 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
         agreement=agreement,
         nines=() if agreement is None else nines.price(agreement, total.core_seconds if _is_whole(total) else None),
         notes=(
-            *_list_unknown(add_up(streaming), total),
+            *_list_unknown(sum_costs(streaming), total),
             *_list_left_out(delays.count_replayed(ordered), waiting.waiting),
         ),
     )
@@ -66,7 +66,7 @@ def _settle_ends(runs: Sequence[BatchRun]) -> list[BatchRun]:
     return [replace(run, finished=at.isoformat()) for run, at in zip(runs, settled, strict=True)]
 
 
-def split_epochs(ordered: Iterable[EpochRecord]) -> Iterable[Spent]:
+def list_epoch_usage(ordered: Iterable[EpochRecord]) -> Iterable[Spent]:
     """Yield what each epoch adds to what its driver had used before; a driver counts from its own start.
 
     Args:
@@ -85,7 +85,7 @@ def _split_run(run: BatchRun) -> Spent:
     return Spent(run_id=run.run_id, day=_day(run.finished), records=records, cost=run.cost)
 
 
-def add_up(run_costs: Sequence[Spent]) -> PathTotal:
+def sum_costs(run_costs: Sequence[Spent]) -> PathTotal:
     """Return totals of what has figures, and how many runs have none."""
     runs = {run_cost.run_id for run_cost in run_costs}
     known_costs = [
@@ -116,8 +116,8 @@ def _fold_days(
     return tuple(
         DayCost(
             day=day,
-            streaming=add_up(by_day[0].get(day, [])),
-            batch=add_up(by_day[1].get(day, [])),
+            streaming=sum_costs(by_day[0].get(day, [])),
+            batch=sum_costs(by_day[1].get(day, [])),
             streaming_delay=delays.measure_stream(epochs.get(day, [])),
             batch_delay=delays.summarize_waits(waits.get(day, [])),
         )

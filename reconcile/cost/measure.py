@@ -19,7 +19,7 @@ from cutover.reconcile.verdict import history
 from cutover.settings import Settings
 
 
-def measure(settings: Settings, pipeline: Pipeline, agreement: Agreement | None) -> PathCosts:
+def measure_costs(settings: Settings, pipeline: Pipeline, agreement: Agreement | None) -> PathCosts:
     """Return the cost of both paths under the definition in force.
 
     Raises:
@@ -43,7 +43,7 @@ def find_agreement(settings: Settings, pipeline: Pipeline) -> Agreement | None:
 def measure_if_readable(settings: Settings, pipeline: Pipeline, outcome: ComparisonOutcome) -> PathCosts | None:
     """Return the cost shown with a comparison; None if no epoch can be read: the comparison itself says why."""
     try:
-        return measure(settings, pipeline, _find_agreement(outcome))
+        return measure_costs(settings, pipeline, _find_agreement(outcome))
     except (DefinitionError, LakeError):
         return None
 
@@ -51,7 +51,7 @@ def measure_if_readable(settings: Settings, pipeline: Pipeline, outcome: Compari
 def measure_present(settings: Settings, pipeline: Pipeline) -> PathCosts | None:
     """Return the cost shown with the current comparison of a pipeline; None if no epoch can be read."""
     try:
-        return measure(settings, pipeline, find_agreement(settings, pipeline))
+        return measure_costs(settings, pipeline, find_agreement(settings, pipeline))
     except (DefinitionError, LakeError):
         return None
 

@@ -1,4 +1,4 @@
-"""What each nine of agreement costs: rows that may differ, the wait where the stream holds it alone, else batch."""
+"""Costs of each nine of agreement: rows that may differ, and the wait if the stream alone reaches it, else batch."""
 
 from collections.abc import Iterator
 

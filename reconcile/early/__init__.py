@@ -1,1 +1,1 @@
-"""What the stream showed of windows while they could still change, beside what batch made of them. No verdict."""
+"""Results that the stream showed while windows could still change, compared with those of batch. No verdict."""

@@ -31,7 +31,7 @@ from cutover.reconcile.verdict.ages import (
     FOREVER,
     age_sql,
     find_closing_age,
-    find_reached,
+    find_event_time,
     list_ages,
     select_known_sql,
 )
@@ -51,7 +51,7 @@ _MINUTE = 60_000_000
 SHARES = (0.5, 0.9, 0.99)
 
 
-def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAnswers | None:
+def measure_early_answers(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAnswers | None:
     """Measure the errors by age; None if no window was compared.
 
     Args:
@@ -73,7 +73,7 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
     _make_rows(sides, keys)
     closes = find_closing_age(pipeline)
     ages = [*list_ages(closes), closes]
-    ages_reached = find_reached(pipeline, evidence.records)
+    ages_reached = find_event_time(pipeline, evidence.records)
     points = []
     for age, next_age in zip(ages, (*ages[1:], FOREVER), strict=True):
         # The final epoch of a version closes windows at an age that they never reached in event time.
@@ -112,10 +112,10 @@ def _make_windows(sides: Sides) -> tuple[int, int]:
     either = " UNION ALL ".join(
         f"SELECT window_start, window_end FROM {table}" for table in (SharedTable.EXPECTED, stage(0))
     )
-    counted = f"SELECT window_start, window_end, count(*) AS __rows FROM ({either}) GROUP BY ALL"
+    row_counts = f"SELECT window_start, window_end, count(*) AS __rows FROM ({either}) GROUP BY ALL"
     newest_first = "OVER (ORDER BY window_start DESC, window_end DESC)"
     sides.connection.execute(
-        f"CREATE TEMP TABLE early_windows AS SELECT window_start, window_end, __rows FROM ({counted})"
+        f"CREATE TEMP TABLE early_windows AS SELECT window_start, window_end, __rows FROM ({row_counts})"
         f" QUALIFY row_number() {newest_first} <= {LEAST} OR row_number() {newest_first} <= {MOST}"
         f" AND sum(__rows) {newest_first} - __rows < {MOST_ROWS}"
     )
@@ -133,7 +133,7 @@ def _list_keys(pipeline: Pipeline, one_of: int) -> str:
 def _make_cells(sides: Sides, pipeline: Pipeline, sampled: str) -> None:
     """Create `early_cells`: window, key, and for each measure batch's value `__b` and the stream's final one `__s`."""
     keys = [identifier(name) for name in ("window_start", *pipeline.key)]
-    same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM s.{key}" for key in keys)
+    same_key = " AND ".join(f"b.{key} IS NOT DISTINCT FROM s.{key}" for key in keys)
     names = (f"coalesce(b.{key}, s.{key}) AS {key}" for key in keys)
     values = (
         f"{_double(f'b.{identifier(name)}')} AS __b{i}, {_double(f's.{identifier(name)}')} AS __s{i}"
@@ -143,7 +143,7 @@ def _make_cells(sides: Sides, pipeline: Pipeline, sampled: str) -> None:
     sides.connection.execute(
         f"CREATE TEMP TABLE early_cells AS SELECT {', '.join((*names, *values))}"
         f" FROM (SELECT * FROM {SharedTable.EXPECTED} {condition}) b"
-        f" FULL JOIN (SELECT * FROM {stage(0)} {condition}) s ON {same}"
+        f" FULL JOIN (SELECT * FROM {stage(0)} {condition}) s ON {same_key}"
     )
 
 
@@ -178,18 +178,18 @@ def _make_known(sides: Sides, age: int, next_age: int, age_reached: int) -> bool
 def _measure_age(sides: Sides, pipeline: Pipeline, age: int, *, is_open: bool) -> EarlyPoint | None:
     """Measure the errors of windows that reached an age; None if no result at that age is known."""
     keys = [identifier(name) for name in ("window_start", *pipeline.key)]
-    names, same = ", ".join(keys), " AND ".join(f"m.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
+    names, same_key = ", ".join(keys), " AND ".join(f"m.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
     connection, measures = sides.connection, _list_measures(sides)
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE early_moved AS SELECT DISTINCT {names} FROM early_rows WHERE __high >= {age}"
     )
-    rows = f"(SELECT r.* FROM early_rows r SEMI JOIN early_moved m ON {same} WHERE r.__high < {age})"
+    rows = f"(SELECT r.* FROM early_rows r SEMI JOIN early_moved m ON {same_key} WHERE r.__high < {age})"
     connection.execute(f"CREATE OR REPLACE TEMP TABLE early_shown AS {finish_sql(pipeline, rows)}")
     off = ", ".join(_error_sql(i, f"f.{identifier(name)}") for i, name in enumerate(measures))
     joined = " AND ".join(f"f.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE early_errors AS SELECT r.window_start, {off} FROM early_cells r"
-        f" LEFT JOIN early_moved m ON {same} LEFT JOIN early_shown f ON {joined}"
+        f" LEFT JOIN early_moved m ON {same_key} LEFT JOIN early_shown f ON {joined}"
         f" WHERE r.window_start IN (SELECT window_start FROM early_known) GROUP BY r.window_start"
     )
     worst = f"greatest({', '.join(f'__e{i}' for i in range(len(measures)))})"

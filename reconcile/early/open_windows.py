@@ -24,7 +24,7 @@ from cutover.reconcile.attribution import claims, log_rows
 from cutover.reconcile.attribution.claims import Place
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.proof import find_gone_records
-from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.comparison.equal import same, to_plain
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.early.answers import NEAR, SHARES
 from cutover.reconcile.early.open_points import gather_points
@@ -58,7 +58,7 @@ class OpenWindow:
         return max(self.errors.values(), default=0.0)
 
 
-def measure(
+def measure_open_windows(
     settings: Settings,
     pipeline: Pipeline,
     evidence: SealEvidence,
@@ -172,11 +172,11 @@ def _fold_log(
         }
     placed_records = list(place_records(pipeline, [raw[at] for at in sorted(raw)], dimensions))
     bounds = {(interval.start, interval.end) for interval in intervals}
-    places = {Place(Interval(*record.group[:2]), tuple(map(plain, record.group[2]))) for record in placed_records}
+    places = {Place(Interval(*record.group[:2]), tuple(map(to_plain, record.group[2]))) for record in placed_records}
     selected = [place for place in places if (place.interval.start, place.interval.end) in bounds]
     claims_by_place = claims.fold_places(pipeline, placed_records, {}, selected, ())
     return {
-        place: {name: plain(value) for name, value in row.measures.items()}
+        place: {name: to_plain(value) for name, value in row.measures.items()}
         for place, claim in claims_by_place.items()
         for row in claim.batch.values()
     }
@@ -195,8 +195,8 @@ def _read_shown(
     )
     rows, keys = Rows(), len(pipeline.key)
     for start, end, *values in sides.connection.execute(query).fetchall():
-        place = Place(Interval(start, end), tuple(map(plain, values[:keys])))
-        rows[place] = dict(zip(pipeline.measures, map(plain, values[keys:]), strict=True))
+        place = Place(Interval(start, end), tuple(map(to_plain, values[:keys])))
+        rows[place] = dict(zip(pipeline.measures, map(to_plain, values[keys:]), strict=True))
     return rows
 
 

@@ -111,15 +111,15 @@ def count_fraction_digits(cell: str) -> str:
     return f"length(rtrim(split_part({cell}, '.', 2), '0'))"
 
 
-def find_decimal(whole: int, fraction: int) -> str | None:
+def find_decimal(integer_digits: int, fraction_digits: int) -> str | None:
     """Return the type that holds every number of some digits before and behind the point; None where there is none."""
-    if not fraction and whole <= BIGINT_DIGITS:
+    if not fraction_digits and integer_digits <= BIGINT_DIGITS:
         return "BIGINT"
-    digits = max(whole, 1) + fraction
+    digits = max(integer_digits, 1) + fraction_digits
     if digits > DECIMAL_DIGITS:
         return None
     width = BIGINT_DIGITS if digits <= BIGINT_DIGITS else DECIMAL_DIGITS
-    return f"DECIMAL({width},{fraction})"
+    return f"DECIMAL({width},{fraction_digits})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,18 +141,18 @@ def _guess_instead_of_latin_1(block: bytes) -> str:
     return "utf-8"
 
 
-def _reject(source: str, file: str, encoding: str, got: str, likely: str | None) -> NoReturn:
+def _reject(source: str, file: str, encoding: str, bad_bytes: str, likely: str | None) -> NoReturn:
     """Raise the error for bytes that are not text of an encoding.
 
     Args:
         source: Of the table.
         file: Which one.
         encoding: As stated, or by default.
-        got: What the file holds instead.
+        bad_bytes: What the file holds instead.
         likely: Most likely encoding of the file.
     """
     name = Path(file).name
-    msg = f"Table `{source}`: expected text in {encoding} in `{name}`, got {got}."
+    msg = f"Table `{source}`: expected text in {encoding} in `{name}`, got {bad_bytes}."
     if likely in ENCODINGS and likely != encoding:
         msg += f"\nHint: `--csv-left` or `--csv-right` with `encoding={likely}` states the encoding of one side."
     elif likely is not None:

@@ -1,4 +1,4 @@
-"""Digests that earlier comparisons made, kept by the bytes of each file and by the rules under which they were made.
+"""Digests of earlier comparisons, stored by the bytes of each file and the rules that they depend on.
 
 Parquet files under `<home>/digests`, a few for each request, each name ending with the checksum of the file's own
 bytes, as the lake's files have it. Columns: `_side` (0 expected, 1 actual; 2: whole groups of either side), `_content`

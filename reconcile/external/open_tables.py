@@ -12,7 +12,7 @@ import duckdb
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.quoting import literal
 from cutover.reconcile.comparison.column_types import is_from, is_time
-from cutover.reconcile.comparison.diff import Budget, Diff, diff
+from cutover.reconcile.comparison.diff import Budget, Diff, diff_relations
 from cutover.reconcile.comparison.digests import compare_digests
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.external import contents, kept_digests
@@ -57,7 +57,7 @@ class OpenTables:
         for side in self.sides:
             paths = find_paths(self.connection, side, groups)
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW part_{side.number} AS FROM {side.select(paths)}")
-        result = diff(
+        result = diff_relations(
             self.connection,
             self.layout,
             "part_0",
@@ -108,8 +108,8 @@ def open_tables(
     group_type = "UBIGINT" if layout.group is None else columns.common[layout.group]
     folder = None if settings is None else settings.home.resolve() / "digests"
     # Windows that are too young are left out of the digests, so that the next run, when they are older, finds the rest.
-    by_group = diff_request.before is not None and is_time(group_type)
-    young = "false" if not by_group else is_from("_group", group_type, diff_request.before or 0)
+    by_group = diff_request.cutoff is not None and is_time(group_type)
+    young = "false" if not by_group else is_from("_group", group_type, diff_request.cutoff or 0)
     unwanted = ("false", "false") if by_group else prepared.young
     texts = [
         {name: columns.convert(side, name, texts_of_side[name]) for name in columns.common}
@@ -135,7 +135,7 @@ def open_tables(
             contents.reject_changed_files(side.files)
         is_full = len(kept_files.files) >= kept_digests.MOST_PARTS
         replaced_files = (*kept_files.stale, *(kept_files.files if is_full else ()))
-        kept_rows = kept_rows_sql(whole=is_full)
+        kept_rows = kept_rows_sql(include_reused=is_full)
         kept_digests.store_digests(connection, store, kept_rows, buckets=bucketed.buckets or 1, instead=replaced_files)
     notes = (*(() if kept_files.note is None else (kept_files.note,)), *_describe_read(read_files))
     return OpenTables(connection=connection, layout=bucketed, sides=(sides[0], sides[1]), doubled=doubled, notes=notes)
@@ -170,7 +170,7 @@ def _name_request(layout: Layout, sides: Sequence[SideRows]) -> str:
 
 
 def _describe_read(read_files: Read) -> list[str]:
-    if not read_files.kept:
+    if not read_files.reused:
         return []
-    text = f"Digests of {count_noun(read_files.kept, 'file')} are known from an earlier run"
+    text = f"Digests of {count_noun(read_files.reused, 'file')} are known from an earlier run"
     return [f"{text}; {read_files.files:,} were read."]

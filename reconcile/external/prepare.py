@@ -46,7 +46,7 @@ class Prepared:
     young: tuple[str, ...]  # SQL over the raw side: a row is too young to compare
 
 
-def prepare(
+def prepare_sides(
     connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[SideSource], into: Sequence[str]
 ) -> Prepared:
     """Make a view of each raw side.
@@ -242,7 +242,7 @@ def _find_young(
     their_names: Mapping[str, str],
 ) -> tuple[str, list[str]]:
     """Return SQL that is true for rows whose window is too young, and how many there are, as the head of a note."""
-    if diff_request.before is None:
+    if diff_request.cutoff is None:
         return "false", []
     kind = types.get(str(diff_request.window))
     if kind is None or not is_time(kind):
@@ -251,9 +251,9 @@ def _find_young(
             msg += f"\nHint: `--type {diff_request.window}=timestamp` states that its texts are times."
         raise DefinitionError(msg)
     column = identifier(their_names.get(str(diff_request.window), str(diff_request.window)))
-    young = is_from(column, kind, diff_request.before)
+    young = is_from(column, kind, diff_request.cutoff)
     count = fetch_number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {young}")
-    return young, [f"Too young to compare, from {format_micros(diff_request.before)} on: {count_noun(count, 'row')}"]
+    return young, [f"Too young to compare, from {format_micros(diff_request.cutoff)} on: {count_noun(count, 'row')}"]
 
 
 def _check_names(option: str, names: Iterable[str], known_names: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Readers of files that Cutover did not write, with the columns that their folders name (`day=2024-01-31`).
 
-DuckDB infers what is not stated. A folder above the table would be a column, one that the files hold too would take the
-place of theirs, and a repeated name in a header would be renamed: this module decides all of that.
+DuckDB infers what is not stated. A folder above the table would be a column, one that the files hold too would replace
+it, and a repeated name in a header would be renamed: this module decides all of that.
 """
 
 # ruff: noqa: S608 -- every text in a query is quoted by `literal`

@@ -85,8 +85,8 @@ def _reject(column: str, expected: str, column_type: str) -> None:
 class DiffRequest:
     """Tables to compare, and the rules. Columns are named as the expected side has them."""
 
-    left: str  # the expected side: a Delta folder, a Parquet or CSV file, folder or glob
-    right: str  # the actual side
+    expected: str  # the expected side: a Delta folder, a Parquet or CSV file, folder or glob
+    actual: str  # the actual side
     key: tuple[str, ...]
     window: str | None = None  # a key column too; digests are grouped by it
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
@@ -97,5 +97,5 @@ class DiffRequest:
     dialects: tuple[Dialect, Dialect] = (Dialect(), Dialect())  # of CSV files, expected side first
     normalized: tuple[str, ...] = ()  # texts compared in normal form: NFC, one blank for each run, none at the ends
     caseless: tuple[str, ...] = ()  # texts compared without upper and lower case
-    before: int | None = None  # rows whose window is not before this time (microseconds) are too young to compare
+    cutoff: int | None = None  # rows whose window is not before this time (microseconds) are too young to compare
     budget: Budget = field(default_factory=Budget)

@@ -57,7 +57,7 @@ class Read:
     """Number of files that were read, and of files whose digests were kept."""
 
     files: int
-    kept: int
+    reused: int
 
 
 def choose_buckets(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:
@@ -106,7 +106,7 @@ def make_digests(
     for side in sides:
         _merge(connection, side.number, young)
     files = sum(len(side.files) for side in sides)
-    return bucketed_layout, Read(files=sum(new), kept=files - sum(new))
+    return bucketed_layout, Read(files=sum(new), reused=files - sum(new))
 
 
 def _list_files(connection: duckdb.DuckDBPyConnection, side: SideRows) -> None:
@@ -187,13 +187,13 @@ def find_paths(connection: duckdb.DuckDBPyConnection, side: SideRows, groups: st
     return [str(row[0]) for row in rows]
 
 
-def kept_rows_sql(*, whole: bool) -> str:
+def kept_rows_sql(*, include_reused: bool) -> str:
     """Return the query of what is to be kept, in the columns of a file of kept digests.
 
     Args:
-        whole: All digests; else only those that this run computed.
+        include_reused: All digests; else only those that this run computed.
     """
-    files, groups = ("true", "true") if whole else ("l._new", "NOT _is_known")
+    files, groups = ("true", "true") if include_reused else ("l._new", "NOT _is_known")
     digest = f"l._group, l._bucket, l.n, l.x, {kept_digests.split_sql('l.s')}"
     either = f"(SELECT *, 0 AS _side FROM digests_0 WHERE {groups} UNION ALL SELECT *, 1 FROM digests_1 WHERE {groups})"
     of_files = f"(FROM file_digests JOIN {_CONTENTS} USING (_file))"

@@ -47,7 +47,9 @@ class SideSource:
     reading: str = ""  # all by which the texts of `untyped` become values
 
 
-def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect: Dialect | None = None) -> SideSource:
+def bind_source(
+    connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect: Dialect | None = None
+) -> SideSource:
     """Bind a view to a Delta table (its newest version, or that of `table@v7`), to Parquet, or to CSV.
 
     Cells of CSV and values in names of folders are texts here: `untyped`.

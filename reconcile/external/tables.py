@@ -29,9 +29,9 @@ from cutover.reconcile.external.column_readings import Readings, choose_readings
 from cutover.reconcile.external.csv_dialect import find_hint
 from cutover.reconcile.external.name_hints import quote_word
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
-from cutover.reconcile.external.prepare import prepare
+from cutover.reconcile.external.prepare import prepare_sides
 from cutover.reconcile.external.request import DiffRequest, Tolerance
-from cutover.reconcile.external.sources import bind, describe_optional
+from cutover.reconcile.external.sources import bind_source, describe_optional
 from cutover.reconcile.external.spelling import SpelledRows
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import (
@@ -82,15 +82,15 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
         if limits is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
         bound_sources = (
-            bind(connection, "left_raw", diff_request.left, diff_request.dialects[0]),
-            bind(connection, "right_raw", diff_request.right, diff_request.dialects[1]),
+            bind_source(connection, "left_raw", diff_request.expected, diff_request.dialects[0]),
+            bind_source(connection, "right_raw", diff_request.actual, diff_request.dialects[1]),
         )
         if limits is not None:
             _plan_for_width(connection, max(len(source.types) for source in bound_sources))
         try:
             readings = choose_readings(connection, diff_request, bound_sources)
             sources = readings.sources
-            prepared = prepare(connection, diff_request, sources, ("left_ready", "right_ready"))
+            prepared = prepare_sides(connection, diff_request, sources, ("left_ready", "right_ready"))
             columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT), readings.numbers)
             tables = open_tables(connection, diff_request, sources, prepared, columns, settings)
             result = tables.find(diff_request.budget)
@@ -100,7 +100,7 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
             raise
         except duckdb.Error as error:
             message = queries.describe_error(error)
-            names = f"`{diff_request.left}` and `{diff_request.right}`"
+            names = f"`{diff_request.expected}` and `{diff_request.actual}`"
             msg = f"Tables {names}: expected files that can be read, got: {message}"
             raise LakeError(msg + find_hint(message), runbook="TableUnreadable") from None
     run = RunMetadata(
@@ -152,7 +152,7 @@ def _build_finding(
         verdict=verdict,
         exit_code=exit_code,
         sentence=sentence,
-        sides=SideNames(expected=diff_request.left, actual=diff_request.right),
+        sides=SideNames(expected=diff_request.expected, actual=diff_request.actual),
         windows=_count_windows(tables, diff_request),
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=diff.rows)},
@@ -365,7 +365,7 @@ def _measure_distances(
             for (i, name), differs in zip(batch, differing_flags, strict=True)
             if differs
         ]
-        distances += apart.measure(connection, "changed_numbers", pairs)
+        distances += apart.measure_distances(connection, "changed_numbers", pairs)
     return tuple(distances)
 
 
@@ -375,7 +375,7 @@ def _find_segments(
     shown_names = [name for name in layout.keys if name not in diff_request.masked]
     segment_columns = {
         name: SegmentColumn(
-            value=identifier(name), every=_select_all_rows(name, f"SELECT {identifier(name)}, 1 FROM {RIGHT}")
+            value=identifier(name), all_values=_select_all_rows(name, f"SELECT {identifier(name)}, 1 FROM {RIGHT}")
         )
         for name in shown_names
         if name != layout.group
@@ -385,7 +385,7 @@ def _find_segments(
         segment_columns |= segments.window_columns(
             layout.group, _select_all_rows(layout.group, "SELECT _group, n FROM digests_1")
         )
-    return segments.over_represented(connection, segment_columns, "different", str(compared))
+    return segments.find_over_represented_values(connection, segment_columns, "different", str(compared))
 
 
 def _select_all_rows(name: str, actual: str) -> str:

@@ -48,7 +48,7 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
     """
     turn = len(read_events(settings, pipeline.name))
     stage, now = current_stage(settings, pipeline), clock.now()
-    evidence = evidence_of.read(settings, pipeline, now)
+    evidence = evidence_of.read_evidence(settings, pipeline, now)
     decision = decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
     if not decision.allowed:
         return decision, None
@@ -112,10 +112,10 @@ def _list_changes(
 
 
 def _describe_audit(pipeline: Pipeline, decision: GateDecision) -> str:
-    return power.describe(pipeline.policy.audit) if decision.target is Stage.KAPPA else ""
+    return power.describe_requirement(pipeline.policy.audit) if decision.target is Stage.KAPPA else ""
 
 
-def has_moved(settings: Settings, proposal: StageProposal) -> bool:
+def is_applied(settings: Settings, proposal: StageProposal) -> bool:
     """Return whether the latest move of the gate is the proposed one, as when a task is retried."""
     rows = list_moves(settings, proposal.pipeline)
     if not rows:

@@ -206,7 +206,7 @@ def evaluate_rules(evidence: GateEvidence, eligible_runs: tuple[EvidenceRun, ...
         for name, rule in rules.rules.items()
         if rule.is_expired(now)
     ]
-    problems += [f"rule `{name}` is exceeded: {why}" for name, why in (latest.exceeded if latest else ())]
+    problems += [f"rule `{name}` is exceeded: {reason}" for name, reason in (latest.exceeded if latest else ())]
     used = sorted({rule for run in eligible_runs for rule in run.accepted_by})
     current = {(name, rule.digest) for name, rule in rules.rules.items()}
     problems += [
@@ -302,7 +302,7 @@ def evaluate_replay(replay: Replayability | None, policy: Policy, now: datetime)
 
 def evaluate_audit(refusal: str | None, policy: Policy) -> Condition:
     """Require that daily samples in KAPPA can find what the policy names, or that it explicitly has no audit."""
-    requirement = power.describe(policy.audit)
+    requirement = power.describe_requirement(policy.audit)
     if policy.audit is None:
         return Condition(name="audit", is_met=True, detail=f"the policy has `audit=None`, {requirement}")
     reason, _, hint = (refusal or "").partition("\nHint: ")

@@ -9,7 +9,7 @@ from cutover.reconcile.gate.evidence_rows import (
     EXPIRES_AFTER,
     find_earliest_times,
     find_latest_run,
-    is_ahead,
+    is_newer_cut,
     list_blocks,
     select_consecutive_runs,
 )
@@ -40,7 +40,7 @@ __all__ = [  # arguments and results of `decide`
     "Replayability",
     "decide",
     "find_latest_run",
-    "is_ahead",
+    "is_newer_cut",
     "list_blocks",
     "select_consecutive_runs",
 ]

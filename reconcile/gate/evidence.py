@@ -27,7 +27,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
 from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.gate import hazards
-from cutover.reconcile.gate.evidence_rows import is_ahead
+from cutover.reconcile.gate.evidence_rows import is_newer_cut
 from cutover.reconcile.gate.gate_values import (
     NOT_EVALUATED,
     ContractCheck,
@@ -56,7 +56,7 @@ from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
 
-def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
+def read_evidence(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
     """Read the evidence for a move under the current definition.
 
     Args:
@@ -71,7 +71,7 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
     if version is None:
         unmeasured = Replayability(retention=None, replay_time=None)
         return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=unmeasured)
-    comparisons = recorded.read(settings, pipeline.name)
+    comparisons = recorded.read_lines(settings, pipeline.name)
     moves = list_moves(settings, pipeline.name)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
     batch = batch_runs.read_effective_runs(settings, pipeline)
@@ -185,7 +185,7 @@ def select_runs_after_last_move(
 
     def is_evidence(run: EvidenceRun) -> bool:
         if run.is_within_policy:
-            return run.sequence >= moves[-1].next_comparison and all(is_ahead(run, used_run) for used_run in used)
+            return run.sequence >= moves[-1].next_comparison and all(is_newer_cut(run, used_run) for used_run in used)
         return not any(
             run.sequence < next_comparison and any(run.epoch <= used_run.epoch for used_run in used_runs)
             for next_comparison, used_runs in advances
@@ -325,7 +325,7 @@ def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
     """Find why samples could not audit the pipeline in KAPPA; evaluated in SHADOW only, since it reads all rows."""
     if current_stage(settings, pipeline) is not Stage.SHADOW:
         return NOT_EVALUATED
-    return population.find_refusal(settings, pipeline)
+    return population.find_audit_problem(settings, pipeline)
 
 
 def _check_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> ContractCheck | None:
@@ -394,10 +394,10 @@ def encode_evidence(
         **({} if audit is None else {"audit": audit}),
         **({} if because is None else {"because": dict(because)}),
     }
-    return json.dumps(content | {"hash": digest(content)}, sort_keys=True)
+    return json.dumps(content | {"hash": compute_digest(content)}, sort_keys=True)
 
 
-def digest(content: Mapping[str, Any]) -> str:
+def compute_digest(content: Mapping[str, Any]) -> str:
     """Compute the sha256 of evidence without its own hash, as canonical JSON."""
     hashed = {name: value for name, value in content.items() if name != "hash"}
     return hashlib.sha256(json.dumps(hashed, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

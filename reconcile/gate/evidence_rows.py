@@ -41,7 +41,7 @@ def select_consecutive_runs(
         at = earliest[run.run_id]
         is_fresh = at is not None and now - at <= EXPIRES_AFTER
         is_candidate = place.at > last_interruption and is_fresh and run.covers_all_windows
-        if is_candidate and (not consecutive_runs or is_ahead(run, consecutive_runs[-1])):
+        if is_candidate and (not consecutive_runs or is_newer_cut(run, consecutive_runs[-1])):
             consecutive_runs.append(run)
     return tuple(consecutive_runs)
 
@@ -68,7 +68,7 @@ def find_latest_run(runs: tuple[EvidenceRun, ...]) -> EvidenceRun | None:
     return max(candidates, key=lambda place: place.at).run if candidates else None
 
 
-def is_ahead(run: EvidenceRun, other: EvidenceRun) -> bool:
+def is_newer_cut(run: EvidenceRun, other: EvidenceRun) -> bool:
     """Return whether a cut contains records that another cut lacks: a later epoch, and higher offsets if known."""
     has_more_records = run.end is None or other.end is None or run.end > other.end
     return run.epoch > other.epoch and has_more_records
@@ -88,7 +88,7 @@ def find_earliest_times(runs: tuple[EvidenceRun, ...], now: datetime) -> dict[st
 def _adds_windows(run: EvidenceRun, other: EvidenceRun) -> bool:
     newest_window, compared_until = run.newest_window, other.newest_window
     has_newer = newest_window is not None and (compared_until is None or newest_window > compared_until)
-    return is_ahead(run, other) and has_newer
+    return is_newer_cut(run, other) and has_newer
 
 
 def list_blocks(runs: tuple[EvidenceRun, ...]) -> tuple[bool, ...]:

@@ -171,10 +171,10 @@ def _find_changes(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
         epoch = record.epoch
         if previous is not None and previous.run_id != record.run_id:
             yield _Sighting("restart", record, f"a driver began with epoch {epoch}")
-        changed = sorted(p for p, leader in record.leaders.items() if leaders.get(p, leader) != leader)
+        changed_leaders = sorted(p for p, leader in record.leaders.items() if leaders.get(p, leader) != leader)
         added = [] if previous is None else sorted(set(record.end) - set(previous.end))
-        if added or changed:
-            partitions = ", ".join(map(format_number, added or changed))
+        if added or changed_leaders:
+            partitions = ", ".join(map(format_number, added or changed_leaders))
             change = "are new" if added else "have another leader"
             yield _Sighting("partitions", record, f"partitions {partitions} {change} in epoch {epoch}")
         if record.unknown and had_only_known_fields:

@@ -30,7 +30,7 @@ def examine_present(settings: Settings, pipeline: Pipeline, clock: Clock) -> Pre
             run_id=report.run.run_id,
             at=clock.now(),
             epoch=-1 if report.finding.seal.epoch is None else report.finding.seal.epoch,
-            outcome=verdicts.outcome(report),
+            outcome=verdicts.find_outcome(report),
             is_within_policy=report.finding.exit_code == 0 and report.run.scope_note is None,
             rows_by_cause=tuple((name, cause.rows) for name, cause in report.finding.causes.items() if cause.rows),
         ),

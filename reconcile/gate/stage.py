@@ -13,7 +13,7 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
-from cutover.lake.control.signature import InvalidReasonError, reason, user
+from cutover.lake.control.signature import InvalidReasonError, check_reason, user
 from cutover.lake.control.stages import WITHDRAWN, Stage, current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError, retry_conflicts
 from cutover.lake.journal_rows import ComparisonRow, GateEvent
@@ -38,13 +38,13 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and pro
     settings: Settings,
     pipeline: Pipeline,
     direction: Move,
-    why: str,
+    reason: str,
     clock: Clock,
     *,
     back_to: Stage = Stage.LAMBDA,
     approved: StageApproval | None = None,
     because: Mapping[str, Any] | None = None,
-    who: str | None = None,
+    actor: str | None = None,
     probe: Probe = silent,
 ) -> GateDecision:
     """Decide on a move and, if it is allowed, append it to the history.
@@ -58,19 +58,19 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and pro
         The decision; unless it is `allowed`, the stage is unchanged. Readers of `stale_pipelines` see the old stage.
 
     Raises:
-        DefinitionError: `why` is empty or too long.
+        DefinitionError: `reason` is empty or too long.
         LakeError: Another move was made at the same time, or the approved evidence has changed; nothing was written.
     """
     return _move(
         settings,
         pipeline,
         direction,
-        why,
+        reason,
         clock,
         back_to=back_to,
         approved=approved,
         because=because,
-        who=who,
+        actor=actor,
         probe=probe,
     )
 
@@ -79,22 +79,22 @@ def _move(  # noqa: PLR0913 -- as `move`
     settings: Settings,
     pipeline: Pipeline,
     direction: Move,
-    why: str,
+    reason: str,
     clock: Clock,
     *,
     back_to: Stage,
     approved: StageApproval | None = None,
     because: Mapping[str, Any] | None,
-    who: str | None,
+    actor: str | None,
     probe: Probe = silent,
 ) -> GateDecision:
-    valid_reason = reason(why, of="Gate")
+    valid_reason = check_reason(reason, of="Gate")
     turn = len(read_events(settings, pipeline.name))  # read first: a move made after this is rejected
     stage = current_stage(settings, pipeline, way_back=direction == "rollback")
     next_comparison = _read_next_sequence(settings, pipeline.name)
     now = clock.now()
     # A rollback needs no evidence, so it works even if nothing can be read.
-    evidence = GateEvidence() if direction == "rollback" else evidence_of.read(settings, pipeline, now)
+    evidence = GateEvidence() if direction == "rollback" else evidence_of.read_evidence(settings, pipeline, now)
     decision = decide(stage, evidence, direction, pipeline.policy, now, back_to=back_to).name_pipeline(pipeline.name)
     if approved is not None:
         check_valid(approved, pipeline, evidence, decision, turn=turn)
@@ -104,17 +104,17 @@ def _move(  # noqa: PLR0913 -- as `move`
         present_state = present.examine_present(settings, pipeline, clock)
         next_comparison = _read_next_sequence(settings, pipeline.name)
         now = clock.now()
-        evidence = replace(evidence_of.read(settings, pipeline, now), present=present_state)
+        evidence = replace(evidence_of.read_evidence(settings, pipeline, now), present=present_state)
         decision = decide(stage, evidence, direction, pipeline.policy, now).name_pipeline(pipeline.name)
         if approved is not None and decision.allowed:  # the examination takes minutes, in which evidence can change
             check_valid(approved, pipeline, evidence, decision, turn=turn)
-    signature = ((who or user()) if approved is None else approved.who, valid_reason)
+    signature = ((actor or user()) if approved is None else approved.who, valid_reason)
     event = _make_withdrawal(
         pipeline, decision, evidence, signature, next_comparison=next_comparison, because=because, clock=clock
     )
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
-        audit = power.describe(pipeline.policy.audit)
+        audit = power.describe_requirement(pipeline.policy.audit)
         encoded = evidence_of.encode_evidence(decision, evidence, approved=digest, because=because, audit=audit)
         move_event = replace(event, event=_EVENTS[decision.move], stage=decision.target, evidence=encoded)
         _append(settings, move_event, decision, turn=turn)
@@ -126,7 +126,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     return decision
 
 
-def withdraw(settings: Settings, proposal: StageProposal, why: str, clock: Clock) -> None:
+def withdraw(settings: Settings, proposal: StageProposal, reason: str, clock: Clock) -> None:
     """Withdraw a proposed move, so that a process that is still making it cannot complete it.
 
     A row appended to the history takes the sequence of the move; the stage, and the evidence for the next move, do not
@@ -135,10 +135,10 @@ def withdraw(settings: Settings, proposal: StageProposal, why: str, clock: Clock
     Raises:
         LakeError: The history cannot be read, or every retry conflicted with another process.
     """
-    retry_conflicts(lambda: _withdraw_now(settings, proposal, why, clock))
+    retry_conflicts(lambda: _withdraw_now(settings, proposal, reason, clock))
 
 
-def _withdraw_now(settings: Settings, proposal: StageProposal, why: str, clock: Clock) -> None:
+def _withdraw_now(settings: Settings, proposal: StageProposal, reason: str, clock: Clock) -> None:
     turn = len(read_events(settings, proposal.pipeline))
     if turn != proposal.turn:
         return
@@ -150,33 +150,33 @@ def _withdraw_now(settings: Settings, proposal: StageProposal, why: str, clock: 
         result_fingerprint=proposal.result_fingerprint,
         stream_version=proposal.stream_version,
         who=user(),
-        why=why,
+        why=reason,
         evidence=json.dumps({"withdrawn": proposal.digest}),
         next_comparison=_read_next_sequence(settings, proposal.pipeline),
     )
     Journal(settings, proposal.pipeline, GateEvent).append(event, expected_sequence=turn)
-    log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=why)
+    log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=reason)
 
 
 @tasks.write_metrics("gate", tasks.describe_samples(gate_metrics.samples), answers=(InvalidReasonError,))
 def roll_back(  # noqa: PLR0913 -- as `move`
     settings: Settings,
     pipeline: Pipeline,
-    why: str,
+    reason: str,
     clock: Clock,
     *,
     back_to: Stage = Stage.LAMBDA,
     because: Mapping[str, Any] | None = None,
-    who: str | None = None,
+    actor: str | None = None,
 ) -> GateDecision:
     """Roll back, and retry if another move was made at the same time; if already in that stage, see `move`.
 
     Raises:
-        DefinitionError: `why` is empty or too long.
+        DefinitionError: `reason` is empty or too long.
         LakeError: The history cannot be read or written, or every retry conflicted with another process.
     """
     return retry_conflicts(
-        lambda: _move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
+        lambda: _move(settings, pipeline, "rollback", reason, clock, back_to=back_to, because=because, actor=actor)
     )
 
 

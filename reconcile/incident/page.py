@@ -38,7 +38,7 @@ class FilledPage:
 
     def to_text(self) -> str:
         """Return the details as a list, and the page behind them."""
-        detail_lines = "\n".join(f"- {detail.name}: {detail.told}" for detail in self.details)
+        detail_lines = "\n".join(f"- {detail.name}: {detail.description}" for detail in self.details)
         title, _, body = self.text.partition("\n")
         return f"{title}\n\n{detail_lines}\n{body}"
 
@@ -56,42 +56,42 @@ def fill_page(settings: Settings, pipeline: Pipeline, name: str, text: str, stat
     result = _find_report(settings, pipeline, name)
     body = split_head(text)[1]
     details = (
-        Detail(name="Pipeline", told=pipeline.name),
-        Detail(name="Now", told=_say_now(status, name)),
+        Detail(name="Pipeline", description=pipeline.name),
+        Detail(name="Now", description=_describe_alert(status, name)),
         *_list_positions(status),
         *(() if result is None else steps.details(result)[1:]),
-        Detail(name="Last similar incident", told=_say_last(settings, pipeline.name, name)),
+        Detail(name="Last similar incident", description=_describe_last_incident(settings, pipeline.name, name)),
     )
-    filled = steps.fill_name(body, pipeline.name) if result is None else steps.fill(body, result)
+    filled = steps.fill_name(body, pipeline.name) if result is None else steps.fill_runbook(body, result)
     return FilledPage(name=name, pipeline=pipeline.name, details=_without_repeats(details), text=filled)
 
 
-def _say_now(status: WatchStatus, name: str) -> str:
+def _describe_alert(status: WatchStatus, name: str) -> str:
     firing = next((alert for alert in status.alerts if alert.name == name), None)
     return "this alert does not fire" if firing is None else f"{firing.severity}, {visible(firing.text)}"
 
 
 def _list_positions(status: WatchStatus) -> Iterator[Detail]:
     if status.epoch is not None:
-        yield Detail(name="Newest epoch", told=number(status.epoch))
+        yield Detail(name="Newest epoch", description=number(status.epoch))
     places = (f"{format_number(p.partition)}: {number(p.read)} of {number(p.end)}" for p in status.partitions)
     places_text = ", ".join(places)
     if places_text:
-        yield Detail(name="Read up to (by partition)", told=places_text)
+        yield Detail(name="Read up to (by partition)", description=places_text)
 
 
 def _find_report(settings: Settings, pipeline: Pipeline, name: str) -> Report | None:
     """Return the newest comparison, if its report names this page; its windows are none of another page's business."""
     try:
         for comparison in history.list_current_first(settings, pipeline)[:1]:
-            result = files.load(settings, pipeline.name, comparison.run_id)
-            return result if verdicts.runbook(result) == name else None
+            result = files.read_report(settings, pipeline.name, comparison.run_id)
+            return result if verdicts.find_runbook(result) == name else None
     except CutoverError:  # a page is wanted most where something cannot be read
         return None
     return None
 
 
-def _say_last(settings: Settings, pipeline: str, name: str) -> str:
+def _describe_last_incident(settings: Settings, pipeline: str, name: str) -> str:
     try:
         incident: Incident | None = find_last(settings, pipeline, name)
     except CutoverError as error:

@@ -1,4 +1,4 @@
-"""The last similar incident: by what comparisons, checks and accepted losses have recorded of a pipeline."""
+"""Last similar incident of a pipeline, from its recorded comparisons, checks and accepted losses."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.settings import Settings
 
 OF_LOSSES: Mapping[str, str] = {"gap": "LogDataLost", "anew": "TopicIdentityChanged"}
-"""Kind of an accepted loss to the runbook that requires the step; those of damaged tables require `anew` too."""
+"""Runbook of each kind of accepted loss; an `anew` loss may also be the last step of another runbook, see `ANEW`."""
 
 ANEW = frozenset({"TopicIdentityChanged", "EpochHistoryBroken", "TableUnreadable", "ForeignWrite", "LogDataLost"})
 
@@ -43,7 +43,7 @@ def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
         LakeError: The records cannot be read.
     """
     histories = (
-        list_of_comparisons(records.read(settings, pipeline), name),
+        list_of_comparisons(records.read_lines(settings, pipeline), name),
         list_of_checks(Journal(settings, pipeline, VerificationRow).read(), name),
         list_of_losses(Journal(settings, pipeline, Loss).read(), name),
     )

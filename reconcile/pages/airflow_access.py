@@ -1,6 +1,6 @@
-"""What Airflow says of a reader and of a run; imported by its API server alone.
+"""Access rights and reports of runs from Airflow; imported only by its API server.
 
-Airflow leaves the applications of plugins open to everybody: each request is judged here, by Airflow's own login (its
+Airflow does not protect the applications of plugins, so each request is authorized here with Airflow's own login (its
 cookie or a token) and its own auth manager.
 """
 
@@ -20,7 +20,7 @@ TASK, KEY = "compare", "report"  # where `<pipeline>_reconcile` leaves the addre
 
 
 def make_access() -> Access:
-    """Return how the pages ask Airflow."""
+    """Make the access that uses Airflow's users and runs."""
     return Access(user=get_user, may_read=may_read, reports_of_run=list_reports_of_run)
 
 

@@ -24,7 +24,7 @@ def is_pipeline_name(name: str) -> bool:
 def find_file(settings: Settings, pipeline: str, name: str) -> Path | None:
     """Return a report's file, resolved; None for every name that is not one of a plain file in the pipeline's folder.
 
-    A link is none, wherever it leads: also the folder itself must lie in the reports folder under its own name.
+    A link is rejected, whatever its target: the folder itself must also lie in the reports folder under its own name.
     """
     if not is_pipeline_name(pipeline) or not _FILE.match(name):
         return None

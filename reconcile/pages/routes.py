@@ -1,6 +1,6 @@
 """The addresses of the pages: every one asks who reads, none takes an action.
 
-An approval is given in Airflow's Required Actions, a way back on the command line: so there is no form here to forge.
+Approvals are given in Airflow's Required Actions and rollbacks on the command line, so no form here can be forged.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse, RedirectResponse
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.pages import html
-from cutover.reconcile.pages.looks import Looks
+from cutover.reconcile.pages.inputs import PageInputs
 from cutover.reconcile.pages.report_files import FORMS, find_file, is_pipeline_name
 from cutover.reconcile.pages.view import bound_waiting
 from cutover.reconcile.report import runbooks, script
@@ -27,7 +27,7 @@ _Id = Annotated[str | None, Query(max_length=250)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What the server that shows the pages knows of its readers and its runs."""
+    """Readers and runs as known by the server that shows the pages."""
 
     user: Callable[..., Any]  # a dependency of FastAPI: returns who reads, or answers 401
     may_read: Callable[[Any, str], bool]  # a user, the id of a DAG: may they read it and its logs
@@ -45,14 +45,14 @@ def make_app(settings: Settings, access: Access) -> FastAPI:
 
     # Neither a description of the addresses nor its page: they would be public, and the page is a foreign script's.
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, dependencies=[Depends(note_reader)])
-    routes = _Routes(Looks(settings=bound_waiting(settings)), access)
+    routes = _Routes(PageInputs(settings=bound_waiting(settings)), access)
     for path, answer in (
         ("/", routes.list_pipelines),
         ("/pipelines/{name}", routes.show_pipeline),
         ("/reports/{name}/{file}", routes.show_report),
         ("/runbooks/{name}", routes.show_runbook),
         ("/open", routes.open_dag),
-        ("/{rest:path}", routes.reject),
+        ("/{path:path}", routes.refuse),
     ):
         app.add_api_route(path, answer, methods=["GET"], response_model=None)
     return app
@@ -61,23 +61,23 @@ def make_app(settings: Settings, access: Access) -> FastAPI:
 class _Routes:
     """Answers the requests of readers, who are known by then."""
 
-    def __init__(self, looks: Looks, access: Access) -> None:
-        self._looks, self._access = looks, access
+    def __init__(self, inputs: PageInputs, access: Access) -> None:
+        self._inputs, self._access = inputs, access
 
     def list_pipelines(self, request: Request) -> Response:
         """Show those that the reader may read."""
-        pipelines, problems = self._looks.find_pipelines()
+        pipelines, problems = self._inputs.find_pipelines()
         readable = [pipeline for name, pipeline in sorted(pipelines.items()) if self._may_read(request, name)]
-        return _show(html.render_index([self._looks.summary(pipeline) for pipeline in readable], problems))
+        return _show(html.render_index([self._inputs.summary(pipeline) for pipeline in readable], problems))
 
     def show_pipeline(self, request: Request, name: str) -> Response:
         """Show the page of one."""
-        return _show(html.render_pipeline(self._looks.view(self._find(request, name))))
+        return _show(html.render_pipeline(self._inputs.view(self._find(request, name))))
 
     def show_report(self, request: Request, name: str, file: str) -> Response:
         """Send a file of a report: a page to be shown, any other form to be saved."""
         pipeline = self._find(request, name)
-        path = find_file(self._looks.settings, pipeline.name, file)
+        path = find_file(self._inputs.settings, pipeline.name, file)
         if path is None:
             raise _not_here()
         is_page = path.suffix == ".html"
@@ -106,7 +106,7 @@ class _Routes:
             else _redirect(f"pipelines/{pipeline.name}")
         )
 
-    def reject(self, rest: str) -> Response:  # noqa: ARG002 -- whatever it is
+    def refuse(self, path: str) -> Response:  # noqa: ARG002 -- whatever it is
         """Answer every other address with 404, to users alone."""
         raise _not_here()
 
@@ -118,7 +118,7 @@ class _Routes:
             raise _not_here()
         if not self._may_read(request, name):
             raise HTTPException(403, "Forbidden")
-        pipeline = self._looks.find_pipelines()[0].get(name)
+        pipeline = self._inputs.find_pipelines()[0].get(name)
         if pipeline is None:
             raise _not_here()
         return pipeline
@@ -126,12 +126,12 @@ class _Routes:
     def _find_reports(self, pipeline: Pipeline, dag_id: str, run_id: str | None, map_index: str | None) -> list[str]:
         """Return the pages of reports that a DAG, a run or a task leads to, if they exist."""
         if not run_id:
-            newest = self._looks.newest_page(pipeline)
+            newest = self._inputs.newest_page(pipeline)
             return [] if newest is None else [newest]
         index = int(map_index) if map_index and map_index.isdecimal() else None
         # What a run left in Airflow's database may be any text: only its last part is used, as a file's name.
         names = (address.rpartition("/")[2] for address in self._access.reports_of_run(dag_id, run_id, index))
-        settings = self._looks.settings
+        settings = self._inputs.settings
         return [name for name in dict.fromkeys(names) if find_file(settings, pipeline.name, name) is not None]
 
 

@@ -1,4 +1,4 @@
-"""What the page of one pipeline shows, gathered without an engine; what cannot be read says why, the rest stands."""
+"""Content of the page of one pipeline, read without an engine; a part that cannot be read shows the reason."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,8 +59,8 @@ class MoveLine:
     at: datetime
     stage: str
     event: str
-    who: str
-    why: str
+    actor: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class DifferenceList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineView:
-    """All that the page of a pipeline shows."""
+    """Content of the page of a pipeline."""
 
     pipeline: str
     at: datetime
@@ -108,7 +108,7 @@ class PipelineLine:
     report: Part[ReportLine]  # its value is None before the first comparison
 
 
-def gather(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: FactCollector) -> PipelineView:
+def read_view(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: FactCollector) -> PipelineView:
     """Read what the page of a pipeline shows; the lake and the log are only read.
 
     Args:
@@ -131,7 +131,7 @@ def gather(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: Fact
     )
 
 
-def summarize(settings: Settings, pipeline: Pipeline) -> PipelineLine:
+def read_summary(settings: Settings, pipeline: Pipeline) -> PipelineLine:
     """Read the stage and the newest report of a pipeline; the log is not asked."""
     newest = _try(lambda: next(iter(list_reports(settings, pipeline)), None))
     return PipelineLine(pipeline=pipeline.name, stage=_try(lambda: current_stage(settings, pipeline)), report=newest)
@@ -165,7 +165,7 @@ def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ..
 
 def _decide(settings: Settings, pipeline: Pipeline, clock: Clock) -> GateDecision:
     now = clock.now()
-    evidence = evidence_of.read(settings, pipeline, now)
+    evidence = evidence_of.read_evidence(settings, pipeline, now)
     stage = current_stage(settings, pipeline)
     return decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
 
@@ -173,12 +173,12 @@ def _decide(settings: Settings, pipeline: Pipeline, clock: Clock) -> GateDecisio
 def _list_moves(settings: Settings, pipeline: Pipeline) -> tuple[MoveLine, ...]:
     rows = read_events(settings, pipeline.name)[-SHOWN:]
     return tuple(
-        MoveLine(at=row.at, stage=row.stage, event=row.event, who=row.who, why=row.why) for row in reversed(rows)
+        MoveLine(at=row.at, stage=row.stage, event=row.event, actor=row.who, reason=row.why) for row in reversed(rows)
     )
 
 
 def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
-    open_differences = history.open_differences(settings, pipeline).values()
+    open_differences = history.read_open_differences(settings, pipeline).values()
     still = DifferenceState.OPEN
     ordered = sorted(
         open_differences,

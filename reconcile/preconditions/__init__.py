@@ -1,1 +1,1 @@
-"""What must hold before two sides may be compared; if it does not, the data is not judged."""
+"""Conditions for a comparison of two sides; if one does not hold, there is no verdict on the data."""

@@ -94,7 +94,7 @@ def _check_cut(facts: SealFacts) -> Iterator[SealBreach]:
             f"Batch table at version {run.batch_version}, window {window}: expected rows as the last recorded run over"
         )
         yield _breach(
-            "cut", text + f" it left them, got rows of epoch {epoch}: a run was cut off, or a hand was at work."
+            "cut", text + f" it left them, got rows of epoch {epoch}: a run was interrupted, or the table was edited."
         )
 
 
@@ -110,11 +110,11 @@ def _check_identity(facts: SealFacts) -> Iterator[SealBreach]:
 
 def _check_fingerprints(facts: SealFacts) -> Iterator[SealBreach]:
     streaming = sorted({record.result_fingerprint for record in facts.up_to_cut})
-    sides = {"streaming": streaming, "batch": [facts.run.result_fingerprint]}
-    for side, found in sides.items():
-        if found != [facts.definition]:
+    fingerprints = {"streaming": streaming, "batch": [facts.run.result_fingerprint]}
+    for side, fingerprints_of_side in fingerprints.items():
+        if fingerprints_of_side != [facts.definition]:
             text = f"Result fingerprint: the definition has {facts.definition}, "
-            text += f"{side} ran with {', '.join(found) or 'none'}."
+            text += f"{side} ran with {', '.join(fingerprints_of_side) or 'none'}."
             yield _breach("fingerprint", text, "SealBroken")
     lateness = sorted({record.lateness_fingerprint for record in facts.up_to_cut})
     if len(lateness) > 1:
@@ -127,24 +127,25 @@ def _check_fingerprints(facts: SealFacts) -> Iterator[SealBreach]:
 
 
 def _check_isolation(facts: SealFacts) -> Iterator[SealBreach]:
-    found = sorted({record.isolation for record in facts.up_to_cut})
-    if found != [facts.run.isolation]:
-        text = f"Isolation: batch read {facts.run.isolation}, streaming read {', '.join(found) or 'nothing'}."
+    isolations = sorted({record.isolation for record in facts.up_to_cut})
+    if isolations != [facts.run.isolation]:
+        text = f"Isolation: batch read {facts.run.isolation}, streaming read {', '.join(isolations) or 'nothing'}."
         yield _breach("isolation", text, "SealBroken")
 
 
 def _check_settings(facts: SealFacts) -> Iterator[SealBreach]:
-    for text in settings_in_force.texts(facts.up_to_cut, facts.settings):
+    for text in settings_in_force.list_differences(facts.up_to_cut, facts.settings):
         yield _breach("settings", text, "SealBroken")
 
 
 def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:
-    """Find a fold that crossed the cut: it took accepted rows to a later epoch, so all balances, but the prefix not."""
-    counted = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.up_to_cut)
+    """Find a fold across the cut: it moved accepted rows to a later epoch, so the totals agree, but not at the cut."""
+    recorded_pairs = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.up_to_cut)
     total = sum(facts.pairs[record.epoch].get("accepted", 0) for record in facts.records)
     at_cut, in_all = facts.books.up_to_cut.get("accepted", 0), facts.books.in_all.get("accepted", 0)
     folded_to = facts.records[-1].folded_to if facts.records else None
     crossed = folded_to is not None and folded_to > facts.run.epoch
-    if at_cut < counted and (in_all == total or crossed):
-        text = f"Cut of epoch {facts.run.epoch}: {counted} accepted pairs up to it, {at_cut} can still be told apart: "
+    if at_cut < recorded_pairs and (in_all == total or crossed):
+        text = f"Cut of epoch {facts.run.epoch}: {recorded_pairs} accepted pairs up to it,"
+        text += f" {at_cut} can still be identified: "
         yield _breach("folded", text + "a fold merged epochs across it, and no pin held it.")

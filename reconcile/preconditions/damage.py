@@ -18,7 +18,7 @@ RUNBOOK = "TableUnreadable"
 _CODES = {"EpochHistoryBroken": "history", foreign_commits.RUNBOOK: foreign_commits.Kind.FOREIGN.value}
 
 
-def find_missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+def find_missing_file(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     """Return the breach of the first listed file that is not there."""
     for table in tables_read:
         for root, action in _files(table):
@@ -27,7 +27,7 @@ def find_missing(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     return None
 
 
-def find_damage(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
+def find_damaged_file(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     """Return the breach of the first file that cannot be read to its end; None if all can."""
     for table in tables_read:
         root, action = delta.local_root(table), delta.find_damaged(table)
@@ -36,7 +36,7 @@ def find_damage(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     return None
 
 
-def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
+def find_overflow(name: str, error: duckdb.Error) -> SealBreach | None:
     """Return the breach of totals over keys or windows that no type holds; None if that is not why a query failed."""
     if not isinstance(error, duckdb.OutOfRangeException):
         return None
@@ -44,7 +44,7 @@ def beyond(name: str, error: duckdb.Error) -> SealBreach | None:
     return make_unreadable_breach(text)
 
 
-def breach_of(error: LakeError) -> SealBreach:
+def make_breach(error: LakeError) -> SealBreach:
     """Keep the error's text and file; its runbook decides the code, `unreadable` where it names none."""
     breach = make_unreadable_breach(error.text, error.file if isinstance(error, FileDamagedError) else None)
     code = _CODES.get(error.runbook or RUNBOOK)
@@ -65,8 +65,8 @@ def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
         yield root, action
 
 
-def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) -> SealBreach:
+def _breach(table: DeltaTable, root: Path, action: dict[str, Any], problem: str) -> SealBreach:
     path = str(action["path"])
     contents = delta.describe_contents(table, path)
-    text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({contents})' if contents else ''} {what}."
+    text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({contents})' if contents else ''} {problem}."
     return make_unreadable_breach(text, path)

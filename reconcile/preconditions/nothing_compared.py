@@ -11,7 +11,7 @@ LEDGER = "SELECT _class, reason, count(*) FROM ledger GROUP BY ALL"
 _EXCLUDED = ("malformed", "future", "filtered", "duplicate", "late")
 
 
-def explain(name: str, seal: Seal, windows: Windows, events: Events, *, requested: str | None) -> SealBreach:
+def make_breach(name: str, seal: Seal, windows: Windows, events: Events, *, requested: str | None) -> SealBreach:
     """Return the reason why no window was compared, with a hint.
 
     Args:
@@ -34,9 +34,9 @@ def _list_reasons(
     option = format_option(number)
     drain = f"cutover replay {name} --into {number}" if number else f"cutover stream {name} --drain"
     if requested is not None:
-        others = f", {still_open}" if windows.open else ""
+        open_note = f", {still_open}" if windows.open else ""
         yield (
-            f"none that starts {requested}{others}",
+            f"none that starts {requested}{open_note}",
             f"`cutover reconcile {name}{option}` compares all closed windows.",
         )
     if windows.open:
@@ -54,5 +54,5 @@ def _list_reasons(
             f"no record of {records:,} that counts: {by_class}",
             f"`cutover sql {name}{option} '{LEDGER}'` says why; the definition and what the producer sends do not fit.",
         )
-    again = f"`{drain}` and `cutover batch {name}{option}`"
-    yield "no record at all", f"`cutover produce FILE --pipeline {name}`, then {again}."
+    next_commands = f"`{drain}` and `cutover batch {name}{option}`"
+    yield "no record at all", f"`cutover produce FILE --pipeline {name}`, then {next_commands}."

@@ -84,7 +84,7 @@ class Examined:
     tables: TablesRead = field(default_factory=TablesRead)
 
 
-def examine(
+def evaluate_seal(
     settings: Settings, pipeline: Pipeline, *, epoch: int | None, epoch_log: EpochLog | None = None
 ) -> Examined:
     """Judge whether the newest batch run (or the one at `epoch`) and the stream can be compared, without raising.
@@ -100,7 +100,7 @@ def examine(
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
-        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.breach_of(error),)), evidence=None)
+        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.make_breach(error),)), evidence=None)
     seal_breaches = breaches(facts)
     seal = _seal(facts, evidence, seal_breaches)
     return Examined(seal=seal, evidence=None if seal_breaches else evidence, tables=_tables(evidence))
@@ -112,8 +112,8 @@ def _gather(
     version = versions.current(settings, pipeline)
     # Read before the log is opened, since its driver continues; a table that existed and is missing is no new one.
     # With a log that was opened earlier there are no witnesses: they may know a later epoch than it shows.
-    seen = () if version is None or opened is not None else high_water.list_witnesses(settings, pipeline, version)
-    if version is None or not (seen or delta.exists(version.uri)):
+    witnesses = () if version is None or opened is not None else high_water.list_witnesses(settings, pipeline, version)
+    if version is None or not (witnesses or delta.exists(version.uri)):
         text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
         text += version_changes.describe_changes(settings, pipeline, version)
         text += f" `cutover stream {pipeline.name} --drain`, then"
@@ -124,9 +124,9 @@ def _gather(
     epoch_log = opened or EpochLog(version.uri)
     batch = _as_read(settings, pipeline, run)
     try:
-        return _facts(settings, pipeline, version, run, epoch_log, batch, seen)
+        return _facts(settings, pipeline, version, run, epoch_log, batch, witnesses)
     except duckdb.Error as error:
-        breach = damage.find_damage((epoch_log.table, batch))
+        breach = damage.find_damaged_file((epoch_log.table, batch))
         if breach is None:
             raise
         raise SealError(breach) from error
@@ -157,7 +157,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
         pairs=delivery.sum_effective_counts(records, attempts),
-        settings=settings_in_force.sides(pipeline, records, runs, run),
+        settings=settings_in_force.read_settings(pipeline, records, runs, run),
     )
     evidence = SealEvidence(
         version=version,
@@ -168,7 +168,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         books=books,
         losses=losses.list_up_to(settings, version),
         delivered=delivery.find_delivery_faults(facts.up_to_cut, attempts),
-        unread=unread.windows(
+        unread=unread.find_unread_windows(
             settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
         ),
     )
@@ -176,13 +176,18 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
 
 
 def _reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
-    """Reject to compare where another writer changed or took away a table of the pipeline.
+    """Refuse to compare where another writer changed or took away a table of the pipeline.
 
     Raises:
         SealError: Names the table, and how to repair it.
     """
     foreign = next(
-        (found for found in table_weights.find_changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None
+        (
+            candidate
+            for candidate in table_weights.find_changes(settings, pipeline)
+            if candidate[0].kind is not Kind.HARMLESS
+        ),
+        None,
     )
     if foreign is not None:
         change, mends = foreign
@@ -235,32 +240,32 @@ def _find_unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: Batc
     Epochs of another stream version are other numbers, so that no epoch is compared with the cut's.
     """
     ids = [all_run.run_id for all_run in all_runs]
-    recorded = all_runs[: ids.index(run.run_id) + 1]
+    earlier_runs = all_runs[: ids.index(run.run_id) + 1]
     spans = [
-        {"turn": turn, "epoch": each.epoch, "first": first, "last": end}
-        for turn, each in enumerate(recorded)
-        for first, end in each.computed
+        {"turn": turn, "epoch": earlier_run.epoch, "first": start, "last": end}
+        for turn, earlier_run in enumerate(earlier_runs)
+        for start, end in earlier_run.computed
     ]
     connection = queries.connect()
     delta.bind(connection, "batch", batch)
     fields = [pa.field(name, pa.int64()) for name in ("turn", "epoch", "first", "last")]
     connection.register("spans", pa.Table.from_pylist(spans, schema=pa.schema(fields)))
-    found = connection.execute(_UNACCOUNTED).fetchone()
-    return None if found is None else (str(format_micros(found[0])), int(found[1]))
+    row = connection.execute(_UNACCOUNTED).fetchone()
+    return None if row is None else (str(format_micros(row[0])), int(row[1]))
 
 
 def _logs(run: BatchRun) -> tuple[ComparedLog, ...]:
     """Return the topics that were read, each with its own part of the cut."""
     log = LogId(cluster_id=run.cluster_id, topic=run.topic, topic_id=run.topic_id)
-    found = split_cut(Cut(log=log, offsets=run.cut))
+    topic_cuts = split_cut(Cut(log=log, offsets=run.cut))
     return tuple(
         ComparedLog(
-            topic=one.log.topic,
-            topic_id=one.log.topic_id,
-            cluster_id=one.log.cluster_id,
-            cut={str(partition): offset for partition, offset in sorted(one.offsets.items())},
+            topic=topic_cut.log.topic,
+            topic_id=topic_cut.log.topic_id,
+            cluster_id=topic_cut.log.cluster_id,
+            cut={str(partition): offset for partition, offset in sorted(topic_cut.offsets.items())},
         )
-        for one in found
+        for topic_cut in topic_cuts
     )
 
 

@@ -22,7 +22,7 @@ _WINDOWS = f"""
 """  # noqa: S608 -- a constant
 
 
-def windows(
+def find_unread_windows(
     settings: Settings, pipeline: Pipeline, start: Mapping[int, int], runs: Sequence[BatchRun]
 ) -> tuple[Range, ...]:
     """Return the windows that hold records before the offsets at which the stream's first epoch starts.
@@ -37,30 +37,30 @@ def windows(
         start: Partition -> offset at which epoch 0 of the version starts.
         runs: Batch runs over the same log.
     """
-    begun = {partition: offset for partition, offset in start.items() if offset}
+    start_offsets = {partition: offset for partition, offset in start.items() if offset}
     uri = batch_uri(settings, pipeline, "batch_index")
-    if not begun or not delta.exists(uri):
+    if not start_offsets or not delta.exists(uri):
         return ()
     with queries.connect() as connection:
         delta.relation(connection, "batch_index", uri)
         schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
-        offsets = {"partition": list(begun), "first": list(begun.values())}
+        offsets = {"partition": list(start_offsets), "first": list(start_offsets.values())}
         connection.register("starts", pa.table(offsets, schema=schema))
         connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
-        found = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
+        intervals = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
     if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
-        return merge_intervals(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in found)
-    return _join_windows(found, pipeline.window)
+        return merge_intervals(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in intervals)
+    return _join_windows(intervals, pipeline.window)
 
 
 def _join_windows(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple[Range, ...]:
     """Return windows that follow one another as one range: first start, last end."""
-    found: list[Range] = []
+    ranges: list[Range] = []
     following = None
     for start, end in windows:
         if start == following:
-            found[-1] = (found[-1][0], end)
+            ranges[-1] = (ranges[-1][0], end)
         else:
-            found.append((start, end))
+            ranges.append((start, end))
         following = window.next_start(start)
-    return tuple(found)
+    return tuple(ranges)

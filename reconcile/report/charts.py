@@ -16,7 +16,7 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import numeric
 
 
-def both(draw: Callable[[int], Markup]) -> Markup:
+def draw_both_widths(draw: Callable[[int], Markup]) -> Markup:
     """Return a drawing for wide and one for narrow pages; the style sheet shows one of them."""
     return element("div", draw(WIDE), class_="wide") + element("div", draw(NARROW), class_="narrow")
 
@@ -25,7 +25,9 @@ def trend_of_runs(result: Report) -> Chart | None:
     """Return the comparisons before this one and itself; one alone is no trend."""
     if len(result.trend) < 2:  # noqa: PLR2004 -- a trend has two ends
         return None
-    return Chart(picture=both(lambda width: trend.draw(result.trend, width)), table=trend.tabulate(result.trend))
+    return Chart(
+        picture=draw_both_widths(lambda width: trend.draw(result.trend, width)), table=trend.tabulate(result.trend)
+    )
 
 
 def calendar_of_windows(result: Report) -> Chart | None:
@@ -33,7 +35,7 @@ def calendar_of_windows(result: Report) -> Chart | None:
     if not result.finding.days:
         return None
     return Chart(
-        picture=both(lambda width: calendar.draw(result.finding.days, width)),
+        picture=draw_both_widths(lambda width: calendar.draw(result.finding.days, width)),
         table=calendar.tabulate(result.finding.days),
     )
 
@@ -44,7 +46,7 @@ def waterfalls(result: Report, labels: SideNames) -> list[tuple[Waterfall, Chart
     def picture(steps_of_measure: Waterfall) -> Chart | None:
         if all(numeric(step.amount) == 0 for step in steps_of_measure.steps):
             return None
-        drawings = both(lambda width: waterfall.draw(steps_of_measure, labels, width))
+        drawings = draw_both_widths(lambda width: waterfall.draw(steps_of_measure, labels, width))
         return Chart(picture=drawings, table=waterfall.tabulate(steps_of_measure, labels))
 
     return [(steps_of_measure, picture(steps_of_measure)) for steps_of_measure in result.finding.waterfall]
@@ -59,7 +61,7 @@ def windows_over_time(result: Report, labels: SideNames) -> Chart | None:
         result.finding.window_series,
     )
     return Chart(
-        picture=both(lambda width: windows.draw(series, measure, labels, width)),
+        picture=draw_both_widths(lambda width: windows.draw(series, measure, labels, width)),
         table=windows.tabulate(series, measure, labels),
     )
 
@@ -69,7 +71,9 @@ def lateness_histogram(result: Report) -> Chart | None:
     histogram = result.finding.lateness_histogram
     if not any(lateness_bin.events for lateness_bin in histogram):
         return None
-    return Chart(picture=both(lambda width: lateness.draw(histogram, width)), table=lateness.tabulate(histogram))
+    return Chart(
+        picture=draw_both_widths(lambda width: lateness.draw(histogram, width)), table=lateness.tabulate(histogram)
+    )
 
 
 def settlement_curve(result: Report) -> Chart | None:
@@ -77,7 +81,9 @@ def settlement_curve(result: Report) -> Chart | None:
     curve = result.settlement
     if curve is None:
         return None
-    return Chart(picture=both(lambda width: settlement.draw(curve, width)), table=settlement.tabulate(curve))
+    return Chart(
+        picture=draw_both_widths(lambda width: settlement.draw(curve, width)), table=settlement.tabulate(curve)
+    )
 
 
 def watermark_over_epochs(result: Report) -> Chart | None:
@@ -85,4 +91,6 @@ def watermark_over_epochs(result: Report) -> Chart | None:
     epochs_series = result.finding.epochs_series
     if not epochs_series:
         return None
-    return Chart(picture=both(lambda width: epochs.draw(epochs_series, width)), table=epochs.tabulate(epochs_series))
+    return Chart(
+        picture=draw_both_widths(lambda width: epochs.draw(epochs_series, width)), table=epochs.tabulate(epochs_series)
+    )

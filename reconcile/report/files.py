@@ -1,4 +1,4 @@
-"""Where reports lie: `<reports>/<pipeline>/<run id>.{html,json,csv,parquet}`, `latest.html`; each replaced as a whole.
+"""Report files: `<reports>/<pipeline>/<run id>.{html,json,csv,parquet}`, `latest.html`; each is replaced atomically.
 
 A report without a row in the history is one of a run that was killed in between: it is not listed.
 """
@@ -34,7 +34,7 @@ def make_draft_path(settings: Settings, pipeline: str) -> Path:
     return settings.reports_dir / _check_name(pipeline) / name
 
 
-def write(settings: Settings, report: Report, *, table: Path | None = None, probe: Probe = silent) -> Path:
+def write_report(settings: Settings, report: Report, *, table: Path | None = None, probe: Probe = silent) -> Path:
     """Write the report of one comparison and return the path of its page.
 
     The page is rendered before anything is written. What killed runs left half-written in the folder is swept away.
@@ -51,7 +51,7 @@ def write(settings: Settings, report: Report, *, table: Path | None = None, prob
     """
     folder = settings.reports_dir / _check_name(report.finding.pipeline)
     _check_name(report.run.run_id)
-    html = page.render(report)
+    html = page.render_page(report)
     probe("report.rendered", -1 if report.finding.seal.epoch is None else report.finding.seal.epoch)
     path = folder / f"{report.run.run_id}.html"
     new = [path.with_suffix(ending) for ending in _ENDINGS if not path.with_suffix(ending).exists()]
@@ -60,7 +60,7 @@ def write(settings: Settings, report: Report, *, table: Path | None = None, prob
         files.delete_temporary_files(folder)
         _replace(path.with_suffix(".json"), json.dumps(report.to_json(), indent=1, sort_keys=True) + "\n")
         if report.finding.differences:
-            _replace(path.with_suffix(".csv"), sheet.differences(report))
+            _replace(path.with_suffix(".csv"), sheet.format_csv(report))
         if table is not None and report.run.parquet is not None:
             table.chmod(_READABLE)
             table.replace(path.with_suffix(".parquet"))
@@ -74,7 +74,7 @@ def write(settings: Settings, report: Report, *, table: Path | None = None, prob
     return path
 
 
-def remove(settings: Settings, pipeline: str, run_ids: Collection[str]) -> None:
+def remove_reports(settings: Settings, pipeline: str, run_ids: Collection[str]) -> None:
     """Remove reports of runs that were not recorded after all."""
     for run_id in run_ids:
         for ending in _ENDINGS:
@@ -109,7 +109,7 @@ def list_pages(settings: Settings, recorded_comparisons: Iterable[RecordedCompar
     return [path for path in paths if path.is_file()]
 
 
-def load(settings: Settings, pipeline: str, run_id: str) -> Report:
+def read_report(settings: Settings, pipeline: str, run_id: str) -> Report:
     """Read a report's JSON by the id of its run.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which sections a report has, and in which order: each is a file of this name in `templates/sections`."""
+"""Sections of a report in their order; each is a file of this name in `templates/sections`."""
 
 from collections.abc import Iterator
 
@@ -12,11 +12,11 @@ Section = tuple[str, str]
 
 def sections(result: Report) -> list[Section]:
     """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
-    report_sections = [("compared", "What was compared")]
+    report_sections = [("compared", "Compared data")]
     if result.finding.verdict != "NOT_COMPARABLE":
         report_sections += _of_findings(result)
     report_sections += _of_evidence(result)
-    if verdicts.runbook(result):
+    if verdicts.find_runbook(result):
         report_sections.append(("runbook", "What to do"))
     if repeat.commands(result):
         report_sections.append(("deeper", "Repeat"))

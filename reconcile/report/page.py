@@ -29,7 +29,7 @@ LONGEST_TEXT = 4_000
 """Characters of any other text than a value of data, which has fewer: a page with keys of a megabyte opens nowhere."""
 
 
-def render(result: Report) -> str:
+def render_page(result: Report) -> str:
     """Return the report of one comparison, of a pipeline or of two tables, as HTML."""
     html = _environment().get_template("report.html.j2").render(**_view(result))
     # Text that was joined to trusted markup (charts, concatenations) has bypassed `finalize`.
@@ -94,7 +94,7 @@ def key_text(key: Mapping[str, Scalar]) -> str:
 def _view(result: Report) -> dict[str, Any]:
     finding, is_pipeline = result.finding, result.finding.kind == "pipeline"
     labels = finding.sides if is_pipeline else SideNames(expected="left", actual="right")  # a path is no heading
-    name = verdicts.runbook(result)
+    name = verdicts.find_runbook(result)
     return {
         "r": finding,
         "run": result.run,
@@ -103,14 +103,14 @@ def _view(result: Report) -> dict[str, Any]:
         "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- an internal file
         "script": Markup(script.text()),  # noqa: S704 -- the same
         "policy": script.policy(),
-        "look": verdicts.look(result),
+        "verdict_style": verdicts.find_report_style(result),
         "is_pipeline": is_pipeline,
         "is_comparable": finding.verdict != "NOT_COMPARABLE",
         "sections": outline.sections(result),
         "because": text.counts(result.finding.windows.incomplete_because),
         "causes": _causes(result),
         "runbook": name,
-        "runbook_html": runbooks.html(name, partial(steps.fill, result=result)) if name else None,
+        "runbook_html": runbooks.html(name, partial(steps.fill_runbook, result=result)) if name else None,
         "details": steps.details(result),
         "advice_heads": advice_text.HEADS,
         "proof_heads": advice_text.PROOF_HEADS,

@@ -1,4 +1,4 @@
-"""What to do next about one comparison: its own pipeline, windows and offsets in place of a runbook's examples."""
+"""Next steps after one comparison: a runbook filled with its own pipeline, windows and offsets."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, moment, number, when
 
 EXAMPLE = "flights"
-"""The pipeline that the runbooks speak of."""
+"""Pipeline in the examples of the runbooks."""
 
 PARTITIONS_AT_MOST = 8
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -22,24 +22,24 @@ _UNEXPLAINED = "unexplained"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
-    """One line of what is concerned."""
+    """One line about an affected item."""
 
     name: str
-    told: str
+    description: str
 
 
 def details(result: Report) -> list[Detail]:
     """Return pipeline, windows, offsets and cut that the steps are about; those without a cause before any others."""
-    lines = [Detail(name="Pipeline", told=result.finding.pipeline)]
+    lines = [Detail(name="Pipeline", description=result.finding.pipeline)]
     cells = _choose_cells(result)
     starts = sorted({at for cell in cells if (at := moment(cell.window_start)) is not None})
     if starts:
         words = f"{count_noun(len(starts), 'window')} of those listed, "
-        lines.append(Detail(name="Windows", told=words + _say_span(starts)))
+        lines.append(Detail(name="Windows", description=words + _format_span(starts)))
     lines += _offsets(result)
     lines += _last_similar(result)
     lines += [
-        Detail(name=f"Cut of {log.topic}", told=", ".join(f"{p}: {number(n)}" for p, n in log.cut.items()))
+        Detail(name=f"Cut of {log.topic}", description=", ".join(f"{p}: {number(n)}" for p, n in log.cut.items()))
         for log in result.finding.seal.logs
     ]
     return lines
@@ -47,22 +47,22 @@ def details(result: Report) -> list[Detail]:
 
 def _last_similar(result: Report) -> Iterator[Detail]:
     """Yield when the same verdict stood last before another one did: an incident that is over, not this one's begin."""
-    name, is_over = verdicts.outcome(result), False
+    name, is_over = verdicts.find_outcome(result), False
     for past_run in reversed([run for run in result.trend if run.run_id != result.run.run_id]):
         is_same_verdict = (
             past_run.verdict == result.finding.verdict.value and past_run.within == result.finding.policy.within
         )
-        if is_same_verdict and is_over and verdicts.runbook(result) is not None:
+        if is_same_verdict and is_over and verdicts.find_runbook(result) is not None:
             counts_text = f"{count_noun(past_run.rows, 'row')} in {count_noun(past_run.different, 'window')}"
             description = (
                 f"{when(past_run.at)} UTC, {name} at epoch {past_run.epoch}, {counts_text} (run {past_run.run_id})"
             )
-            yield Detail(name="Last similar incident", told=description)
+            yield Detail(name="Last similar incident", description=description)
             return
         is_over = is_over or not is_same_verdict
 
 
-def _say_span(starts: list[datetime]) -> str:
+def _format_span(starts: list[datetime]) -> str:
     start, end = (when(at.isoformat()) for at in (starts[0], starts[-1]))
     return f"{start} UTC" if start == end else f"{start} to {end} UTC"
 
@@ -89,11 +89,11 @@ def _offsets(result: Report) -> Iterator[Detail]:
         more = len(texts) - PARTITIONS_AT_MOST
         shown_text = "; ".join(texts[:PARTITIONS_AT_MOST])
         yield Detail(
-            name="Offsets", told=shown_text + (f"; and {count_noun(more, 'partition')} more" if more > 0 else "")
+            name="Offsets", description=shown_text + (f"; and {count_noun(more, 'partition')} more" if more > 0 else "")
         )
 
 
-def fill(text: str, result: Report) -> str:
+def fill_runbook(text: str, result: Report) -> str:
     """Return a runbook's text with this comparison's pipeline, window, key and range in its command lines.
 
     What cannot be typed as it stands stays the example's: the text is Markdown, and a name or key is data.

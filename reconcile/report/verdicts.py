@@ -22,14 +22,14 @@ RUNBOOKS: dict[str, str | None] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictStyle:
-    """How a verdict is shown."""
+    """Presentation of a verdict."""
 
     word: str
     sign: str
     tone: str  # a class of the style sheet
 
 
-_LOOKS = {
+_STYLES = {
     Verdict.CONSISTENT: VerdictStyle(word="Consistent", sign="\N{CHECK MARK}", tone="good"),
     Verdict.EXPLAINED: VerdictStyle(word="Explained, within policy", sign="\N{CHECK MARK}", tone="good"),
     EXPLAINED_BEYOND_POLICY: VerdictStyle(word="Explained, beyond policy", sign="!", tone="warn"),
@@ -43,7 +43,7 @@ _LOOKS = {
 _TABLES = {"Consistent": "Equal", "Diverged": "Different"}
 
 
-def outcome(result: Report) -> str:
+def find_outcome(result: Report) -> str:
     """Return the verdict's name, distinguishing one beyond the policy from one within it."""
     return name_outcome(result.finding.verdict, within=result.finding.policy.within)
 
@@ -53,9 +53,9 @@ def name_outcome(verdict: Verdict, *, within: bool) -> str:
     return verdict.value if within else _BEYOND.get(verdict, verdict.value)
 
 
-def look(result: Report) -> VerdictStyle:
+def find_report_style(result: Report) -> VerdictStyle:
     """Word, sign and tone of the verdict, worded otherwise for two tables."""
-    verdict_style = _LOOKS[outcome(result)]
+    verdict_style = _STYLES[find_outcome(result)]
     return (
         replace(verdict_style, word=_TABLES.get(verdict_style.word, verdict_style.word))
         if result.finding.kind == "tables"
@@ -63,11 +63,11 @@ def look(result: Report) -> VerdictStyle:
     )
 
 
-def style(verdict: Verdict, *, within: bool) -> VerdictStyle:
+def find_style(verdict: Verdict, *, within: bool) -> VerdictStyle:
     """Word, sign and tone of the verdict of a pipeline."""
-    return _LOOKS[name_outcome(verdict, within=within)]
+    return _STYLES[name_outcome(verdict, within=within)]
 
 
-def runbook(result: Report) -> str | None:
+def find_runbook(result: Report) -> str | None:
     """Return the runbook that the result names, else that of its verdict; tables of another origin have none."""
-    return result.finding.runbook or (RUNBOOKS[outcome(result)] if result.finding.kind == "pipeline" else None)
+    return result.finding.runbook or (RUNBOOKS[find_outcome(result)] if result.finding.kind == "pipeline" else None)

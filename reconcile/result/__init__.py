@@ -1,1 +1,1 @@
-"""The outcome of a comparison as one frozen tree, its JSON, and how tables are asked for it."""
+"""The outcome of a comparison as one frozen tree, its JSON, and how tables are queried for it."""

@@ -42,7 +42,7 @@ class NamedSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundOutcome:
+class MeasuredOutcome:
     """Outcome of a run with one setting; its fields are named as those of the prediction."""
 
     windows: int
@@ -55,9 +55,9 @@ class FoundOutcome:
     delay_p99: int | None
 
 
-def select_outcome(prediction: Prediction) -> FoundOutcome:
+def select_outcome(prediction: Prediction) -> MeasuredOutcome:
     """Return the part of a prediction that a run measures as well."""
-    return FoundOutcome(**{figure.name: getattr(prediction, figure.name) for figure in fields(FoundOutcome)})
+    return MeasuredOutcome(**{figure.name: getattr(prediction, figure.name) for figure in fields(MeasuredOutcome)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +65,14 @@ class ProvenSetting:
     """Setting with its prediction and the outcome of a test run."""
 
     setting: NamedSetting
-    found: FoundOutcome
+    found: MeasuredOutcome
     is_held_bound: bool  # the predicted `held` is an upper bound, as for sessions
 
     @property
     def wrong(self) -> tuple[str, ...]:
         """Return the names of the figures that differ from the prediction."""
         outcome = select_outcome(self.setting.prediction)
-        names = (figure.name for figure in fields(FoundOutcome))
+        names = (figure.name for figure in fields(MeasuredOutcome))
         wrong = [name for name in names if getattr(outcome, name) != getattr(self.found, name)]
         if self.is_held_bound and self.found.held <= outcome.held:
             wrong = [name for name in wrong if name != "held"]

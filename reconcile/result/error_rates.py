@@ -14,7 +14,7 @@ class KindRates:
     false_alarm_rate: Rate  # of clean windows, in comparisons in which the kind was planted
     right_cause_rate: Rate  # of defects found row by row
     refused: int = 0  # found by a NOT_COMPARABLE that names the defect: counted as found, without a cause per row
-    unjudged: int = 0  # other changed rows, in windows that are not compared
+    not_compared: int = 0  # other changed rows, in windows that are not compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class ErrorRates:
     right_cause_rate: Rate  # of defects found row by row, and of differences that existed before
     by_kind: Mapping[str, KindRates] = field(default_factory=dict)
     refused: int = 0  # rows found by a NOT_COMPARABLE, not in `right_cause_rate`
-    unjudged: int = 0  # other changed rows, in windows that are not compared; in no rate
+    not_compared: int = 0  # other changed rows, in windows that are not compared; in no rate
     drawn_in: int = 0  # rows that differed before and are compared together with a planted one; in no rate
 
 
@@ -41,8 +41,8 @@ def list_uncounted(error_rates: ErrorRates) -> tuple[tuple[int, str], ...]:
             "rows found by a refusal to compare that names their defect: found, but not named row by row",
         ),
         (
-            error_rates.unjudged,
-            "rows changed beside those planted: their windows are not judged, or they differed before",
+            error_rates.not_compared,
+            "other changed rows: their windows are not compared, or they differed before",
         ),
         (error_rates.drawn_in, "rows that differed before and are judged together with planted ones"),
     )

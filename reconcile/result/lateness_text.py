@@ -30,7 +30,7 @@ def describe_shares(shares: LateShares) -> str:
     """Describe the late share at real speed and that of the epochs."""
     if not shares.pairs:
         return "Late share: no record counts in a window."
-    real = "unknown at real speed (log timestamps do not tell it)"
+    real = "unknown at real speed (log timestamps do not show it)"
     if tells_real_speed(shares.pace):
         real = f"{text.share(shares.real_share)} at real speed ({text.count_noun(shares.at_real_speed, 'record')})"
     read = f"{text.share(shares.read_share)} as the epochs read them ({shares.as_read:,})"

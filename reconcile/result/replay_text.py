@@ -8,7 +8,7 @@ def describe_pace_of_reading(speed: float | None) -> str:
         speed: Log time per second of processing; None if unknown, or if log timestamps are those of a bulk load.
     """
     if speed is None:
-        return "faster than it came about (how much is unknown: its log timestamps do not tell)"
+        return "faster than it came about (how much is unknown: log timestamps do not show it)"
     return f"about {round(speed):,} times faster than it came about"
 
 

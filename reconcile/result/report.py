@@ -29,7 +29,7 @@ class ComparisonOutcome:
     tables: TablesRead = field(default_factory=TablesRead)
     settlement: Settlement | None = None  # not part of the finding, because it depends on compaction
     early: EarlyAnswers | None = None  # the same
-    unjudged: tuple[Range, ...] = ()  # closed windows that were skipped, and the range of open ones; microseconds
+    skipped_ranges: tuple[Range, ...] = ()  # closed windows that were skipped, and the range of open ones; microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""How often the reconciler itself errs: differences planted in a copy of the lake, and what it says of them."""
+"""Error rates of the reconciler itself, measured with defects planted in a copy of the lake."""

@@ -23,7 +23,7 @@ from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Finding
 from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide
-from cutover.reconcile.selftest.table_rows import read_rows
+from cutover.reconcile.selftest.table_rows import read_table_rows
 from cutover.reconcile.verdict.acceptance import Place, place_of
 from cutover.records.classes import Class
 from cutover.settings import Settings
@@ -34,7 +34,7 @@ ROWS_LISTED = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
-    """One side's table: where it is, its rows, and which of them a plant may strike."""
+    """Table of one side: its location, its rows, and the rows that a plant may change."""
 
     uri: str
     kind: str | None
@@ -42,13 +42,12 @@ class TableRows:
     candidates: Sequence[int]  # rows of judged windows up to the cut
 
     def draw(self, kind: PlantKind, random: Random) -> list[int]:
-        """Return some candidates, as the kind chooses them."""
-        many = min(kind.most, len(self.candidates))
-        count = random.randint(1, many)
+        """Draw some candidates in the way that the kind of defect requires."""
+        count = random.randint(1, min(kind.max_rows, len(self.candidates)))
         if kind.choice is Choice.ANY:
             return sorted(random.sample(self.candidates, count))
-        first = random.randrange(len(self.candidates))
-        near = [*self.candidates[first : first + max(count, 2)]]
+        start = random.randrange(len(self.candidates))
+        near = [*self.candidates[start : start + max(count, 2)]]
         if kind.choice is Choice.PAIRS:
             return near[:2] if len(near) > 1 else []
         epochs = self.rows["_epoch"].take(pa.array(near, pa.int64())).to_pylist()
@@ -61,43 +60,43 @@ class CleanCopy:
 
     pipeline: Pipeline
     settings: Settings  # of the copy
-    found: Finding
-    unjudged: tuple[Range, ...]
+    finding: Finding
+    skipped_ranges: tuple[Range, ...]
     layout: Layout
     columns: Mapping[PlantSide, PlantColumns]
     tables: Mapping[PlantSide, TableRows]
     late: pa.Table  # late rows up to the cut
     log: LogReader | None
-    known: frozenset[Place]  # that nothing explains before anything is planted
+    unexplained_places: frozenset[Place]  # of differences without a cause before anything is planted
     causes: Mapping[Place, frozenset[str]]  # of listed differences
     epoch: int  # of the cut
 
     def is_judged(self, start: int) -> bool:
         """Return whether windows that start then (microseconds) are compared."""
-        return not any(first <= start < end for first, end in self.unjudged)
+        return not any(range_start <= start < range_end for range_start, range_end in self.skipped_ranges)
 
 
 def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | None) -> CleanCopy:
-    """Compare a copy as it is and read its rows.
+    """Compare an unchanged copy and read its rows.
 
     Raises:
-        LakeError: The sides cannot be compared, so that nothing can be said of the reconciler either.
+        LakeError: The sides cannot be compared, so the reconciler cannot be tested on them either.
     """
-    outcome = compare_at_cut(settings, pipeline, ComparisonRequest(log=log, listed=ROWS_LISTED))
-    found, unjudged = outcome.finding, outcome.unjudged
-    evidence, causes = _find_evidence(settings, pipeline, found), _list_known_causes(pipeline, found)
+    outcome = compare_at_cut(settings, pipeline, ComparisonRequest(log=log, listed_rows=ROWS_LISTED))
+    finding, skipped_ranges = outcome.finding, outcome.skipped_ranges
+    evidence, causes = _find_evidence(settings, pipeline, finding), _list_known_causes(pipeline, finding)
     with sides.open_sides(settings, pipeline, evidence) as opened:
         layout = opened.layout
     order = ("window_start", *pipeline.key, "_epoch")
-    stream = read_rows(evidence.version.uri, kind=RowKind.PARTIAL, order=order)
+    stream = read_table_rows(evidence.version.uri, kind=RowKind.PARTIAL, order=order)
     late = f"_class = '{Class.LATE}' AND _epoch <= {evidence.run.epoch}"
-    batch = read_rows(batch_uri(settings, pipeline), kind=None, order=order)
+    batch = read_table_rows(batch_uri(settings, pipeline), kind=None, order=order)
     cut = evidence.run.epoch
     return CleanCopy(
         pipeline=pipeline,
         settings=settings,
-        found=found,
-        unjudged=unjudged,
+        finding=finding,
+        skipped_ranges=skipped_ranges,
         layout=layout,
         columns={
             side: _list_columns(pipeline, layout, rows)
@@ -108,25 +107,28 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
                 uri=evidence.version.uri,
                 kind=RowKind.PARTIAL,
                 rows=stream,
-                candidates=_candidates(stream, unjudged, cut),
+                candidates=_candidates(stream, skipped_ranges, cut),
             ),
             PlantSide.BATCH: TableRows(
-                uri=batch_uri(settings, pipeline), kind=None, rows=batch, candidates=_candidates(batch, unjudged, cut)
+                uri=batch_uri(settings, pipeline),
+                kind=None,
+                rows=batch,
+                candidates=_candidates(batch, skipped_ranges, cut),
             ),
         },
-        late=read_rows(evidence.version.uri, kind=RowKind.LEDGER, order=order, where=late),
+        late=read_table_rows(evidence.version.uri, kind=RowKind.LEDGER, order=order, condition=late),
         log=log,
-        known=frozenset(place_of(cell) for cell in found.differences if UNEXPLAINED in cell.cause),
+        unexplained_places=frozenset(place_of(cell) for cell in finding.differences if UNEXPLAINED in cell.cause),
         causes=causes,
         epoch=cut,
     )
 
 
 def _find_evidence(settings: Settings, pipeline: Pipeline, finding: Finding) -> SealEvidence:
-    evidence = seal.examine(settings, pipeline, epoch=None).evidence
+    evidence = seal.evaluate_seal(settings, pipeline, epoch=None).evidence
     if evidence is None or not finding.seal.holds or not finding.windows.compared:
         msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {finding.sentence}"
-        raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` says what to do.", runbook="NotComparable")
+        raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` shows what to do.", runbook="NotComparable")
     return evidence
 
 
@@ -140,7 +142,7 @@ def _list_known_causes(pipeline: Pipeline, finding: Finding) -> Mapping[Place, f
 
 
 def list_causes(finding: Finding) -> Mapping[Place, frozenset[str]]:
-    """Gather by (window, key) what the cells of a report name as their cause."""
+    """Collect the causes that a report names, by (window, key)."""
     causes: dict[Place, set[str]] = defaultdict(set)
     for cell in finding.differences:
         causes[place_of(cell)].add(cell.cause)
@@ -154,9 +156,9 @@ def _list_columns(pipeline: Pipeline, layout: Layout, rows: pa.Table) -> PlantCo
     return PlantColumns(key=pipeline.key, values=tuple(sorted(names)))
 
 
-def _candidates(rows: pa.Table, unjudged: tuple[Range, ...], cut: int) -> list[int]:
-    start = rows["window_start"].cast(pa.int64()).to_numpy()
-    meant = rows["_epoch"].to_numpy() <= cut
-    for first, end in unjudged:
-        meant &= ~((start >= first) & (start < end))
-    return [int(row) for row in np.flatnonzero(meant)]
+def _candidates(rows: pa.Table, skipped_ranges: tuple[Range, ...], cut: int) -> list[int]:
+    starts = rows["window_start"].cast(pa.int64()).to_numpy()
+    is_candidate = rows["_epoch"].to_numpy() <= cut
+    for start, end in skipped_ranges:
+        is_candidate &= ~((starts >= start) & (starts < end))
+    return [int(row) for row in np.flatnonzero(is_candidate)]

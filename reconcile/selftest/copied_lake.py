@@ -52,7 +52,7 @@ def link_tree(source: Path, target: Path) -> None:
 
     Files deleted meanwhile are not listed. The pointer to the last checkpoint comes before the log's other files.
     """
-    for folder, _, names in sorted(os.walk(source), key=lambda found: (_LOG not in found[0], found[0])):
+    for folder, _, names in sorted(os.walk(source), key=lambda entry: (_LOG not in entry[0], entry[0])):
         place = target / Path(folder).relative_to(source)
         place.mkdir(parents=True, exist_ok=True)
         for name in sorted(names, key=lambda name: (name != "_last_checkpoint", name)):

@@ -1,4 +1,4 @@
-"""Plants as they are drawn: which defect, which rows it strikes, and what a comparison must say of them."""
+"""Drawn plants: the defect, the rows that it changes, and the result that a comparison must return."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +21,10 @@ from cutover.reconcile.selftest.plants import (
 )
 from cutover.reconcile.selftest.truth import (
     PlantedRow,
-    compare_rows,
+    find_changed_rows,
     fold_rows,
     place_of_row,
-    rows_of_keys,
+    select_rows_by_key,
     shown_kinds,
 )
 from cutover.reconcile.verdict.acceptance import Place
@@ -40,117 +40,127 @@ class Plant:
 
     kind: str
     side: PlantSide
-    gone: tuple[int, ...] = ()  # rows of the side's table
-    made: pa.Table | None = None  # in their place
-    expected: tuple[PlantedRow, ...] = ()  # none: a whole table was struck, or nothing may be found
-    unjudged: int = 0  # rows changed besides, in windows that are not judged or without a cause before
-    places: frozenset[Place] = frozenset()  # of its rows, before and after, changed or not, judged or not
-    version: OtherVersion | None = None  # of a dimension: what batch joined with
+    removed_rows: tuple[int, ...] = ()  # rows of the side's table
+    replacement: pa.Table | None = None  # in their place
+    expected: tuple[PlantedRow, ...] = ()  # empty: a whole table was edited, or the edit is no defect
+    not_compared: int = 0  # other changed rows: in windows that are not compared, or without a cause before
+    places: frozenset[Place] = frozenset()  # of all its rows, before and after the edit
+    version: OtherVersion | None = None  # of a dimension that batch joined with
 
 
-def reach(clean: CleanCopy, place: Place) -> object:
-    """Return what a change of a row may reach: of sessions all of its key."""
+def find_scope(clean: CleanCopy, place: Place) -> object:
+    """Return the scope that a change of a row can affect: its place; for sessions everything with its key."""
     return place[1] if clean.pipeline.window.merges else place
 
 
 def draw_table_plant(random: Random) -> Plant:
-    """Draw a side, and whether its rows are reordered (no defect), its table emptied or one bit of a file flipped."""
+    """Draw an edit of a whole table: its rows reordered (no defect), all removed, or one bit of a file flipped."""
     return Plant(kind=random.choice((REORDERED, TRUNCATED, FLIPPED)), side=random.choice([*PlantSide]))
 
 
 def draw_row_plants(clean: CleanCopy, random: Random) -> list[Plant]:
-    """Return one to four defects of rows, none within reach of another one; few rows may give fewer."""
-    wanted, plants = random.randint(1, PLANTS_AT_MOST), list[Plant]()
-    struck: set[object] = set()  # what plants may reach: two at one place could undo one another
+    """Draw one to four defects of rows whose scopes do not overlap; a small table may give fewer."""
+    count, plants = random.randint(1, PLANTS_AT_MOST), list[Plant]()
+    affected_scopes: set[object] = set()  # two plants in one scope could undo each other
     for _ in range(DRAWS):
-        if len(plants) == wanted:
+        if len(plants) == count:
             break
         plant = _draw_row_plant(clean, random)
         if plant is None or not plant.expected:
             continue
-        reached = {reach(clean, place) for place in plant.places}
-        if not reached & struck:
+        scopes = {find_scope(clean, place) for place in plant.places}
+        if not scopes & affected_scopes:
             plants.append(plant)
-            struck |= reached
+            affected_scopes |= scopes
     return plants
 
 
 def _draw_row_plant(clean: CleanCopy, random: Random) -> Plant | None:
-    """Return a plant, one that may change nothing; None: there are no rows for it."""
+    """Draw a plant, which may change nothing; None if the table has no rows for it."""
     kind = random.choice(ROW_KINDS)
     side = random.choice(kind.sides)
     table = clean.tables[side]
-    chosen = table.draw(kind, random) if table.candidates else []
-    if not chosen:
+    row_numbers = table.draw(kind, random) if table.candidates else []
+    if not row_numbers:
         return None
-    rows: Rows = table.rows.take(pa.array(chosen, pa.int64())).to_pylist()
-    after = kind.edit(rows, clean.columns[side], random)
-    made = pa.Table.from_pylist(after, schema=table.rows.schema)
-    places = frozenset(place_of_row(row, clean.pipeline.key) for row in (*rows, *made.to_pylist()))
-    expected, unjudged = _expect(clean, side, chosen, made)
+    rows: Rows = table.rows.take(pa.array(row_numbers, pa.int64())).to_pylist()
+    edited_rows = kind.edit(rows, clean.columns[side], random)
+    replacement = pa.Table.from_pylist(edited_rows, schema=table.rows.schema)
+    places = frozenset(place_of_row(row, clean.pipeline.key) for row in (*rows, *replacement.to_pylist()))
+    expected, not_compared = _predict_result(clean, side, row_numbers, replacement)
     return Plant(
         kind=kind.name,
         side=side,
-        gone=tuple(chosen),
-        made=made,
+        removed_rows=tuple(row_numbers),
+        replacement=replacement,
         expected=expected,
-        unjudged=unjudged,
+        not_compared=not_compared,
         places=places,
     )
 
 
 def draw_version_plant(clean: CleanCopy, random: Random) -> Plant | None:
-    """Return batch's rows as they would be with other rows of a dimension; None: no draw changes any."""
+    """Draw the rows that batch would have with other rows of a dimension; None if no draw changes any."""
     for _ in range(VERSION_DRAWS):
-        version = other_versions.draw(clean, random)
+        version = other_versions.draw_version(clean, random)
         if version is None:
             continue
-        expected, unjudged = _expect(clean, PlantSide.BATCH, version.gone, version.made)
-        struck = [*clean.tables[PlantSide.BATCH].rows.take(pa.array(version.gone, pa.int64())).to_pylist()]
+        expected, not_compared = _predict_result(clean, PlantSide.BATCH, version.removed_rows, version.replacement)
+        struck = [*clean.tables[PlantSide.BATCH].rows.take(pa.array(version.removed_rows, pa.int64())).to_pylist()]
         if expected:
             return Plant(
                 kind=OTHER_VERSION,
                 side=PlantSide.BATCH,
-                gone=version.gone,
-                made=version.made,
-                expected=tuple(replace(one, cause=DIMENSION) for one in expected),
-                unjudged=unjudged,
-                places=frozenset(place_of_row(row, clean.pipeline.key) for row in (*struck, *version.made.to_pylist())),
+                removed_rows=version.removed_rows,
+                replacement=version.replacement,
+                expected=tuple(replace(planted_row, cause=DIMENSION) for planted_row in expected),
+                not_compared=not_compared,
+                places=frozenset(
+                    place_of_row(row, clean.pipeline.key) for row in (*struck, *version.replacement.to_pylist())
+                ),
                 version=version,
             )
     return None
 
 
-def _expect(
-    clean: CleanCopy, side: PlantSide, gone: Sequence[int], table: pa.Table
+def _predict_result(
+    clean: CleanCopy, side: PlantSide, removed_rows: Sequence[int], replacement: pa.Table
 ) -> tuple[tuple[PlantedRow, ...], int]:
-    """Return the rows that an edit changes and a comparison must find, and how many others it changes."""
-    rows = {one: clean.tables[one].rows for one in PlantSide}
-    struck = pa.concat_tables([rows[side].take(pa.array(gone, pa.int64())), table])
-    edited = rows | {side: replace_rows(rows[side], gone, table)}
-    before, after = (_results(clean, side, tables[side], struck) for tables in (rows, edited))
-    changed = compare_rows(before, after, key=clean.pipeline.key, layout=clean.layout, side=side)
-    judged = [one for one in changed if clean.is_judged(parse_micros(one.place[0])) and one.place not in clean.known]
+    """Return the changed rows that a comparison must find, and the number of other changed rows."""
+    rows = {table_side: clean.tables[table_side].rows for table_side in PlantSide}
+    struck = pa.concat_tables([rows[side].take(pa.array(removed_rows, pa.int64())), replacement])
+    edited = rows | {side: replace_rows(rows[side], removed_rows, replacement)}
+    results_before, results_after = (_results(clean, side, tables[side], struck) for tables in (rows, edited))
+    changed_rows = find_changed_rows(
+        results_before, results_after, key=clean.pipeline.key, layout=clean.layout, side=side
+    )
+    expected_rows = [
+        planted_row
+        for planted_row in changed_rows
+        if clean.is_judged(parse_micros(planted_row.place[0])) and planted_row.place not in clean.unexplained_places
+    ]
     if clean.late.num_rows:
-        judged = _name_as_shown(clean, judged, edited[PlantSide.STREAM], edited[PlantSide.BATCH], struck)
-    return tuple(judged), len(changed) - len(judged)
+        expected_rows = _set_reported_kinds(
+            clean, expected_rows, edited[PlantSide.STREAM], edited[PlantSide.BATCH], struck
+        )
+    return tuple(expected_rows), len(changed_rows) - len(expected_rows)
 
 
 def _results(clean: CleanCopy, side: PlantSide, rows: pa.Table, struck: pa.Table) -> Rows:
-    """Return the results of all keys that an edit touches, late rows merged."""
+    """Return the results of all keys that an edit changes, with late rows merged."""
     if side is PlantSide.BATCH:
-        return rows_of_keys(clean.pipeline, rows, struck)
+        return select_rows_by_key(clean.pipeline, rows, struck)
     merged = pa.concat_tables([rows, clean.late])
     return fold_rows(clean.pipeline, merged, struck, upto=clean.epoch, keep=(Class.ACCEPTED, Class.LATE))
 
 
-def _name_as_shown(
+def _set_reported_kinds(
     clean: CleanCopy, planted_rows: Sequence[PlantedRow], stream: pa.Table, batch: pa.Table, struck: pa.Table
 ) -> list[PlantedRow]:
-    """Return the rows with the kinds that a report shows: of what the stream serves, without late rows."""
+    """Set the kinds that a report shows: those of the served rows, without late records."""
     kinds = shown_kinds(
         fold_rows(clean.pipeline, stream, struck, upto=clean.epoch, keep=(Class.ACCEPTED,)),
-        rows_of_keys(clean.pipeline, batch, struck),
+        select_rows_by_key(clean.pipeline, batch, struck),
         [planted_row.place for planted_row in planted_rows],
         key=clean.pipeline.key,
         layout=clean.layout,
@@ -158,9 +168,9 @@ def _name_as_shown(
     return [replace(planted_row, kind=kinds[planted_row.place]) for planted_row in planted_rows]
 
 
-def replace_rows(rows: pa.Table, gone: Iterable[int], table: pa.Table) -> pa.Table:
-    """Return a table with other rows in place of some."""
+def replace_rows(rows: pa.Table, removed_rows: Iterable[int], replacement: pa.Table) -> pa.Table:
+    """Return a table with some rows removed and others appended."""
     mask = [True] * rows.num_rows
-    for row in gone:
+    for row in removed_rows:
         mask[row] = False
-    return pa.concat_tables([rows.filter(pa.array(mask)), table])
+    return pa.concat_tables([rows.filter(pa.array(mask)), replacement])

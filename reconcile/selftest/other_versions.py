@@ -1,4 +1,4 @@
-"""Another version of a dimension, in a copy: as if batch alone had joined a stretch of the log with it."""
+"""Another version of a dimension in a copy, as if only batch had joined a range of offsets with it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +24,7 @@ from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.selftest.clean_copy import CleanCopy
 from cutover.reconcile.selftest.copied_lake import link_tree
 from cutover.reconcile.selftest.plants import PlantSide, change_value
-from cutover.reconcile.selftest.table_rows import put_rows, read_rows
+from cutover.reconcile.selftest.table_rows import read_table_rows, replace_table_rows
 from cutover.settings import Settings
 
 _FOLDED = ("planted_once", "planted_twice")  # tables of a refold, equal here
@@ -32,33 +32,33 @@ _FOLDED = ("planted_once", "planted_twice")  # tables of a refold, equal here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherVersion:
-    """Rows of a dimension that batch alone joined with, and what it made of them."""
+    """Rows of a dimension that only batch joined with, and the resulting rows of its table."""
 
     table: str  # the dimension's name
     rows: pa.Table  # all of them
-    run: BatchRun  # with the new version for a stretch of offsets
-    gone: tuple[int, ...] = ()  # rows of batch's table, of the windows in reach
-    made: pa.Table  # in their place
+    run: BatchRun  # with the new version for a range of offsets
+    removed_rows: tuple[int, ...] = ()  # rows of batch's table, of the affected windows
+    replacement: pa.Table  # in their place
 
 
 def list_lookups(pipeline: Pipeline) -> tuple[str, ...]:
-    """Return the lookups that can be planted: of dimensions that the lake holds; sessions are never recomputed."""
+    """List the lookups whose dimension the lake holds; none for sessions, which are never recomputed."""
     if pipeline.window.merges:
         return ()
     return tuple(name for name, lookup in pipeline.lookups.items() if lookup.is_named and _list_columns(lookup))
 
 
 def _list_columns(lookup: Lookup) -> list[str]:
-    """Return the columns that rows take, without those that the dimension is known by."""
+    """List the columns that a lookup adds to rows, without the key of the dimension."""
     return [name for name in lookup.columns if name not in lookup.on.values()]
 
 
-def draw(clean: CleanCopy, random: Random) -> OtherVersion | None:
-    """Change rows of a dimension, and let Spark fold what batch would then have; None: no window is in reach."""
+def draw_version(clean: CleanCopy, random: Random) -> OtherVersion | None:
+    """Change rows of a dimension and fold the rows that batch would then have; None if no window is affected."""
     name = random.choice(list_lookups(clean.pipeline))
     lookup, home = clean.pipeline.lookups[name], clean.settings.home
-    known = batch_runs.read_effective_runs(clean.settings, clean.pipeline)
-    run = next((run for run in reversed(known) if run.computed and run.dimensions.get(name)), None)
+    runs = batch_runs.read_effective_runs(clean.settings, clean.pipeline)
+    run = next((run for run in reversed(runs) if run.computed and run.dimensions.get(name)), None)
     if run is None:
         return None
     with TemporaryDirectory(prefix="draw-", dir=home.parent) as folder:
@@ -66,35 +66,35 @@ def draw(clean: CleanCopy, random: Random) -> OtherVersion | None:
         settings = clean.settings.model_copy(update={"home": Path(folder)})
         rows = _change_rows(dimension.own_uri(settings, lookup.table), lookup, random)
         version = _load(settings, lookup.table, rows)
-        span, changed = _change_span(run.dimensions[name], version, random)
-        other = replace(run, dimensions={**run.dimensions, name: changed})
-        suspects = _find_windows(clean, known[: known.index(run) + 1], span)
+        span, changed_spans = _change_span(run.dimensions[name], version, random)
+        other = replace(run, dimensions={**run.dimensions, name: changed_spans})
+        suspects = _find_windows(clean, runs[: runs.index(run) + 1], span)
         if not suspects:
             return None
-        made = _fold(settings, clean.pipeline, other, suspects)
+        replacement = _fold(settings, clean.pipeline, other, suspects)
     starts = {start for suspect in suspects for start in suspect.windows}
     batch = clean.tables[PlantSide.BATCH].rows["window_start"].cast(pa.int64()).to_pylist()
-    gone = tuple(row for row, start in enumerate(batch) if start in starts)
-    return OtherVersion(table=lookup.table, rows=rows, run=other, gone=gone, made=made)
+    removed_rows = tuple(row for row, start in enumerate(batch) if start in starts)
+    return OtherVersion(table=lookup.table, rows=rows, run=other, removed_rows=removed_rows, replacement=replacement)
 
 
-def put(settings: Settings, pipeline: Pipeline, version: OtherVersion) -> None:
-    """Write the dimension's rows as a new version into a copy, and that the batch run joined with it."""
+def write_version(settings: Settings, pipeline: Pipeline, version: OtherVersion) -> None:
+    """Write a new version of the dimension into a copy, and record that the batch run joined with it."""
     _load(settings, version.table, version.rows)
     uri = batch_uri(settings, pipeline, "batch_index")
-    rows = read_rows(uri, kind=None, order=("_kind", "_run", "_partition", "window_start", "first_offset"))
-    told = [
+    rows = read_table_rows(uri, kind=None, order=("_kind", "_run", "_partition", "window_start", "first_offset"))
+    index_rows = [
         row | {"_record": version.run.to_json()}
         if (row["_kind"], row["_run"]) == (IndexKind.RUN, version.run.run_id)
         else row
         for row in rows.to_pylist()
     ]
-    put_rows(uri, pa.Table.from_pylist(told, schema=rows.schema), kind=None)
+    replace_table_rows(uri, pa.Table.from_pylist(index_rows, schema=rows.schema), kind=None)
 
 
 def _change_rows(uri: str, lookup: Lookup, random: Random) -> pa.Table:
-    """Return a dimension's newest rows, one column of some of them changed."""
-    table = read_rows(uri, kind=None, order=tuple(lookup.on.values()))
+    """Return the latest rows of a dimension, with one column changed in some of them."""
+    table = read_table_rows(uri, kind=None, order=tuple(lookup.on.values()))
     column = random.choice(_list_columns(lookup))
     rows = table.to_pylist()
     for number in random.sample(range(len(rows)), random.randint(1, len(rows))):
@@ -112,28 +112,30 @@ def _load(settings: Settings, name: str, rows: pa.Table) -> int:
 def _change_span(
     spans: Sequence[VersionSpan], version: int, random: Random
 ) -> tuple[VersionSpan, tuple[VersionSpan, ...]]:
-    """Return a stretch of offsets with the new version, and all spans with it."""
+    """Draw a range of offsets with the new version, and return it and all spans including it."""
     term = random.choice(spans)
-    first = random.randrange(term.first, term.next)
-    one = replace(term, first=first, next=random.randint(first + 1, term.next), version=version)
-    around = (replace(term, next=one.first), one, replace(term, first=one.next))
-    others = [span for span in spans if span != term]
-    return one, joined_versions.merge_spans([*others, *(span for span in around if span.first < span.next)])
+    first_offset = random.randrange(term.first, term.next)
+    changed_span = replace(term, first=first_offset, next=random.randint(first_offset + 1, term.next), version=version)
+    around = (replace(term, next=changed_span.first), changed_span, replace(term, first=changed_span.next))
+    other_spans = [span for span in spans if span != term]
+    return changed_span, joined_versions.merge_spans(
+        [*other_spans, *(span for span in around if span.first < span.next)]
+    )
 
 
 def _find_windows(clean: CleanCopy, runs: Sequence[BatchRun], span: VersionSpan) -> list[Suspects]:
-    """Return the windows of batch that the last of some runs computed and that hold records of some offsets."""
+    """Return the batch windows that the last run computed and that hold records of a range of offsets."""
     rows = clean.tables[PlantSide.BATCH].rows
     starts, ends = (rows[name].cast(pa.int64()).to_numpy() for name in ("window_start", "window_end"))
     windows = dict(zip(map(int, starts), map(int, ends), strict=True))
-    mine = [start for start, end in windows.items() if find_last_run(runs, start, end) == len(runs) - 1]
+    window_starts = [start for start, end in windows.items() if find_last_run(runs, start, end) == len(runs) - 1]
     with queries.connect() as connection:
         place = (span.partition, span.first, span.next)
-        return find_suspects(clean.settings, clean.pipeline, connection, runs, mine, [place])
+        return find_suspects(clean.settings, clean.pipeline, connection, runs, window_starts, [place])
 
 
 def _fold(settings: Settings, pipeline: Pipeline, run: BatchRun, suspects: Sequence[Suspects]) -> pa.Table:
-    """Return batch's rows of some windows, their records joined as a run records it."""
+    """Fold batch's rows of some windows, with their records joined to the versions that a run records."""
     parts = [
         RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=run.dimensions, by_batch=run.dimensions)
         for suspect in suspects

@@ -28,7 +28,7 @@ class SelfTest:
     right_cause_rate: Rate  # of rows found individually, and of earlier differences that were left unchanged
     by_kind: Mapping[str, KindRates]
     refused: int  # rows found by a refusal to compare that names their plant, not in `right_cause_rate`
-    unjudged: int  # rows that plants changed besides, of which no comparison says anything; in no rate
+    not_compared: int  # rows that plants changed besides, of which no comparison says anything; in no rate
     drawn_in: int  # rows that differed before and are judged together with a planted one; in no rate
     failures: tuple[str, ...]  # some of what went wrong, one sentence each
     seconds: float
@@ -58,6 +58,6 @@ class SelfTest:
             right_cause_rate=self.right_cause_rate,
             by_kind=self.by_kind,
             refused=self.refused,
-            unjudged=self.unjudged,
+            not_compared=self.not_compared,
             drawn_in=self.drawn_in,
         )

@@ -46,7 +46,7 @@ class PlantKind:
     edit: Edit  # chosen rows -> their replacement
     sides: tuple[PlantSide, ...] = (PlantSide.STREAM, PlantSide.BATCH)
     choice: Choice = Choice.ANY
-    most: int = 20  # rows
+    max_rows: int = 20  # rows
 
 
 def _drop(rows: Rows, columns: PlantColumns, random: Random) -> Rows:
@@ -134,8 +134,8 @@ ROW_KINDS = (
     PlantKind(name="delayed rows", edit=_delay),
     PlantKind(name="changed values", edit=_change_values),
     PlantKind(name="lost values", edit=_lose_value),
-    PlantKind(name="lost range", edit=_drop, choice=Choice.RUN, most=100),
-    PlantKind(name="shifted time zone", edit=_shift_zone, choice=Choice.RUN, most=50),
+    PlantKind(name="lost range", edit=_drop, choice=Choice.RUN, max_rows=100),
+    PlantKind(name="shifted time zone", edit=_shift_zone, choice=Choice.RUN, max_rows=50),
     PlantKind(name="rounded numbers", edit=_round),
     PlantKind(name="swapped keys", edit=_swap_keys, choice=Choice.PAIRS),
 )

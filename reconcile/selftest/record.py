@@ -11,7 +11,7 @@ from cutover.reconcile.selftest.outcome import RULES, SelfTest
 from cutover.settings import Settings
 
 
-def record(settings: Settings, self_test: SelfTest, clock: Clock) -> None:
+def record_self_test(settings: Settings, self_test: SelfTest, clock: Clock) -> None:
     """Append a self-test to the history."""
     row = SelfTestRow(
         pipeline=self_test.pipeline,
@@ -33,7 +33,7 @@ def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:
     return tuple(json_text.parse(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES)
 
 
-def newest(settings: Settings, pipeline: Pipeline) -> SelfTest | None:
+def find_newest_self_test(settings: Settings, pipeline: Pipeline) -> SelfTest | None:
     """Return the newest self-test under the definition in force; None: there is none that these rules counted.
 
     Raises:

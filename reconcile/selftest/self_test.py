@@ -31,7 +31,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
     trials: int,
     clock: Clock,
     log: LogReader | None = None,
-    progress: Progress = lambda done, of: None,  # noqa: ARG005 -- names for callers
+    progress: Progress = lambda count, total: None,  # noqa: ARG005 -- names for callers
 ) -> SelfTest:
     """Plant defects in copies of a pipeline's tables, compare, and count; the served tables are only read.
 
@@ -48,7 +48,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
         LakeError: The sides cannot be compared as they are, or the lake cannot be copied.
     """
     at, began = clock.now(), clock.monotonic()
-    if other_versions.list_lookups(pipeline):  # what follows from another version Spark works out, in a while
+    if other_versions.list_lookups(pipeline):  # Spark folds the results of another version; its start takes a while
         spark.start_early(settings, app=f"cutover-selftest-{pipeline.name}")
     with open_copy(settings, pipeline) as copied:
         clean = open_clean_copy(copied, pipeline, log)
@@ -56,7 +56,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
         for number in range(1, trials + 1):
             results += run_trial(clean, number, seed)
             progress(number, trials)
-    totals = add_up(results)
+    totals = compute_totals(results)
     return SelfTest(
         pipeline=pipeline.name,
         at=at.isoformat().replace("+00:00", "Z"),
@@ -69,7 +69,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
         right_cause_rate=totals.right_cause_rate,
         by_kind=totals.by_kind,
         refused=totals.refused,
-        unjudged=totals.unjudged,
+        not_compared=totals.not_compared,
         drawn_in=totals.drawn_in,
         failures=tuple(failure for result in results for failure in result.all_failures)[:FAILURES_AT_MOST],
         seconds=round(clock.monotonic() - began, 3),
@@ -81,10 +81,10 @@ class KindCounts:
     """Counts of one kind of planted defect, or of all kinds."""
 
     planted: int = 0
-    found: int = 0
-    named: int = 0
+    detected: int = 0
+    identified: int = 0
     refused: int = 0
-    unjudged: int = 0
+    not_compared: int = 0
     clean_windows: int = 0
     false_alarms: int = 0
 
@@ -93,10 +93,10 @@ class KindCounts:
         return replace(
             self,
             planted=self.planted + plant.planted,
-            found=self.found + plant.found,
-            named=self.named + plant.named,
+            detected=self.detected + plant.detected,
+            identified=self.identified + plant.identified,
             refused=self.refused + plant.refused,
-            unjudged=self.unjudged + plant.unjudged,
+            not_compared=self.not_compared + plant.not_compared,
         )
 
     def plus_windows(self, result: TrialResult) -> "KindCounts":
@@ -111,11 +111,11 @@ class KindCounts:
     def rates(self) -> KindRates:
         """Return the shares with their bounds."""
         return KindRates(
-            detection_rate=rate(self.found, self.planted),
+            detection_rate=rate(self.detected, self.planted),
             false_alarm_rate=rate(self.false_alarms, self.clean_windows),
-            right_cause_rate=rate(self.named, self.found - self.refused),
+            right_cause_rate=rate(self.identified, self.detected - self.refused),
             refused=self.refused,
-            unjudged=self.unjudged,
+            not_compared=self.not_compared,
         )
 
 
@@ -128,11 +128,11 @@ class Totals:
     right_cause_rate: Rate
     by_kind: Mapping[str, KindRates]
     refused: int
-    unjudged: int
+    not_compared: int
     drawn_in: int
 
 
-def add_up(results: Sequence[TrialResult]) -> Totals:
+def compute_totals(results: Sequence[TrialResult]) -> Totals:
     """Return the rates of all comparisons; a clean window counts once for each kind that was planted with it."""
     kinds: dict[str, KindCounts] = defaultdict(KindCounts)
     kind_counts = KindCounts()
@@ -142,14 +142,16 @@ def add_up(results: Sequence[TrialResult]) -> Totals:
             kind_counts, kinds[plant.kind] = kind_counts.plus(plant), kinds[plant.kind].plus(plant)
         for kind in {plant.kind for plant in result.plants}:
             kinds[kind] = kinds[kind].plus_windows(result)
-    kept, right = sum(result.kept for result in results), sum(result.kept_right for result in results)
+    untouched, unchanged = sum(result.untouched for result in results), sum(result.unchanged for result in results)
     rates = kind_counts.rates
     return Totals(
         detection_rate=rates.detection_rate,
         false_alarm_rate=rates.false_alarm_rate,
-        right_cause_rate=rate(kind_counts.named + right, kind_counts.found - kind_counts.refused + kept),
+        right_cause_rate=rate(
+            kind_counts.identified + unchanged, kind_counts.detected - kind_counts.refused + untouched
+        ),
         by_kind={kind: counts.rates for kind, counts in sorted(kinds.items())},
         refused=kind_counts.refused,
-        unjudged=kind_counts.unjudged,
+        not_compared=kind_counts.not_compared,
         drawn_in=sum(result.drawn_in for result in results),
     )

@@ -21,14 +21,14 @@ from cutover.reconcile.selftest.drawn_plants import (
     replace_rows,
 )
 from cutover.reconcile.selftest.plants import FLIPPED, OTHER_VERSION, REORDERED, TRUNCATED, PlantSide
-from cutover.reconcile.selftest.table_rows import flip_bit, put_rows
+from cutover.reconcile.selftest.table_rows import flip_bit, replace_table_rows
 from cutover.reconcile.selftest.trial_result import (
     TrialResult,
-    judge_blamed,
-    judge_rows,
-    judge_single,
-    judge_table,
-    split_refused,
+    count_named_plants,
+    count_unnamed_plant,
+    evaluate_rows,
+    evaluate_table,
+    split_by_reason,
 )
 from cutover.settings import Settings
 
@@ -40,7 +40,7 @@ VERSION_SHARE = 0.5
 
 
 def run_trial(clean: CleanCopy, number: int, seed: int) -> tuple[TrialResult, ...]:
-    """Draw and judge one trial; the same seed and number draw the same from the same tables.
+    """Draw and evaluate one trial; the same seed and number draw the same defects from the same tables.
 
     Args:
         clean: The untouched copy.
@@ -48,62 +48,68 @@ def run_trial(clean: CleanCopy, number: int, seed: int) -> tuple[TrialResult, ..
         seed: Of the self-test.
 
     Returns:
-        One result a comparison: one more for each refusal that says nothing of some of the plants.
+        One result per comparison: one more whenever a rejected comparison does not name some of the plants.
     """
     random = Random(f"{seed}/{number}")  # noqa: S311 -- draws defects, no secret
     label = f"trial {number}"
     if random.random() >= TABLE_SHARE:
-        return tuple(_judge_row_plants(clean, draw_row_plants(clean, random), random, label))
+        return tuple(_evaluate_row_plants(clean, draw_row_plants(clean, random), random, label))
     has_lookup = bool(other_versions.list_lookups(clean.pipeline)) and random.random() < VERSION_SHARE
     plant = (draw_version_plant(clean, random) if has_lookup else None) or draw_table_plant(random)
     if plant.kind in {REORDERED, OTHER_VERSION}:
-        return tuple(_judge_row_plants(clean, [plant], random, label))
-    return (judge_table(plant, _compare(clean, [plant], random), label),)
+        return tuple(_evaluate_row_plants(clean, [plant], random, label))
+    return (evaluate_table(plant, _compare(clean, [plant], random), label),)
 
 
-def _judge_row_plants(clean: CleanCopy, plants: Sequence[Plant], random: Random, label: str) -> Iterator[TrialResult]:
-    """Yield what is said of plants; what a refusal does not speak of is planted and compared again without the rest."""
-    found = _compare(clean, plants, random)
-    if found.verdict is not Verdict.NOT_COMPARABLE:
-        yield judge_rows(clean, plants, found, label)
+def _evaluate_row_plants(
+    clean: CleanCopy, plants: Sequence[Plant], random: Random, label: str
+) -> Iterator[TrialResult]:
+    """Yield the results of plants; those that a rejected comparison does not name are compared again, alone."""
+    finding = _compare(clean, plants, random)
+    if finding.verdict is not Verdict.NOT_COMPARABLE:
+        yield evaluate_rows(clean, plants, finding, label)
         return
-    blamed, rest = split_refused(plants, found)
-    if blamed:
-        yield judge_blamed(blamed)
+    named_plants, unnamed = split_by_reason(plants, finding)
+    if named_plants:
+        yield count_named_plants(named_plants)
     elif len(plants) == 1:
-        yield judge_single(plants[0], found, label)
+        yield count_unnamed_plant(plants[0], finding, label)
         return
-    for again in [rest] if blamed and rest else [[plant] for plant in rest]:
-        yield from _judge_row_plants(clean, again, random, label)
+    for next_plants in [unnamed] if named_plants and unnamed else [[plant] for plant in unnamed]:
+        yield from _evaluate_row_plants(clean, next_plants, random, label)
 
 
 def _compare(clean: CleanCopy, plants: Sequence[Plant], random: Random) -> Finding:
-    """Return what a comparison says of a copy with these plants."""
+    """Compare a copy that contains these plants."""
     home = clean.settings.home
     with TemporaryDirectory(prefix="trial-", dir=home.parent) as folder:
         link_tree(home, Path(folder))
         settings = clean.settings.model_copy(update={"home": Path(folder)})
         _plant(clean, settings, plants, random)
-        return compare_at_cut(settings, clean.pipeline, ComparisonRequest(log=clean.log, listed=ROWS_LISTED)).finding
+        return compare_at_cut(
+            settings, clean.pipeline, ComparisonRequest(log=clean.log, listed_rows=ROWS_LISTED)
+        ).finding
 
 
 def _plant(clean: CleanCopy, settings: Settings, plants: Sequence[Plant], random: Random) -> None:
     for side in PlantSide:
-        mine = [plant for plant in plants if plant.side is side]
+        side_plants = [plant for plant in plants if plant.side is side]
         table = clean.tables[side]
         uri = str(settings.home / Path(table.uri).relative_to(clean.settings.home.resolve()))
-        if not mine:
+        if not side_plants:
             continue
-        if mine[0].kind == FLIPPED:
+        if side_plants[0].kind == FLIPPED:
             flip_bit(uri, random.random())
-        elif mine[0].kind == TRUNCATED:
-            put_rows(uri, table.rows.slice(0, 0), kind=table.kind)
-        elif mine[0].kind == REORDERED:
+        elif side_plants[0].kind == TRUNCATED:
+            replace_table_rows(uri, table.rows.slice(0, 0), kind=table.kind)
+        elif side_plants[0].kind == REORDERED:
             order = random.sample(range(table.rows.num_rows), table.rows.num_rows)
-            put_rows(uri, table.rows.take(pa.array(order, pa.int64())), kind=table.kind)
+            replace_table_rows(uri, table.rows.take(pa.array(order, pa.int64())), kind=table.kind)
         else:
-            gone = [row for plant in mine for row in plant.gone]
-            made = pa.concat_tables([plant.made for plant in mine if plant.made is not None])
-            put_rows(uri, replace_rows(table.rows, gone, made), kind=table.kind)
+            removed_rows = [row for plant in side_plants for row in plant.removed_rows]
+            replacement = pa.concat_tables(
+                [plant.replacement for plant in side_plants if plant.replacement is not None]
+            )
+            replace_table_rows(uri, replace_rows(table.rows, removed_rows, replacement), kind=table.kind)
     for version in (plant.version for plant in plants if plant.version is not None):
-        other_versions.put(settings, clean.pipeline, version)
+        other_versions.write_version(settings, clean.pipeline, version)

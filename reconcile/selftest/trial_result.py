@@ -8,7 +8,7 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.selftest.clean_copy import CleanCopy, list_causes
-from cutover.reconcile.selftest.drawn_plants import Plant, reach
+from cutover.reconcile.selftest.drawn_plants import Plant, find_scope
 from cutover.reconcile.selftest.plants import FLIPPED, TRUNCATED
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import Place, place_of
@@ -22,11 +22,13 @@ class PlantResult:
     """Result of one planted defect: its rows, or 1 if it affects a whole table."""
 
     kind: str
-    planted: int  # rows of judged windows that it changes
-    found: int
-    named: int = 0  # found, and called what they are
-    refused: int = 0  # found by a refusal to compare that names the plant: no row has a name then
-    unjudged: int = 0  # changed besides, of which no comparison says anything
+    planted: int  # rows that it changes in compared windows
+    detected: int
+    identified: int = 0  # detected with the right kind and cause
+    refused: int = (
+        0  # detected because the comparison was rejected with a reason that names the plant; rows have no cause then
+    )
+    not_compared: int = 0  # other rows that it changes, in windows that no comparison covers
     failures: tuple[str, ...] = ()
 
 
@@ -35,60 +37,66 @@ class TrialResult:
     """Result of one comparison."""
 
     plants: tuple[PlantResult, ...]
-    clean_windows: int = 0  # compared, and nothing was planted in them
+    clean_windows: int = 0  # compared windows without a planted row
     false_alarms: int = 0  # of these
-    kept: int = 0  # rows that differed before and were left alone
-    kept_right: int = 0  # of these: rows with the same cause as before
-    drawn_in: int = 0  # rows that differed before and are judged together with a planted one
+    untouched: int = 0  # earlier differences that no plant affects
+    unchanged: int = 0  # of these: rows with the same cause as before
+    drawn_in: int = 0  # earlier differences that are compared together with a planted row
     failures: tuple[str, ...] = ()
 
     @property
     def all_failures(self) -> tuple[str, ...]:
-        """Return what went wrong, of the plants first."""
+        """Return all failures, those of the plants first."""
         return (*(text for plant in self.plants for text in plant.failures), *self.failures)
 
 
-def judge_table(plant: Plant, finding: Finding, label: str) -> TrialResult:
-    """Return whether an edit of a whole table led to anything but agreement, and to which verdict."""
-    words = {FLIPPED: {Verdict.NOT_COMPARABLE}, TRUNCATED: {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}}[plant.kind]
-    seen = finding.verdict in {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}
-    named = finding.verdict in words
-    failed = () if named else (f"{label}: {plant.kind} ({plant.side}): {finding.verdict}: {finding.sentence}",)
-    result = PlantResult(kind=plant.kind, planted=1, found=int(seen), named=int(named), failures=failed)
+def evaluate_table(plant: Plant, finding: Finding, label: str) -> TrialResult:
+    """Evaluate the verdict on an edit of a whole table: it is detected unless the sides agree."""
+    expected_verdicts = {FLIPPED: {Verdict.NOT_COMPARABLE}, TRUNCATED: {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}}[
+        plant.kind
+    ]
+    is_detected = finding.verdict in {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}
+    is_identified = finding.verdict in expected_verdicts
+    failures = (
+        () if is_identified else (f"{label}: {plant.kind} ({plant.side}): {finding.verdict}: {finding.sentence}",)
+    )
+    result = PlantResult(
+        kind=plant.kind, planted=1, detected=int(is_detected), identified=int(is_identified), failures=failures
+    )
     return TrialResult(plants=(result,))
 
 
-def judge_rows(clean: CleanCopy, plants: Sequence[Plant], finding: Finding, label: str) -> TrialResult:
-    """Return what a comparison found of planted rows, and whether it found anything else."""
-    causes, shown = list_causes(finding), _list_shown(finding)
-    results = tuple(_judge_plant(plant, shown, label) for plant in plants)
-    expected = {one.place for plant in plants for one in plant.expected}
-    reached = {reach(clean, place) for place in expected}
-    # A row that late ones explained has no cause any more where what is judged together with it was struck.
-    drawn_in = {place for place in clean.causes if reach(clean, place) in reached} - expected
-    odd = {place for place, names in causes.items() if _is_new(clean, place, names)}
-    false = sorted({start for start, _ in odd - expected - drawn_in})
-    left = [place for place in clean.causes if reach(clean, place) not in reached]
-    right = [place for place in left if causes.get(place) == clean.causes[place]]
-    failures = [f"{label}: false alarm in window {start}" for start in false]
-    failures += [f"{label}: row {place} has another cause than before" for place in left if place not in right]
+def evaluate_rows(clean: CleanCopy, plants: Sequence[Plant], finding: Finding, label: str) -> TrialResult:
+    """Count planted rows that a comparison found, earlier differences that it kept, and false alarms."""
+    causes, rows_by_place = list_causes(finding), _collect_rows(finding)
+    results = tuple(_evaluate_plant(plant, rows_by_place, label) for plant in plants)
+    expected = {planted_row.place for plant in plants for planted_row in plant.expected}
+    affected_scopes = {find_scope(clean, place) for place in expected}
+    # A difference that late records explained loses its cause if a row compared together with it was changed.
+    drawn_in = {place for place in clean.causes if find_scope(clean, place) in affected_scopes} - expected
+    new_places = {place for place, names in causes.items() if _is_new(clean, place, names)}
+    false_alarm_windows = sorted({start for start, _ in new_places - expected - drawn_in})
+    untouched = [place for place in clean.causes if find_scope(clean, place) not in affected_scopes]
+    unchanged = [place for place in untouched if causes.get(place) == clean.causes[place]]
+    failures = [f"{label}: false alarm in window {start}" for start in false_alarm_windows]
+    failures += [f"{label}: row {place} has another cause than before" for place in untouched if place not in unchanged]
     touched = {start for start, _ in expected | drawn_in}
     return TrialResult(
         plants=results,
         clean_windows=max(finding.windows.compared - len(touched), 0),
-        false_alarms=len(false),
-        kept=len(left),
-        kept_right=len(right),
+        false_alarms=len(false_alarm_windows),
+        untouched=len(untouched),
+        unchanged=len(unchanged),
         drawn_in=len(drawn_in),
         failures=tuple(failures),
     )
 
 
-def split_refused(plants: Sequence[Plant], finding: Finding) -> tuple[list[Plant], list[Plant]]:
-    """Return the plants of which a refusal to compare names a window, and the others: of these it says nothing.
+def split_by_reason(plants: Sequence[Plant], finding: Finding) -> tuple[list[Plant], list[Plant]]:
+    """Split plants into those that a rejected comparison names as its reason, and those that it does not mention.
 
-    A window of batch that no run of batch has computed is such a reason, also one that is not judged yet. Another
-    version of a dimension is named by its word.
+    The reason names a window that no batch run has computed, even if the window is not compared yet. For another
+    version of a dimension the code of the breach is enough.
     """
     words = {breach.code for breach in finding.seal.breaches}
     blamed = [
@@ -99,54 +107,68 @@ def split_refused(plants: Sequence[Plant], finding: Finding) -> tuple[list[Plant
     return blamed, [plant for plant in plants if plant not in blamed]
 
 
-def judge_blamed(plants: Sequence[Plant]) -> TrialResult:
-    """Return what a refusal that names each of these plants found: all of their rows, none by a name of its own."""
-    return TrialResult(plants=tuple(_make_refused(plant, len(plant.expected)) for plant in plants))
+def count_named_plants(plants: Sequence[Plant]) -> TrialResult:
+    """Count plants that a rejected comparison names: all of their rows are detected, none with its own cause."""
+    return TrialResult(plants=tuple(_make_rejected_result(plant, len(plant.expected)) for plant in plants))
 
 
-def judge_single(plant: Plant, finding: Finding, label: str) -> TrialResult:
-    """Return what a refusal found that a plant alone led to and that does not name it: something, and not what."""
-    return TrialResult(plants=(_make_refused(plant, 0),), failures=(f"{label}: {finding.verdict}: {finding.sentence}",))
-
-
-def _make_refused(plant: Plant, refused: int) -> PlantResult:
-    rows = len(plant.expected)
-    return PlantResult(kind=plant.kind, planted=rows, found=rows, refused=refused, unjudged=plant.unjudged)
-
-
-def _is_new(clean: CleanCopy, place: Place, names: frozenset[str]) -> bool:
-    """Return whether a row did not differ before, or had a cause and has none now."""
-    return place not in clean.causes or (UNEXPLAINED in names and place not in clean.known)
-
-
-def _list_shown(finding: Finding) -> Mapping[Place, set[ShownRow]]:
-    """Return what a report says of each place: its rows are several where one stands twice; `late + future` is two."""
-    shown: dict[Place, set[ShownRow]] = defaultdict(set)
-    for cell in finding.differences:
-        shown[place_of(cell)].add((cell.kind, frozenset(cell.cause.split(" + "))))
-    return shown
-
-
-def _judge_plant(plant: Plant, shown: Mapping[Place, set[ShownRow]], label: str) -> PlantResult:
-    """Return how many rows were found, and how many of these as what they are."""
-    seen = [one for one in plant.expected if any({one.cause, UNEXPLAINED} & causes for _, causes in _at(shown, one))]
-    named = [one for one in seen if any(kind == one.kind and one.cause in causes for kind, causes in _at(shown, one))]
-    wrong = [one for one in plant.expected if one not in named]
-    told = (f"{label}: {plant.kind} ({plant.side}): {_describe(one, _at(shown, one))}" for one in wrong)
-    return PlantResult(
-        kind=plant.kind,
-        planted=len(plant.expected),
-        found=len(seen),
-        named=len(named),
-        unjudged=plant.unjudged,
-        failures=tuple(told),
+def count_unnamed_plant(plant: Plant, finding: Finding, label: str) -> TrialResult:
+    """Count a single plant whose comparison was rejected without naming it: detected, but a failure."""
+    return TrialResult(
+        plants=(_make_rejected_result(plant, 0),), failures=(f"{label}: {finding.verdict}: {finding.sentence}",)
     )
 
 
-def _at(shown: Mapping[Place, set[ShownRow]], planted_row: PlantedRow) -> set[ShownRow]:
-    return shown.get(planted_row.place, set())
+def _make_rejected_result(plant: Plant, refused: int) -> PlantResult:
+    rows = len(plant.expected)
+    return PlantResult(kind=plant.kind, planted=rows, detected=rows, refused=refused, not_compared=plant.not_compared)
 
 
-def _describe(one: PlantedRow, shown: set[ShownRow]) -> str:
-    got = " and ".join(sorted(f"{kind}, {' + '.join(sorted(causes))}" for kind, causes in shown)) or "nothing"
-    return f"window {one.place[0]}, key {one.place[1]}: expected {one.kind}, {one.cause}, got {got}"
+def _is_new(clean: CleanCopy, place: Place, names: frozenset[str]) -> bool:
+    """Return whether a row did not differ before, or lost its cause."""
+    return place not in clean.causes or (UNEXPLAINED in names and place not in clean.unexplained_places)
+
+
+def _collect_rows(finding: Finding) -> Mapping[Place, set[ShownRow]]:
+    """Collect kind and causes of the listed rows by place, which can have several; `late + future` is two causes."""
+    rows_by_place: dict[Place, set[ShownRow]] = defaultdict(set)
+    for cell in finding.differences:
+        rows_by_place[place_of(cell)].add((cell.kind, frozenset(cell.cause.split(" + "))))
+    return rows_by_place
+
+
+def _evaluate_plant(plant: Plant, rows_by_place: Mapping[Place, set[ShownRow]], label: str) -> PlantResult:
+    """Count the planted rows that a report lists, and those that it lists with the right kind and cause."""
+    detected = [
+        planted_row
+        for planted_row in plant.expected
+        if any({planted_row.cause, UNEXPLAINED} & causes for _, causes in rows_by_place.get(planted_row.place, ()))
+    ]
+    identified = [row for row in detected if _is_identified(row, rows_by_place)]
+    failures = (
+        f"{label}: {plant.kind} ({plant.side}): {_describe(row, rows_by_place.get(row.place, set()))}"
+        for row in plant.expected
+        if row not in identified
+    )
+    return PlantResult(
+        kind=plant.kind,
+        planted=len(plant.expected),
+        detected=len(detected),
+        identified=len(identified),
+        not_compared=plant.not_compared,
+        failures=tuple(failures),
+    )
+
+
+def _is_identified(planted_row: PlantedRow, rows_by_place: Mapping[Place, set[ShownRow]]) -> bool:
+    return any(
+        kind == planted_row.kind and planted_row.cause in causes
+        for kind, causes in rows_by_place.get(planted_row.place, ())
+    )
+
+
+def _describe(planted_row: PlantedRow, report_rows: set[ShownRow]) -> str:
+    texts = sorted(f"{kind}, {' + '.join(sorted(causes))}" for kind, causes in report_rows)
+    window, key = planted_row.place
+    expected = f"expected {planted_row.kind}, {planted_row.cause}"
+    return f"window {window}, key {key}: {expected}, got {' and '.join(texts) or 'nothing'}"

@@ -34,20 +34,20 @@ class PlantedRow:
 
 
 def place_of_row(row: Row, key: Sequence[str]) -> Place:
-    """Return where a row of a result stands, as a report names it."""
+    """Return the place of a result row, as a report names it."""
     return str(scalar(row["window_start"])), json.dumps({name: scalar(row[name]) for name in key}, sort_keys=True)
 
 
 def fold_rows(
     pipeline: Pipeline, partials: pa.Table, struck: pa.Table, *, upto: int, keep: Sequence[Class]
 ) -> list[dict[str, Any]]:
-    """Return what the stream's rows of some keys amount to.
+    """Fold the stream's rows of some keys into results.
 
     Args:
         pipeline: The definition.
         partials: Rows of the partial shape, with `_epoch`.
         struck: Rows with the keys.
-        upto: Epochs behind this one do not count.
+        upto: The last epoch that counts.
         keep: Classes that count.
     """
     with queries.connect() as connection:
@@ -57,12 +57,12 @@ def fold_rows(
         return rows
 
 
-def rows_of_keys(pipeline: Pipeline, rows: pa.Table, struck: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a result whose keys some rows have."""
+def select_rows_by_key(pipeline: Pipeline, rows: pa.Table, struck: pa.Table) -> list[dict[str, Any]]:
+    """Select the results for the keys that an edit changed."""
     with queries.connect() as connection:
         keys_sql = _select_keys_sql(connection, pipeline, rows, struck)
-        found: list[dict[str, Any]] = connection.sql(keys_sql).to_arrow_table().to_pylist()
-        return found
+        selected_rows: list[dict[str, Any]] = connection.sql(keys_sql).to_arrow_table().to_pylist()
+        return selected_rows
 
 
 def _select_keys_sql(
@@ -70,30 +70,30 @@ def _select_keys_sql(
 ) -> str:
     connection.register("all_rows", rows)
     connection.register("struck_rows", struck.select(list(pipeline.key) or ["window_start"]))
-    same = (f"p.{name} IS NOT DISTINCT FROM k.{name}" for name in map(identifier, pipeline.key))
-    exists = f"SELECT 1 FROM struck_rows k WHERE {' AND '.join(same) or 'true'}"
+    is_same_key = (f"p.{name} IS NOT DISTINCT FROM k.{name}" for name in map(identifier, pipeline.key))
+    exists = f"SELECT 1 FROM struck_rows k WHERE {' AND '.join(is_same_key) or 'true'}"
     return f"SELECT p.* FROM all_rows p WHERE EXISTS ({exists})"
 
 
-def compare_rows(
-    before: Iterable[Row], after: Iterable[Row], *, key: Sequence[str], layout: Layout, side: PlantSide
+def find_changed_rows(
+    original_rows: Iterable[Row], edited_rows: Iterable[Row], *, key: Sequence[str], layout: Layout, side: PlantSide
 ) -> tuple[PlantedRow, ...]:
-    """Return the rows in which a side is another one than before.
+    """Compare the results of a side before and after an edit, and return the rows that changed.
 
     Args:
-        before: Results at some places, all that there are.
-        after: The same, edited.
+        original_rows: All results at some places.
+        edited_rows: The same results after the edit.
         key: Key columns.
         layout: Columns that are compared, with their tolerances.
         side: Whose rows they are: a row that batch lacks is extra.
     """
-    then, now = _by_place(before, key), _by_place(after, key)
-    lacks, has = ("missing", "extra") if side is PlantSide.STREAM else ("extra", "missing")
+    original_by_place, edited_by_place = _by_place(original_rows, key), _by_place(edited_rows, key)
+    removed_kind, added_kind = ("missing", "extra") if side is PlantSide.STREAM else ("extra", "missing")
     rows = []
-    for place in sorted(then.keys() | now.keys()):
-        old, new = then.get(place, []), now.get(place, [])
+    for place in sorted(original_by_place.keys() | edited_by_place.keys()):
+        old, new = original_by_place.get(place, []), edited_by_place.get(place, [])
         if len(old) != len(new):
-            rows.append(PlantedRow(place=place, kind=lacks if len(old) > len(new) else has))
+            rows.append(PlantedRow(place=place, kind=removed_kind if len(old) > len(new) else added_kind))
         elif not _is_same(old, new, layout):
             rows.append(PlantedRow(place=place, kind="changed"))
     return tuple(rows)
@@ -102,33 +102,33 @@ def compare_rows(
 def shown_kinds(
     stream: Iterable[Row], batch: Iterable[Row], places: Iterable[Place], *, key: Sequence[str], layout: Layout
 ) -> Mapping[Place, str]:
-    """Return how a report calls the rows at some places, from what the stream serves and what batch has."""
-    left, right = _by_place(stream, key), _by_place(batch, key)
-    found = {}
+    """Return the kinds that a report shows at some places, from the served rows and those of batch."""
+    stream_by_place, batch_by_place = _by_place(stream, key), _by_place(batch, key)
+    kinds = {}
     for place in places:
-        actual, expected = left.get(place, []), right.get(place, [])
+        actual, expected = stream_by_place.get(place, []), batch_by_place.get(place, [])
         if len(actual) != len(expected):
-            found[place] = "missing" if len(actual) < len(expected) else "extra"
+            kinds[place] = "missing" if len(actual) < len(expected) else "extra"
         else:
-            found[place] = "masked" if _is_same(actual, expected, layout) else "changed"
-    return found
+            kinds[place] = "masked" if _is_same(actual, expected, layout) else "changed"
+    return kinds
 
 
 def _by_place(rows: Iterable[Row], key: Sequence[str]) -> Mapping[Place, list[Row]]:
-    found: dict[Place, list[Row]] = defaultdict(list)
+    rows_by_place: dict[Place, list[Row]] = defaultdict(list)
     for row in rows:
-        found[place_of_row(row, key)].append(row)
-    return found
+        rows_by_place[place_of_row(row, key)].append(row)
+    return rows_by_place
 
 
 def _is_same(old: Sequence[Row], new: Sequence[Row], layout: Layout) -> bool:
-    """Return whether some order of the rows of one place is the same within the tolerances."""
-    rest = list(new)
+    """Return whether the rows of one place are equal within the tolerances, in any order."""
+    unmatched = list(new)
     for row in old:
-        twin = next((one for one in rest if _is_equal(row, one, layout)), None)
+        twin = next((candidate for candidate in unmatched if _is_equal(row, candidate, layout)), None)
         if twin is None:
             return False
-        rest.remove(twin)
+        unmatched.remove(twin)
     return True
 
 

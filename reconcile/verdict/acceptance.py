@@ -37,7 +37,7 @@ def place_of(cell: Difference) -> Place:
     return cell.window_start or "", json.dumps(dict(cell.key), sort_keys=True)
 
 
-def accept(
+def apply_rules(
     acceptance: Acceptance, differences: Sequence[Difference]
 ) -> tuple[tuple[Difference, ...], tuple[AcceptedRows, ...]]:
     """Apply the rules: return the cells, each with the rule that accepts its row, and the outcome of each rule.
@@ -68,7 +68,7 @@ def accept(
     return cells, tuple(sorted((*outcomes.values(), *unreadable), key=lambda outcome: outcome.rule))
 
 
-def count_rows(outcomes: Sequence[AcceptedRows]) -> int:
+def count_accepted_rows(outcomes: Sequence[AcceptedRows]) -> int:
     """Count the (window, key) rows that rules accept."""
     return sum(outcome.rows for outcome in outcomes if outcome.state is RuleState.IN_FORCE)
 

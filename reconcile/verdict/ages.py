@@ -46,7 +46,7 @@ def find_closing_age(pipeline: Pipeline) -> int:
     return lateness.out_of_orderness_micros + pipeline.window.closes_after + lateness.allowed_micros
 
 
-def find_reached(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
+def find_event_time(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
     """Return the event time that the slowest partition had reached at the cut, or UNKNOWN.
 
     The final epoch of a version closes all windows, so its watermark is no event time.
@@ -55,7 +55,7 @@ def find_reached(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
     return max(marks) + pipeline.lateness.out_of_orderness_micros if marks else UNKNOWN
 
 
-def make(
+def make_epoch_tables(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord], spans: Sequence[Span]
 ) -> None:
     """Create the tables of event time by epoch.

@@ -17,7 +17,7 @@ from cutover.reconcile.comparison.sides import Sides, key_columns
 _LONGEST = 10**38  # exclusive bound of a decimal
 
 
-def write(sides: Sides, path: Path) -> None:
+def write_all_differences(sides: Sides, path: Path) -> None:
     """Write a row for each (window, key) that differs, by window and key, unless the disk is full.
 
     Columns: `window_start`; `key`, a struct of the key's columns (absent if the key has none); `row` (missing, extra,

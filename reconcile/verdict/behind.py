@@ -14,7 +14,7 @@ RECORDS_AT_MOST = 1_500
 OF_A_ROW_AT_MOST = 10
 
 
-def read(sides: Sides, pipeline: Pipeline, *, limit: int) -> tuple[RecordBehind, ...]:
+def read_records_behind(sides: Sides, pipeline: Pipeline, *, limit: int) -> tuple[RecordBehind, ...]:
     """Read the records of the merged classes for the rows that `cells.read` lists, by offset.
 
     Args:

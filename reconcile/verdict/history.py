@@ -58,14 +58,14 @@ class HistoryEntry:
     pipeline: str
     turn: int  # sequence of the history at which it was computed
     lines: tuple[RecordedComparison, ...]  # other lines of the definition
-    made: RecordedComparison  # the line that includes the comparison
+    comparison: RecordedComparison  # the line that includes the comparison
     version: int | None  # of the stream that serves
 
     @property
     def newer(self) -> tuple[RecordedComparison, ...]:
         """Return the complete comparisons with a later position, the latest last."""
-        own_position = records.position(self.made, self.version)
-        ordered = records.in_order(self.lines, self.version)
+        own_position = records.position(self.comparison, self.version)
+        ordered = records.sort_by_position(self.lines, self.version)
         return tuple(
             line for line in ordered if line.covers_all_windows and records.position(line, self.version) > own_position
         )
@@ -73,18 +73,18 @@ class HistoryEntry:
     @property
     def scope_note(self) -> str | None:
         """Describe the scope of a comparison that is not the pipeline's current one; None for the current one."""
-        lines = [*self.lines, self.made] if self.made.counts_in_history else list(self.lines)
+        lines = [*self.lines, self.comparison] if self.comparison.counts_in_history else list(self.lines)
         current = records.find_current(lines, self.version)
-        if current is not None and current.run_id == self.made.run_id:
+        if current is not None and current.run_id == self.comparison.run_id:
             return None
-        cut = "no cut" if self.made.epoch < 0 else f"the cut of epoch {self.made.epoch}"
-        scope = cut if self.made.covers_all_windows else f"a range at {cut}"
-        version = "" if self.made.version in {self.version, None} else f" of stream-{self.made.version}"
+        cut = "no cut" if self.comparison.epoch < 0 else f"the cut of epoch {self.comparison.epoch}"
+        scope = cut if self.comparison.covers_all_windows else f"a range at {cut}"
+        version = "" if self.comparison.version in {self.version, None} else f" of stream-{self.comparison.version}"
         current_text = f"`{self.pipeline}` has no current comparison yet"
         if current is not None:
             outcome = f"run {current.run_id} at epoch {current.epoch}: {current.verdict}"
             current_text = f"The current comparison of `{self.pipeline}` is {outcome}"
-        if not self.made.has_cut:
+        if not self.comparison.has_cut:
             return f"Nothing was compared. {current_text}."
         return f"Covers only {scope}{version}. {current_text}."
 
@@ -112,17 +112,17 @@ def find_entry(
     journal = Journal(settings, name, ComparisonRow)
     turn, rows = journal.next_sequence(), journal.read()
     row = replace(_make_row(settings, outcome, run_id=run_id, fingerprint=fingerprint, at=at), sequence=turn)
-    own_lines = [line for line in records.lines(rows) if line.fingerprint == fingerprint]
+    own_lines = [line for line in records.fold_lines(rows) if line.fingerprint == fingerprint]
     previous = max(
         (line for line in own_lines if line.key == row.comparison_key), key=lambda line: line.sequence, default=None
     )
     run_id = previous.run_id if previous is not None and previous.content == row.content_digest else run_id
-    folded = records.lines([*rows, replace(row, run_id=run_id)])
+    folded = records.fold_lines([*rows, replace(row, run_id=run_id)])
     return HistoryEntry(
         pipeline=name,
         turn=turn,
         lines=tuple(line for line in own_lines if line.run_id != run_id and line.counts_in_history),
-        made=next(line for line in folded if line.run_id == run_id),
+        comparison=next(line for line in folded if line.run_id == run_id),
         version=version,
     )
 
@@ -143,9 +143,12 @@ def list_current_first(settings: Settings, pipeline: Pipeline) -> tuple[Recorded
     Raises:
         LakeError: The history cannot be read.
     """
-    (own_lines, version), all_lines = read_current_lines(settings, pipeline), records.read(settings, pipeline.name)
+    (own_lines, version), all_lines = (
+        read_current_lines(settings, pipeline),
+        records.read_lines(settings, pipeline.name),
+    )
     current = records.find_current(own_lines, version)
-    ordered = records.in_order(own_lines, version)
+    ordered = records.sort_by_position(own_lines, version)
     run_ids = {line.run_id for line in ordered}
     other_lines = [line for line in all_lines if line.run_id not in run_ids]
     return tuple(
@@ -160,11 +163,13 @@ def read_current_lines(settings: Settings, pipeline: Pipeline) -> tuple[tuple[Re
         LakeError: The history cannot be read.
     """
     serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
-    recorded_comparisons = records.of_definition(records.read(settings, pipeline.name), result_fingerprint(pipeline))
+    recorded_comparisons = records.of_definition(
+        records.read_lines(settings, pipeline.name), result_fingerprint(pipeline)
+    )
     return recorded_comparisons, None if serving is None else serving.number
 
 
-def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetime:
+def find_rule_time(settings: Settings, pipeline: Pipeline, now: datetime) -> datetime:
     """Return the time by which rules expire; a clock that was set back does not extend them.
 
     Args:
@@ -194,19 +199,21 @@ def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetim
     )
 
 
-def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, lifecycle.OpenDifference]:
+def read_open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, lifecycle.OpenDifference]:
     """Return the unexplained differences that no later comparison resolved, with their states.
 
     Raises:
         LakeError: The history cannot be read.
     """
     lines, version = read_current_lines(settings, pipeline)
-    opened = lifecycle.open_differences(settings, pipeline.name, lines, version)
+    opened = lifecycle.fold_open_differences(settings, pipeline.name, lines, version)
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
     return lifecycle.mark_pending(opened, records.find_current(lines, version), settles)
 
 
-def record(settings: Settings, outcome: ComparisonOutcome, history_entry: HistoryEntry, report: str | None) -> None:
+def record_comparison(
+    settings: Settings, outcome: ComparisonOutcome, history_entry: HistoryEntry, report: str | None
+) -> None:
     """Append the states of the run's differences, then its row, at the sequence of its entry.
 
     Every run gets a row, including one that could not compare.
@@ -221,13 +228,13 @@ def record(settings: Settings, outcome: ComparisonOutcome, history_entry: Histor
         SequenceConflictError: Another run was recorded in the meantime; compute the entry again.
     """
     finding = outcome.finding
-    # Differences of a version that does not serve have no history: such a comparison is made once.
+    # Differences of a version that does not serve have no history: such a comparison is run once.
     if finding.seal.holds and settings.stream_version is None:
-        opened = lifecycle.open_differences(settings, finding.pipeline, history_entry.lines, history_entry.version)
-        rows = lifecycle.rows(finding, history_entry.made, opened, history_entry.newer, history_entry.lines)
+        opened = lifecycle.fold_open_differences(settings, finding.pipeline, history_entry.lines, history_entry.version)
+        rows = lifecycle.make_rows(finding, history_entry.comparison, opened, history_entry.newer, history_entry.lines)
         if rows:
             Journal(settings, finding.pipeline, DifferenceEvent).append(*rows)
-    comparison = history_entry.made
+    comparison = history_entry.comparison
     row = _make_row(
         settings,
         outcome,
@@ -266,7 +273,7 @@ def _make_row(
         exit_code=finding.exit_code,
         comparison_key=_digest_request(finding, fingerprint),
         content_digest=finding.digest,
-        skipped_windows=json.dumps(_merge_ranges(outcome.unjudged)),
+        skipped_windows=json.dumps(_merge_ranges(outcome.skipped_ranges)),
         result=json.dumps(_summarize(outcome), sort_keys=True),
         report=report,
     )

@@ -63,7 +63,7 @@ def read_key(open_difference: OpenDifference, columns: Sequence[str]) -> dict[st
     return {name: key[name] for name in columns if name in key}
 
 
-def open_differences(
+def fold_open_differences(
     settings: Settings, pipeline: str, lines: Sequence[RecordedComparison], version: int | None
 ) -> dict[Place, OpenDifference]:
     """Fold the history into the differences that no later comparison of their window resolved and no person closed.
@@ -108,7 +108,7 @@ def close(
     Raises:
         DefinitionError: `reason` is empty or too long.
     """
-    detail = json.dumps({"who": signature.user(), "why": signature.reason(reason, of="Resolve")})
+    detail = json.dumps({"who": signature.user(), "why": signature.check_reason(reason, of="Resolve")})
     event = DifferenceEvent(
         pipeline=pipeline,
         result_fingerprint=fingerprint,
@@ -147,7 +147,7 @@ def fold_differences(
     return open_by_place
 
 
-def rows(
+def make_rows(
     finding: Finding,
     recorded_comparison: RecordedComparison,
     open_before: Mapping[Place, OpenDifference],
@@ -158,7 +158,7 @@ def rows(
 
     Args:
         finding: The comparison; its differences are listed.
-        recorded_comparison: Its line, as it will stand in the history.
+        recorded_comparison: Its future line in the history.
         open_before: Open differences without it.
         newer: Lines with a later position: windows that they compared get no rows from this run.
         lines: Other lines of the definition.
@@ -224,12 +224,12 @@ def _is_judged(
         recorded_comparison
     ) or not recorded_comparison.has_judged(parse_micros(place[0])):
         return False
-    return open_difference.kind != BEYOND or all(start >= open_from for start, _ in recorded_comparison.unjudged)
+    return open_difference.kind != BEYOND or all(start >= open_from for start, _ in recorded_comparison.skipped_ranges)
 
 
 def _find_open_start(line: RecordedComparison) -> int:
     """Return the start of the first window that was still open at a cut, microseconds; FOREVER if all were closed."""
-    return min((start for start, end in line.unjudged if end == FOREVER), default=FOREVER)
+    return min((start for start, end in line.skipped_ranges if end == FOREVER), default=FOREVER)
 
 
 def _collect_unexplained(finding: Finding) -> dict[Place, Difference]:

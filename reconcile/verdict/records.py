@@ -44,7 +44,7 @@ class RecordedComparison:
     verdict: Verdict
     exit_code: int
     result: Mapping[str, Any]  # latest recorded one, without its series
-    unjudged: tuple[Range, ...]  # closed windows that it skipped, microseconds
+    skipped_ranges: tuple[Range, ...]  # closed windows that it skipped, microseconds
     report: str | None
 
     @property
@@ -59,7 +59,7 @@ class RecordedComparison:
 
     @property
     def counts_in_history(self) -> bool:
-        """Return whether it counts in the history: not if a person requested a cut or a range without any data."""
+        """Return whether it counts in the history: not after a request for a cut or a range without any data."""
         codes = {breach.get("code") for breach in self.result.get("seal", {}).get("breaches", [])}
         has_empty_range = codes == {"nothing"} and not self.covers_all_windows
         has_unread_cut = codes == {"no_batch"} and self.result.get("seal", {}).get("epoch") is not None
@@ -70,20 +70,20 @@ class RecordedComparison:
 
         A window that no longer exists on either side is included: the sides agree on it.
         """
-        is_skipped = any(start <= window_start < end for start, end in self.unjudged)
+        is_skipped = any(start <= window_start < end for start, end in self.skipped_ranges)
         return self.covers_all_windows and self.is_comparable and not is_skipped
 
 
-def read(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
+def read_lines(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
     """Read the lines of a pipeline's history under all of its definitions, in the order of recording.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    return lines(Journal(settings, pipeline, ComparisonRow).read())
+    return fold_lines(Journal(settings, pipeline, ComparisonRow).read())
 
 
-def lines(rows: Iterable[ComparisonRow]) -> tuple[RecordedComparison, ...]:
+def fold_lines(rows: Iterable[ComparisonRow]) -> tuple[RecordedComparison, ...]:
     """Fold rows of `reconciliations` into lines: rows with the same run id are repeats of one line.
 
     Args:
@@ -137,7 +137,7 @@ def _parse_comparison(row: ComparisonRow, settled: datetime) -> RecordedComparis
         verdict=Verdict(row.verdict),
         exit_code=row.exit_code,
         result=result,
-        unjudged=tuple((start, end) for start, end in json.loads(row.skipped_windows)),
+        skipped_ranges=tuple((start, end) for start, end in json.loads(row.skipped_windows)),
         report=row.report,
     )
 
@@ -165,7 +165,9 @@ def position(recorded_comparison: RecordedComparison, version: int | None) -> Po
     return line_version == version, number, recorded_comparison.epoch, recorded_comparison.sequence
 
 
-def in_order(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
+def sort_by_position(
+    recorded_comparisons: Iterable[RecordedComparison], version: int | None
+) -> tuple[RecordedComparison, ...]:
     """Return lines of one definition by position, the latest last."""
     return tuple(sorted(recorded_comparisons, key=lambda recorded_comparison: position(recorded_comparison, version)))
 
@@ -187,7 +189,7 @@ def list_standing(
 
     Any complete comparison clears a NOT_COMPARABLE; only one that agrees clears a divergence.
     """
-    ordered = in_order(recorded_comparisons, version)
+    ordered = sort_by_position(recorded_comparisons, version)
     comparable = [position(line, version) for line in ordered if line.covers_all_windows and line.is_comparable]
     agreeing = [position(line, version) for line in ordered if line.covers_all_windows and line.agrees]
     latest_comparable, latest_agreeing = max(comparable, default=None), max(agreeing, default=None)

@@ -99,12 +99,12 @@ def window_state(line: RecordedComparison, run: Report | None, start: int) -> Wi
         run: Its report; None if it no longer exists.
         start: Start of the window, microseconds.
     """
-    range_start, range_end = (line.result.get(bound) for bound in ("from", "to"))
+    range_start, range_end = (line.result.get(name) for name in ("from", "to"))
     is_outside = (range_start and start < parse_micros(range_start)) or (range_end and start >= parse_micros(range_end))
     if (
         not line.is_comparable
         or is_outside
-        or any(skip_start <= start < skip_end for skip_start, skip_end in line.unjudged)
+        or any(skip_start <= start < skip_end for skip_start, skip_end in line.skipped_ranges)
     ):
         return WindowState.UNJUDGED
     return WindowState.UNKNOWN if run is None else _state_in_report(run, start)

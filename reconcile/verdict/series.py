@@ -42,7 +42,7 @@ _MONDAY = 4 * 1440 * _MINUTE  # the first Monday of 1970
 _SPANS = [m * _MINUTE for m in (5, 15, 30, 60, 180, 360, 720, 1440, 10_080, 40_320)]
 
 
-def waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
+def compute_waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
     """Return the steps from the batch's total to the stream's for each additive measure."""
     return tuple(_waterfall(sides, name) for name in additive(pipeline))
 
@@ -70,7 +70,7 @@ def _total(sides: Sides, side: str, value: Value) -> Scalar:
     )
 
 
-def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
+def list_window_points(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
     """Return one point for each compared window; beyond 1,000 windows, one point per round period.
 
     Periods are hours, days or weeks (from Monday, UTC): a fixed number of windows would drift through the day and
@@ -108,7 +108,7 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
     )
 
 
-def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
+def bin_lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
     """Return late (record, window) pairs, binned by the time between the closing of their window and the watermark."""
     query = f"""
         SELECT (w.watermark - epoch_us(l.window_end) - {compute_late_margin(pipeline)}) / {_MINUTE}
@@ -126,7 +126,7 @@ def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
     return tuple(bins[: filled[-1] + 1]) if filled else ()
 
 
-def epochs(records: Sequence[EpochRecord]) -> tuple[EpochPoint, ...]:
+def list_epoch_points(records: Sequence[EpochRecord]) -> tuple[EpochPoint, ...]:
     """Return a point for each epoch; beyond 1,000, one per group of consecutive epochs, with their total records."""
     step = -(-len(records) // POINTS_AT_MOST) or 1
     chunks = [records[i : i + step] for i in range(0, len(records), step)]
@@ -179,18 +179,20 @@ def measure_apart(sides: Sides) -> tuple[Apart, ...]:
         for i, value in enumerate(sides.layout.values)
         if value.is_measure and is_number(kinds[f"__b{i}"])
     ]
-    return apart.measure(sides.connection, f"(SELECT * FROM {SharedTable.TOUCHED} WHERE _kind = 'changed')", pairs)
+    return apart.measure_distances(
+        sides.connection, f"(SELECT * FROM {SharedTable.TOUCHED} WHERE _kind = 'changed')", pairs
+    )
 
 
-def over_represented(sides: Sides, pipeline: Pipeline) -> tuple[KeySegment, ...]:
+def find_over_represented(sides: Sides, pipeline: Pipeline) -> tuple[KeySegment, ...]:
     """Return parts of the key, hours and weekdays with more than their share of the rows that differ."""
     keys = ", ".join(map(identifier, sides.layout.keys))
-    columns = {name: SegmentColumn(value=identifier(name), every=_every(name)) for name in pipeline.key}
+    columns = {name: SegmentColumn(value=identifier(name), all_values=_every(name)) for name in pipeline.key}
     if pipeline.window.reach is not None:
         columns |= segments.window_columns(sides.layout.keys[0], _every(sides.layout.keys[0]))
     different = f"(SELECT {keys} FROM {SharedTable.TOUCHED} WHERE _kind <> 'masked')"
     compared = f"(SELECT count(*) FROM {_every(sides.layout.keys[0])})"
-    return segments.over_represented(sides.connection, columns, different, compared)
+    return segments.find_over_represented_values(sides.connection, columns, different, compared)
 
 
 def _every(name: str) -> str:
@@ -198,7 +200,7 @@ def _every(name: str) -> str:
     return segments.every_sql(f"SELECT {identifier(name)}, 1 FROM {stage(0)}", missing)
 
 
-def samples(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecord, ...]:
+def list_excluded_records(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecord, ...]:
     """Return the first records of each class that did not count, by partition and offset."""
     order = f"_partition, _offset, {key_columns(sides.layout)}, event_time, reason"
     query = f"""

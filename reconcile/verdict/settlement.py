@@ -27,7 +27,7 @@ from cutover.reconcile.verdict.ages import (
     UNKNOWN,
     age_sql,
     find_closing_age,
-    find_reached,
+    find_event_time,
     list_ages,
     select_known_sql,
 )
@@ -39,7 +39,7 @@ _WINDOWS, _ROWS, _LATE, _DIFFERENT = "settled_windows", "settled_rows", "settled
 _ALL = f"SELECT __id FROM {_WINDOWS}"
 
 
-def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Settlement | None:
+def measure_settlement(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Settlement | None:
     """Measure both curves; None if no window was compared, or if windows have no end to measure an age from.
 
     Args:
@@ -47,7 +47,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
         pipeline: The definition.
         records: All epochs up to the cut.
     """
-    closing, event_time = find_closing_age(pipeline), find_reached(pipeline, records)
+    closing, event_time = find_closing_age(pipeline), find_event_time(pipeline, records)
     windows = _make_windows(sides)
     if not windows or pipeline.window.reach is None:
         return None

@@ -25,10 +25,10 @@ def trend(history_entry: HistoryEntry) -> tuple[RunOfTrend, ...]:
     """Return the latest complete comparisons by position, including that of an entry.
 
     Args:
-        history_entry: Where a comparison will stand in the history.
+        history_entry: Entry of a comparison in the history.
     """
     all_lines = [line for line in history_entry.lines if line.covers_all_windows]
-    ordered = records.in_order([*all_lines, history_entry.made], history_entry.version)[-RUNS_AT_MOST:]
+    ordered = records.sort_by_position([*all_lines, history_entry.comparison], history_entry.version)[-RUNS_AT_MOST:]
     return tuple(map(_run, ordered))
 
 
@@ -59,7 +59,7 @@ def list_lives(
         settings: Where the lake is; a version that does not serve has no such history.
         pipeline: The definition.
         finding: The comparison.
-        history_entry: Where it will stand in the history.
+        history_entry: Its entry in the history.
 
     Raises:
         LakeError: The history cannot be read.
@@ -67,15 +67,15 @@ def list_lives(
     cells = {place_of(difference): difference for difference in finding.differences if UNEXPLAINED in difference.cause}
     if not cells or not finding.seal.holds or settings.stream_version is not None:
         return ()
-    opened = lifecycle.open_differences(settings, pipeline.name, history_entry.lines, history_entry.version)
+    opened = lifecycle.fold_open_differences(settings, pipeline.name, history_entry.lines, history_entry.version)
     rows = Journal(settings, pipeline.name, DifferenceEvent).read()
-    rows += lifecycle.rows(finding, history_entry.made, opened, history_entry.newer, history_entry.lines)
+    rows += lifecycle.make_rows(finding, history_entry.comparison, opened, history_entry.newer, history_entry.lines)
     positions = {
         line.run_id: records.position(line, history_entry.version)
-        for line in (*history_entry.lines, history_entry.made)
+        for line in (*history_entry.lines, history_entry.comparison)
     }
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
-    differences = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), history_entry.made, settles)
+    differences = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), history_entry.comparison, settles)
     return tuple(_make_life(cell, differences[place]) for place, cell in cells.items() if place in differences)
 
 

@@ -171,11 +171,11 @@ def find_audit_age(
     if moved_at is None or version is None or current_stage(settings, pipeline) is not Stage.KAPPA:
         return None
     approved = _read_approved_audit(settings, pipeline)
-    if approved == power.describe(None):
+    if approved == power.describe_requirement(None):
         return None
     all_audits = audit_record.list_audits(settings, pipeline)
     conclusive = audit_record.list_judged(all_audits, version.number)
-    audits, now = [audit for audit in conclusive if power.describe(audit.audit) == approved], clock.now()
+    audits, now = [audit for audit in conclusive if power.describe_requirement(audit.audit) == approved], clock.now()
     allowed = audit_record.EVERY * settings.alerts.audit_schedules
     if not epochs or not _has_unaudited_window(pipeline, epochs[-1], audits, allowed, now):
         return None
@@ -217,7 +217,7 @@ def _read_approved_audit(settings: Settings, pipeline: Pipeline) -> str:
     """Read the audit that was approved with the latest move; that of the policy, if the move did not record it."""
     moves = list_moves(settings, pipeline.name)
     evidence = json.loads(moves[-1].evidence) if moves else {}
-    return str(evidence.get("audit", power.describe(pipeline.policy.audit or Audit())))
+    return str(evidence.get("audit", power.describe_requirement(pipeline.policy.audit or Audit())))
 
 
 def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> datetime:

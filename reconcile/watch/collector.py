@@ -115,10 +115,10 @@ class FactCollector:
             return ()
         # Before the epoch log, which only grows. An unreadable witness does not make the epochs unknown.
         note = self._try_read(lambda: high_water.read_note(version))
-        recorded = self._try_read(lambda: high_water.list_recorded(self.settings, self.pipeline, version))
+        recorded_epochs = self._try_read(lambda: high_water.list_recorded(self.settings, self.pipeline, version))
         epoch_log = EpochLog(version.uri)
         epochs = epoch_log.recent(log_observer.RECENT_EPOCHS)
-        witnesses = () if isinstance(recorded, UnknownFact) else recorded
+        witnesses = () if isinstance(recorded_epochs, UnknownFact) else recorded_epochs
         witnesses += () if note is None or isinstance(note, UnknownFact) else (note,)
         texts = epoch_history.find_inconsistencies(version, epoch_log.table, epochs[-1:], witnesses)
         self._problems += [Problem(runbook="EpochHistoryBroken", text=visible(text)) for text in texts]

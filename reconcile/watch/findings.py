@@ -41,7 +41,7 @@ def list_comparison_problems(settings: Settings, pipeline: Pipeline) -> Iterator
     diverged = [comparison for comparison in comparisons if comparison.verdict is Verdict.DIVERGED]
     if not_comparable:
         yield from _list_breaches(not_comparable[-1].result)
-    differences = history.open_differences(settings, pipeline)
+    differences = history.read_open_differences(settings, pipeline)
     counts = Counter(difference.state for difference in differences.values())
     if diverged and not _are_all_pending(diverged[-1], counts):
         latest = diverged[-1]

@@ -81,9 +81,9 @@ def compute_max_ahead_micros(pipeline: Pipeline, limits: AlertSettings) -> int:
     return max_ahead - pipeline.lateness.out_of_orderness_micros
 
 
-def compute_reported_seconds(driver: DriverState, since: str | None, now: datetime) -> float:
+def compute_reported_seconds(driver: DriverState, since_time: str | None, now: datetime) -> float:
     """Compute how long a state has lasted that the driver reports, corrected by its clock; 0 if it reports none."""
-    return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds() + driver.ahead
+    return 0.0 if since_time is None else (now - datetime.fromisoformat(since_time)).total_seconds() + driver.ahead
 
 
 def measure_quiet_seconds(samples: Sequence[LagSample]) -> float:
@@ -91,8 +91,8 @@ def measure_quiet_seconds(samples: Sequence[LagSample]) -> float:
     if not samples:
         return 0.0
     newest = samples[-1]
-    same = takewhile(lambda sample: sample.end_offsets == newest.end_offsets, reversed(samples))
-    return newest.monotonic - min(sample.monotonic for sample in same)
+    unchanged = takewhile(lambda sample: sample.end_offsets == newest.end_offsets, reversed(samples))
+    return newest.monotonic - min(sample.monotonic for sample in unchanged)
 
 
 def count_unread(sample: LagSample) -> int:

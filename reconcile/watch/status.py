@@ -13,7 +13,7 @@ from cutover.log.topic_partitions import format_number
 from cutover.metrics import text_files
 from cutover.metrics.families import MetricSample, render_samples
 from cutover.reconcile.result.text import count_noun, share
-from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate, make_alert
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_rules, make_alert
 from cutover.reconcile.watch.alerts.spec import Alert
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
 from cutover.reconcile.watch.lag import (
@@ -80,7 +80,7 @@ def make_status(facts: WatchFacts) -> WatchStatus:
     epochs = () if isinstance(facts.epochs, UnknownFact) else facts.epochs[-LATE_SHARE_EPOCHS:]
     newest = epochs[-1] if epochs else None
     sample = facts.sample_fact
-    evaluation = evaluate(facts)
+    evaluation = evaluate_rules(facts)
     verdict, watermark_verdict, partitions = _evaluate_samples(facts)
     watermark = None if newest is None else newest.watermark_after
     newest_event = None if newest is None else max(newest.max_event.values(), default=None)
@@ -95,7 +95,7 @@ def make_status(facts: WatchFacts) -> WatchStatus:
         watermark=watermark,
         newest_event=newest_event,
         watermark_lag_seconds=_measure_watermark_lag(newest),
-        late_share=compute_late_share(epochs),
+        late_share=compute_epoch_late_share(epochs),
         late_epochs=len(epochs) if is_readable else None,
         driver=None if isinstance(facts.driver, UnknownFact) else facts.driver,
         alerts=evaluation.alerts,
@@ -122,7 +122,7 @@ def _evaluate_samples(facts: WatchFacts) -> tuple[LagVerdict, str, tuple[Partiti
     return verdict, text, list_partition_lags(samples, verdict)
 
 
-def compute_late_share(epochs: Sequence[EpochRecord]) -> float | None:
+def compute_epoch_late_share(epochs: Sequence[EpochRecord]) -> float | None:
     """Compute late / (accepted + late) pairs of some epochs; None without any."""
     late = sum(epoch.counts.get("late", 0) for epoch in epochs)
     accepted = sum(epoch.counts.get("accepted", 0) for epoch in epochs)
@@ -173,6 +173,6 @@ def _list_alert_metrics(status: WatchStatus) -> Iterator[MetricSample]:
             yield MetricSample("cutover_alert_firing", (status.pipeline, name, severity), float(name in firing))
 
 
-def write_metrics(settings: Settings, status: WatchStatus) -> None:
+def write_metrics_file(settings: Settings, status: WatchStatus) -> None:
     """Replace the text file of metrics of a pipeline; a file that cannot be written is a warning."""
     text_files.write_text_file(settings, "watch", status.pipeline, render_samples(list_metrics(status)))

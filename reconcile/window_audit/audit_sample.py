@@ -59,7 +59,7 @@ def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: C
             *(
                 interval
                 for interval in _list_suspect_windows(pipeline, eligible.suspects)
-                if interval.end <= eligible.until
+                if interval.end <= eligible.range_end
             ),
         }
     )
@@ -67,12 +67,12 @@ def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: C
         population.check_feasible(settings, pipeline, eligible)
     result = _compare(settings, pipeline, intervals, clock) if intervals else None
     audit = _describe(pipeline, eligible, sample, intervals, result)
-    miss_chance = audit_record.find_common_miss_chance(previous_audits, eligible.until, eligible.plan.audit)
+    miss_chance = audit_record.find_common_miss_chance(previous_audits, eligible.range_end, eligible.plan.audit)
     at = clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
     completed = replace(audit, at=at, seed=seed, power=1.0 - miss_chance * audit.missed)
     if result is None:
         return completed
-    audit_record.record(settings, pipeline, completed)
+    audit_record.record_audit(settings, pipeline, completed)
     log.info("windows_audited", pipeline=pipeline.name, state=str(completed.state), windows=len(intervals), seed=seed)
     return completed
 
@@ -84,7 +84,7 @@ def _list_suspect_windows(pipeline: Pipeline, starts: Sequence[int]) -> list[Int
 
 def _compare(settings: Settings, pipeline: Pipeline, intervals: Sequence[Interval], clock: Clock) -> Finding | str:
     """Compare the recomputed windows with the stream's; return the finding, or why they cannot be compared."""
-    now = history.settle_now(settings, pipeline, clock.now())
+    now = history.find_rule_time(settings, pipeline, clock.now())
     rules = Acceptance(rules=acceptance_files.load(settings, pipeline), now=now)
     with ExitStack() as stack:
         try:
@@ -112,8 +112,8 @@ def _describe(
         reason="",
         audit=population.plan.audit,
         seed=0,
-        since=population.since,
-        until=population.until,
+        since=population.range_start,
+        until=population.range_end,
         population=len(population.windows),
         wanted=population.sample_size,
         windows=tuple(window.start for window in windows),

@@ -37,8 +37,8 @@ class Population:
     """Final windows that an audit can sample."""
 
     version: Version
-    since: int  # they end after this, microseconds
-    until: int
+    range_start: int  # they end after this, microseconds
+    range_end: int
     windows: tuple[Interval, ...]
     rows: Mapping[int, int]  # start -> served (window, key) rows, of the newest final windows and of `suspects`
     suspects: tuple[int, ...]  # starts of windows that the previous audit found wrong
@@ -47,7 +47,7 @@ class Population:
     @property
     def sample_size(self) -> int:
         """Return how many windows to draw: the planned number for each started day."""
-        days = max(1, -(-(self.until - self.since) // DAY))
+        days = max(1, -(-(self.range_end - self.range_start) // DAY))
         return min(self.plan.count_draws(days), len(self.windows))
 
 
@@ -79,12 +79,12 @@ def find_population(settings: Settings, pipeline: Pipeline, window_audits: Seque
     final_windows = [
         candidate for candidate in list_windows(window, start, closed_end) if candidate.end > closed_end - stretch
     ]
-    since = max(closed_end - stretch, *([conclusive[-1].until] if conclusive else [oldest]))
+    range_start = max(closed_end - stretch, *([conclusive[-1].until] if conclusive else [oldest]))
     return Population(
         version=version,
-        since=since,
-        until=closed_end,
-        windows=tuple(candidate for candidate in final_windows if candidate.end > since),
+        range_start=range_start,
+        range_end=closed_end,
+        windows=tuple(candidate for candidate in final_windows if candidate.end > range_start),
         rows=rows,
         suspects=wrong_windows,
         plan=power.plan_sample(
@@ -112,7 +112,7 @@ def check_feasible(settings: Settings, pipeline: Pipeline, population: Populatio
         raise _make_refusal(pipeline, population.plan.refusal)
 
 
-def find_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
+def find_audit_problem(settings: Settings, pipeline: Pipeline) -> str | None:
     """Return why a daily audit cannot meet the policy, with a hint; None if it can, or if no audit is configured."""
     if pipeline.policy.audit is None:
         return None

@@ -23,7 +23,7 @@ from cutover.timestamps import format_micros
 def accept_loss(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    why: Annotated[
+    reason: Annotated[
         str | None, typer.Option("--why", help="The reason, which is recorded. Without it nothing is recorded.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be recorded.")] = False,
@@ -31,9 +31,11 @@ def accept_loss(
     """Record what a stream's log or table has lost, and which windows are touched, so that the stream can continue."""
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
-    is_dry = dry_run or why is None
+    is_dry = dry_run or reason is None
     step = (
-        accept.preview(settings, definition, clock) if is_dry else accept.accept(settings, definition, why or "", clock)
+        accept.preview_losses(settings, definition, clock)
+        if is_dry
+        else accept.record_losses(settings, definition, reason or "", clock)
     )
     return Output(
         document=_object(step, is_recorded=not is_dry), lines=_list_lines(step, definition, is_recorded=not is_dry)

@@ -98,7 +98,7 @@ def _fill_definition(settings: Settings, pipeline: Pipeline) -> Output:
 
 
 def _describe_place(settings: Settings, name: str) -> str:
-    last_heartbeat = heartbeat.read(settings, name)
+    last_heartbeat = heartbeat.find_heartbeat(settings, name)
     return (
         "no epoch"
         if last_heartbeat is None or last_heartbeat.epoch is None
@@ -114,7 +114,7 @@ def _show_progress(settings: Settings, pipeline: str) -> Iterator[Probe]:
 
         def probe(point: Point, epoch: int) -> None:  # noqa: ARG001 -- every probe's signature
             nonlocal largest_lag
-            beat = heartbeat.read(settings, pipeline) if point == "epoch.committed" else None
+            beat = heartbeat.find_heartbeat(settings, pipeline) if point == "epoch.committed" else None
             if beat is not None and beat.lag is not None:
                 largest_lag = max(largest_lag, beat.lag)
                 update(largest_lag - beat.lag, largest_lag)
@@ -142,9 +142,9 @@ def _describe(comparison: StreamComparison) -> Iterator[str]:
         f"epochs {comparison.epochs[1]} and {comparison.epochs[0]}",
         f"late {comparison.late[1]:,} and {comparison.late[0]:,}",
     )
-    yield f"{comparison.beside} beside {comparison.serving}, {epochs}: {late}."
+    yield f"{comparison.candidate} compared with {comparison.serving}, {epochs}: {late}."
     if comparison.beyond:
-        yield f"{comparison.beside} has read {comparison.beyond:,} offsets more, which are not compared."
+        yield f"{comparison.candidate} has read {comparison.beyond:,} offsets more, which are not compared."
     if comparison.otherwise:
         yield f"{comparison.otherwise:,} rows add up to the same and read otherwise, since other records were late."
     for kind, (count_before, count_after) in comparison.classes.items():
@@ -183,7 +183,7 @@ def serve(
     pipeline: Name,
     *,
     version: Annotated[int, typer.Option("--version", min=0, help="The version that serves from now on.")],
-    why: Annotated[str, typer.Option("--why", help="The reason, which is recorded.")],
+    reason: Annotated[str, typer.Option("--why", help="The reason, which is recorded.")],
     differences: Annotated[
         int, typer.Option("--differences", min=0, help="Exact number of rows that may differ from what is served now.")
     ] = 0,
@@ -199,15 +199,17 @@ def serve(
     settings = load_settings()
     definition = find_definition(versions.select_stream_version(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    served = serving.serve(settings, definition, version, why=why, agreed=agreed, clock=SystemClock())
+    served = serving.serve_version(settings, definition, version, reason=reason, agreed=agreed, clock=SystemClock())
     number = served.version.number
-    lines = [] if served.found is None else [f"{pipeline}: {served.found.found}, late records among them."]
-    lines += list_unpublished(served.behind)
+    lines = [] if served.comparison is None else [f"{pipeline}: {served.comparison.summary}, late records among them."]
+    lines += list_unpublished(served.stale_pipelines)
     lines.append(f"{pipeline}: stream-{number} serves; `cutover serve` with the previous version reverts this.")
-    driver = heartbeat.read(settings, pipeline)
+    driver = heartbeat.find_heartbeat(settings, pipeline)
     if driver is not None and driver.alive:
         lines += [
             f"The running driver (pid {driver.pid}) still writes the previous version.",
             f"`cutover stream {pipeline} --stop` ends it; the next one continues with stream-{number}.",
         ]
-    return Output(document={"pipeline": pipeline, "version": number, "unpublished": list(served.behind)}, lines=lines)
+    return Output(
+        document={"pipeline": pipeline, "version": number, "unpublished": list(served.stale_pipelines)}, lines=lines
+    )

@@ -44,14 +44,14 @@ def stream(
     run_until: driver.Until = "drain" if drain else "final" if final else "forever"
     code = 0
     if stop:
-        last_heartbeat = detached.stop(settings, pipeline)
+        last_heartbeat = detached.stop_driver(settings, pipeline)
         if last_heartbeat is None:
             catalogue.get(settings, pipeline)  # rejects the name of no pipeline
     elif detach:
-        last_heartbeat = detached.ensure(settings, pipeline)
+        last_heartbeat = detached.ensure_driver(settings, pipeline)
     else:
         code = _run_here(settings, catalogue.get(settings, pipeline), run_until)
-        last_heartbeat = heartbeat.read(settings, pipeline)
+        last_heartbeat = heartbeat.find_heartbeat(settings, pipeline)
     stopped_early = f"{pipeline}: stopped before the cut was reached; the same command continues from there."
     return Output(
         document={} if last_heartbeat is None else asdict(last_heartbeat),
@@ -77,7 +77,7 @@ def _progress(settings: Settings, name: str) -> Iterator[None]:
 
         def follow() -> None:
             while not event.wait(_REFRESH_SECONDS):
-                update(_sentence(name, heartbeat.read(settings, name)))
+                update(_sentence(name, heartbeat.find_heartbeat(settings, name)))
 
         thread = threading.Thread(target=follow, name="progress", daemon=True)
         thread.start()

@@ -20,7 +20,9 @@ from cutover.streaming.replacement.serve import Agreed
 def swap(
     pipeline: Annotated[str, typer.Argument(help="Name of the changed definition; with `--back` of the old one.")],
     *,
-    why: Annotated[str | None, typer.Option("--why", help="Make the swap, for this reason, which is recorded.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--why", help="Make the swap, for this reason, which is recorded.")
+    ] = None,
     differences: Annotated[
         int, typer.Option("--differences", min=0, help="Exact number of rows that may differ without being declared.")
     ] = 0,
@@ -43,26 +45,35 @@ def swap(
     settings = load_settings()
     definition = find_definition(settings, pipeline) if back else catalogue.get(settings, pipeline)
     accepts_differences = uncompared or differences > 0
-    if accepts_differences and (why is None or back):
+    if accepts_differences and (reason is None or back):
         msg = "Swap: expected `--differences` and `--uncompared` only with `--why`."
         raise DefinitionError(msg)
     if anyway and not back:
         msg = "Swap: expected `--anyway` only with `--back`."
         raise DefinitionError(msg)
     if back:
-        serves, swapped = swapping.swap_back(settings, definition, why=why or "", clock=SystemClock(), anyway=anyway)
-        lines = [f"{pipeline}: serves its name again, in place of {serves}.", *list_unpublished(swapped.behind)]
+        serves, swapped = swapping.swap_back(
+            settings, definition, reason=reason or "", clock=SystemClock(), anyway=anyway
+        )
+        lines = [
+            f"{pipeline}: serves its name again, in place of {serves}.",
+            *list_unpublished(swapped.stale_pipelines),
+        ]
         return Output(document={"name": pipeline, "served_by": pipeline, "before": serves}, lines=lines)
     old = catalogue.get(settings, _require_note(definition))
-    if why is None:
+    if reason is None:
         return output_comparison(comparing.compare_definitions(settings, definition, old), f"cutover swap {pipeline}")
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    swapped = swapping.swap(settings, definition, old, why=why, agreed=agreed, clock=SystemClock())
+    swapped = swapping.swap(settings, definition, old, reason=reason, agreed=agreed, clock=SystemClock())
     return Output(
         document={"name": old.name, "served_by": pipeline, "before": old.name},
         lines=[
-            *([] if swapped.found is None else [f"{pipeline}: {swapped.found.found}, late records among them."]),
-            *list_unpublished(swapped.behind),
+            *(
+                []
+                if swapped.comparison is None
+                else [f"{pipeline}: {swapped.comparison.summary}, late records among them."]
+            ),
+            *list_unpublished(swapped.stale_pipelines),
             f"{old.name}: {pipeline} serves this name.",
             f"Keep both drivers running (`cutover stream {pipeline} --detach`);",
             f'`cutover swap {old.name} --back --why "..."` swaps back at once.',

@@ -2,7 +2,7 @@
 
 Accepted partials of epochs (a, b] become one row for each window and key with `_epoch = b`. Rows of the ledger and
 records of epochs are copied as they are; ids that will not be needed again are left out. The commit carries the
-stream's application id: a stale driver's fold is refused.
+stream's application id: a stale driver's fold is rejected.
 """
 
 import threading
@@ -71,7 +71,7 @@ class Compactor:
 
     def _fold(self, groups: list[list[File]]) -> None:
         """Write the new files. A failure is logged and retried later: the stream does not depend on it."""
-        last_epoch = max(file.last for group in groups for file in group)
+        last_epoch = max(file.last_epoch for group in groups for file in group)
         try:
             self._rim.probe("compact.read", last_epoch)
             settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
@@ -100,22 +100,24 @@ class Compactor:
         """Return whether an epoch was pinned meanwhile that a fold would take something from."""
         if file.kind == RowKind.IDS:
             return self._bound is not None and any(epoch < self._bound.epoch for epoch in pinned_epochs)
-        return file.kind in policy.MERGED and any(file.first <= epoch < file.last for epoch in pinned_epochs)
+        return file.kind in policy.MERGED and any(
+            file.first_epoch <= epoch < file.last_epoch for epoch in pinned_epochs
+        )
 
     def _commit(self) -> None:
         merged, self._done = self._done, []
         pinned_epochs = self._known_pins()
-        valid = [] if pinned_epochs is None else [d for d in merged if not self._is_across(d.made, pinned_epochs)]
+        valid = [] if pinned_epochs is None else [d for d in merged if not self._is_across(d.file, pinned_epochs)]
         actions: Actions = []
         for d in valid:
-            actions += [d.action, *(files.remove(file) for file in d.group)]
+            actions += [d.action, *(files.make_removal(file) for file in d.group)]
         if not actions:
             return
-        if not self._committer.replace_files(actions, why="fold"):
+        if not self._committer.replace_files(actions, reason="fold"):
             return
         self.folded_to = find_folded_epoch(self._committer.table)
         files_before, files_after = sum(len(d.group) for d in valid), len(valid)
-        self._rim.probe("compact.committed", max(d.made.last for d in valid))
+        self._rim.probe("compact.committed", max(d.file.last_epoch for d in valid))
         log.info(
             "folded",
             pipeline=self._rim.pipeline.name,
@@ -156,7 +158,7 @@ def list_files(table: DeltaTable) -> list[File]:
 def find_folded_epoch(table: DeltaTable) -> int | None:
     """Return the newest epoch whose accepted partials are folded; None if none is."""
     merged = [
-        f.last
+        f.last_epoch
         for f in list_files(table)
         if f.kind == RowKind.PARTIAL and (at := SPAN.search(f.path)) and at[1] == "fold"
     ]
@@ -178,7 +180,7 @@ def _file(action: dict[str, object]) -> File:
     return File(
         path=path,
         kind=str(action["partition._kind"]),
-        first=int(str(first_epoch)),
-        last=int(str(last_epoch)),
+        first_epoch=int(str(first_epoch)),
+        last_epoch=int(str(last_epoch)),
         size=int(str(action["size_bytes"])),
     )

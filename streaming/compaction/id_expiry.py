@@ -44,12 +44,12 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
 
 def find_expired_files(table: DeltaTable, candidates: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:
     """Return the id files that hold no id at or after the bound."""
-    files = [file for file in candidates if file.kind == RowKind.IDS and file.last <= expiry_bound.epoch]
+    files = [file for file in candidates if file.kind == RowKind.IDS and file.last_epoch <= expiry_bound.epoch]
     if expiry_bound.minute is None or not files:
         return []
-    records = _records(table, [file.last for file in files])
+    records = _records(table, [file.last_epoch for file in files])
     newest = {epoch: max(record.max_event.values(), default=expiry_bound.minute) for epoch, record in records.items()}
-    return [file for file in files if newest.get(file.last, expiry_bound.minute) < expiry_bound.minute]
+    return [file for file in files if newest.get(file.last_epoch, expiry_bound.minute) < expiry_bound.minute]
 
 
 def retain_sql(relation: str, schema: pa.Schema, first_epoch: int, minute: int | None) -> str:

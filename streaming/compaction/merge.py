@@ -26,7 +26,7 @@ class MergedGroup:
     """A group of files and the file that replaces it."""
 
     group: tuple[File, ...]
-    made: File
+    file: File
     action: AddAction
 
 
@@ -44,14 +44,14 @@ def merge_group(
         group: Files of one kind.
         forgotten: Ids of earlier minutes are left out, microseconds; None: all are kept.
     """
-    ordered = sorted(group, key=lambda file: (file.first, file.last))
-    kind, first_epoch, last_epoch = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
+    ordered = sorted(group, key=lambda file: (file.first_epoch, file.last_epoch))
+    kind, first_epoch, last_epoch = ordered[0].kind, ordered[0].first_epoch, max(file.last_epoch for file in ordered)
     weight = checksums.weight_word(checksums.total(file.path for file in ordered))
     stem = checksums.new_stem("fold", first_epoch, last_epoch, weight)
     schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
     bounds = queries.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
     with queries.connect(bounds) as connection:
-        files.read(connection, "old", uri, ordered, schema)
+        files.bind_files(connection, "old", uri, ordered, schema)
         if kind == RowKind.PARTIAL:
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
@@ -64,8 +64,8 @@ def merge_group(
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
         scratch = settings.home.resolve() / "tmp" / "folds"
         action = files.export(connection, query, uri, stem, kind=kind, scratch=scratch)
-    merged = File(path=action.path, kind=kind, first=first_epoch, last=last_epoch, size=action.size)
-    return MergedGroup(group=tuple(group), made=merged, action=action)
+    merged = File(path=action.path, kind=kind, first_epoch=first_epoch, last_epoch=last_epoch, size=action.size)
+    return MergedGroup(group=tuple(group), file=merged, action=action)
 
 
 def newest_held_sql(pipeline: Pipeline, relation: str) -> str:

@@ -32,7 +32,10 @@ def due(
     """
     groups = []
     for kind in FOLDED:
-        old = sorted((f for f in files if f.kind == kind and f.last <= newest - keep), key=lambda f: (f.first, f.last))
+        old = sorted(
+            (f for f in files if f.kind == kind and f.last_epoch <= newest - keep),
+            key=lambda f: (f.first_epoch, f.last_epoch),
+        )
         pinned = _segments(old, sorted(pins) if kind in MERGED else [])
         runs = [
             run
@@ -46,8 +49,8 @@ def due(
 
 def _segments(files: Sequence[File], pins: Sequence[int]) -> list[list[File]]:
     """Split files at pinned epochs; a file that holds epochs on both sides of one stands alone."""
-    bounds = [-1, *pins, max((f.last for f in files), default=0)]
-    return [[f for f in files if low < f.first and f.last <= high] for low, high in pairwise(bounds)]
+    bounds = [-1, *pins, max((f.last_epoch for f in files), default=0)]
+    return [[f for f in files if low < f.first_epoch and f.last_epoch <= high] for low, high in pairwise(bounds)]
 
 
 def _split_at_large_files(segment: Sequence[File], limit: int) -> list[list[File]]:

@@ -1,4 +1,4 @@
-"""One pass over one micro-batch: parse once, classify, aggregate, and note how far each partition's time has come."""
+"""One pass over one micro-batch: parse once, classify, aggregate, and observe the event time of each partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -38,19 +38,19 @@ class EpochPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregationPass:
-    """A pass that is defined and not run yet: running `partials` or `slices` fills `seen`."""
+    """Aggregation of a micro-batch that is defined but not run; running `partials` or `slices` fills `observation`."""
 
     partials: "DataFrame"  # partial shape, every class
     slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice represent all of its windows
-    seen: "Observation"  # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; microseconds;
-    # `records`: number of records
-    looked: LookupResult | None = None  # where records have ids
-    held: "DataFrame | None" = None  # parsed records that are read twice
+    # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; `records`: a count
+    observation: "Observation"
+    lookup: LookupResult | None = None  # if records have ids
+    cached_rows: "DataFrame | None" = None  # parsed records that are read twice
 
     def release(self) -> None:
         """Release the cached records of the pass."""
-        if self.held is not None:
-            self.held.unpersist()
+        if self.cached_rows is not None:
+            self.cached_rows.unpersist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,8 @@ def one_pass(
         batch: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp` (UTC).
         pipeline: The definition.
         plan: The epoch's offsets and watermark. Rows beyond `end` are left out.
-        dimensions: What the lookups take their columns from.
-        ids: What is remembered; None: the definition names no record id.
+        dimensions: Dimensions of the lookups.
+        ids: Remembered ids; None: the definition has no record id.
     """
     from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
 
@@ -102,9 +102,9 @@ def one_pass(
     return AggregationPass(
         partials=aggregate_records(by_slice=False),
         slices=aggregate_records(by_slice=True) if slices.are_of(pipeline) else None,
-        seen=observation,
-        looked=lookup_result,
-        held=persisted,
+        observation=observation,
+        lookup=lookup_result,
+        cached_rows=persisted,
     )
 
 
@@ -116,7 +116,7 @@ def collect_partials(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
 
 def newest_events(aggregation_pass: AggregationPass) -> dict[int, int]:
     """Return the newest event time of each partition that had a valid one, after the pass was run."""
-    observed = aggregation_pass.seen.get.items()
+    observed = aggregation_pass.observation.get.items()
     return {
         int(name[1:]): int(micros) for name, micros in observed if name not in {_AGO, _RECORDS} and micros is not None
     }
@@ -124,11 +124,11 @@ def newest_events(aggregation_pass: AggregationPass) -> dict[int, int]:
 
 def oldest_log_time(aggregation_pass: AggregationPass) -> int | None:
     """Return the oldest log timestamp of the records that were read, microseconds, after the pass was run."""
-    ago = aggregation_pass.seen.get.get(_AGO)
+    ago = aggregation_pass.observation.get.get(_AGO)
     return None if ago is None else -int(ago)
 
 
-def count_records(aggregation_pass: AggregationPass, epoch_counts: EpochCounts, pipeline: Pipeline) -> EpochCounts:
+def set_record_count(aggregation_pass: AggregationPass, epoch_counts: EpochCounts, pipeline: Pipeline) -> EpochCounts:
     """Return an epoch's counts with the number of records that it read, after the pass was run.
 
     Where records fall into different numbers of windows, their number cannot be derived from the pairs, and the
@@ -136,7 +136,7 @@ def count_records(aggregation_pass: AggregationPass, epoch_counts: EpochCounts, 
     """
     if pipeline.window.max_windows == pipeline.window.min_windows:
         return epoch_counts
-    return replace(epoch_counts, records=int(aggregation_pass.seen.get.get(_RECORDS) or 0))
+    return replace(epoch_counts, records=int(aggregation_pass.observation.get.get(_RECORDS) or 0))
 
 
 def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
@@ -144,7 +144,7 @@ def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
     return plan.span * pipeline.window.max_windows
 
 
-def count_rows(rows: pa.Table, pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
+def sum_partial_rows(rows: pa.Table, pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
     """Return the sums over partial rows of `_class`, `_n` and `_unknown`."""
     sums = rows.group_by("_class").aggregate([("_n", "sum"), ("_unknown", "sum")]).to_pylist()
     return sum_counts({row["_class"]: (row["_n_sum"], row["_unknown_sum"] or 0) for row in sums}, pipeline, plan)

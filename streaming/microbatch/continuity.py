@@ -1,7 +1,7 @@
 """State of a driver's log: its ends, whether it is still the log that was read, and whether it is complete.
 
-What is read from one leader over one connection is one log. So the leaders that the broker names at every look, and the
-connections that ended, say when the newest epoch's marks have to be compared with the log; else nothing is read twice.
+Records read from one leader over one connection belong to one log. So the marks of the newest epoch are compared with
+the log only if a partition has another leader or a connection has ended; otherwise nothing is read twice.
 """
 
 from collections.abc import Mapping

@@ -2,8 +2,8 @@
 
 What is committed is the truth: one row of kind `ids` for each event minute of an epoch, with the ids and event times
 that it was the first to show. The tables here are a cache of it, rebuilt at a start. They are cut by event time, so
-that a look reads the stretches that an epoch touches, and to forget is to drop a table; what came last lies in a small
-one beside them until it is worth dealing out.
+that a look reads the stretches that an epoch touches, and to forget is to drop a table; the latest ids are in a small
+one next to them until distributing them pays off.
 
 Measured: docs/adr/0017-ids-of-records.md.
 """
@@ -157,7 +157,7 @@ class DedupState:
         return f'"seen_{start // self._width}"'
 
 
-def rows(new: pa.Table, pipeline: Pipeline, epoch: int) -> pa.Table:
+def make_id_rows(new: pa.Table, pipeline: Pipeline, epoch: int) -> pa.Table:
     """Return the rows of an epoch log that hold what an epoch was the first to show, one for each event minute.
 
     Args:

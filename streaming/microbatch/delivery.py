@@ -54,7 +54,7 @@ def deliver(
     Raises:
         LakeError: As `Committer.commit`.
     """
-    actions = epoch_partials.written or ()
+    actions = epoch_partials.spilled_files or ()
     if record.delivery == EXACTLY_ONCE or record.tick:
         committer.commit(rows, record, actions)
         return
@@ -97,12 +97,13 @@ def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
 
 
 def _parts(epoch_partials: EpochPartials, uri: str) -> Iterable[pa.Table]:
-    if epoch_partials.written is None:
+    if epoch_partials.spilled_files is None:
         return [epoch_partials.rows]
-    system, root = files.place(uri)
+    system, root = files.resolve_folder(uri)
     columns = ["window_start", "window_end"]
     return (
-        pq.read_table(f"{root}/{action.path}", filesystem=system, columns=columns) for action in epoch_partials.written
+        pq.read_table(f"{root}/{action.path}", filesystem=system, columns=columns)
+        for action in epoch_partials.spilled_files
     )
 
 

@@ -87,11 +87,11 @@ class MicrobatchEngine:
         read = self._read(batch, plan)
         if read is None:
             return 0
-        time_now = self._advance(aggregate.newest_events(read.passed), plan.end)
+        time_now = self._advance(aggregate.newest_events(read.aggregation), plan.end)
         seconds = round(time.monotonic() - began, 3)
         name = query.query_name(self.context.pipeline, self.checkpoint)
         record = replace(self.recorder.record_batch(plan, read, time_now, batch, name), seconds=seconds)
-        self._commit(read.gathered, record, read.passed.looked)
+        self._commit(read.partials, record, read.aggregation.lookup)
         self.time = time_now
         return plan.span
 
@@ -112,10 +112,10 @@ class MicrobatchEngine:
         )
 
     def _reject_other_start(self, begins: Mapping[int, int]) -> None:
-        """Reject a micro-batch that begins elsewhere than where the newest epoch ended: its record would not be true.
+        """Check that a micro-batch begins where the newest epoch ended; otherwise its record would be wrong.
 
         Raises:
-            LakeError: It does.
+            LakeError: It begins elsewhere.
         """
         ours = {partition: offset for partition, offset in self.position.items() if offset}
         if ours != {partition: offset for partition, offset in begins.items() if offset}:
@@ -124,7 +124,7 @@ class MicrobatchEngine:
             raise LakeError(msg)
 
     def _read(self, batch: "DataFrame", plan: EpochPlan) -> EpochRead | None:
-        """Make the pass, and mark where it ends; again where the log changed its leader meanwhile.
+        """Run the pass and mark its end; repeat it if the log changed its leader meanwhile.
 
         Returns:
             None: a stop was requested.
@@ -134,17 +134,17 @@ class MicrobatchEngine:
             proof, marks = self.continuity.proof, self.continuity.mark(plan)
             aggregation = aggregate.one_pass(batch, context.pipeline, plan, dimensions.frames, self.state.ids)
             uri = self.committer.version.uri
-            epoch_partials = spill.gather(aggregation, context.pipeline, plan, context.settings, uri=uri)
+            epoch_partials = spill.run_aggregation(aggregation, context.pipeline, plan, context.settings, uri=uri)
             aggregation.release()
             context.probe("epoch.aggregated", plan.epoch)
-            records = aggregate.count_records(aggregation, epoch_partials.counted, context.pipeline)
+            records = aggregate.set_record_count(aggregation, epoch_partials.counts, context.pipeline)
             self.continuity.check_complete(batch.sparkSession, plan, records.records)
             if not self.continuity.await_same_log():
                 return None
             if self.continuity.is_from_one_log(proof, plan, marks.result()):
-                epoch_partials = replace(epoch_partials, counted=records)
+                epoch_partials = replace(epoch_partials, counts=records)
                 return EpochRead(
-                    passed=aggregation, gathered=epoch_partials, marks=marks.result(), dimensions=dimensions
+                    aggregation=aggregation, partials=epoch_partials, marks=marks.result(), dimensions=dimensions
                 )
             log.info("epoch_read_again", pipeline=context.pipeline.name, epoch=plan.epoch)
 
@@ -222,7 +222,7 @@ class MicrobatchEngine:
         if not self.continuity.await_same_log():
             return
         empty = partial_schema(self.context.pipeline).empty_table()
-        self._commit(spill.EpochPartials(rows=empty, counted=aggregate.NOTHING, number=0), record)
+        self._commit(spill.EpochPartials(rows=empty, counts=aggregate.NOTHING, number=0), record)
 
     def _tick_if_due(self) -> None:
         """Commit an epoch without data if time moved on, a partition fell idle, or a period of a trigger ended."""

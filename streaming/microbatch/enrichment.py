@@ -73,12 +73,12 @@ class StreamEnrichment:
 
 
 def _reject_other(pipeline: Pipeline, current: Dimension, newest: Dimension) -> None:
-    """Reject a table that was made again while the stream ran: versions of the previous table can no longer be read."""
+    """Check that a table was not recreated while the stream ran: versions of the old one can no longer be read."""
     if current.table_id != newest.table_id or newest.version < current.version:
         msg = (
             f"Pipeline `{pipeline.name}`, lookup `{current.name}`, dimension `{newest.table.table_uri}`: expected a "
             f"version after {current.version} of table {current.table_id}, got version {newest.version} of "
             f"{newest.table_id}: it was created again."
-            "\nHint: a running stream takes no other table up; start it again if that is meant."
+            "\nHint: a running stream does not switch tables; restart it if the new one is intended."
         )
         raise LakeError(msg, runbook="DimensionUnusable")

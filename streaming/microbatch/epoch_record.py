@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class EpochRead:
     """Result of one pass over a micro-batch."""
 
-    passed: AggregationPass
-    gathered: EpochPartials
+    aggregation: AggregationPass
+    partials: EpochPartials
     marks: Marks
     dimensions: EpochDimensions
 
@@ -62,13 +62,13 @@ class EpochRecorder:
             batch: The micro-batch, whose session provides the settings in force.
             query: The name of Spark's query.
         """
-        epoch_partials, lookup_result = read.gathered, read.passed.looked
-        base = self._record(plan, epoch_partials.counted, time_now)
+        epoch_partials, lookup_result = read.partials, read.aggregation.lookup
+        base = self._record(plan, epoch_partials.counts, time_now)
         record = replace(
             base,
             one_key_share=aggregate.one_key_share(epoch_partials.rows, self._context.pipeline),
             rows=epoch_partials.number,
-            oldest_log_time=aggregate.oldest_log_time(read.passed),
+            oldest_log_time=aggregate.oldest_log_time(read.aggregation),
             marks={**base.marks, **read.marks},
             dimensions=read.dimensions.versions,
             dimension_ids=read.dimensions.ids,

@@ -63,8 +63,8 @@ class HeldState:
         newest, policy = self._committer.newest, self._context.time_policy
         progress = TimeProgress(
             now=to_micros(self._context.clock.now()),
-            before=None if newest is None else newest.watermark_after,
-            after=record.watermark_after,
+            watermark_before=None if newest is None else newest.watermark_after,
+            watermark_after=record.watermark_after,
             settles=policy.settles,
             epoch_ends=policy.epoch_ends,
         )
@@ -76,7 +76,7 @@ class HeldState:
         return (
             self._nothing
             if lookup_result is None
-            else dedup_state.rows(lookup_result.new, self._context.pipeline, epoch)
+            else dedup_state.make_id_rows(lookup_result.new, self._context.pipeline, epoch)
         )
 
     def note_commit(self, record: EpochRecord, lookup_result: LookupResult | None, panes: pa.Table) -> None:
@@ -100,7 +100,9 @@ class HeldState:
             is_same = newest.panes == panes_fingerprint(pipeline)
             watermark = newest.watermark_after
             panes.restore(
-                pane_rows.read(self._committer.table, pipeline, trigger, watermark=watermark, is_same=is_same)
+                pane_rows.restore_windows(
+                    self._committer.table, pipeline, trigger, watermark=watermark, is_same=is_same
+                )
             )
         return panes
 

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochPartials:
-    """An epoch's partial rows, in the driver or in files, and what they add up to."""
+    """Partial rows of an epoch, in the driver or in files, with their counts."""
 
-    rows: pa.Table  # empty where `spill_partials` holds them
-    counted: EpochCounts
-    written: list[AddAction] | None = None
+    rows: pa.Table  # empty if the rows are in files
+    counts: EpochCounts
+    spilled_files: list[AddAction] | None = None  # None: the rows are in memory
     number: int  # of rows, in memory or in files
 
 
-def gather(
+def run_aggregation(
     aggregation_pass: AggregationPass, pipeline: Pipeline, plan: EpochPlan, settings: Settings, *, uri: str
 ) -> EpochPartials:
     """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
@@ -64,7 +64,7 @@ def gather(
         actions = spill_partials(aggregation_pass, pipeline, plan, uri, expected=number)
         empty = partial_schema(pipeline).empty_table()
         return EpochPartials(
-            rows=empty, counted=aggregate.sum_counts(by_class, pipeline, plan), written=actions, number=number
+            rows=empty, counts=aggregate.sum_counts(by_class, pipeline, plan), spilled_files=actions, number=number
         )
     finally:
         aggregation_pass.partials.unpersist()
@@ -72,7 +72,7 @@ def gather(
 
 def _collect_partials(aggregation_pass: AggregationPass, pipeline: Pipeline, plan: EpochPlan) -> EpochPartials:
     rows = aggregate.collect_partials(aggregation_pass.partials, pipeline)
-    return EpochPartials(rows=rows, counted=aggregate.count_rows(rows, pipeline, plan), number=rows.num_rows)
+    return EpochPartials(rows=rows, counts=aggregate.sum_partial_rows(rows, pipeline, plan), number=rows.num_rows)
 
 
 def _collect_slices(
@@ -86,9 +86,11 @@ def _collect_slices(
     rows = slices.open_slices(partials, pipeline, settings) if partials.num_rows <= limit else None
     if rows is None:
         return None
-    unknown = aggregate.count_rows(partials, pipeline, plan).unknown  # rows of windows whose newest row is unknown
-    epoch_counts = replace(aggregate.count_rows(rows, pipeline, plan), unknown=unknown)
-    return EpochPartials(rows=rows, counted=epoch_counts, number=rows.num_rows)
+    unknown = aggregate.sum_partial_rows(
+        partials, pipeline, plan
+    ).unknown  # rows of windows whose newest row is unknown
+    epoch_counts = replace(aggregate.sum_partial_rows(rows, pipeline, plan), unknown=unknown)
+    return EpochPartials(rows=rows, counts=epoch_counts, number=rows.num_rows)
 
 
 def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
@@ -117,11 +119,11 @@ def spill_partials(
     rows = aggregation_pass.partials.selectExpr(kind, *own_columns, *columns)
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
     rows.write.partitionBy("__kind").options(**unmarked).parquet(f"{uri}/{folder}")
-    system, root = files.place(uri)
+    system, root = files.resolve_folder(uri)
     file_info = system.get_file_info(fs.FileSelector(f"{root}/{folder}", recursive=True))
     for info in file_info:
         if info.is_file and not info.path.endswith(".parquet"):
-            system.delete_file(info.path)  # Hadoop's check sums: no vacuum would ever take them
+            system.delete_file(info.path)  # Hadoop's checksum files: no vacuum would ever delete them
     rows_of = {
         info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in file_info if _is_data(info)
     }
@@ -133,7 +135,7 @@ def spill_partials(
 
 
 def reject_missing(folder: str, *, expected: int, actual: int) -> None:
-    """Reject an epoch whose files do not hold all its rows: a store may list less than was written.
+    """Check that the files of an epoch hold all its rows: a store may list less than was written.
 
     Raises:
         LakeError: `actual` is not `expected`. Nothing was committed.
@@ -148,14 +150,14 @@ def _is_data(info: fs.FileInfo) -> bool:
 
 
 def read_accepted(epoch_partials: EpochPartials, pipeline: Pipeline, uri: str) -> pa.Table:
-    """Return an epoch's accepted partial aggregates, from memory or files: panes are made in the driver."""
-    if epoch_partials.written is None:
+    """Read the accepted partial aggregates of an epoch from memory or files: the driver computes panes."""
+    if epoch_partials.spilled_files is None:
         return values.filter_accepted(epoch_partials.rows)
-    system, root = files.place(uri)
+    system, root = files.resolve_folder(uri)
     schema = partial_schema(pipeline)
     parts = [
         pq.read_table(f"{root}/{action.path}", filesystem=system, columns=schema.names).cast(schema)
-        for action in epoch_partials.written
+        for action in epoch_partials.spilled_files
         if action.partition_values["_kind"] == RowKind.PARTIAL
     ]
     return pa.concat_tables(parts) if parts else schema.empty_table()

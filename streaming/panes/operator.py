@@ -23,9 +23,9 @@ class TimeProgress:
     """Progress of time in one epoch, microseconds: processing time, and watermarks before and after it."""
 
     now: int
-    before: int | None
-    after: int | None
-    settles: bool = True  # False: more of this moment is to come, so only what counts rows may fire
+    watermark_before: int | None
+    watermark_after: int | None
+    settles: bool = True  # False: more rows of this moment follow, so only triggers that count rows may fire
     epoch_ends: bool = True
 
 
@@ -34,16 +34,17 @@ class Emission:
     """Result of an epoch's end: panes in order, changed windows, arrivals that no pane will show."""
 
     panes: tuple[Pane, ...] = ()
-    changed: Mapping[tuple[Key, Interval], Held | None] = field(default_factory=dict)  # None: part of another session
+    # None: part of another session
+    changed_windows: Mapping[tuple[Key, Interval], Held | None] = field(default_factory=dict)
     dropped: tuple[Arrival, ...] = ()
-    touched: frozenset[tuple[Key, Interval]] = frozenset()  # windows that took rows since an epoch ended
+    touched: frozenset[tuple[Key, Interval]] = frozenset()  # windows that received rows since an epoch ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredWindows:
     """Windows that can still fire, as restored from an epoch log."""
 
-    held: tuple[Held, ...]
+    windows: tuple[Held, ...]
     backlog: tuple[Arrival, ...] = ()  # rows that come with the next epoch
 
 
@@ -65,12 +66,12 @@ class PaneOperator:
 
     @property
     def due(self) -> int | None:
-        """Return when an epoch must end though no rows come: a period does, or rows wait from before this start."""
+        """Return when an epoch must end without new rows: at the end of a period, or at once after a restart."""
         return -FOREVER if self._backlog else self._board.due
 
     def restore(self, restored: RestoredWindows) -> None:
         """Restore the windows of earlier epochs."""
-        for held_window in restored.held:
+        for held_window in restored.windows:
             self._board.restore(held_window)
         self._backlog = restored.backlog
 
@@ -81,11 +82,11 @@ class PaneOperator:
             accepted: Its partial aggregates of class accepted.
             passing: Its time.
         """
-        board, watermark = self._board, -FOREVER if passing.before is None else passing.before
+        board, watermark = self._board, -FOREVER if passing.watermark_before is None else passing.watermark_before
         arrivals = values.merge_arrivals([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
         self._backlog = ()
         dropped = [arrival for arrival in arrivals if not board.add_rows(arrival, now=passing.now, watermark=watermark)]
-        watermark_after = max(watermark, -FOREVER if passing.after is None else passing.after)
+        watermark_after = max(watermark, -FOREVER if passing.watermark_after is None else passing.watermark_after)
         if passing.settles:
             board.settle(
                 now=passing.now,
@@ -94,7 +95,7 @@ class PaneOperator:
                 epoch_ends=passing.epoch_ends,
             )
         emission = self._fold_emission(
-            Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped))
+            Emission(panes=tuple(board.panes), changed_windows=dict(board.changed), dropped=tuple(dropped))
         )
         emission = replace(emission, touched=board.touched)
         board.panes.clear()
@@ -107,21 +108,21 @@ class PaneOperator:
 
     def _fold_emission(self, emission: Emission) -> Emission:
         """Fold the partial aggregates of an emission into one each, also in the held windows."""
-        held_windows = [window for window in emission.changed.values() if window is not None]
+        held_windows = [window for window in emission.changed_windows.values() if window is not None]
         pane_values = [
             pane.value for pane in (*emission.panes, *(pane for window in held_windows for pane in window.panes))
         ]
         contents = [carrier.contents for carrier in held_windows] + [carrier.contents for carrier in emission.dropped]
-        short = values.folder_of(self._pipeline, [*pane_values, *contents])
+        short = values.make_fold_function(self._pipeline, [*pane_values, *contents])
         changed_windows = {
-            p: None if window is None else _fold_held(window, short) for p, window in emission.changed.items()
+            p: None if window is None else _fold_held(window, short) for p, window in emission.changed_windows.items()
         }
         for held_window in changed_windows.values():
             if held_window is not None:
                 self._board.rewrite(held_window)
         return Emission(
             panes=tuple(replace(pane, value=short(pane.value)) for pane in emission.panes),
-            changed=changed_windows,
+            changed_windows=changed_windows,
             dropped=tuple(replace(arrival, contents=short(arrival.contents)) for arrival in emission.dropped),
         )
 

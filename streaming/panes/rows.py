@@ -61,7 +61,7 @@ def _make_pane_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
 
 
 def _make_held_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
-    for (key, window), held_window in emission.changed.items():
+    for (key, window), held_window in emission.changed_windows.items():
         if held_window is None:
             yield _row(RowKind.HELD, "gone", window, key, pipeline)
             continue
@@ -86,7 +86,7 @@ def _make_dropped_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
 
 
 def _row(kind: str, name: str, window: Interval, key: Key, pipeline: Pipeline) -> Row:
-    return {"_kind": kind, "_class": name, **values.bounds(window), **values.key_columns(key, pipeline)}
+    return {"_kind": kind, "_class": name, **values.bounds(window), **values.make_key_columns(key, pipeline)}
 
 
 def _value(partial: Partial, pipeline: Pipeline) -> Row:
@@ -103,10 +103,10 @@ class PaneHistory:
 
     panes: tuple[Pane, ...]  # in order; the value is one partial aggregate
     dropped: tuple[tuple[int, Interval], ...]  # epoch and window of rows whose trigger had come to its end
-    held: tuple[tuple[Interval, Key, int], ...]  # window, key, rows that no pane has shown
+    unshown_rows: tuple[tuple[Interval, Key, int], ...]  # window, key, rows that no pane has shown
 
 
-def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
+def read_history(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
     """Return all panes and the held rows, closed windows included."""
     order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
     with queries.connect() as connection:
@@ -120,7 +120,7 @@ def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
     return PaneHistory(
         panes=tuple(_restore_panes(rows.filter(pc.invert(dropped)), pipeline)),
         dropped=tuple(zip(values.list_values(dropped_rows["_epoch"]), values.windows(dropped_rows), strict=True)),
-        held=tuple(waiting),
+        unshown_rows=tuple(waiting),
     )
 
 
@@ -138,7 +138,7 @@ def _restore_panes(rows: pa.Table, pipeline: Pipeline) -> Iterator[Pane]:
         )
 
 
-def read(
+def restore_windows(
     table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: int | None, is_same: bool
 ) -> RestoredWindows:
     """Return the windows from which panes continue.
@@ -157,9 +157,9 @@ def read(
             rows = queries.read_table(connection, _newest(pipeline, watermark))
             shown_panes = _read_shown_panes(connection, pipeline, rows)
             if is_same:
-                return RestoredWindows(held=tuple(_restore_windows(rows, pipeline, trigger, shown_panes)))
+                return RestoredWindows(windows=tuple(_restore_windows(rows, pipeline, trigger, shown_panes)))
             held_windows = tuple(_restart_windows(rows, pipeline, trigger, shown_panes))
-            return RestoredWindows(held=held_windows, backlog=tuple(_backlog(connection, pipeline, watermark)))
+            return RestoredWindows(windows=held_windows, backlog=tuple(_backlog(connection, pipeline, watermark)))
 
 
 def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[RowKind, ...]:

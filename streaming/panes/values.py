@@ -67,7 +67,7 @@ def keys(rows: pa.Table, pipeline: Pipeline) -> list[Key]:
     return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
-def key_columns(key: Key, pipeline: Pipeline) -> dict[str, Any]:
+def make_key_columns(key: Key, pipeline: Pipeline) -> dict[str, Any]:
     """Column to value; the inverse of `keys`."""
     values = key if len(pipeline.key) != 1 and isinstance(key, tuple) else (key,)
     return dict(zip(pipeline.key, values, strict=True))
@@ -108,7 +108,7 @@ def _merge_sessions(several: list[Arrival], touches: Callable[[Interval, Interva
     return arrivals
 
 
-def folder_of(pipeline: Pipeline, several: Iterable[Contents]) -> Callable[[Contents], Contents]:
+def make_fold_function(pipeline: Pipeline, several: Iterable[Contents]) -> Callable[[Contents], Contents]:
     """Return a function that gives of each of these contents what they fold to: one partial aggregate, or none."""
     groups = {_name(contents): contents for contents in several if len(contents) > 1}
     merged = dict(zip(groups, _fold(pipeline, list(groups.values())), strict=True)) if groups else {}

@@ -21,7 +21,7 @@ STOP_SECONDS = 90.0
 _POLL_SECONDS = 0.1
 
 
-def ensure(settings: Settings, name: str) -> Heartbeat:
+def ensure_driver(settings: Settings, name: str) -> Heartbeat:
     """Return the living driver of a pipeline, started if there is none.
 
     Raises:
@@ -47,11 +47,11 @@ def ensure(settings: Settings, name: str) -> Heartbeat:
 
 def find_alive(settings: Settings, name: str) -> Heartbeat | None:
     """Return the heartbeat of a running driver; the table's fence decides where the heartbeat is stale."""
-    last_heartbeat = heartbeat.read(settings, name)
+    last_heartbeat = heartbeat.find_heartbeat(settings, name)
     return last_heartbeat if last_heartbeat is not None and last_heartbeat.alive else None
 
 
-def stop(settings: Settings, name: str, timeout: float = STOP_SECONDS) -> Heartbeat | None:
+def stop_driver(settings: Settings, name: str, timeout: float = STOP_SECONDS) -> Heartbeat | None:
     """Ask the driver of a pipeline to stop after the epoch in hand, and wait for its end.
 
     Returns:
@@ -60,24 +60,24 @@ def stop(settings: Settings, name: str, timeout: float = STOP_SECONDS) -> Heartb
     Raises:
         LakeError: It still runs after `timeout` seconds, or its heartbeat cannot be read.
     """
-    last_heartbeat = heartbeat.load(settings, name)
+    last_heartbeat = heartbeat.read_heartbeat(settings, name)
     if last_heartbeat is None or not last_heartbeat.alive:
         return last_heartbeat
-    (heartbeat.folder(settings, name) / "stop").touch()
+    (heartbeat.run_folder(settings, name) / "stop").touch()
     identity = last_heartbeat.identity
     has_ended = poll_until(lambda: None if is_alive(identity) else True, timeout=timeout, interval=_POLL_SECONDS)
     if not has_ended:
         msg = f"Stream of {name}: expected the driver (pid {last_heartbeat.pid}) to end within {timeout:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
-    return heartbeat.read(settings, name)
+    return heartbeat.find_heartbeat(settings, name)
 
 
-def log_file(settings: Settings, name: str) -> Path:
+def find_log_file(settings: Settings, name: str) -> Path:
     """Return the file that takes a detached driver's output."""
-    return heartbeat.folder(settings, name) / "driver.log"
+    return heartbeat.run_folder(settings, name) / "driver.log"
 
 
-def environment(settings: Settings) -> dict[str, str]:
+def make_environment(settings: Settings) -> dict[str, str]:
     """Return a driver's environment: ours without Airflow's, and this installation's folders by absolute path."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     driver_variables = {
@@ -91,7 +91,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 def _start(settings: Settings, name: str) -> psutil.Popen:
     """Start a driver that outlives this process: a new session, no terminal, output to a file."""
-    file = log_file(settings, name)
+    file = find_log_file(settings, name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as output:
         return psutil.Popen(
@@ -100,13 +100,13 @@ def _start(settings: Settings, name: str) -> psutil.Popen:
             stdout=output,
             stderr=output,
             start_new_session=True,
-            env=environment(settings),
+            env=make_environment(settings),
         )
 
 
 def _read_own_heartbeat(settings: Settings, name: str, process: psutil.Popen) -> Heartbeat | None:
     """Return the heartbeat of the process we started, once it says more than STARTING or has ended."""
-    last_heartbeat = heartbeat.read(settings, name)
+    last_heartbeat = heartbeat.find_heartbeat(settings, name)
     if last_heartbeat is None or last_heartbeat.pid != process.pid:
         return _make_dead_heartbeat(process) if process.poll() is not None else None
     return last_heartbeat if last_heartbeat.state != "STARTING" or process.poll() is not None else None
@@ -117,7 +117,9 @@ def _make_dead_heartbeat(process: psutil.Popen) -> Heartbeat:
 
 
 def _make_start_error(settings: Settings, name: str, heartbeat: Heartbeat | None) -> LakeError:
-    message = heartbeat.error if heartbeat is not None and heartbeat.error else _last_line(log_file(settings, name))
+    message = (
+        heartbeat.error if heartbeat is not None and heartbeat.error else _last_line(find_log_file(settings, name))
+    )
     runbook = (heartbeat.runbook if heartbeat is not None else None) or "StreamNotRunning"
     return LakeError(f"Stream of {name}: the driver did not start: {message}\nHint: see its log file.", runbook=runbook)
 

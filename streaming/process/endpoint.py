@@ -8,18 +8,18 @@ from cutover import files
 from cutover.events import log
 from cutover.settings import Settings
 from cutover.streaming.process.driver_metrics import DriverCollector, DriverMetrics
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 
 LOOPBACK = "127.0.0.1"
 
 
 def target_path(settings: Settings, pipeline: str) -> Path:
     """Return the file that says where a driver is scraped, as Prometheus' file discovery reads it."""
-    return settings.metrics_dir / "targets" / f"{folder(settings, pipeline).name}.json"
+    return settings.metrics_dir / "targets" / f"{run_folder(settings, pipeline).name}.json"
 
 
 @contextmanager
-def serving(settings: Settings, pipeline: str, metrics: DriverMetrics) -> Iterator[int | None]:
+def serve_metrics(settings: Settings, pipeline: str, metrics: DriverMetrics) -> Iterator[int | None]:
     """Serve a driver's metrics while the block runs, if the settings enable it; yields the port."""
     port = settings.metrics.port
     if port is None:

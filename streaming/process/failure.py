@@ -13,7 +13,7 @@ _LONGEST = 300
 _PLACES = 40
 
 
-def explain(
+def find_cause(
     error: BaseException, context: DriverContext, committer: Committer, *, jvm_gone: bool = False
 ) -> CutoverError:
     """Find the error that names a runbook behind a query's failure.
@@ -24,7 +24,7 @@ def explain(
         return error
     try:
         history = same_log.recorded_history(committer.version.uri)
-        start_offsets.begin(context.pipeline, context.client, committer.newest, committer.accepted, history)
+        start_offsets.find_start(context.pipeline, context.client, committer.newest, committer.accepted, history)
     except CutoverError as cause:
         return cause
     if isinstance(error, CutoverError):

@@ -64,19 +64,19 @@ class Heartbeat:
         return cls(**{name: value for name, value in fields.items() if name in cls.__dataclass_fields__})
 
 
-def folder(settings: Settings, name: str) -> Path:
+def run_folder(settings: Settings, name: str) -> Path:
     """Return the folder of a pipeline's run-time files; a version that the settings name has a separate one."""
     version = settings.stream_version
     return settings.run_dir / (name if version is None else f"{name}.stream-{version}")
 
 
-def load(settings: Settings, name: str) -> Heartbeat | None:
+def read_heartbeat(settings: Settings, name: str) -> Heartbeat | None:
     """Return the last heartbeat of a pipeline's driver; None if there never was one.
 
     Raises:
         LakeError: It exists and cannot be read, so it is unknown whether a driver is running.
     """
-    file = folder(settings, name) / "heartbeat.json"
+    file = run_folder(settings, name) / "heartbeat.json"
     try:
         return Heartbeat.from_json(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -85,10 +85,10 @@ def load(settings: Settings, name: str) -> Heartbeat | None:
         raise make_unreadable_error(file, name, error) from error
 
 
-def read(settings: Settings, name: str) -> Heartbeat | None:
+def find_heartbeat(settings: Settings, name: str) -> Heartbeat | None:
     """Return the last heartbeat of a driver, for callers that poll; None if there is none that can be read."""
     try:
-        return load(settings, name)
+        return read_heartbeat(settings, name)
     except LakeError:
         return None
 

@@ -14,7 +14,7 @@ from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
-from cutover.lake.control.signature import reason, user
+from cutover.lake.control.signature import check_reason, user
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -30,7 +30,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.record_batches import MissingRecords, format_missing
 from cutover.log.topic_partitions import format_number, name_log, split_topics
 from cutover.settings import Settings
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import loss_extent
 from cutover.streaming.recovery.loss_extent import IncompleteRange, LogState, LossExtent, RewrittenLog
@@ -56,27 +56,27 @@ class LossAcceptance:
     is_recorded: bool = False  # an earlier step recorded the rows and was cut off before it opened the version
 
 
-def preview(settings: Settings, pipeline: Pipeline, clock: Clock) -> LossAcceptance:
+def preview_losses(settings: Settings, pipeline: Pipeline, clock: Clock) -> LossAcceptance:
     """Return the step that `accept` would record now.
 
     Raises:
         LogError: There is nothing to accept: table and log hold the next offsets, or there is no log to continue with.
     """
-    return _decide(settings, pipeline, why="", clock=clock)
+    return _decide(settings, pipeline, reason="", clock=clock)
 
 
-def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> LossAcceptance:
+def record_losses(settings: Settings, pipeline: Pipeline, reason: str, clock: Clock) -> LossAcceptance:
     """Record the losses, and register the version that continues if it is new. No driver may be running.
 
     Raises:
-        DefinitionError: `why` is empty or too long.
+        DefinitionError: `reason` is empty or too long.
         LakeError: A driver of this installation is running, or another step was recorded meanwhile. Nothing was
             written.
         LogError: As for `preview`.
     """
-    given_reason = reason(why, of="`cutover accept-loss`")
-    with only_driver(folder(settings, pipeline.name), pipeline.name):
-        step = _decide(settings, pipeline, why=given_reason, clock=clock)
+    given_reason = check_reason(reason, of="`cutover accept-loss`")
+    with only_driver(run_folder(settings, pipeline.name), pipeline.name):
+        step = _decide(settings, pipeline, reason=given_reason, clock=clock)
         sequence = versions.next_sequence(settings, pipeline)
         # The rows come first: a version registered without them would start as if nothing were lost.
         recorded_losses = (
@@ -92,7 +92,7 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Lo
     return replace(step, losses=recorded_losses)
 
 
-def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -> LossAcceptance:
+def _decide(settings: Settings, pipeline: Pipeline, *, reason: str, clock: Clock) -> LossAcceptance:
     turn = losses.next_sequence(settings, pipeline.name)
     version = versions.current(settings, pipeline)
     if version is None:
@@ -108,7 +108,7 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
         runbook=str(case.trouble.runbook),
         kind=kind,
         version=number,
-        losses=tuple(half) or tuple(_row(case, kind, (number, epoch), extent, why) for extent in extents),
+        losses=tuple(half) or tuple(_row(case, kind, (number, epoch), extent, reason) for extent in extents),
         turn=turn,
         is_recorded=bool(half),
     )
@@ -125,7 +125,7 @@ class _Case:
     trouble: CutoverError
     log: LogState
     at: datetime
-    written: RewrittenLog
+    rewritten: RewrittenLog
     incomplete: tuple[IncompleteRange, ...] = ()  # what the log lacks between its first and its last offset
 
     @property
@@ -155,7 +155,7 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
         trouble=trouble,
         log=log_now,
         at=at,
-        written=_find_rewritten(pipeline, client, version, log_now, None if broken else record),
+        rewritten=_find_rewritten(pipeline, client, version, log_now, None if broken else record),
         incomplete=_find_incomplete(pipeline, client, version, missing, log_now.now),
     )
 
@@ -252,7 +252,7 @@ def _find_newest_record(version: Version) -> EpochRecord | None:
 def _find_rewritten(
     pipeline: Pipeline, client: LogClient, version: Version, now: LogState, record: EpochRecord | None
 ) -> RewrittenLog:
-    """Return the records of a log that changed after they were read; none if no table shows what was read."""
+    """Find the records of a log that changed after they were read; none if no table shows the records as read."""
     if record is None or record.topic_id != now.topic_id:
         return RewrittenLog()
     log_changes = same_log.find_changes(client, record, same_log.recorded_history(version.uri))
@@ -288,7 +288,7 @@ def _refusal(
 ) -> LogError | None:
     """Return the error that a start from the log would raise; None if it would start."""
     try:
-        start_offsets.begin(pipeline, client, record, accepted, history)
+        start_offsets.find_start(pipeline, client, record, accepted, history)
     except LogError as error:
         return error
     return None
@@ -326,23 +326,23 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
         _reject_one_changed_topic(pipeline)
         unread = offset_gaps.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
-        return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
+        return "anew", loss_extent.compute_losses_of_new_log(pipeline, str(expected), unread, newest, log)
     next_wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
     begin_offsets = {} if next_wanted is None else dict.fromkeys(log.earliest, 0) | next_wanted
     missing = offset_gaps.find_missing(begin_offsets, earliest=log.earliest, latest=log.latest)
-    if case.is_broken or case.written.changes or any(hole.is_short for hole in missing):
-        return "anew", loss_extent.without_table(pipeline, missing, log, case.written)
+    if case.is_broken or case.rewritten.changes or any(hole.is_short for hole in missing):
+        return "anew", loss_extent.compute_losses_without_table(pipeline, missing, log, case.rewritten)
     if case.incomplete:
-        return "inside", loss_extent.inside(pipeline, case.record, case.incomplete, log.topic_id)
+        return "inside", loss_extent.compute_inner_losses(pipeline, case.record, case.incomplete, log.topic_id)
     if not missing:
         raise case.trouble
     if case.record is not None and case.record.final:
         raise _make_nothing_error(pipeline, f"stream-{case.version.number} is sealed and reads no further")
-    return "gap", loss_extent.behind(pipeline, case.record, missing, log)
+    return "gap", loss_extent.compute_gap_losses(pipeline, case.record, missing, log)
 
 
 def _reject_one_changed_topic(pipeline: Pipeline) -> None:
-    """Reject a log of two topics of which one was recreated: the records of the other are not lost.
+    """Check that the log has one topic: if one of two was recreated, the records of the other are not lost.
 
     Raises:
         LogError: The pipeline reads two topics.
@@ -354,7 +354,7 @@ def _reject_one_changed_topic(pipeline: Pipeline) -> None:
         raise LogError(msg, runbook="TopicIdentityChanged")
 
 
-def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: LossExtent, why: str) -> Loss:
+def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: LossExtent, reason: str) -> Loss:
     start, end = loss_extent.windows or (None, None)
     return Loss(
         pipeline=case.pipeline.name,
@@ -371,9 +371,9 @@ def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: Loss
         windows_from=start,
         windows_to=end,
         who=user(),
-        why=why,
+        why=reason,
         at=case.at,
-        again=loss_extent.again,
+        again=loss_extent.is_reassigned,
     )
 
 

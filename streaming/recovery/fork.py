@@ -30,7 +30,7 @@ from cutover.log.kafka import LogClient
 from cutover.quoting import identifier, literal
 from cutover.settings import Settings
 from cutover.streaming.compaction import compactor, id_expiry
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.sink import fencing
 from cutover.streaming.sink.committer import NO_HOOKS
@@ -74,14 +74,14 @@ def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Ve
             recorded up to it; nothing was written.
         LogError: The log no longer holds what follows the epoch.
     """
-    with only_driver(folder(settings, pipeline.name), pipeline.name):
-        return branch(settings, pipeline, epoch, clock, beside=False)
+    with only_driver(run_folder(settings, pipeline.name), pipeline.name):
+        return register_fork(settings, pipeline, epoch, clock, parallel=False)
 
 
-def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, beside: bool) -> Version:
+def register_fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, parallel: bool) -> Version:
     """Register a new version that begins after an epoch of the current one; see `fork`.
 
-    With `beside` the current version keeps serving; otherwise the new one serves at once.
+    With `parallel` the current version keeps serving; otherwise the new one serves at once.
 
     Raises:
         DefinitionError: There is no such epoch.
@@ -91,16 +91,16 @@ def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, 
     sequence = versions.next_sequence(settings, pipeline)
     source = _require_version(settings, pipeline)
     record = _record(pipeline, EpochLog(source.uri), epoch)
-    _can_go_on(settings, pipeline, source, record)
+    _check_can_fork(settings, pipeline, source, record)
     _reject_folded(pipeline, source, record)
     origin = Fork(version=source.number, epoch=record.epoch)
-    version = versions.register(settings, pipeline, clock, expected_sequence=sequence, fork=origin, beside=beside)
-    fill(settings, pipeline, version)
-    log.warning("stream_forked", version=version.app_id, source=source.app_id, epoch=record.epoch, beside=beside)
+    version = versions.register(settings, pipeline, clock, expected_sequence=sequence, fork=origin, beside=parallel)
+    copy_source_rows(settings, pipeline, version)
+    log.warning("stream_forked", version=version.app_id, source=source.app_id, epoch=record.epoch, beside=parallel)
     return version
 
 
-def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
+def copy_source_rows(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     """Copy the rows that a fork begins with, unless that is done; do nothing for other versions.
 
     Raises:
@@ -133,7 +133,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
         hooks=NO_HOOKS,
     )
     filled = DeltaTable(version.uri)
-    fencing.check(filled, version)
+    fencing.check_fencing(filled, version)
     high_water.write_note(version, record, int(filled.version()))
 
 
@@ -181,7 +181,7 @@ def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRec
     return matching[-1]
 
 
-def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
+def _check_can_fork(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
     place = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}"
     if record.final:
         msg = f"{place}: expected an epoch before the final one, it closed all windows and sealed the version."
@@ -189,7 +189,7 @@ def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: 
     if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.list_of_version(settings, source)):
         msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
         raise LakeError(msg + "\nHint: choose an earlier epoch; the loss must then be accepted again.")
-    start_offsets.begin(pipeline, LogClient(settings), record, history=same_log.recorded_history(source.uri))
+    start_offsets.find_start(pipeline, LogClient(settings), record, history=same_log.recorded_history(source.uri))
 
 
 def _reject_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
@@ -207,7 +207,9 @@ def _reject_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         msg += "remembers, some were forgotten since."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
     files = compactor.list_files(epochs.table)
-    short += [file.kind for file in files if file.kind == RowKind.HELD and file.first <= record.epoch < file.last][:1]
+    short += [
+        file.kind for file in files if file.kind == RowKind.HELD and file.first_epoch <= record.epoch < file.last_epoch
+    ][:1]
     if short:
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "
         msg += f"{' and '.join(short)} ones were folded into later epochs."

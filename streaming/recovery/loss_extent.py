@@ -41,7 +41,7 @@ class LossExtent:
     first: int
     next: int | None  # None: the end of that log is unknown
     windows: Starts | None
-    again: bool = False  # the log assigns these offsets again, to other records
+    is_reassigned: bool = False  # the log assigns these offsets again, to other records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class IncompleteRange:
     fed_from: int | None  # first start of the windows that epochs fed from the range, microseconds; None: none was fed
 
 
-def inside(
+def compute_inner_losses(
     pipeline: Pipeline, record: EpochRecord | None, ranges: Sequence[IncompleteRange], topic_id: str
 ) -> tuple[LossExtent, ...]:
     """Compute the losses of a log that lacks records between its first and last offset.
@@ -84,7 +84,7 @@ def inside(
             partition=offset_range.partition,
             first=offset_range.first,
             next=offset_range.next,
-            windows=_extend(windows(pipeline, watermark, offset_range.log_time), pipeline, offset_range),
+            windows=_extend(find_affected_windows(pipeline, watermark, offset_range.log_time), pipeline, offset_range),
         )
         for offset_range in ranges
     )
@@ -92,13 +92,13 @@ def inside(
 
 def _extend(unread: Starts | None, pipeline: Pipeline, incomplete_range: IncompleteRange) -> Starts | None:
     """Extend the windows of unread lost records by those that were fed from the range."""
-    fed = windows(pipeline, None, incomplete_range.log_time)
+    fed = find_affected_windows(pipeline, None, incomplete_range.log_time)
     if incomplete_range.fed_from is None or fed is None or incomplete_range.fed_from >= fed[1]:
         return unread
     return min(incomplete_range.fed_from, fed[1] if unread is None else unread[0]), fed[1]
 
 
-def behind(
+def compute_gap_losses(
     pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[OffsetGap], log: LogState
 ) -> tuple[LossExtent, ...]:
     """Compute the losses of a log that continues at later offsets: windows not final at the newest epoch are touched.
@@ -116,13 +116,13 @@ def behind(
             partition=hole.partition,
             first=hole.expected,
             next=log.earliest[hole.partition],
-            windows=windows(pipeline, watermark, log.bound_log_time(hole.partition)),
+            windows=find_affected_windows(pipeline, watermark, log.bound_log_time(hole.partition)),
         )
         for hole in holes
     )
 
 
-def without_table(
+def compute_losses_without_table(
     pipeline: Pipeline, holes: Sequence[OffsetGap], log: LogState, rewritten_log: RewrittenLog
 ) -> tuple[LossExtent, ...]:
     """Compute the losses of a new version over the same log: everything before the first remaining record.
@@ -140,8 +140,8 @@ def without_table(
             partition=hole.partition,
             first=hole.end or 0,
             next=None,
-            windows=windows(pipeline, None, log.now),
-            again=True,
+            windows=find_affected_windows(pipeline, None, log.now),
+            is_reassigned=True,
         )
         for hole in holes
         if hole.is_short and hole.partition not in changed_partitions
@@ -153,14 +153,14 @@ def without_table(
             first=change.first,
             next=change.end,
             windows=rewritten_log.windows,
-            again=True,
+            is_reassigned=True,
         )
         for change in rewritten_log.changes
     )
     return (*_before(pipeline, log), *short, *other_gaps)
 
 
-def with_log(
+def compute_losses_of_new_log(
     pipeline: Pipeline, topic_id: str, unread: Mapping[int, int], newest: int | None, log: LogState
 ) -> tuple[LossExtent, ...]:
     """Compute the losses of a deleted log: everything it fed, since the new log cannot provide it.
@@ -174,15 +174,15 @@ def with_log(
     """
     latest_time = max(log.first_times.values(), default=log.now)
     reach = max(latest_time + pipeline.lateness.max_ahead_micros, limits.MIN_MICROS if newest is None else newest)
-    touched = windows(pipeline, None, reach - pipeline.lateness.max_ahead_micros)
+    touched = find_affected_windows(pipeline, None, reach - pipeline.lateness.max_ahead_micros)
     old = (
-        LossExtent(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched, again=True)
+        LossExtent(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched, is_reassigned=True)
         for partition, offset in sorted(unread.items())
     )
     return (*old, *(extent for extent in _before(pipeline, log) if extent.next))
 
 
-def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> Starts | None:
+def find_affected_windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> Starts | None:
     """Return the windows, by their starts, that may miss lost records and were not final.
 
     For sessions, which can begin anywhere, this is the period in which a session may miss records.
@@ -201,5 +201,5 @@ def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> 
 
 def _before(pipeline: Pipeline, log: LogState) -> Iterator[LossExtent]:
     for partition, offset in sorted(log.earliest.items()):
-        touched = windows(pipeline, None, log.bound_log_time(partition)) if offset else None
+        touched = find_affected_windows(pipeline, None, log.bound_log_time(partition)) if offset else None
         yield LossExtent(topic_id=log.topic_id, partition=partition, first=0, next=offset, windows=touched)

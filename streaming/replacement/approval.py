@@ -95,7 +95,7 @@ def make_proposal(
     for stream, epoch in zip((find_stream(settings, old), find_stream(settings, new)), definitions.epochs, strict=True):
         holder = f"swap/{new.name}"
         pins.pin(settings, stream.version, epoch, holder=holder, expires_at=now + pins.LONGEST, now=now)
-    return SwapProposal(run=run, basis=basis, epochs=definitions.epochs, found=definitions.found), definitions
+    return SwapProposal(run=run, basis=basis, epochs=definitions.epochs, found=definitions.summary), definitions
 
 
 _CHANGED = {

@@ -42,7 +42,7 @@ def find_readable_cut(
     return None
 
 
-def is_ahead(record: EpochRecord, other: EpochRecord) -> bool:
+def has_read_as_much(record: EpochRecord, other: EpochRecord) -> bool:
     """Return whether an epoch has read all that another one has, of the same log, in every partition."""
     return record.topic_id == other.topic_id and all(record.end.get(p, 0) >= end for p, end in other.end.items())
 
@@ -52,7 +52,7 @@ def drop_zeros(offsets: Mapping[int, int]) -> dict[int, int]:
     return {partition: offset for partition, offset in offsets.items() if offset}
 
 
-def find_newest(epoch_log: EpochLog) -> EpochRecord:
+def read_newest_epoch(epoch_log: EpochLog) -> EpochRecord:
     """Return the newest epoch.
 
     Raises:

@@ -25,7 +25,7 @@ from cutover.quoting import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
-from cutover.streaming.replacement.common_cut import find_newest, find_readable_cut
+from cutover.streaming.replacement.common_cut import find_readable_cut, read_newest_epoch
 from cutover.streaming.replacement.fairness import Coverage, find_coverage, reject_unfair
 from cutover.streaming.replacement.stream import Stream, find_stream
 
@@ -44,7 +44,7 @@ class StreamComparison:
     """Differences between two streams at the same offsets."""
 
     serving: str  # `flights stream-0`
-    beside: str
+    candidate: str
     epochs: tuple[int, int]  # of the cut, in each
     beyond: int  # offsets that the second stream has read after the cut; they are not compared
     rows: int  # (window, key), of either
@@ -67,7 +67,7 @@ class StreamComparison:
         return int(bool(self.counts) or bool(self.classes))
 
     @property
-    def found(self) -> str:
+    def summary(self) -> str:
         """Return a summary for the history: `3 of 120 rows differ`, and how many as declared."""
         declared = f", {sum(self.declared.values()):,} as declared" if self.declared else ""
         rows = f"{self.differing:,} of {self.rows:,} rows differ{declared}"
@@ -112,7 +112,7 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
     epochs = find_readable_cut(
         *logs, after_epoch=-1 if fork is None else fork.epoch, pinned_cuts=_list_held_cuts(settings, serving, stream)
     )
-    if fork is not None and find_newest(logs[1]).epoch <= fork.epoch:
+    if fork is not None and read_newest_epoch(logs[1]).epoch <= fork.epoch:
         msg = f"{stream.text}: expected an epoch after its fork to compare, got none: it has read nothing since."
         raise LakeError(
             msg + "\nHint: it holds only the epochs it was forked with; `--uncompared` serves it without a comparison."
@@ -134,7 +134,7 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
             raise LakeError(msg + f"\nHint: {hint}.")
         return StreamComparison(
             serving=serving.text,
-            beside=stream.text,
+            candidate=stream.text,
             epochs=epochs,
             beyond=_count_beyond(stream, epochs[1]),
             rows=rows,
@@ -158,7 +158,7 @@ def _list_held_cuts(settings: Settings, *streams: Stream) -> set[tuple[int, int]
 def _count_beyond(stream: Stream, epoch: int) -> int:
     """Return how many offsets a stream has read behind an epoch."""
     at = next(record for record in stream.epoch_log.records() if record.epoch == epoch)
-    return sum(end - at.end.get(partition, 0) for partition, end in find_newest(stream.epoch_log).end.items())
+    return sum(end - at.end.get(partition, 0) for partition, end in read_newest_epoch(stream.epoch_log).end.items())
 
 
 def _compare_classes(serving: Coverage, coverage: Coverage) -> dict[str, tuple[int, int]]:

@@ -33,7 +33,7 @@ class Coverage:
 
 
 def find_coverage(settings: Settings, stream: Stream, epoch: int) -> Coverage:
-    """Return what a stream has read up to an epoch.
+    """Read the epochs and losses of a stream up to an epoch.
 
     Raises:
         LakeError: Its records or its losses cannot be read.
@@ -43,7 +43,7 @@ def find_coverage(settings: Settings, stream: Stream, epoch: int) -> Coverage:
 
 
 def reject_unfair(serving: Coverage, coverage: Coverage) -> None:
-    """Reject two streams whose comparison could report false differences, or hide real ones.
+    """Check that a comparison of two streams can neither report false differences nor hide real ones.
 
     Raises:
         LakeError: They cannot be compared; the message names the condition.

@@ -19,7 +19,7 @@ from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat
 from cutover.streaming.recovery import fork
-from cutover.streaming.replacement.common_cut import drop_zeros, find_newest, is_ahead
+from cutover.streaming.replacement.common_cut import drop_zeros, has_read_as_much, read_newest_epoch
 from cutover.streaming.replacement.stream import Stream, find_stream
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 60.0, 0.5
@@ -80,7 +80,7 @@ def replay_definition(
     version_settings = versions.looking_at_served(settings)
     serving, version = find_stream(version_settings, old), versions.current(version_settings, new)
     if version is None or not delta.exists(version.uri):
-        aim = find_newest(serving.epoch_log)
+        aim = read_newest_epoch(serving.epoch_log)
         _pin_epoch(version_settings, serving, aim, new.name, clock)
         _read_on(version_settings, new, f"cutover replay {new.name}", probe, aim)
     stream = find_stream(version_settings, new)
@@ -115,7 +115,7 @@ def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, pro
     if position is None or drop_zeros(aim.end) != drop_zeros(position.end):
         into = "" if settings.stream_version is None else f" --into {settings.stream_version}"
         _read_on(settings, stream.pipeline, f"cutover replay {name}{into}", probe, aim)
-    _pin_epoch(settings, stream, find_newest(stream.epoch_log), name, clock)
+    _pin_epoch(settings, stream, read_newest_epoch(stream.epoch_log), name, clock)
     return True
 
 
@@ -123,8 +123,8 @@ def _await_epoch(settings: Settings, serving: Stream, position: EpochRecord | No
     """Return an epoch of the one that serves which has read all that is read; None: its driver commits none soon."""
     started = time.monotonic()
     while True:
-        newest = find_newest(serving.epoch_log)
-        if position is None or is_ahead(newest, position):
+        newest = read_newest_epoch(serving.epoch_log)
+        if position is None or has_read_as_much(newest, position):
             return newest
         is_over = time.monotonic() > started + PATIENCE_SECONDS
         if newest.topic_id != position.topic_id or is_over or not _has_driver(settings, serving.pipeline):
@@ -144,16 +144,16 @@ def _read_on(
     """Read to the log's ends, or to where an epoch ends.
 
     Raises:
-        LakeError: It was asked to stop before.
+        LakeError: A stop was requested earlier.
     """
     if driver.run(settings, pipeline, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
-        msg = f"Replay of `{pipeline.name}`: expected to reach its end, was asked to stop."
+        msg = f"Replay of `{pipeline.name}`: expected to reach its end, a stop was requested."
         raise LakeError(msg + f"\nHint: `{repeat_command}` continues from there.")
 
 
 def _has_driver(settings: Settings, pipeline: Pipeline) -> bool:
-    """Return whether a driver of the version that serves is at work, by its heartbeat."""
-    last_heartbeat = heartbeat.load(versions.looking_at_served(settings), pipeline.name)
+    """Return whether a driver of the serving version is running, by its heartbeat."""
+    last_heartbeat = heartbeat.read_heartbeat(versions.looking_at_served(settings), pipeline.name)
     return last_heartbeat is not None and last_heartbeat.alive
 
 
@@ -164,7 +164,7 @@ def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Cl
     following = versions.next_number(settings, pipeline)
     if existing is None and number == following:
         if epoch is not None:
-            return fork.branch(settings, pipeline, epoch, clock, beside=True)
+            return fork.register_fork(settings, pipeline, epoch, clock, parallel=True)
         return versions.register(settings, pipeline, clock, expected_sequence=sequence, beside=True)
     if existing is None or not existing.beside:
         msg = f"Replay of `{pipeline.name}`: expected the next version ({following}) or one that a replay fills, "

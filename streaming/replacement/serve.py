@@ -6,7 +6,7 @@ from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
-from cutover.lake.control.signature import reason
+from cutover.lake.control.signature import check_reason
 from cutover.lake.control.versions import Version
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
@@ -26,12 +26,14 @@ class Served:
     """Result of a switch to another version."""
 
     version: Version
-    found: StreamComparison | None  # None: no comparison was made
-    behind: tuple[str, ...]  # names whose serving table could not be published yet
+    comparison: StreamComparison | None  # None: not compared
+    stale_pipelines: tuple[str, ...]  # names whose serving table could not be published yet
 
 
-def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agreed: Agreed, clock: Clock) -> Served:
-    """Make a version serve, in one commit; one that never served is compared first, the result is recorded in `why`.
+def serve_version(
+    settings: Settings, pipeline: Pipeline, number: int, *, reason: str, agreed: Agreed, clock: Clock
+) -> Served:
+    """Make a version serve, in one commit; one that never served is compared first, the result is recorded in `reason`.
 
     A version that has served before serves again at once.
 
@@ -39,7 +41,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
         DefinitionError: There is no such version, it serves already, or its differences were not agreed to.
         LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
     """
-    reason(why, of="Version")  # rejected here, before a comparison that takes minutes
+    check_reason(reason, of="Version")  # rejected here, before a comparison that takes minutes
     turn, is_new = versions.next_sequence(settings, pipeline), _never_served(settings, pipeline, number)
     comparison: StreamComparison | None = None
     if is_new and not agreed.uncompared:
@@ -48,11 +50,13 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
     elif agreed.differences:
         msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it together with `--uncompared`." if is_new else ": it has served before."))
-    comparison_text = f" ({describe(comparison)})" if is_new else ""
+    comparison_text = f" ({describe_comparison(comparison)})" if is_new else ""
     served = versions.serve(
-        settings, pipeline, number, why=why, finding=comparison_text, clock=clock, expected_sequence=turn
+        settings, pipeline, number, why=reason, finding=comparison_text, clock=clock, expected_sequence=turn
     )
-    return Served(version=served, found=comparison, behind=serving_table.update_tables(settings, pipeline))
+    return Served(
+        version=served, comparison=comparison, stale_pipelines=serving_table.update_tables(settings, pipeline)
+    )
 
 
 def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
@@ -61,7 +65,7 @@ def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
 
 
 def reject_others(comparison: StreamComparison, agreed: Agreed, command: str) -> None:
-    """Reject a stream that differs in more or fewer rows than a person has agreed to.
+    """Check that a stream differs in as many rows as a person has agreed to.
 
     Args:
         comparison: The comparison with the serving stream.
@@ -72,24 +76,24 @@ def reject_others(comparison: StreamComparison, agreed: Agreed, command: str) ->
         DefinitionError: It differs otherwise, it has more or fewer records of a class, or it has no row at all.
     """
     if comparison.is_emptied:
-        msg = f"{comparison.beside}: expected rows in place of the {comparison.rows:,} of {comparison.serving}"
+        msg = f"{comparison.candidate}: expected rows in place of the {comparison.rows:,} of {comparison.serving}"
         msg += ", got none."
         hint = f"`{command}` shows what differs; `--uncompared` serves it without a comparison"
         raise DefinitionError(msg + f"\nHint: {hint}.")
     for kind, (count_before, count_after) in comparison.classes.items():
-        msg = f"{comparison.beside}: expected {count_before:,} {kind} records, as {comparison.serving} has"
+        msg = f"{comparison.candidate}: expected {count_before:,} {kind} records, as {comparison.serving} has"
         msg += f", got {count_after:,}."
         hint = "a change note names the classes that may differ (`classes`); `--uncompared` skips the comparison"
         raise DefinitionError(msg + f"\nHint: {hint}.")
     if comparison.differing == agreed.differences:
         return
-    msg = f"{comparison.beside}: expected {agreed.differences:,} rows that differ from {comparison.serving}, got "
+    msg = f"{comparison.candidate}: expected {agreed.differences:,} rows that differ from {comparison.serving}, got "
     msg += f"{comparison.differing:,} of {comparison.rows:,}."
     raise DefinitionError(
         msg + f"\nHint: `{command}` shows some of them; `--differences {comparison.differing}` agrees to them."
     )
 
 
-def describe(comparison: StreamComparison | None) -> str:
+def describe_comparison(comparison: StreamComparison | None) -> str:
     """Return the summary of a comparison for the history; `not compared` without one."""
-    return "not compared" if comparison is None else comparison.found
+    return "not compared" if comparison is None else comparison.summary

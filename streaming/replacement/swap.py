@@ -14,14 +14,14 @@ from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import swaps, versions
-from cutover.lake.control.signature import reason
+from cutover.lake.control.signature import check_reason
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, check_valid, reject_replaced
-from cutover.streaming.replacement.common_cut import find_newest, is_ahead
+from cutover.streaming.replacement.common_cut import has_read_as_much, read_newest_epoch
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
-from cutover.streaming.replacement.serve import Agreed, describe, reject_others
+from cutover.streaming.replacement.serve import Agreed, describe_comparison, reject_others
 from cutover.streaming.replacement.stream import Stream, find_stream
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 30.0, 0.2
@@ -32,8 +32,8 @@ PATIENCE_SECONDS, BETWEEN_SECONDS = 30.0, 0.2
 class Swap:
     """Result of a swap."""
 
-    found: StreamComparison | None  # None: not compared
-    behind: tuple[str, ...]  # names whose serving table could not be published yet
+    comparison: StreamComparison | None  # None: not compared
+    stale_pipelines: tuple[str, ...]  # names whose serving table could not be published yet
 
 
 def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has seen of it
@@ -41,7 +41,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     new: Pipeline,
     old: Pipeline,
     *,
-    why: str,
+    reason: str,
     agreed: Agreed,
     clock: Clock,
     approved: SwapApproval | None = None,
@@ -52,7 +52,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
         settings: Where the lake is.
         new: The changed definition.
         old: The one that its note names.
-        why: A person's reason.
+        reason: A person's reason.
         agreed: The differences to which the person agrees.
         clock: Time of the swap.
         approved: The approval given in Airflow; None: the caller decides.
@@ -62,7 +62,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
         LakeError: The two have no cut in common, cannot be compared, the new one has read less than the old one,
             the basis of the approval has changed, or another process changed something meanwhile.
     """
-    reason(why, of="Swap")  # rejected here, before a comparison that takes minutes
+    check_reason(reason, of="Swap")  # rejected here, before a comparison that takes minutes
     settings, comparison = versions.looking_at_served(settings), None
     turn, turns = swaps.next_sequence(settings, old.name), _read_turns(settings, new, old)
     reject_replaced(settings, new, old)
@@ -83,19 +83,19 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
         raise LakeError(msg + "\nHint: compare again.")
     evidence, author = _format_evidence(comparison, streams, approved), "" if approved is None else approved.who
     swaps.swap(
-        settings, old.name, new.name, why=why, evidence=evidence, clock=clock, expected_sequence=turn, who=author
+        settings, old.name, new.name, why=reason, evidence=evidence, clock=clock, expected_sequence=turn, who=author
     )
-    return Swap(found=comparison, behind=serving_table.update_tables(settings, new))
+    return Swap(comparison=comparison, stale_pipelines=serving_table.update_tables(settings, new))
 
 
 def swap_back(  # noqa: PLR0913 -- as above
     settings: Settings,
     old: Pipeline,
     *,
-    why: str,
+    reason: str,
     clock: Clock,
     anyway: bool = False,
-    who: str = "",
+    author: str = "",
     turn: int | None = None,
 ) -> tuple[str, Swap]:
     """Serve a replaced definition under its name again, at once.
@@ -103,10 +103,10 @@ def swap_back(  # noqa: PLR0913 -- as above
     Args:
         settings: Where the lake is.
         old: The definition.
-        why: A person's reason.
+        reason: A person's reason.
         clock: Time of the swap.
         anyway: Swap even if it has read less than what is served now, so that readers see an older state.
-        who: The person who decides; empty: the current user.
+        author: The person who decides; empty: the current user.
         turn: Expected sequence number of the swap; None: the next one.
 
     Returns:
@@ -116,7 +116,7 @@ def swap_back(  # noqa: PLR0913 -- as above
         DefinitionError: No definition replaced it, or the reason is empty.
         LakeError: It has no epoch log any more, has read less than what is served, or another process was faster.
     """
-    reason(why, of="Swap")
+    check_reason(reason, of="Swap")
     settings = versions.looking_at_served(settings)
     turn = swaps.next_sequence(settings, old.name) if turn is None else turn
     rows = swaps.history(settings, old.name)
@@ -127,9 +127,11 @@ def swap_back(  # noqa: PLR0913 -- as above
     stream = find_stream(settings, old)
     served_table = serving_table.read_shown(settings, old.name)
     if served_table is not None and not anyway:
-        _await(settings, stream, lambda: served_table.is_covered_by(find_newest(stream.epoch_log)), f"{serves} shows")
-    _swap_to_itself(settings, old, serves, _Reason(why=why, who=who, clock=clock), turn)
-    return serves, Swap(found=None, behind=serving_table.update_tables(settings, old, anyway=anyway))
+        _await(
+            settings, stream, lambda: served_table.is_covered_by(read_newest_epoch(stream.epoch_log)), f"{serves} shows"
+        )
+    _swap_to_itself(settings, old, serves, _Reason(why=reason, who=author, clock=clock), turn)
+    return serves, Swap(comparison=None, stale_pipelines=serving_table.update_tables(settings, old, anyway=anyway))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ def _format_evidence(
     """Return the evidence of a swap for the history: both streams with fingerprints, note and comparison, as JSON."""
     note = streams[0].pipeline.change
     evidence = {
-        "said": describe(stream_comparison),
+        "said": describe_comparison(stream_comparison),
         "streams": {stream.text: stream.version.result_fingerprint for stream in streams},
         "change": None if note is None else asdict(note),
         "comparison": None if stream_comparison is None else asdict(stream_comparison),
@@ -194,15 +196,15 @@ def _await_as_much(settings: Settings, new: Stream, old: Stream) -> None:
     Raises:
         LakeError: It has not caught up in time.
     """
-    aim = find_newest(old.epoch_log)
-    if find_newest(new.epoch_log).topic_id == aim.topic_id:
-        _await(settings, new, lambda: is_ahead(find_newest(new.epoch_log), aim), f"{old.text} has")
+    aim = read_newest_epoch(old.epoch_log)
+    if read_newest_epoch(new.epoch_log).topic_id == aim.topic_id:
+        _await(settings, new, lambda: has_read_as_much(read_newest_epoch(new.epoch_log), aim), f"{old.text} has")
 
 
 def _await(settings: Settings, stream: Stream, look: Callable[[], bool], subject: str) -> None:
     started, name = time.monotonic(), stream.pipeline.name
     while not look():
-        last_heartbeat = heartbeat.read(settings, name)
+        last_heartbeat = heartbeat.find_heartbeat(settings, name)
         if last_heartbeat is None or not last_heartbeat.alive or time.monotonic() > started + PATIENCE_SECONDS:
             msg = f"{stream.text}: expected to have read what {subject}, it has not."
             hint = f"readers would go back in time. Let its driver continue (`cutover stream {name} --detach`)"

@@ -1,7 +1,7 @@
 """The streaming path once more over epochs that were committed: the same records in each, perhaps another lateness.
 
-Parsing, classes, watermark, aggregation and commit are the driver's own. Where epochs end and which partitions were
-idle is taken from their records, since both came of the clock. Ids, panes and topics of the pipeline are not touched:
+Parsing, classes, watermark, aggregation and commit are the driver's own. The ends of epochs and the idle partitions
+come from their records, since both depended on the clock. Ids, panes and topics of the pipeline are not touched:
 no trigger fires, no changelog is written.
 """
 
@@ -29,7 +29,7 @@ from cutover.streaming import driver
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process.context import DriverContext
-from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.simulation.scratch import open_scratch_home
 from cutover.streaming.sink.committer import Committer
 from cutover.streaming.sink.run_id import new_run_id
@@ -124,7 +124,7 @@ def repeat(
         session = spark.session(settings, app=f"cutover-repeat-{pipeline.name}")
         recorded_time = RecordedTime(records[0])
         context = _make_context(scratch_settings, own_pipeline, client, recorded_time)
-        committer, beginning = driver.begin(context)
+        committer, beginning = driver.prepare_stream(context)
         stream = RepeatedStream(context, committer, beginning, recorded_time)
         for number, record in enumerate(records, start=1):
             stream.repeat(session, record)
@@ -146,7 +146,7 @@ def _reject_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[E
     if expired_partitions:
         places = "; ".join(format_partition(log.topic, p) for p in expired_partitions)
         msg = f"Log of `{pipeline.name}`: expected all records that its epochs read, got partitions that begin later: "
-        raise LogError(msg + f"{places}.\nHint: only what the log still holds can be read once more.")
+        raise LogError(msg + f"{places}.\nHint: only what the log still holds can be read again.")
     joined = {tuple(sorted(record.dimensions.items())) for record in records if record.dimensions}
     if len(joined) > 1:
         msg = f"Epochs of `{pipeline.name}`: expected one version of each dimension, got several."
@@ -166,7 +166,7 @@ def _link_dimensions(settings: Settings, scratch: Settings) -> None:
 def _make_context(
     settings: Settings, pipeline: Pipeline, client: LogClient, recorded_time: RecordedTime
 ) -> DriverContext:
-    clock, place = SystemClock(), folder(settings, pipeline.name)
+    clock, place = SystemClock(), run_folder(settings, pipeline.name)
     place.mkdir(parents=True)
     return DriverContext(
         settings=settings,

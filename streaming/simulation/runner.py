@@ -20,7 +20,7 @@ from cutover.probe import silent
 from cutover.settings import Settings, load_settings
 from cutover.streaming import driver, reader
 from cutover.streaming.process.context import DriverContext
-from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.simulation import scenario
 from cutover.streaming.simulation.scratch import open_scratch_home
 from cutover.streaming.simulation.scripted import Script, ScriptedStream
@@ -55,7 +55,7 @@ def run_with(settings: Settings, setting: Setting) -> Outcome:
         spark.start_early(settings, app="cutover-simulate")
         _send(scratch_settings, setting, topic)
         spark.session(settings, app="cutover-simulate")  # of the installation: its files outlive the scenario
-        script, place = Script(setting), folder(scratch_settings, pipeline.name)
+        script, place = Script(setting), run_folder(scratch_settings, pipeline.name)
         place.mkdir(parents=True)
         context = DriverContext(
             settings=scratch_settings,
@@ -67,10 +67,10 @@ def run_with(settings: Settings, setting: Setting) -> Outcome:
             place=place,
             time_policy=script,
         )
-        committer, beginning = driver.begin(context)
+        committer, beginning = driver.prepare_stream(context)
         stream = ScriptedStream(context, committer, beginning, setting=setting, script=script)
         if not stream.drained:
-            reader.read(context, stream)
+            reader.run_queries(context, stream)
         stream.play_out()
         return scenario.outcome_of(setting, pipeline, EpochLog(committer.version.uri))
 

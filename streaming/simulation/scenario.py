@@ -62,8 +62,8 @@ def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
         LakeError: It does not hold every row, as the scenario has it.
     """
     _reject_lost(setting, log)
-    story = pane_rows.story(log.table, pipeline)
-    waiting = [Waiting(window=window, key=_key(key), rows=rows) for window, key, rows in story.held if rows]
+    story = pane_rows.read_history(log.table, pipeline)
+    waiting = [Waiting(window=window, key=_key(key), rows=rows) for window, key, rows in story.unshown_rows if rows]
     return Outcome(
         panes=tuple(_pane(setting, pane) for pane in story.panes),
         dropped=_collect_dropped(setting, log, story),

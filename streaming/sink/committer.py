@@ -1,4 +1,4 @@
-"""The one commit of an epoch: partial aggregates, ledger and record together, refused if another driver was faster."""
+"""Commit of an epoch: partial aggregates, ledger and record together, rejected if another driver was faster."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ KIND = "_kind"
 class Committer:
     """Keeps the one handle through which a driver writes.
 
-    delta-rs refuses a commit from a handle that missed another writer's commit with the same application id. A fresh
+    delta-rs rejects a commit from a handle that missed another writer's commit with the same application id. A fresh
     handle knows nothing of that, so after any load it must show the history that this driver continues.
     """
 
@@ -51,7 +51,7 @@ class Committer:
         self.version, self.run_id = version, run_id
         self.accepted = tuple(accepted)  # recorded losses: the one excuse for an epoch that starts behind a gap
         self.table = table
-        self.newest = fencing.check(table, version)
+        self.newest = fencing.check_fencing(table, version)
         self.written_bytes = 0  # of the data files that this driver has added, folded ones too
         self.conflicts = 0  # rejected commits that no record has counted yet
         self._reload_every, self._since_load = reload_every, 0
@@ -114,7 +114,7 @@ class Committer:
             for partition, of_kind in data_files.split(rows, KIND)
         ]
 
-    def replace_files(self, files: Actions, *, why: str) -> bool:
+    def replace_files(self, files: Actions, *, reason: str) -> bool:
         """Replace files by others with the same meaning, under the number of the newest epoch.
 
         Returns:
@@ -127,9 +127,9 @@ class Committer:
         try:
             self._reject_unlisted(files)
             # At exactly the checked version: delta-rs would accept a fold together with another rewrite of its files.
-            self._transact(files, self._properties(epoch, why, retries=0))
+            self._transact(files, self._properties(epoch, reason, retries=0))
         except (DeltaError, OSError) as error:
-            log.warning("files_not_replaced", pipeline=self.version.pipeline, why=why, error=str(error))
+            log.warning("files_not_replaced", pipeline=self.version.pipeline, why=reason, error=str(error))
             return False
         finally:
             self.reload()
@@ -142,7 +142,7 @@ class Committer:
             LakeError: It shows another driver's.
         """
         table = self._load()
-        newest_record = fencing.check(table, self.version)
+        newest_record = fencing.check_fencing(table, self.version)
         if newest_record != self.newest:
             raise self._make_fence_error(-1 if newest_record is None else newest_record.epoch, newest_record, table)
         self.table, self._since_load = table, 0
@@ -166,7 +166,7 @@ class Committer:
         self._reject_overtaken(number)
 
     def _reject_unlisted(self, files: Actions) -> None:
-        """Reject to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
+        """Check that the files to remove are still listed: delta-rs does not, and their rows would count twice."""
         self.reload()
         removed_paths = sorted({f.path for f in files if isinstance(f, RemoveAction)} - set(delta.paths(self.table)))
         if removed_paths:
@@ -202,7 +202,7 @@ class Committer:
             LakeError: It is another driver's, or the table cannot be written.
         """
         table = self._load()
-        newest_record = fencing.check(table, self.version)
+        newest_record = fencing.check_fencing(table, self.version)
         if newest_record is not None and newest_record.epoch == record.epoch and newest_record.run_id == record.run_id:
             log.warning("epoch_found_committed", pipeline=self.version.pipeline, epoch=record.epoch)
             self.table, self.newest = table, newest_record
@@ -224,7 +224,7 @@ class Committer:
         """Reject a handle that shows another driver's epoch after it was updated.
 
         Raises:
-            LakeError: It does: a commit through it would no longer be refused.
+            LakeError: It does: a commit through it would no longer be rejected.
         """
         newest = -1 if self.newest is None else self.newest.epoch
         transaction = delta.transaction(self.table, self.version.app_id)
@@ -246,7 +246,7 @@ class Committer:
             return self._make_rollback_error(epoch_record)
         other = None
         with contextlib.suppress(LakeError):
-            other = fencing.newest(table)
+            other = fencing.read_newest_epoch_record(table)
         driver = "unknown" if other is None else pid_of(other.run_id)
         number = epoch if other is None else other.epoch
         msg = (
@@ -258,7 +258,7 @@ class Committer:
 
     def _make_refusal_error(self, record: EpochRecord, error: Exception) -> LakeError:
         msg = (
-            f"Epoch log of {self.version.pipeline}: epoch {record.epoch} was refused {ATTEMPTS} times, since other "
+            f"Epoch log of {self.version.pipeline}: epoch {record.epoch} was rejected {ATTEMPTS} times, since other "
             f"writers rewrote files meanwhile: {str(error).splitlines()[0]}.\n"
             "Hint: nothing was committed; find out who else writes this table, and start again."
         )

@@ -17,7 +17,7 @@ from cutover.lake.tables import data_files, delta
 from cutover.settings import Settings
 
 
-def newest(table: DeltaTable) -> EpochRecord | None:
+def read_newest_epoch_record(table: DeltaTable) -> EpochRecord | None:
     """Return the newest epoch's record, from the one file that holds it; None before the first epoch.
 
     Raises:
@@ -73,10 +73,10 @@ def open_checked(
         return None, None
     table_weights.check_not_removed(settings, pipeline, version)
     table = open_log(version.uri)
-    return table, check(table, version, witnesses)
+    return table, check_fencing(table, version, witnesses)
 
 
-def check(table: DeltaTable, version: Version, witnesses: Sequence[Witness] = ()) -> EpochRecord | None:
+def check_fencing(table: DeltaTable, version: Version, witnesses: Sequence[Witness] = ()) -> EpochRecord | None:
     """Return the newest epoch's record if nothing contradicts what a handle shows.
 
     Args:
@@ -87,7 +87,7 @@ def check(table: DeltaTable, version: Version, witnesses: Sequence[Witness] = ()
     Raises:
         LakeError: Something other than a driver changed the table.
     """
-    record = newest(table)
+    record = read_newest_epoch_record(table)
     inconsistencies = epoch_history.find_inconsistencies(version, table, [] if record is None else [record], witnesses)
     if inconsistencies:
         hint = "\nHint: a person or a tool restored or changed the table; nothing is written until it is repaired, or "

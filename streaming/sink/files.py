@@ -24,23 +24,25 @@ class File:
 
     path: str  # relative to the table's folder
     kind: str  # value of the partition column `_kind`
-    first: int  # the epochs whose rows it holds, or was folded from: first to last
-    last: int
+    first_epoch: int  # the epochs whose rows it holds, or was folded from: first to last
+    last_epoch: int
     size: int  # bytes
 
     @property
     def span(self) -> int:
         """Return the number of epochs that the file covers, first and last inclusive."""
-        return self.last - self.first + 1
+        return self.last_epoch - self.first_epoch + 1
 
 
-def place(uri: str) -> tuple[fs.FileSystem, str]:
+def resolve_folder(uri: str) -> tuple[fs.FileSystem, str]:
     """Return the file system of a table and its folder there."""
     file_system, root = fs.FileSystem.from_uri(uri)
     return file_system, root.rstrip("/")
 
 
-def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequence[File], schema: pa.Schema) -> None:
+def bind_files(
+    connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequence[File], schema: pa.Schema
+) -> None:
     """Bind a view to the rows of files, in the order of the files, without reading them yet.
 
     Args:
@@ -53,7 +55,7 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
     Raises:
         FileDamagedError: One does not hold what was committed.
     """
-    system, root = place(uri)
+    system, root = resolve_folder(uri)
     for file in files:  # else a fold would put its own checksum on bytes that another writer has changed
         checksums.check(system, root, file.path, place=f"Table `{root}`")
     paths = [f"{root}/{unquote(file.path)}" for file in files]
@@ -82,7 +84,7 @@ def export(
     Returns:
         The action that lists the file; other files said the same before.
     """
-    system, root = place(uri)
+    system, root = resolve_folder(uri)
     local = isinstance(system, fs.LocalFileSystem)
     target = (Path(root) / f"_kind={kind}" if local else scratch) / f"{stem}.parquet"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -100,6 +102,6 @@ def export(
     return data_files.adopt(uri, f"_kind={kind}/{stem}.parquet", stem, partition={"_kind": kind}, new_data=False)
 
 
-def remove(file: File) -> RemoveAction:
+def make_removal(file: File) -> RemoveAction:
     """Return the action that stops listing a file whose rows lie in another one now."""
     return data_files.remove({"path": file.path, "size_bytes": file.size, "partition._kind": file.kind})

@@ -30,7 +30,7 @@ class StartOffsets:
 
 
 def reject_unsafe(settings: Settings, pipeline: Pipeline) -> None:
-    """Reject settings under which epochs could be lost, read twice or judged differently.
+    """Check settings under which epochs could be lost, read twice or classified differently.
 
     Raises:
         DefinitionError: A setting is unsafe; the message names the key, the expected and the actual value.
@@ -44,24 +44,24 @@ def reject_unsafe(settings: Settings, pipeline: Pipeline) -> None:
         raise _make_unsafe_error(pipeline.name + ".max_rows_per_epoch", str(pipeline.max_rows_per_epoch))
 
 
-def begin(
+def find_start(
     pipeline: Pipeline,
     client: LogClient,
     record: EpochRecord | None,
     accepted: Sequence[Loss] = (),
     history: History = tuple,
 ) -> StartOffsets:
-    """Return where to begin, after asking the log whether it still is what the table was built from.
+    """Find the start offsets, after checking that the log is the one that the table was built from.
 
     Args:
         pipeline: The definition.
-        client: Asks the log.
+        client: Client of the log.
         record: Newest committed epoch of the version; None before the first.
         accepted: Recorded losses of the version.
-        history: Gives the records of all its epochs.
+        history: Loads the records of all its epochs.
 
     Raises:
-        LogError: The topic is unknown, was recreated, is compacted, no longer holds what comes next, or holds other
+        LogError: The topic is unknown, was recreated, is compacted, no longer holds the next records, or holds other
             records than those that were read.
     """
     topic = name_log(pipeline)
@@ -94,12 +94,12 @@ def _describe_topic(client: LogClient, topic: str, expected: str | None) -> LogI
         if expected is None or error.runbook is not None:
             raise
         msg = f"Topic {topic} is not there, the epoch log was built from the one with topic id {expected}."
-        msg += "\nHint: perhaps the settings name another cluster; a topic made again is another log."
+        msg += "\nHint: perhaps the settings name another cluster; a recreated topic is another log."
         raise LogError(msg, runbook="TopicIdentityChanged") from error
 
 
 def reject_other(pipeline: Pipeline, expected: str | None, actual: str) -> None:
-    """Reject a topic that was deleted and made again under the same name.
+    """Check that a topic was not deleted and recreated under the same name.
 
     Args:
         pipeline: The definition, for messages.
@@ -113,7 +113,7 @@ def reject_other(pipeline: Pipeline, expected: str | None, actual: str) -> None:
         return
     msg = (
         f"Topic {name_log(pipeline)} has topic id {actual}, the epoch log was built from {expected}: it was "
-        "deleted and made again.\nHint: a topic made again is another log. Give the new one another name, or go on "
+        "deleted and recreated.\nHint: a recreated topic is another log. Give the new one another name, or continue "
         f"with it by `cutover accept-loss {pipeline.name}`."
     )
     raise LogError(msg, runbook="TopicIdentityChanged")

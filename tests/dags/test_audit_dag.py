@@ -50,7 +50,7 @@ def record_regression() -> None:
     window_audit = make_audit(
         "flights", state=AuditState.REGRESSION, stream_version=None, unexplained=1, wrong=(3,), examples=("a row",)
     )
-    audit_record.record(settings, catalogue.get(settings, "flights"), window_audit)
+    audit_record.record_audit(settings, catalogue.get(settings, "flights"), window_audit)
 
 
 @pytest.mark.parametrize("stage_name", ["LAMBDA", "SHADOW"])

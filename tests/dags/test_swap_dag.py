@@ -102,8 +102,8 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
     proposal = propose("clicks_2", "run-1")
     apply("clicks_2", proposal, ADA)
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
-    swapping.swap_back(at_work, old, why="by hand", clock=SystemClock())
-    swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
+    swapping.swap_back(at_work, old, reason="by hand", clock=SystemClock())
+    swapping.swap(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         undo("clicks_2", proposal)
@@ -124,7 +124,7 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
 
     def reject_before_a_swap(*arguments: Any) -> None:
         reject_as_is(*arguments)
-        swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
+        swapping.swap(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
 
     monkeypatch.setattr(approval, "reject_replaced", reject_before_a_swap)
     proposal = propose("clicks_2", "run-1")

@@ -12,7 +12,7 @@ from cutover.definition import Count, Fixed, Lateness, Pipeline, Sliding, Topic
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.advisor.gather import collect_delays, make_delays
-from cutover.reconcile.advisor.predict import Delays, choose, make_grid, predict
+from cutover.reconcile.advisor.predict import Delays, choose_settings, make_grid, predict
 from cutover.reconcile.advisor.real_speed import UNKNOWN
 
 SECOND = 1_000_000
@@ -132,7 +132,7 @@ def test_what_is_advised_keeps_its_definition_and_the_grid_has_the_shortest_of_e
 ) -> None:
     delays = gather(FIXED, records, [sum(steps[: number + 1]) for number in range(len(steps))])
 
-    fastest, balanced, exact = (choice.prediction for choice in choose(delays))
+    fastest, balanced, exact = (choice.prediction for choice in choose_settings(delays))
     grid = make_grid(delays, (AHEAD * SECOND, 2 * SECOND))
 
     assert fastest.out_of_orderness == exact.late == 0

@@ -109,11 +109,11 @@ class Batch:
     def run(self, watermark: int | None, earliest: dict[int, int]) -> BatchRun:
         """Do what a run does between its scan and its record."""
         work = self._work(watermark, earliest)
-        new = work.new
+        new = work.new_offsets
         self._bind(SCAN, [new], earliest)
-        scan._bind_touched(PIPELINE, self.connection, SCAN, where="_class = 'accepted'")
+        scan._bind_touched(PIPELINE, self.connection, SCAN, condition="_class = 'accepted'")
         index.add_ranges(self.connection, scan.TOUCHED, work.scan)
-        computation = sessions.compute(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
+        computation = sessions.compute_sessions(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
         self.connection.execute(f"DROP VIEW {scan.TOUCHED}")
         uri = batch_uri(self.settings, PIPELINE)
         schema = batch_schema(PIPELINE)
@@ -173,11 +173,11 @@ class Batch:
             client=LogClient(self.settings),
             earliest=earliest,
             history=IndexHistory(runs=tuple(self.runs)),
-            recorded=(),
+            accepted_losses=(),
             staged=Staging(self.connection, str(self.settings.home)),
             run_id="r",
             anew=False,
-            wanted=None,
+            requested=None,
             started=EPOCH,
             began=0.0,
         )

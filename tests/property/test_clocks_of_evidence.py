@@ -40,7 +40,7 @@ def summarize_history(history: Sequence[tuple[int, str, int, bool]], times: Sequ
         row(epoch, verdict, run_id=f"r{name}", sequence=number, at=at)
         for number, ((epoch, verdict, name, _), at) in enumerate(zip(history, times, strict=True))
     ]
-    lines = records.of_definition(records.lines(rows), "aa")
+    lines = records.of_definition(records.fold_lines(rows), "aa")
     positions = {line.run_id: records.position(line, 0) for line in lines}
     difference_events = [
         replace(state(f"r{name}", "open" if is_open else "resolved"), at=at)
@@ -50,7 +50,7 @@ def summarize_history(history: Sequence[tuple[int, str, int, bool]], times: Sequ
     opened = lifecycle.fold_differences(difference_events, positions)
     return [
         None if present is None else present.run_id,
-        [line.run_id for line in records.in_order(lines, 0)],
+        [line.run_id for line in records.sort_by_position(lines, 0)],
         [line.run_id for line in records.list_standing(lines, 0)],
         [(place, difference.run_id, difference.runs, difference.returned) for place, difference in opened.items()],
     ]
@@ -98,7 +98,7 @@ def test_the_gate_counts_the_same_runs_where_one_clock_is_wrong_once(
             for number, good in enumerate(agreements)
         ]
         epochs = {number: NOON + number * HOUR for number in range(len(agreements))}
-        runs = evidence.list_runs(records.lines(rows), VERSION, inputs=EvidenceInputs(epochs=epochs))
+        runs = evidence.list_runs(records.fold_lines(rows), VERSION, inputs=EvidenceInputs(epochs=epochs))
         evidence_run = find_latest_run(runs)
         assert evidence_run is not None
         return (

@@ -146,7 +146,7 @@ class Gate(RuleBasedStateMachine):
 
     def move(self, proposal: StageProposal, person: str) -> None:
         """Do what the task of the DAG does with an answer."""
-        if approval.has_moved(NOWHERE, proposal):
+        if approval.is_applied(NOWHERE, proposal):
             return
         yes = StageApproval(proposal=proposal, who=person)
         with contextlib.suppress(LakeError, Killed):
@@ -182,7 +182,9 @@ class Gate(RuleBasedStateMachine):
         assert (proposal.stage, proposal.target) == (stage_before, advanced_event.stage)
         assert advanced_event.who.startswith("airflow:"), "approved without a person"
         assert self.world.agrees, "the paths differed within the move"
-        assert json.loads(advanced_event.evidence)["audit"] == power.describe(self.world.pipeline.policy.audit)
+        assert json.loads(advanced_event.evidence)["audit"] == power.describe_requirement(
+            self.world.pipeline.policy.audit
+        )
         assert advanced_event.stage != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
         assert len(self.find_evidence(rows)) >= RUNS, "moved without evidence"
 

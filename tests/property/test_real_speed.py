@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.engine import queries
 from cutover.reconcile.advisor import lateness_tables
-from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, find_append_times, find_reached
+from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, compute_watermarks, find_append_times
 from tests.support.log.real_speed import Record, quantile, simulate
 
 RECORDS = st.lists(
@@ -28,7 +28,7 @@ def test_event_time_reached_is_that_of_a_plain_simulation(drawn_records: list[Re
         drawn_records, key=lambda record: record[0]
     )  # by partition; within it in the order drawn, as offsets have it
 
-    assert find_reached(arrays(records), idle_after).tolist() == simulate(records, idle_after)
+    assert compute_watermarks(arrays(records), idle_after).tolist() == simulate(records, idle_after)
 
 
 @given(RECORDS, st.integers(1, 90))
@@ -38,7 +38,7 @@ def test_no_result_depends_on_the_order_of_partitions(drawn_records: list[Record
     in_other_order = sorted(drawn_records, key=lambda record: names[record[0]])
 
     results = [
-        sorted(zip(some, find_reached(arrays(some), idle_after).tolist(), strict=True), key=repr)
+        sorted(zip(some, compute_watermarks(arrays(some), idle_after).tolist(), strict=True), key=repr)
         for some in (in_order, in_other_order)
     ]
 
@@ -98,7 +98,7 @@ def test_quantiles_and_late_records_are_those_of_a_plain_fold(
         connection.execute("DROP TABLE IF EXISTS judged")
         schema = pa.schema([(name, pa.int64()) for name in ("__partition", "__first", "__read")])
         connection.register("reached", pa.Table.from_pylist(reached_rows))
-        lateness_tables.make(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
+        lateness_tables.create_tables(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
         shares = lateness_tables.count_late(connection, None)
         quantiles = lateness_tables.measure_quantiles(connection)
         histogram = lateness_tables.count_by_lateness(connection)

@@ -50,6 +50,8 @@ def measure(bench: Bench) -> Figure:
 def _processor_time(settings: Settings, arguments: tuple[str, ...], _: int) -> float:
     command = Path(sys.executable).with_name("cutover")
     usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([command, *arguments], env=detached.environment(settings), stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(
+        [command, *arguments], env=detached.make_environment(settings), stdout=subprocess.DEVNULL, check=True
+    )
     usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime

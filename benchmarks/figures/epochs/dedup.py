@@ -110,7 +110,7 @@ def _seed_ids(live: Streams, number: int, *, minutes: int) -> int:
         begins = events.START_MILLIS * 1_000 - (minute + 1) * MINUTE
         times = np.linspace(begins, begins + MINUTE - 1, EVENTS * 60, dtype=np.int64)
         numbers = -np.arange(minute * EVENTS * 60 + 1, (minute + 1) * EVENTS * 60 + 1, dtype=np.int64)
-        commits.append(table, dedup_state.rows(pa.table({"id": numbers, "event_time": times}), pipeline, 0))
+        commits.append(table, dedup_state.make_id_rows(pa.table({"id": numbers, "event_time": times}), pipeline, 0))
     return number
 
 

@@ -85,7 +85,7 @@ def _sample(  # noqa: PLR0913 -- one loop for all phases
     while time.monotonic() < end:
         sent_count, record = live.sent, read_latest_epoch(settings, pipeline)
         backlog = max(0, sent_count - (0 if record is None else sum(record.end.values())))
-        beat = heartbeat.read(settings, pipeline.name)
+        beat = heartbeat.find_heartbeat(settings, pipeline.name)
         state = "" if beat is None else beat.state
         at = round(time.monotonic() - began, 1)
         samples.append(DriverSample(at=at, sent_events=sent_count, backlog=backlog, state=state))

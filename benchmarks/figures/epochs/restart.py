@@ -62,7 +62,7 @@ def wait_for_commit(process: subprocess.Popen[bytes], bench: Bench, pipeline: Pi
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not _has_committed(bench, pipeline, latest_version):
         if process.poll() is not None or time.monotonic() > deadline:
-            log_end = detached.log_file(bench.settings, pipeline.name).read_text(encoding="utf-8").strip()[-2_000:]
+            log_end = detached.find_log_file(bench.settings, pipeline.name).read_text(encoding="utf-8").strip()[-2_000:]
             msg = f"Driver of `{pipeline.name}`: expected a commit, got exit {process.returncode}: {log_end}"
             raise AssertionError(msg)
         time.sleep(0.01)

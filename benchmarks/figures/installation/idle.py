@@ -86,7 +86,9 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
         for pipeline in pipelines:
             wait_until(lambda p=pipeline: _has_read_all(settings, p), timeout=TIMEOUT_SECONDS, interval=1.0)  # type: ignore[misc]  # mypy infers no default
         with psutil.Popen(
-            _command("watch", PIPELINES[0], "--json"), env=detached.environment(settings), stdout=subprocess.DEVNULL
+            _command("watch", PIPELINES[0], "--json"),
+            env=detached.make_environment(settings),
+            stdout=subprocess.DEVNULL,
         ) as watch:
             yield watch
             watch.terminate()
@@ -141,7 +143,7 @@ def count_processor_seconds(pid: int, *, with_children: bool = True) -> float:
 
 
 def _run(settings: Settings, *arguments: str) -> None:
-    subprocess.run(_command(*arguments), env=detached.environment(settings), stdin=subprocess.DEVNULL, check=True)
+    subprocess.run(_command(*arguments), env=detached.make_environment(settings), stdin=subprocess.DEVNULL, check=True)
 
 
 def _command(*arguments: str) -> list[str]:

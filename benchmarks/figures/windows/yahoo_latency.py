@@ -127,7 +127,7 @@ def _ours(workload: Yahoo) -> Iterator[ReadEnds]:
     try:
         yield ends
     finally:
-        (heartbeat.folder(settings, pipeline.name) / "stop").touch()
+        (heartbeat.run_folder(settings, pipeline.name) / "stop").touch()
         thread.join()
 
 

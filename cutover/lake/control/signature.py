@@ -20,7 +20,7 @@ def user() -> str:
         return f"uid {os.getuid()}"
 
 
-def reason(reason_text: str, *, of: str) -> str:
+def check_reason(reason_text: str, *, of: str) -> str:
     """Strip a person's reason and check its length.
 
     Args:

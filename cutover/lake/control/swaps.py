@@ -4,7 +4,7 @@ from cutover.clock import Clock
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import sequence_marks
-from cutover.lake.control.signature import reason, user
+from cutover.lake.control.signature import check_reason, user
 from cutover.lake.journal import Journal, read_all, retry_conflicts
 from cutover.lake.journal_rows import SwapEvent
 from cutover.settings import Settings
@@ -85,7 +85,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, on what evidence, and
         at=clock.now(),
         served_by=follower,
         who=who or user(),
-        why=reason(why, of="Swap"),
+        why=check_reason(why, of="Swap"),
         evidence=evidence,
     )
     Journal(settings, name, SwapEvent).append(event, expected_sequence=expected_sequence)

@@ -11,7 +11,7 @@ from cutover.definition.compile.fingerprint import describe_version, lateness_fi
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake.control.signature import reason, user
+from cutover.lake.control.signature import check_reason, user
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, VersionEvent, VersionEventKind
 from cutover.lake.paths import stream_uri
@@ -151,7 +151,7 @@ def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test p
         DefinitionError: The reason is empty or too long.
         SequenceConflictError: A version was registered or promoted in the meantime; nothing was written.
     """
-    text = reason(why, of="Deletion")
+    text = check_reason(why, of="Deletion")
     following = {row.TABLE: Journal(settings, name, row).next_sequence() for row in (GateEvent, ComparisonRow)}
     event = VersionEvent(
         pipeline=name,
@@ -250,7 +250,7 @@ def serve(  # noqa: PLR0913 -- which version, why, on what evidence, and what a 
         _make_event(promoted, pipeline, clock),
         event=VersionEventKind.SERVED,
         who=user(),
-        why=reason(why, of="Version") + finding,
+        why=check_reason(why, of="Version") + finding,
     )
     Journal(settings, pipeline.name, VersionEvent).append(event, expected_sequence=sequence)
     previous_app_id = None if previous is None else previous.app_id

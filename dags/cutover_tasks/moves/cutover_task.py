@@ -70,7 +70,7 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
     with fail_without_retries():
         settings = load_settings()
         agreed = approval.StageProposal.from_json(proposal)
-        if approval.has_moved(settings, agreed):
+        if approval.is_applied(settings, agreed):
             log.info("%s was moved to %s by this approval already", pipeline, agreed.target)
             return agreed.target
         person, reason = parse_person(answer), parse_reason(answer)
@@ -132,7 +132,7 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     with fail_without_retries():
         settings = load_settings()
         stage.withdraw(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
-        if not approval.has_moved(settings, agreed):
+        if not approval.is_applied(settings, agreed):
             msg = f"Nothing to roll back: {pipeline} was not moved."
             raise AirflowSkipException(msg)
         reason = "rolled back by Airflow: the served rows could not be verified after the move"

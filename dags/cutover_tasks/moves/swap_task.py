@@ -65,7 +65,7 @@ def _describe(new: Pipeline, old: Pipeline, proposal: "SwapProposal", comparison
         ("rows compared, without undeclared differences", f"{comparison.rows:,}"),
         ("rows that differ as the note declares", _format_value(comparison.declared) or "none"),
         ("rows that differ because other records were late", f"{comparison.otherwise:,}"),
-        ("cut", f"epoch {old_epoch} of {comparison.serving}, epoch {new_epoch} of {comparison.beside}"),
+        ("cut", f"epoch {old_epoch} of {comparison.serving}, epoch {new_epoch} of {comparison.candidate}"),
     ]
     head = f"**Serve {old.name} from {new.name}**, comparison `{proposal.digest[:12]}`"
     cells = (f"| {label} | {format_cell(text)} |" for label, text in rows)
@@ -102,7 +102,7 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
             log.info("%s was swapped to %s by this approval already", old.name, new.name)
             return old.name
         try:
-            swap.swap(settings, new, old, why=reason, agreed=serve.Agreed(), clock=SystemClock(), approved=approved)
+            swap.swap(settings, new, old, reason=reason, agreed=serve.Agreed(), clock=SystemClock(), approved=approved)
         except CutoverError:  # an earlier try may still have been running, and have made the swap
             if approval.find_state(settings, agreed) is not approval.SwapState.MADE:
                 raise
@@ -174,11 +174,13 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         else:
             reason, turn = "swapped back by Airflow: the swap was not verified", agreed.basis.turns[1] + 1
             try:
-                swap_result = swap.swap_back(settings, old, why=reason, clock=SystemClock(), who="airflow", turn=turn)
+                swap_result = swap.swap_back(
+                    settings, old, reason=reason, clock=SystemClock(), author="airflow", turn=turn
+                )
             except CutoverError as error:
                 msg = f"{pipeline} still serves {name}, unverified: {error}\nResolve that, and clear this task."
                 raise AirflowFailException(msg) from None
-            lagging = swap_result[1].behind
+            lagging = swap_result[1].stale_pipelines
     note = "; its serving table follows with the next epoch" if name in lagging else ""
     msg = f"{name} serves its name again{note}. The logs of the tasks before this one have the reason."
     raise AirflowFailException(msg)

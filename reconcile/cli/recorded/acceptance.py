@@ -47,13 +47,13 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     max_rows: Annotated[int | None, typer.Option("--max-rows", help="As many as are open now, if not said.")] = None,
     max_volume: Annotated[list[str] | None, typer.Option("--max-volume", help="Such as `amount=100`.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Of the rule's file.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Windows and keys of any sort: asked for by name.")] = False,
+    any_place: Annotated[bool, typer.Option("--all", help="Windows and keys of any sort.")] = False,
 ) -> Output:
     """Write a rule that accepts differences: a file next to the definitions, to be reviewed and committed."""
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
     now = SystemClock().now()
-    expiry = arguments.moment(expires, "--expires")
+    expiry = arguments.parse_moment(expires, "--expires")
     if not now < expiry <= now + LONGEST:
         msg = (
             f"`--expires`: expected a time from now on, at most {LONGEST.days} days ahead, got {expiry:%Y-%m-%d %H:%M}."
@@ -72,7 +72,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
         keys=[format_values(parse_key(key_text, definition.key)) for key_text in key or []],
         kinds=kind or [],
         measures=measure or [],
-        all=every,
+        all=any_place,
     )
     acceptance_files.check_against_pipeline(rule, definition)
     cells = _find_matching(settings, definition, rule)
@@ -115,7 +115,7 @@ def _parse_volume(text: str) -> tuple[str, float]:
 
 def _find_matching(settings: Settings, pipeline: Pipeline, rule: AcceptanceRule) -> list[Difference]:
     """Return the differences that are known now and fit a rule, whatever they differ in."""
-    opened = history.open_differences(settings, pipeline).values()
+    opened = history.read_open_differences(settings, pipeline).values()
     cells = [_as_cell(difference, pipeline) for difference in opened if difference.kind != BEYOND]
     return [cell for cell in cells if _matches(rule, cell)]
 
@@ -170,12 +170,12 @@ def resolve(
     window: Annotated[str, typer.Argument(help="Start of the window, UTC.")],
     key: Annotated[str, typer.Argument(help="Key, such as `JFK,AA`, in any form that is shown.")] = "",
     *,
-    why: Annotated[str, typer.Option("--why", help="What was done about it; it is kept in the history.")],
+    reason: Annotated[str, typer.Option("--why", help="What was done about it; it is kept in the history.")],
 ) -> Output:
     """Take a difference off the list; a comparison that finds it again brings it back, and no gate is opened by it."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    opened = history.open_differences(settings, definition)
+    opened = history.read_open_differences(settings, definition)
     wanted_place = (
         parse_range_end(window, definition.window, of="WINDOW"),
         format_values(parse_key(key, definition.key)),
@@ -187,7 +187,7 @@ def resolve(
         window_text = text.when(wanted_place[0].isoformat())
         msg = f"No difference of `{pipeline}` is known in window {window_text}, key {wanted_place[1]}."
         raise DefinitionError(msg + f"\nHint: `cutover differences {pipeline}` lists them.")
-    lifecycle.close(settings, pipeline, result_fingerprint(definition), difference, why, SystemClock().now())
+    lifecycle.close(settings, pipeline, result_fingerprint(definition), difference, reason, SystemClock().now())
     message = f"Window {text.when(difference.window_start)}, key {wanted_place[1]} of {pipeline}: off the list."
     next_step = f"Next: `cutover reconcile {pipeline}` says whether it is gone; a run that finds it brings it back."
     document = {"pipeline": pipeline, "window_start": difference.window_start, "key": wanted_place[1], "closed": True}

@@ -31,9 +31,15 @@ def differences(
     """List what nothing explains, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    opened = history.open_differences(settings, definition)
+    opened = history.read_open_differences(settings, definition)
     ordered = sorted(
-        opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key)
+        opened.values(),
+        key=lambda difference: (
+            difference.state is not OPEN,
+            difference.first_seen,
+            difference.window_start,
+            difference.key,
+        ),
     )
     compared = bool(ordered) or any(line.is_comparable for line in history.read_current_lines(settings, definition)[0])
     return Output(

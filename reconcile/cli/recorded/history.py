@@ -32,12 +32,12 @@ _CELLS_SHOWN = 10
 def history(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    last: Annotated[int, typer.Option("--last", min=1, help="How many comparisons.")] = 20,
+    limit: Annotated[int, typer.Option("--last", min=1, help="How many comparisons.")] = 20,
     changes: Annotated[
         bool, typer.Option("--changes", help="What the newest has that the one before had not.")
     ] = False,
-    before: Annotated[str | None, typer.Option("--before", help="Run id (or how it begins) to compare from.")] = None,
-    after: Annotated[str | None, typer.Option("--after", help="Run id to compare to; else the newest.")] = None,
+    older_id: Annotated[str | None, typer.Option("--before", help="Run id (or how it begins) to compare from.")] = None,
+    newer_id: Annotated[str | None, typer.Option("--after", help="Run id to compare to; else the newest.")] = None,
     window: Annotated[str | None, typer.Option("--window", help="Follow one window, by its start.")] = None,
 ) -> Output:
     """Show past comparisons, what changed between two, or when a window last agreed: 0 shown, 2 nothing to show."""
@@ -48,10 +48,10 @@ def history(
         start = parse_range_end(window, definition.window, of="`--window`")
         window_rows = _follow(settings, definition, lines, to_micros(start))
         return Output(document=window_rows, lines=_list_window_lines(definition, window, window_rows))
-    if changes or before or after:
-        run_changes = _compare(settings, definition, lines, before, after)
+    if changes or older_id or newer_id:
+        run_changes = _compare(settings, definition, lines, older_id, newer_id)
         return Output(document=encode(run_changes), lines=_list_change_lines(run_changes))
-    rows = [_row(line) for line in lines[-last:]]
+    rows = [_row(line) for line in lines[-limit:]]
     return Output(document=rows, lines=_list_trend_lines(settings, definition, rows, len(lines)))
 
 
@@ -61,7 +61,7 @@ def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, 
     if not recorded_comparisons:
         msg = f"History of `{pipeline.name}`: expected a comparison under the definition in force, found none."
         raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes one.")
-    return records.in_order(recorded_comparisons, version)
+    return records.sort_by_position(recorded_comparisons, version)
 
 
 def _row(line: RecordedComparison) -> dict[str, Any]:
@@ -86,15 +86,19 @@ def _row(line: RecordedComparison) -> dict[str, Any]:
 
 
 def _compare(
-    settings: Settings, pipeline: Pipeline, lines: Sequence[RecordedComparison], before: str | None, after: str | None
+    settings: Settings,
+    pipeline: Pipeline,
+    lines: Sequence[RecordedComparison],
+    older_id: str | None,
+    newer_id: str | None,
 ) -> RunChanges:
     comparable = [line for line in lines if line.is_comparable]
-    newer = _find(comparable, after) if after else comparable[-1] if comparable else None
-    older = _find(comparable, before) if before else _before(comparable, newer)
+    newer = _find(comparable, newer_id) if newer_id else comparable[-1] if comparable else None
+    older = _find(comparable, older_id) if older_id else _before(comparable, newer)
     if newer is None or older is None:
         msg = f"History of `{pipeline.name}`: expected two comparisons that could compare, found {len(comparable)}."
         raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes another, of a newer cut.")
-    return compare_runs(*(files.load(settings, pipeline.name, line.run_id) for line in (older, newer)))
+    return compare_runs(*(files.read_report(settings, pipeline.name, line.run_id) for line in (older, newer)))
 
 
 def _before(lines: Sequence[RecordedComparison], line: RecordedComparison | None) -> RecordedComparison | None:
@@ -103,11 +107,11 @@ def _before(lines: Sequence[RecordedComparison], line: RecordedComparison | None
 
 
 def _find(lines: Sequence[RecordedComparison], run_id: str) -> RecordedComparison:
-    found = [line for line in lines if line.run_id.startswith(run_id)]
-    if len(found) != 1:
+    matches = [line for line in lines if line.run_id.startswith(run_id)]
+    if len(matches) != 1:
         msg = f"Run `{run_id[:80]}`: expected the id of one comparison that could compare, or how it alone begins, "
-        raise DefinitionError(msg + f"got {count_noun(len(found), 'run')}.\nHint: `cutover history P` lists them.")
-    return found[0]
+        raise DefinitionError(msg + f"got {count_noun(len(matches), 'run')}.\nHint: `cutover history P` lists them.")
+    return matches[0]
 
 
 def _follow(
@@ -127,7 +131,7 @@ def _follow(
 
 def _load(settings: Settings, pipeline: Pipeline, line: RecordedComparison) -> Report | None:
     try:
-        return files.load(settings, pipeline.name, line.run_id)
+        return files.read_report(settings, pipeline.name, line.run_id)
     except DefinitionError:
         return None  # reports are files that people may clean up; the line stays
 
@@ -166,7 +170,7 @@ def _list_noise_lines(settings: Settings, pipeline: Pipeline) -> Iterator[str]:
     """Yield the result of the newest measurement of noise; its JSON is that of `cutover noise`."""
     measured = None
     with suppress(LakeError):  # a lake of an older release has no such table; comparisons are shown all the same
-        measured = noise_record.newest(settings, pipeline)
+        measured = noise_record.find_newest_noise(settings, pipeline)
     if measured is not None:
         yield f"{when(measured.at)}: {noise_record.describe_noise(measured)}"
 

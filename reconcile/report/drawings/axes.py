@@ -11,7 +11,7 @@ from cutover.reconcile.result.text import number
 Parts = list[Markup]
 
 
-def plain(value: float) -> str:
+def format_axis_value(value: float) -> str:
     """Return an axis value: whole numbers without a point, thousands and millions short."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
@@ -20,7 +20,7 @@ def plain(value: float) -> str:
 
 
 def vertical(
-    box: Box, low: float, high: float, *, about: int = 4, label: Callable[[float], str] = plain
+    box: Box, low: float, high: float, *, about: int = 4, label: Callable[[float], str] = format_axis_value
 ) -> tuple[Scale, Parts]:
     """Return the scale of a y axis over round values, and its grid with labels."""
     marks = svg.ticks(low, high, about)

@@ -29,7 +29,7 @@ _DAY, _MONTH = len("2013-02-08"), len("2013-02")
 class _Cell:
     """One day (month, year) and where it stands: column and row of a grid."""
 
-    one: CalendarDay
+    calendar_day: CalendarDay
     column: int
     row: int
 
@@ -76,13 +76,13 @@ def _draw_grid(grid: _Grid, cell: Box, *, is_titled: bool) -> Iterator[Markup]:
     for row, label in enumerate(grid.rows):
         yield svg.text(cell.left - 7, cell.top + (row + 0.5) * cell.height + 4, label, anchor="end")
     places = [(grid_cell, _place(grid_cell, cell)) for grid_cell in grid.cells]
-    agree = [box for grid_cell, box in places if not grid_cell.one.different]
+    agree = [box for grid_cell, box in places if not grid_cell.calendar_day.different]
     if agree:
         squares = "".join(f"M{b.left:.1f} {b.top:.1f}h{b.width:.1f}v{b.height:.1f}h-{b.width:.1f}z" for b in agree)
         yield svg.element("path", svg.element("title", "every compared row agrees"), d=squares, class_="agree")
     for grid_cell, box in places:
-        if grid_cell.one.different:
-            yield from _draw_different(grid_cell.one, box, is_titled=is_titled)
+        if grid_cell.calendar_day.different:
+            yield from _draw_different(grid_cell.calendar_day, box, is_titled=is_titled)
 
 
 def _place(grid_cell: _Cell, cell: Box) -> Box:
@@ -122,7 +122,11 @@ def _grids(days: Sequence[CalendarDay], *, narrow: bool) -> Iterator[_Grid]:
     labels = sorted({_row_of(day) for day in days})[-ROWS_AT_MOST:]
     heads = tuple(enumerate(_MONTHS if by_month else map(str, range(10))))
     cells = [
-        _Cell(one=day, column=int(day.day[5:7]) - 1 if by_month else int(day.day[-1]), row=labels.index(_row_of(day)))
+        _Cell(
+            calendar_day=day,
+            column=int(day.day[5:7]) - 1 if by_month else int(day.day[-1]),
+            row=labels.index(_row_of(day)),
+        )
         for day in days
         if _row_of(day) in labels
     ]
@@ -149,7 +153,7 @@ def _weeks(name: str, days: Sequence[CalendarDay], months: Sequence[int]) -> _Gr
     cells = []
     for day in days:
         at = date.fromisoformat(day.day)
-        cells.append(_Cell(one=day, column=(at.toordinal() - monday) // 7, row=at.weekday()))
+        cells.append(_Cell(calendar_day=day, column=(at.toordinal() - monday) // 7, row=at.weekday()))
     heads = tuple(((start - monday + 6) // 7, _MONTHS[month - 1]) for start, month in zip(starts, months, strict=True))
     return _Grid(name=name, cells=tuple(cells), rows=_WEEKDAYS, heads=heads)
 
@@ -171,7 +175,7 @@ def tabulate(days: Sequence[CalendarDay]) -> ChartTable:
         summary = f"And {count_noun(more, unit)} more that differ, in the Parquet. {summary}"
     heads = (f"{unit} (UTC)", "causes, by rows", "windows that differ", "windows")
     return ChartTable(
-        title=f"{unit}s with a difference".capitalize(), heads=heads, rows=tuple(rows), words=2, rest=summary
+        title=f"{unit}s with a difference".capitalize(), heads=heads, rows=tuple(rows), words=2, omission=summary
     )
 
 

@@ -11,13 +11,13 @@ KNOWN = (UNEXPLAINED, "late", "future", "duplicate", "malformed", "dimension")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartTable:
-    """What a chart shows, in words and numbers as people read them."""
+    """Data of a chart as words and numbers for readers."""
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: int = 1  # leading columns that hold words or times; the others hold numbers
-    rest: str = ""  # what the rows leave out, in one sentence
+    omission: str = ""  # what the rows leave out, in one sentence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ def draw(series: Sequence[EpochPoint], width: int) -> Markup:
         *_records(epoch_points, read, place),
     ]
     marks = [m for m in svg.ticks(place.low, place.high, 4 if narrow else 8) if place.low <= m <= place.high]
-    parts += axes.horizontal(read, [(place(m), axes.plain(m)) for m in marks if m == int(m)])
+    parts += axes.horizontal(read, [(place(m), axes.format_axis_value(m)) for m in marks if m == int(m)])
     parts.append(axes.unit(read, "epoch"))
     label = f"Watermark and newest event of epochs {series[0].epoch} to {series[-1].epoch}"
     return svg.drawing(width, read.bottom + 44, label, *parts)
@@ -108,7 +108,7 @@ def tabulate(series: Sequence[EpochPoint]) -> ChartTable:
     omitted = len(series) - len(epoch_points)
     summary = f"Of neighbours the one that lagged most is listed; {omitted:,} epochs are left out." if omitted else ""
     heads = ("epoch", "watermark (UTC)", "newest event (UTC)", "lag", "records", "took")
-    return ChartTable(title="Watermark and lag by epoch", heads=heads, rows=rows, words=0, rest=summary)
+    return ChartTable(title="Watermark and lag by epoch", heads=heads, rows=rows, words=0, omission=summary)
 
 
 def describe_lag(series: Sequence[EpochPoint]) -> str | None:

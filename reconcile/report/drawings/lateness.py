@@ -1,4 +1,4 @@
-"""How late the late records were: a histogram over the time since their window stopped accepting."""
+"""Chart of late records: a histogram over the time since their window stopped accepting."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ def draw(histogram: Sequence[LatenessBin], width: int) -> Markup:
 
 
 def _format_whole(value: float) -> str:
-    return axes.plain(value) if value == int(value) else ""
+    return axes.format_axis_value(value) if value == int(value) else ""
 
 
 def _edge(value: float) -> str:

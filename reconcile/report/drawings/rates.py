@@ -1,4 +1,4 @@
-"""How often the reconciler itself errs: each share on a line from 0 to 1, its 95 % bounds as a bar."""
+"""Chart of the error rates of the reconciler: each share on a line from 0 to 1, with a bar for its 95 % bounds."""
 
 from markupsafe import Markup
 

@@ -31,29 +31,29 @@ def draw(runs: Sequence[RunOfTrend], width: int) -> Markup:
     parts.append(svg.text(box.left, box.bottom + 38, when(shown_runs[0].at), class_="tick"))
     if len(shown_runs) > 1 and last_x > box.left + 240:
         parts.append(svg.text(last_x + step / 2, box.bottom + 38, when(shown_runs[-1].at), anchor="end"))
-    label = f"Trend of {len(shown_runs)} comparisons: " + ", ".join(_say(run) for run in shown_runs[-5:])
+    label = f"Trend of {len(shown_runs)} comparisons: " + ", ".join(_describe_run(run) for run in shown_runs[-5:])
     return svg.drawing(width, box.bottom + 44, label, *parts)
 
 
 def _format_whole(value: float) -> str:
-    return axes.plain(value) if value == int(value) else ""
+    return axes.format_axis_value(value) if value == int(value) else ""
 
 
 def _draw_run(run_of_trend: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Markup]:
-    shape = verdicts.style(Verdict(run_of_trend.verdict), within=run_of_trend.within)
+    shape = verdicts.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within)
     middle, wide = slot.left + slot.width / 2, max(slot.width * 0.6, 2.0)
     parts = []
     for rows, class_ in ((run_of_trend.rows, "cause"), (run_of_trend.unexplained, "cause-unexplained")):
         if rows:
             high = max(slot.bottom - scale(rows), _LEAST)
             bar = Box(left=middle - wide / 2, top=slot.bottom - high, width=wide, height=high)
-            parts.append(svg.bar(bar, class_, f"{when(run_of_trend.at)}: {_say(run_of_trend)}"))
+            parts.append(svg.bar(bar, class_, f"{when(run_of_trend.at)}: {_describe_run(run_of_trend)}"))
     parts.append(svg.text(middle, slot.bottom + 18, shape.sign, anchor="middle", class_=f"mark tone-{shape.tone}"))
     return parts
 
 
-def _say(run_of_trend: RunOfTrend) -> str:
-    word = verdicts.style(Verdict(run_of_trend.verdict), within=run_of_trend.within).word
+def _describe_run(run_of_trend: RunOfTrend) -> str:
+    word = verdicts.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within).word
     return (
         word if run_of_trend.verdict == Verdict.NOT_COMPARABLE else f"{word}, {number(run_of_trend.rows)} rows differ"
     )
@@ -64,7 +64,7 @@ def tabulate(runs: Sequence[RunOfTrend]) -> ChartTable:
     rows = tuple(
         (
             when(run.at),
-            verdicts.style(Verdict(run.verdict), within=run.within).word,
+            verdicts.find_style(Verdict(run.verdict), within=run.within).word,
             "none" if run.epoch is None else number(run.epoch),
             *_list_figures(run),
         )

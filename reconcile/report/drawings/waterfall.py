@@ -44,7 +44,7 @@ def draw(waterfall: Waterfall, sides: SideNames, width: int) -> Markup:
     parts = [svg.line(scale(m), box.top, scale(m), box.bottom, "axis" if m == 0 else "grid") for m in marks]
     for index, row in enumerate(rows):
         parts += _line(row, box, scale, box.top + ROW * index + ROW / 2)
-    parts += [svg.text(scale(mark), box.bottom + 18, axes.plain(mark), anchor="middle") for mark in marks]
+    parts += [svg.text(scale(mark), box.bottom + 18, axes.format_axis_value(mark), anchor="middle") for mark in marks]
     parts.append(svg.text(box.left, 14, f"difference from {sides.expected}", class_="caption"))
     steps = ", ".join(f"{row.name} {row.value}" for row in rows)
     return svg.drawing(width, box.bottom + 28, f"Waterfall of {waterfall.measure}: {steps}", *parts)
@@ -86,7 +86,10 @@ def tabulate(waterfall: Waterfall, sides: SideNames) -> ChartTable:
     rows.append((sides.actual, "", number(waterfall.streaming)))
     heads = ("step", "adds", f"{waterfall.measure} after it")
     return ChartTable(
-        title=f"{waterfall.measure}, step by step", heads=heads, rows=tuple(rows), rest=_say(missing_share)
+        title=f"{waterfall.measure}, step by step",
+        heads=heads,
+        rows=tuple(rows),
+        omission=_describe_remainder(missing_share),
     )
 
 
@@ -112,7 +115,7 @@ def missing(waterfall: Waterfall) -> Fraction | None:
         return None
 
 
-def _say(fraction: Fraction | None) -> str:
+def _describe_remainder(fraction: Fraction | None) -> str:
     if fraction is None:
         return "A value is no number, so the steps cannot be added up."
     if fraction == 0:

@@ -13,7 +13,7 @@ from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 
 
-def render(reports: Iterable[Report]) -> str:
+def render_prometheus(reports: Iterable[Report]) -> str:
     """Return the newest comparison of each pipeline in Prometheus' text format.
 
     Args:
@@ -32,7 +32,7 @@ def render(reports: Iterable[Report]) -> str:
 
 _GAUGES: Mapping[str, tuple[str, list[str]]] = {
     "verdict": ("1 for the verdict of the newest comparison, 0 for the others", ["verdict"]),
-    "timestamp_seconds": ("When it was made, Unix time", []),
+    "timestamp_seconds": ("Time of the comparison, Unix time", []),
     "epoch": ("Epoch of its cut", []),
     "windows": ("Windows by state", ["state"]),
     "rows": ("(window, key) rows by kind", ["kind"]),

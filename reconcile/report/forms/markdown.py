@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r"[^\w \-.,:;=+/%()]", re.ASCII)
 SHOWN = 20
 
 
-def render(result: Report) -> str:
+def render_markdown(result: Report) -> str:
     """Return the report of one comparison as Markdown; texts of data cannot become markup, links or mentions."""
     causes = [
         (name, cause.rows, cause.events)

@@ -34,7 +34,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def serving(folder: Path, port: int) -> Iterator[ThreadingHTTPServer]:
+def open_server(folder: Path, port: int) -> Iterator[ThreadingHTTPServer]:
     """Yield a server of a folder on loopback; `serve_forever` runs it.
 
     Args:
@@ -42,7 +42,7 @@ def serving(folder: Path, port: int) -> Iterator[ThreadingHTTPServer]:
         port: 0: any that is free.
 
     Raises:
-        OSError: The port is taken.
+        OSError: The port is in use.
     """
     with ThreadingHTTPServer((HOST, port), partial(_Handler, directory=str(folder))) as server:
         yield server

@@ -10,7 +10,7 @@ from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.report import Report
 
 
-def differences(result: Report) -> str:
+def format_csv(result: Report) -> str:
     """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause, rule.
 
     Where the report lists some of them only, the last line says of how many.

@@ -64,7 +64,7 @@ class WindowAudit:
         return {AuditState.AGREES: 0, AuditState.NOTHING_NEW: 0, AuditState.REGRESSION: 1}.get(self.state, 2)
 
 
-def record(settings: Settings, pipeline: Pipeline, window_audit: WindowAudit) -> int:
+def record_audit(settings: Settings, pipeline: Pipeline, window_audit: WindowAudit) -> int:
     """Append an audit to the history and return its sequence."""
     following = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
     row = WindowAuditRow(
@@ -124,16 +124,16 @@ def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | Non
     return None if agrees and is_behind else conclusive[-1]
 
 
-def find_common_miss_chance(window_audits: Sequence[WindowAudit], until: int, audit: Audit) -> float:
+def find_common_miss_chance(window_audits: Sequence[WindowAudit], closed_end: int, audit: Audit) -> float:
     """Return the probability that the audits of the last days all missed the fault.
 
     Args:
         window_audits: Those that say something.
-        until: Now, in event time; microseconds. An audit counts if its windows are within the policy's days, or one day
-            earlier.
+        closed_end: Now, in event time; microseconds. An audit counts if its windows are within the policy's days, or
+            one day earlier.
         audit: The policy; audits under another one do not count.
     """
-    start = from_micros(until) - timedelta(days=audit.within_days)
+    start = from_micros(closed_end) - timedelta(days=audit.within_days)
     missed = 1.0
     for window_audit in window_audits:
         if window_audit.audit == audit and from_micros(window_audit.since) >= start - EVERY:

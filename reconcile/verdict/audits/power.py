@@ -37,10 +37,11 @@ class SamplePlan:
         """Describe why the policy cannot be met; None if it can."""
         if self.windows is not None and self.windows <= self.available:
             return None
+        requirement = describe_requirement(self.audit)
         if self.windows is None:
-            return f"{describe(self.audit)}: no number of windows suffices, because final windows have no rows"
+            return f"{requirement}: no number of windows suffices, because final windows have no rows"
         return (
-            f"expected {self.windows:,} final windows in {self.audit.within_days} days ({describe(self.audit)}), got "
+            f"expected {self.windows:,} final windows in {self.audit.within_days} days ({requirement}), got "
             f"{self.available:,}: with all of them the chance is {self.power:.1%}"
         )
 
@@ -49,7 +50,7 @@ class SamplePlan:
         return math.ceil((self.windows or 0) * days / self.audit.within_days)
 
 
-def describe(audit: Audit | None) -> str:
+def describe_requirement(audit: Audit | None) -> str:
     """Describe what a policy requires of its samples."""
     if audit is None:
         return "no samples: final windows are not checked once batch is retired"

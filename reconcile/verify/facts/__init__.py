@@ -1,1 +1,1 @@
-"""What the invariants judge: gathered once, from one version of each table and from the log."""
+"""Facts that the invariants check, read once from one version of each table and from the log."""

@@ -89,7 +89,7 @@ class LogCounts:
     """Records of the log by epoch, counted by reading."""
 
     records: Mapping[tuple[int, int], int]  # epoch, partition -> records; of the epochs that were counted
-    newest: Mapping[int, int]  # epoch -> newest log timestamp up to its end, microseconds, of what was read
+    newest: Mapping[int, int]  # epoch -> newest log timestamp up to its end, microseconds, of the read records
     is_complete: bool  # read from the first epoch on
     omission: str = ""  # which epochs were not counted, and why
     lost_records: str = ""  # epochs whose records the log has lost; they are not in `records`

@@ -16,7 +16,7 @@ PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "batch_ledger": batch_ledger.read_batch_ledger,
     "commits": rows.read_commits,
     "reopened": rows.find_reopened,
-    "log": log_counts.count_records,
+    "log": log_counts.count_log_records,
     "prefix": recompute.recompute_prefix,
     "paths": paths.compare_paths,
     "finals": results.compare_finals,

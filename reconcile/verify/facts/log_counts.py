@@ -40,7 +40,10 @@ class SameLog:
         spans = ((p, record.start.get(p, 0), end) for p, end in record.end.items())
         return all(
             start >= self.earliest.get(p, 0)
-            and not any(first < end and start < following for first, following in self.incomplete.get(p, ()))
+            and not any(
+                incomplete_start < end and start < incomplete_end
+                for incomplete_start, incomplete_end in self.incomplete.get(p, ())
+            )
             for p, start, end in spans
             if end > start
         )
@@ -97,7 +100,7 @@ def same_log(settings: Settings, name: str, facts: VerifyFacts) -> SameLog:
     )
 
 
-def count_records(source: Source, facts: VerifyFacts) -> LogCounts:
+def count_log_records(source: Source, facts: VerifyFacts) -> LogCounts:
     """Count the records of the newest epochs, or of all retained epochs if the run is exhaustive.
 
     Raises:
@@ -114,7 +117,9 @@ def _count_retained(source: Source, facts: VerifyFacts, log: SameLog) -> LogCoun
     records, newest = _count_records(log, counted_epochs)
     totals = {r.epoch: sum(records[r.epoch, p] for p in r.end) for r in counted_epochs}
     window = facts.pipeline.window
-    losses = find_lost(log, [r for r in counted_epochs if totals[r.epoch] < record_bounds(r.counts, window)[0]], window)
+    losses = find_lost_epochs(
+        log, [r for r in counted_epochs if totals[r.epoch] < record_bounds(r.counts, window)[0]], window
+    )
     lost_epochs = {loss.epoch for loss in losses}
     return LogCounts(
         records={at: n for at, n in records.items() if at[0] not in lost_epochs},
@@ -125,7 +130,7 @@ def _count_retained(source: Source, facts: VerifyFacts, log: SameLog) -> LogCoun
     )
 
 
-def find_lost(log: SameLog, records: Sequence[EpochRecord], window: WindowFn) -> tuple[LostRecords, ...]:
+def find_lost_epochs(log: SameLog, records: Sequence[EpochRecord], window: WindowFn) -> tuple[LostRecords, ...]:
     """Return the epochs whose missing records the log has lost; other epochs recorded a wrong count.
 
     Raises:
@@ -141,10 +146,10 @@ def select_retained(records: Sequence[EpochRecord], log: SameLog) -> Sequence[Ep
     return records[incomplete_places[-1] + 1 if incomplete_places else 0 :]
 
 
-def select_newest(records: Sequence[EpochRecord], most: int) -> Sequence[EpochRecord]:
-    """Return as many of the newest epochs as together have read at most `most` offsets."""
+def select_newest(records: Sequence[EpochRecord], limit: int) -> Sequence[EpochRecord]:
+    """Return as many of the newest epochs as together have read at most `limit` offsets."""
     spans = [sum(end - r.start.get(p, 0) for p, end in r.end.items()) for r in reversed(records)]
-    fitting = sum(total <= most for total in accumulate(spans))
+    fitting = sum(total <= limit for total in accumulate(spans))
     return records[len(records) - fitting :]
 
 
@@ -166,9 +171,9 @@ def _count_records(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[t
 
 
 def _describe_omission(
-    records: Sequence[EpochRecord], retained: Sequence[EpochRecord], counted: Sequence[EpochRecord]
+    records: Sequence[EpochRecord], retained: Sequence[EpochRecord], sampled: Sequence[EpochRecord]
 ) -> str:
-    lost_count, older_count = len(records) - len(retained), len(retained) - len(counted)
+    lost_count, older_count = len(records) - len(retained), len(retained) - len(sampled)
     texts = []
     if lost_count:
         texts.append(

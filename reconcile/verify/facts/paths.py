@@ -10,7 +10,7 @@ from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.verdict import history
-from cutover.reconcile.verdict.acceptance import Acceptance, accept, count_rows, place_of
+from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, place_of
 from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source
 from cutover.reconcile.verify.model import MOST, Unknown
@@ -18,7 +18,7 @@ from cutover.reconcile.verify.model import MOST, Unknown
 
 def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
     """Compare both paths and list the differences without a cause, or return why they cannot be compared."""
-    examined = seal.examine(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
+    examined = seal.evaluate_seal(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
     evidence = examined.evidence
     if evidence is None:
         return Unknown(reason=examined.seal.breaches[0].message)
@@ -53,12 +53,12 @@ def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
 
 def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
     """Read the first cells without a cause that no rule accepts, and count the rows that rules accept."""
-    now = history.settle_now(source.settings, facts.pipeline, source.request.now)
+    now = history.find_rule_time(source.settings, facts.pipeline, source.request.now)
     rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=now)
-    differences, accepted = accept(rules, cells.read(opened, where="_explained = 0"))
+    differences, accepted = apply_rules(rules, cells.read_cells(opened, condition="_explained = 0"))
     unaccepted = [cell for cell in differences if cell.accepted_by is None]
     places = list(dict.fromkeys(place_of(cell) for cell in unaccepted))[: MOST + 1]
-    return tuple(cell for cell in unaccepted if place_of(cell) in places), count_rows(accepted)
+    return tuple(cell for cell in unaccepted if place_of(cell) in places), count_accepted_rows(accepted)
 
 
 def _describe_difference(difference: Difference) -> str:

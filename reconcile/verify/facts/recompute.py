@@ -13,7 +13,7 @@ from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.lost_records import LostRecords, record_bounds
 from cutover.log.kafka import RawRecord
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.equal import plain
+from cutover.reconcile.comparison.equal import to_plain
 from cutover.reconcile.verify.facts import known_ids, log_counts, results, rows
 from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, VerifyFacts
 from cutover.reconcile.verify.facts.log_counts import SameLog
@@ -41,8 +41,10 @@ def recompute_prefix(source: Source, facts: VerifyFacts) -> Prefix:
 def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     by_number = {record.epoch: record for record in facts.records}
     segments = _list_segments(source, facts.records)
-    recorded = [s for s in segments if all(e in by_number for e in range(s.first_epoch, s.last_epoch + 1))]
-    recomputable = [s for s in recorded if all(log.holds(by_number[e]) for e in range(s.first_epoch, s.last_epoch + 1))]
+    complete_segments = [s for s in segments if all(e in by_number for e in range(s.first_epoch, s.last_epoch + 1))]
+    recomputable = [
+        s for s in complete_segments if all(log.holds(by_number[e]) for e in range(s.first_epoch, s.last_epoch + 1))
+    ]
     rejoin, retained = Rejoin(source.settings, facts.pipeline), len(recomputable)
     recomputable = [
         s for s in recomputable if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None
@@ -69,7 +71,8 @@ def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
         seed=source.request.seed,
         folds=tuple(_compare_folds(source, facts)),
         omission=_describe_omission(
-            (len(segments) - len(recorded), len(recorded) - retained, retained - len(recomputable)), len(segments)
+            (len(segments) - len(complete_segments), len(complete_segments) - retained, retained - len(recomputable)),
+            len(segments),
         ),
         lost_records=lost_records.format_lost(losses),
     )
@@ -82,7 +85,7 @@ def _find_lost(
     window = facts.pipeline.window
     if len(raw) >= sum(record_bounds(record.counts, window)[0] for record in epoch_records):
         return ()
-    return log_counts.find_lost(log, epoch_records, window)
+    return log_counts.find_lost_epochs(log, epoch_records, window)
 
 
 _REASONS = (
@@ -103,19 +106,21 @@ def _select_records(facts: VerifyFacts, segment: Segment) -> list[EpochRecord]:
 
 def _list_segments(source: Source, records: Sequence[EpochRecord]) -> list[Segment]:
     """List all segments, and as segments the epochs with records of which none was accepted."""
-    recorded = {record.epoch for record in records}
+    recorded_epochs = {record.epoch for record in records}
     labelled = segments(
-        records, (label for (label,) in source.connection.execute(rows.LABELS).fetchall() if label in recorded)
+        records, (label for (label,) in source.connection.execute(rows.LABELS).fetchall() if label in recorded_epochs)
     )
-    inside = {epoch for segment in labelled for epoch in range(segment.first_epoch, segment.last_epoch + 1)}
-    alone = [Segment(first_epoch=r.epoch, last_epoch=r.epoch) for r in records if r.records and r.epoch not in inside]
+    covered_epochs = {epoch for segment in labelled for epoch in range(segment.first_epoch, segment.last_epoch + 1)}
+    alone = [
+        Segment(first_epoch=r.epoch, last_epoch=r.epoch) for r in records if r.records and r.epoch not in covered_epochs
+    ]
     return sorted([*labelled, *alone], key=lambda segment: segment.last_epoch)
 
 
 def sample_segments(
-    segments: Sequence[Segment], records: Sequence[EpochRecord], pinned: Iterable[int], *, seed: int, most: int = MOST
+    segments: Sequence[Segment], records: Sequence[EpochRecord], pinned: Iterable[int], *, seed: int, limit: int = MOST
 ) -> list[Segment]:
-    """Sample the newest segment, the pinned ones and random others, with at most `most` records together.
+    """Sample the newest segment, the pinned ones and random others, with at most `limit` records together.
 
     The first segment is selected whatever its size, so that at least one is recomputed.
     """
@@ -127,7 +132,7 @@ def sample_segments(
     total = 0
     for segment in dict.fromkeys([*preferred, *shuffled]):
         size = sum(sizes.get(e, 0) for e in range(segment.first_epoch, segment.last_epoch + 1))
-        if not sample or total + size <= most:
+        if not sample or total + size <= limit:
             sample.append(segment)
             total += size
     return sorted(sample, key=lambda segment: segment.last_epoch)
@@ -151,7 +156,7 @@ def _recompute_portion(
         first_epoch=segment.first_epoch,
         last_epoch=segment.last_epoch,
         records=len(raw),
-        expected={(start, end, tuple(map(plain, key))): row for (start, end, key), row in expected.rows.items()},
+        expected={(start, end, tuple(map(to_plain, key))): row for (start, end, key), row in expected.rows.items()},
         actual=_read_rows(source, facts, segment.last_epoch),
         expected_ledger=expected.ledger,
         actual_ledger=actual_ledger,
@@ -167,14 +172,14 @@ def _read_rows(source: Source, facts: VerifyFacts, epoch: int) -> dict[Group, Re
     query = f"SELECT epoch_us(window_start), epoch_us(window_end), _n, {columns} FROM ({folded})"
     result_rows: dict[Group, ResultRow] = {}
     for start, end, n, *values in source.connection.execute(query).fetchall():
-        key, measures = map(plain, values[: len(pipeline.key)]), map(plain, values[len(pipeline.key) :])
+        key, measures = map(to_plain, values[: len(pipeline.key)]), map(to_plain, values[len(pipeline.key) :])
         row = ResultRow(n=int(n), measures=dict(zip(pipeline.measures, measures, strict=True)))
         result_rows[start, end, tuple(key)] = row
     return result_rows
 
 
 def _read_ledger(source: Source, segment: Segment) -> frozenset[reference.UncountedPair]:
-    return rows.ledger_rows(source, f"_epoch BETWEEN {int(segment.first_epoch)} AND {int(segment.last_epoch)}")
+    return rows.query_ledger(source, f"_epoch BETWEEN {int(segment.first_epoch)} AND {int(segment.last_epoch)}")
 
 
 def _compare_folds(source: Source, facts: VerifyFacts) -> Iterable[Refold]:

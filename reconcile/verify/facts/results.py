@@ -19,7 +19,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
 from cutover.reconcile.preconditions import damage
 from cutover.reconcile.verify.facts.facts import Finals, RepeatedRuns, VerifyFacts
@@ -29,7 +29,7 @@ from cutover.records.closing import is_closed_sql
 from cutover.records.fold import finish_sql
 
 
-def register(
+def bind_integers(
     connection: duckdb.DuckDBPyConnection, name: str, rows: Mapping[int, int | None], columns: tuple[str, str]
 ) -> None:
     """Bind a view of two columns of integers."""
@@ -61,10 +61,12 @@ def compare_results(
     keys = ("window_start", *pipeline.key)
     excluded = {*keys, "_epoch", *(() if pipeline.window.merges else ("window_end",))}
     names = [name for name in types if name not in excluded]
-    same = all(state.column in types for state in compile_pipeline(pipeline).states)
-    values = tuple(agreement_of(pipeline, value_of(name, types[name]), same=same) for name in names)
+    has_all_states = all(state.column in types for state in compile_pipeline(pipeline).states)
+    values = tuple(
+        agreement_of(pipeline, value_of(name, types[name]), same_definition=has_all_states) for name in names
+    )
     layout = Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
-    difference = diff(connection, layout, expected, actual, into="different")
+    difference = diff_relations(connection, layout, expected, actual, into="different")
     rows = connection.execute("SELECT DISTINCT epoch_us(window_start) FROM different ORDER BY 1").fetchall()
     return ResultComparison(windows=difference.groups, changed_windows=tuple(start for (start,) in rows))
 
@@ -88,7 +90,7 @@ def open_epoch_log(uri: str, version: int) -> EpochLog | None:
         log = EpochLog(uri, version)
     except CutoverError:
         return None
-    return None if damage.find_missing((log.table,)) else log
+    return None if damage.find_missing_file((log.table,)) else log
 
 
 def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRecord) -> Finals:
@@ -132,15 +134,15 @@ def have_same_cut(left: BatchRun, right: BatchRun) -> bool:
 
 def _compare_runs(source: Source, facts: VerifyFacts, first_run: BatchRun, second_run: BatchRun) -> RepeatedRuns | None:
     ranges = intersect_ranges(first_run.computed, second_run.computed)
-    inside = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in ranges)
-    where = " OR ".join(inside) or "false"
+    in_ranges = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in ranges)
+    condition = " OR ".join(in_ranges) or "false"
     uri = batch_uri(source.settings, facts.pipeline)
     for run, name in ((first_run, "batch_first"), (second_run, "batch_second")):
         try:
             delta.relation(source.connection, f"{name}_all", uri, version=run.batch_version)
         except CutoverError:
             return None  # its files were deleted
-        source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {name}_all WHERE {where}")
+        source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {name}_all WHERE {condition}")
     results = compare_results(source.connection, facts.pipeline, "batch_first", "batch_second")
     return RepeatedRuns(
         first_run=first_run.run_id,

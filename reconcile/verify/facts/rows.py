@@ -108,7 +108,7 @@ def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
     watermarks = {record.epoch: record.watermark_before for record in facts.records}
     epoch_segments = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
     closing = {segment.last_epoch: watermarks.get(segment.first_epoch) for segment in epoch_segments}
-    results.register(source.connection, "segments", closing, ("last", "watermark"))
+    results.bind_integers(source.connection, "segments", closing, ("last", "watermark"))
     window = facts.pipeline.window
     # Among the rows that were merged into a session, the earliest was closed last.
     first_end = f"epoch_us(window_start) + {window.reach}" if window.merges else _END
@@ -117,9 +117,9 @@ def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
     return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
 
 
-def ledger_rows(source: Source, where: str) -> frozenset[UncountedPair]:
+def query_ledger(source: Source, condition: str) -> frozenset[UncountedPair]:
     """Query the ledger by a condition; one pair for each record and window."""
-    rows = source.connection.execute(f"{LEDGER} WHERE {where}").fetchall()
+    rows = source.connection.execute(f"{LEDGER} WHERE {condition}").fetchall()
     return frozenset(
         UncountedPair(cls=Class(name), partition=p, offset=o, window_start=start, event_time=event, reason=reason)
         for name, p, o, start, event, reason in rows

@@ -83,11 +83,11 @@ def open_source(settings: Settings, pipeline: Pipeline, request: VerifyRequest) 
 
 def explain_unreadable(log: EpochLog, error: duckdb.Error) -> LakeError | duckdb.Error:
     """Return the damage that made a query fail; the query's error if every file can be read."""
-    breach = damage.find_damage((log.table,))
+    breach = damage.find_damaged_file((log.table,))
     return error if breach is None else LakeError(breach.message, runbook=breach.runbook)
 
 
 def _reject_missing_files(log: EpochLog) -> None:
-    breach = damage.find_missing((log.table,))
+    breach = damage.find_missing_file((log.table,))
     if breach is not None:
         raise LakeError(breach.message, runbook=breach.runbook)

@@ -66,11 +66,11 @@ def _check_records(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
 def _check_ledger(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     for record in facts.records:
         for name in _LEDGER:
-            at, counted = (record.epoch, name.value), record.counts.get(name, 0)
-            text = f"Epoch {record.epoch} of {facts.stream}: expected {counted:,} {name} pairs as it counted"
-            if books.pairs.get(at, 0) != counted:
+            at, recorded_count = (record.epoch, name.value), record.counts.get(name, 0)
+            text = f"Epoch {record.epoch} of {facts.stream}: expected {recorded_count:,} {name} pairs as it counted"
+            if books.pairs.get(at, 0) != recorded_count:
                 yield f"{text}, got rows of {books.pairs.get(at, 0):,}."
-            elif name in WITH_POSITIONS and books.positions.get(at, 0) != counted:
+            elif name in WITH_POSITIONS and books.positions.get(at, 0) != recorded_count:
                 yield f"{text}, got {books.positions.get(at, 0):,} positions in the ledger."
 
 
@@ -85,10 +85,10 @@ def _check_unrecorded_epochs(facts: VerifyFacts, books: RowTotals) -> Iterator[s
 def _check_accepted_rows(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
     """Yield the epochs up to which the accepted rows do not add up; each difference is reported where it begins."""
     pairs_by_epoch = books.accepted
-    counted = {record.epoch: record.counts.get(Class.ACCEPTED, 0) for record in facts.records}
-    cumulative, epochs = 0, sorted({*pairs_by_epoch, *list(counted)[-1:]})
+    accepted_by_epoch = {record.epoch: record.counts.get(Class.ACCEPTED, 0) for record in facts.records}
+    cumulative, epochs = 0, sorted({*pairs_by_epoch, *list(accepted_by_epoch)[-1:]})
     for previous, epoch in zip([-1, *epochs], epochs, strict=False):
-        expected = sum(n for e, n in counted.items() if previous < e <= epoch)
+        expected = sum(n for e, n in accepted_by_epoch.items() if previous < e <= epoch)
         difference = pairs_by_epoch.get(epoch, 0) - expected
         if difference:
             span = f"Epoch {epoch}" if epoch == previous + 1 else f"Epochs {previous + 1} to {epoch}"

@@ -26,7 +26,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the (window, key) rows, ledger rows and ids that differ from the recomputed ones."""
     if isinstance(facts.prefix, Prefix):
         for portion in facts.prefix.portions:
-            yield from cap_violations("N4", [*compare_rows(portion)])
+            yield from cap_violations("N4", [*list_row_differences(portion)])
             yield from cap_violations("N4", [*compare_ledgers(portion)])
             yield from cap_violations("N4", [*compare_ids(portion)])
         for fold in facts.prefix.folds:
@@ -54,7 +54,7 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
             yield facts.prefix.omission
 
 
-def compare_rows(portion: RecomputedPortion) -> Iterator[str]:
+def list_row_differences(portion: RecomputedPortion) -> Iterator[str]:
     """Yield the differences between the stream's rows and the recomputed ones."""
     for group in sorted({*portion.expected, *portion.actual}, key=str):
         text = _describe_row_difference(portion.expected.get(group), portion.actual.get(group))

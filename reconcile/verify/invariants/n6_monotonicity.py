@@ -63,9 +63,9 @@ def _check_monotone(stream: str, records: Sequence[EpochRecord]) -> Iterator[str
 
 def _check_bound(stream: str, records: Sequence[EpochRecord], pipeline: Pipeline) -> Iterator[str]:
     for record in records:
-        bound = compute_watermark_limit(record, pipeline)
-        if _rank_after(record) > _rank_before(record) and (bound is None or _rank_after(record) > bound):
-            expected = f"at most {format_time(bound)} by its partitions"
+        limit = compute_watermark_limit(record, pipeline)
+        if _rank_after(record) > _rank_before(record) and (limit is None or _rank_after(record) > limit):
+            expected = f"at most {format_time(limit)} by its partitions"
             yield _describe_violation(stream, record, expected, record.watermark_after)
 
 
@@ -84,9 +84,9 @@ def _check_not_ahead(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
         newest = log.newest.get(record.epoch)
         if newest is None or not log.is_complete or record.final:
             continue
-        bound = newest + lateness.max_ahead_micros - lateness.out_of_orderness_micros
-        if _rank_after(record) > max(bound, _rank_before(record)):
-            expected = f"at most {format_time(bound)}, by the newest log timestamp {format_time(newest)}"
+        limit = newest + lateness.max_ahead_micros - lateness.out_of_orderness_micros
+        if _rank_after(record) > max(limit, _rank_before(record)):
+            expected = f"at most {format_time(limit)}, by the newest log timestamp {format_time(newest)}"
             yield _describe_violation(facts.stream, record, expected, record.watermark_after)
 
 

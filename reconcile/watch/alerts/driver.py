@@ -31,8 +31,12 @@ def _measure_stall(facts: WatchFacts) -> float:
     """Return the seconds for which records were unread without a commit, by the driver or by our own samples."""
     driver, newest = require(facts.driver), facts.newest_epoch
     if newest is None:
-        since = driver.unread_since if driver.alive else driver.at
-        return compute_reported_seconds(driver, since, facts.at) if require(facts.unread_before_first_epoch) else 0.0
+        unread_since = driver.unread_since if driver.alive else driver.at
+        return (
+            compute_reported_seconds(driver, unread_since, facts.at)
+            if require(facts.unread_before_first_epoch)
+            else 0.0
+        )
     sample = facts.sample
     if sample is None or not count_unread(sample):
         return 0.0
@@ -123,7 +127,7 @@ ALERTS = (
         name="CommitConflictRateHigh",
         severity="ticket",
         owner="pipeline",
-        symptom="`was refused 3 times`, or many lines `commit_conflict`",
+        symptom="`was rejected 3 times`, or many lines `commit_conflict`",
         rule=_find_commit_conflicts,
         limits=("alerts.conflicts", "alerts.rate_seconds"),
         no_drill="a conflict needs a rewrite by another process inside the milliseconds of a commit; the fault F25 of "

@@ -185,7 +185,7 @@ def _list_inhibitions() -> Iterator[str]:
             )
 
 
-def render_index(text: str) -> str:
+def render_runbook_index(text: str) -> str:
     """Return the index of runbooks with its list of pages and its table of alerts."""
     rows = [
         f"| [{spec.name}]({spec.name}.md) | {spec.severity} | {spec.owner} | {spec.symptom} | "
@@ -233,7 +233,7 @@ def render_head(spec: AlertSpec, text: str) -> str:
 FILES: Mapping[str, Callable[[str], str]] = {
     "infra/alerts/cutover.rules.yml": lambda _: render_rules(),
     "infra/alerts/alertmanager.example.yml": lambda _: render_routing(),
-    f"{_RUNBOOKS}/README.md": render_index,
+    f"{_RUNBOOKS}/README.md": render_runbook_index,
     **{f"{_RUNBOOKS}/{spec.name}.md": partial(render_head, spec) for spec in ALERTS},
 }
 """Path in the repository to a function from the file's current text to the text that it should have."""

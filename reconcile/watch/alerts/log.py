@@ -186,7 +186,7 @@ ALERTS = (
         name="OpenTransactionHoldsLog",
         severity="ticket",
         owner="platform",
-        symptom="a partition is held at one offset, although the log has more",
+        symptom="a partition stays at one offset, although the log has more",
         rule=_find_open_transactions,
         limits=("alerts.open_seconds",),
     ),

@@ -319,7 +319,7 @@ class Rig:
 
     def beat(self, settings: Settings | None = None) -> Heartbeat | None:
         """Return what the driver last said of itself."""
-        return heartbeat.read(settings or self.settings, self.pipeline.name)
+        return heartbeat.find_heartbeat(settings or self.settings, self.pipeline.name)
 
     def alerts(self, settings: Settings | None = None) -> set[str]:
         """Return the names of the alerts that fire now (of another home of this lake, if given); they count as seen."""

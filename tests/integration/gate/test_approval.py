@@ -74,7 +74,7 @@ def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clic
     (row,) = read_events(place, "clicks")
     assert (row.who, row.why, row.stage) == ("airflow:ada", "it is time", "SHADOW")
     assert json.loads(row.evidence)["approved"] == proposal.digest
-    assert approval.has_moved(place, proposal)
+    assert approval.is_applied(place, proposal)
 
 
 @pytest.mark.usefixtures("recorded_evidence")
@@ -113,7 +113,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
         move(place, clicks, proposal)
     (row,) = read_events(place, "clicks")
     assert (row.event, row.why) == ("withdrawn", "it was marked failed")
-    assert (current_stage(place, clicks), approval.has_moved(place, proposal)) == (Stage.LAMBDA, False)
+    assert (current_stage(place, clicks), approval.is_applied(place, proposal)) == (Stage.LAMBDA, False)
 
     monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
     assert move(place, clicks, make_proposal(place, clicks)) is Stage.SHADOW  # the evidence for it still holds
@@ -137,7 +137,7 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
     monkeypatch.setattr(Journal, "append", append_behind_the_move)
 
     stage.withdraw(place, proposal, "it was marked failed", CLOCK)
-    assert approval.has_moved(place, proposal)
+    assert approval.is_applied(place, proposal)
     assert [row.event for row in read_events(place, "clicks")] == ["advanced"]
 
 

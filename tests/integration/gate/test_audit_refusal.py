@@ -22,7 +22,7 @@ from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.verdict.audits.power import DAY
 from cutover.reconcile.window_audit import audit_sample
 from cutover.reconcile.window_audit.audit_sample import audit_windows
-from cutover.reconcile.window_audit.population import _measure_gap, find_population, find_refusal
+from cutover.reconcile.window_audit.population import _measure_gap, find_audit_problem, find_population
 from cutover.reconcile.window_audit.sentence import describe_audit, describe_next_step
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
@@ -58,7 +58,7 @@ def make_pipeline_with_log(settings: Settings, topic: str, *, retention_ms: str)
 
 
 def test_enough_windows_are_no_refusal(kafka_settings: Settings, sales: Pipeline) -> None:
-    assert find_refusal(kafka_settings, sales) is None
+    assert find_audit_problem(kafka_settings, sales) is None
 
 
 def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
@@ -66,7 +66,7 @@ def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
 ) -> None:
     tiny = replace(sales, policy=Policy(audit=Audit(share=1e-5)))
 
-    refusal = find_refusal(kafka_settings, tiny)
+    refusal = find_audit_problem(kafka_settings, tiny)
 
     assert refusal is not None
     assert "final windows in 7 days (a fault in 0.001 % of the rows" in refusal
@@ -78,25 +78,27 @@ def test_windows_that_cannot_be_sampled_are_refused_unless_the_policy_goes_witho
 ) -> None:
     other = replace(PIPELINE, window=window, measures={"sales": Count()})
 
-    refusal = find_refusal(settings, other)
+    refusal = find_audit_problem(settings, other)
 
     assert refusal is not None
     assert "expected windows at fixed times" in refusal
-    assert find_refusal(settings, replace(other, policy=Policy(audit=None))) is None
+    assert find_audit_problem(settings, replace(other, policy=Policy(audit=None))) is None
 
 
 def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic_name: str) -> None:
-    refusal = find_refusal(kafka_settings, make_pipeline_with_log(kafka_settings, topic_name, retention_ms="3600000"))
+    refusal = find_audit_problem(
+        kafka_settings, make_pipeline_with_log(kafka_settings, topic_name, retention_ms="3600000")
+    )
 
     assert refusal is not None
     assert f"it keeps them for 1{THIN}h" in refusal
 
 
 def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sales: Pipeline) -> None:
-    audit_refusal = evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal
+    audit_refusal = evidence.read_evidence(kafka_settings, sales, SystemClock().now()).audit_refusal
     record_stage(kafka_settings, sales, "SHADOW")
 
-    assert (audit_refusal, evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
+    assert (audit_refusal, evidence.read_evidence(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
         "not evaluated before SHADOW",
         None,
     )
@@ -105,8 +107,8 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
 def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
     kafka_settings: Settings, sales: Pipeline, tmp_path: Path
 ) -> None:
-    end_of_population = find_population(kafka_settings, sales, ()).until
-    audit_record.record(kafka_settings, sales, replace(AUDITED, until=end_of_population))
+    end_of_population = find_population(kafka_settings, sales, ()).range_end
+    audit_record.record_audit(kafka_settings, sales, replace(AUDITED, until=end_of_population))
 
     heard = kafka_settings.model_copy(update={"lineage": LineageSettings(file=tmp_path / "told.jsonl")})
     window_audit = audit_windows(heard, sales, seed=1, clock=SystemClock())
@@ -115,7 +117,10 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
     assert ended_event["job"]["name"] == f"{sales.name}.audit"
     assert ended_event["run"]["facets"]["cutover_result"]["state"] == str(AuditState.NOTHING_NEW)
     assert (window_audit.state, window_audit.exit_code, window_audit.windows) == (AuditState.NOTHING_NEW, 0, ())
-    assert (list(describe_audit(window_audit)), "became final" in describe_next_step(window_audit, moved=False)) == (
+    assert (
+        list(describe_audit(window_audit)),
+        "became final" in describe_next_step(window_audit, rolled_back=False),
+    ) == (
         [],
         True,
     )
@@ -126,8 +131,8 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     kafka_settings: Settings, sales: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     population = find_population(kafka_settings, sales, ())
-    wrong = replace(AUDITED, state=AuditState.REGRESSION, until=population.until, wrong=(max(population.rows),))
-    audit_record.record(kafka_settings, sales, wrong)
+    wrong = replace(AUDITED, state=AuditState.REGRESSION, until=population.range_end, wrong=(max(population.rows),))
+    audit_record.record_audit(kafka_settings, sales, wrong)
     agrees = change_report(flights(), differences=(), policy=PolicyResult())
     compared_counts = iter((0, 1))
     monkeypatch.setattr(

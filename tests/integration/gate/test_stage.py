@@ -93,14 +93,14 @@ def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, click
     row = read_events(place, "clicks")[-1]
     stored_evidence = json.loads(row.evidence)
     assert (row.stage, row.event, row.why, row.sequence) == ("LAMBDA", "rolled_back", "late burst", 1)
-    assert (row.who, evidence.digest(stored_evidence)) == (user(), stored_evidence["hash"])
+    assert (row.who, evidence.compute_digest(stored_evidence)) == (user(), stored_evidence["hash"])
 
 
 def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:
     versions.open_or_create(place, clicks, CLOCK)
     record_line(place, clicks, 3)
 
-    gate_evidence = evidence.read(place, clicks, CLOCK.now())
+    gate_evidence = evidence.read_evidence(place, clicks, CLOCK.now())
     assert ([run.epoch for run in gate_evidence.runs], gate_evidence.replay) == ([3], None)
 
 
@@ -186,7 +186,7 @@ def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record_move(place, clicks, "SHADOW")
-    stage.move(place, clicks, "rollback", "drill", CLOCK, who="eve[/bold][red]\x1b[31m\nx")
+    stage.move(place, clicks, "rollback", "drill", CLOCK, actor="eve[/bold][red]\x1b[31m\nx")
 
     assert main(["gate", "clicks", "show"]) == 0
     output = capsys.readouterr().out

@@ -21,7 +21,7 @@ from cutover.reconcile.gate import stage
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.reconcile.watch.collector import FactCollector
-from cutover.reconcile.watch.status import make_status, write_metrics
+from cutover.reconcile.watch.status import make_status, write_metrics_file
 from cutover.settings import KafkaSettings, MetricsSettings, Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -76,7 +76,7 @@ def run_tasks(settings: Settings, pipeline: Pipeline) -> None:
     reconcile(settings, pipeline)
     verify_and_record(settings, pipeline, only=["N3"])
     stage.move(settings, pipeline, "advance", "to be refused", SystemClock())
-    write_metrics(settings, make_status(FactCollector(settings, pipeline, SystemClock()).collect()))
+    write_metrics_file(settings, make_status(FactCollector(settings, pipeline, SystemClock()).collect()))
 
 
 @pytest.fixture(scope="module")

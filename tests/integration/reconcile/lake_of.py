@@ -140,7 +140,7 @@ def leave_word(settings: Settings, pipeline: Pipeline, **changes: object) -> Non
     """Leave the last heartbeat of a driver that this process is: it stopped, and found nothing wrong with its log."""
     process = identify_current()
     word = {"pid": process.pid, "boot": process.boot, "started": process.started, "run_id": "r", "state": "STOPPED"}
-    file = heartbeat.folder(settings, pipeline.name) / "heartbeat.json"
+    file = heartbeat.run_folder(settings, pipeline.name) / "heartbeat.json"
     files.write_json(file, word | {"at": START.isoformat()} | changes)
 
 

@@ -79,12 +79,12 @@ def write_rule(settings: Settings, name: str, **fields: Any) -> None:
 
 
 def states(settings: Settings, pipeline: Pipeline) -> list[DifferenceState]:
-    return sorted(difference.state for difference in history.open_differences(settings, pipeline).values())
+    return sorted(difference.state for difference in history.read_open_differences(settings, pipeline).values())
 
 
 def rules_condition(settings: Settings, pipeline: Pipeline, now: datetime | None = None) -> Condition:
     at = now or SystemClock().now()
-    gate_evidence = evidence.read(settings, pipeline, at)
+    gate_evidence = evidence.read_evidence(settings, pipeline, at)
     decision = decide(Stage.LAMBDA, gate_evidence, "advance", pipeline.policy, at)
     return next(condition for condition in decision.conditions if condition.name == "accepted")
 
@@ -114,7 +114,7 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
     condition = rules_condition(home, sales)
     assert (condition.is_met, condition.detail) == (True, "1 in force")
     jsonschema.validate(json.loads(json.dumps(report.to_json())), SCHEMA)
-    assert "A backfill" in page.render(report)
+    assert "A backfill" in page.render_page(report)
 
 
 @pytest.mark.usefixtures("spoilt")
@@ -221,7 +221,7 @@ def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, 
 
 
 def test_a_difference_that_comes_back_has_its_history(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
-    (first_difference, _) = history.open_differences(home, sales).values()
+    (first_difference, _) = history.read_open_differences(home, sales).values()
     rewrite(home, lake_of(SALES, sales), sales, 1)
     assert (reconcile(home, sales).finding.verdict, states(home, sales)) == (Verdict.CONSISTENT, [])
 
@@ -229,7 +229,7 @@ def test_a_difference_that_comes_back_has_its_history(home: Settings, sales: Pip
     reconcile(home, sales)
 
     differences_by_window = {
-        difference.window_start: difference for difference in history.open_differences(home, sales).values()
+        difference.window_start: difference for difference in history.read_open_differences(home, sales).values()
     }
     back = differences_by_window[first_difference.window_start]
     assert (back.first_seen, back.runs, back.returned) == (first_difference.first_seen, 2, 1)
@@ -248,7 +248,11 @@ def test_what_a_person_closes_is_off_the_list_until_it_is_found_again(
     rewrite(home, spoil(spoilt, 4), sales, 1)
     reconcile(home, sales)
 
-    assert sorted(difference.returned for difference in history.open_differences(home, sales).values()) == [0, 0, 1]
+    assert sorted(difference.returned for difference in history.read_open_differences(home, sales).values()) == [
+        0,
+        0,
+        1,
+    ]
     assert app.main(["resolve", "sales", "2026-01-01T00:00:00Z", "nobody,1", "--why", "x"]) == 2
     assert "is known in window" in capsys.readouterr().err
 

@@ -112,12 +112,12 @@ def test_rules_expire_by_the_time_that_epochs_runs_and_comparisons_have_all_show
     settings: Settings, ages: tuple[timedelta, timedelta, timedelta], expected: datetime
 ) -> None:
     read, run, comparison = ages
-    assert history.settle_now(settings, PIPELINE, NOW) == NOW
+    assert history.find_rule_time(settings, PIPELINE, NOW) == NOW
     epochs = tuple(replace(epoch, processing_time=(NOW - read).isoformat()) for epoch in LAKE.epochs)
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - run).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(NOW - comparison))
 
-    assert history.settle_now(settings, PIPELINE, NOW) == expected
+    assert history.find_rule_time(settings, PIPELINE, NOW) == expected
 
 
 @pytest.mark.parametrize("clock_behind", [HOUR, 2 * DAY])

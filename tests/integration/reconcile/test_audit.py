@@ -51,7 +51,7 @@ def test_every_replay_of_a_sound_definition_gives_one_answer(
 ) -> None:
     settings, pipeline = clicks
 
-    determinism_audit = run.determinism(settings, replace(pipeline, window=window), replays=3, seed=7)
+    determinism_audit = run.audit_determinism(settings, replace(pipeline, window=window), replays=3, seed=7)
 
     assert [replay.blamed for replay in determinism_audit.replays] == [()] * 3
     assert determinism_audit.exit_code == 0
@@ -64,7 +64,7 @@ def test_measure_that_depends_on_the_order_is_blamed_with_its_expression(clicks:
     settings, pipeline = clicks
     planted = replace(pipeline, measures={"clicks": Count(), "some": AnyOf("id"), "newest": Max("id")})
 
-    determinism_audit = run.determinism(settings, planted, replays=2, seed=7)
+    determinism_audit = run.audit_determinism(settings, planted, replays=2, seed=7)
 
     assert determinism_audit.exit_code == 1
     assert {
@@ -77,7 +77,7 @@ def test_doubles_are_the_same_in_every_replay(clicks: tuple[Settings, Pipeline])
     thirds, far = "CAST(id AS double) / 3", "CAST(id AS double) / 3 + 1000000000"  # a mean far larger than the spread
     measures: dict[str, Measure] = {"thirds": Sum(thirds), "mean": Avg(thirds), "spread": Variance(far)}
 
-    determinism_audit = run.determinism(settings, replace(pipeline, measures=measures), replays=3, seed=7)
+    determinism_audit = run.audit_determinism(settings, replace(pipeline, measures=measures), replays=3, seed=7)
 
     assert [blamed for replay in determinism_audit.replays for blamed in replay.blamed] == []
 
@@ -86,7 +86,7 @@ def test_topic_without_records_has_nothing_to_replay(kafka_settings: Settings, t
     rig.make_topic(kafka_settings, topic_name)
 
     with pytest.raises(LogError, match="expected records to replay, it holds none"):
-        run.determinism(kafka_settings, rig.pipeline(topic_name), replays=1, seed=1)
+        run.audit_determinism(kafka_settings, rig.pipeline(topic_name), replays=1, seed=1)
 
 
 def test_command_says_so_in_words_and_as_json(
@@ -121,7 +121,7 @@ def test_noise_is_measured_and_recorded_and_a_sound_definition_has_none(clicks: 
     assert noise.measures[0].size is not None
     assert noise.measures[0].size.largest >= 1
     assert make_rule(noise, planted) is not None
-    assert noise_record.newest(settings, planted) is None
-    noise_record.record(settings, noise, clock)
-    assert noise_record.newest(settings, planted) == noise
-    assert noise_record.newest(settings, pipeline) is None
+    assert noise_record.find_newest_noise(settings, planted) is None
+    noise_record.record_noise(settings, noise, clock)
+    assert noise_record.find_newest_noise(settings, planted) == noise
+    assert noise_record.find_newest_noise(settings, pipeline) is None

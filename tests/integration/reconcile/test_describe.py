@@ -81,7 +81,9 @@ def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Se
     unproven = replace(advice, at="2026-11-24T13:00:00Z", proven=(), proven_at=None)
     for example in (advice, unproven):
         advice_record.record_advice(settings, example, SystemClock())
-    noise_record.record(settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock())
+    noise_record.record_noise(
+        settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock()
+    )
 
     report_after = reconcile(settings, PIPELINE)
 

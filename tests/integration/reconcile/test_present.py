@@ -85,7 +85,7 @@ def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
         0,
     )
     assert newest is not None
-    assert (newest.run_id, len(history.open_differences(settings, PIPELINE))) == (diverged.run.run_id, 1)
+    assert (newest.run_id, len(history.read_open_differences(settings, PIPELINE))) == (diverged.run.run_id, 1)
     assert f"run {diverged.run.run_id} at epoch 2: DIVERGED" in str(later.run.scope_note)
     assert "DivergenceUnexplained" in firing(settings)
     assert latest(settings) == page(settings, diverged) != page(settings, later)
@@ -102,7 +102,7 @@ def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settin
         Verdict.CONSISTENT,
         None,
     )
-    assert history.open_differences(settings, PIPELINE) == {}
+    assert history.read_open_differences(settings, PIPELINE) == {}
     assert "DivergenceUnexplained" not in firing(settings)
     assert latest(settings) == page(settings, second_report)
 
@@ -119,7 +119,7 @@ def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     first_report, second = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
 
-    (line,) = records.read(settings, PIPELINE.name)
+    (line,) = records.read_lines(settings, PIPELINE.name)
     assert (line.times, second.run.repeats, second.run.run_id, second.run.at) == (
         2,
         1,
@@ -137,7 +137,7 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
 
     report = reconcile(settings, PIPELINE)
 
-    verdicts = [line.verdict for line in records.read(settings, PIPELINE.name)]
+    verdicts = [line.verdict for line in records.read_lines(settings, PIPELINE.name)]
     assert (report.run.scope_note, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
     assert "DivergenceUnexplained" in firing(settings)
 
@@ -172,7 +172,7 @@ def test_a_report_without_a_verdict_row_is_not_listed(
     monkeypatch.setattr("cutover.definition.loading.catalogue.get", lambda *_: PIPELINE)
     write(settings, lake_of(SALES))
     assert main(["report", "sales"]) == 2
-    monkeypatch.setattr(history, "record", killed)
+    monkeypatch.setattr(history, "record_comparison", killed)
     with pytest.raises(KilledError):
         reconcile(settings, PIPELINE)
 
@@ -229,7 +229,7 @@ def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
     place = {"window_start": START, "key": "{}", "kind": "changed", "cause": "unexplained", "state": "open"}
     Journal(settings, PIPELINE.name, DifferenceEvent).append(make_row(DifferenceEvent, **values, **place))
 
-    assert history.open_differences(settings, PIPELINE) == {}
+    assert history.read_open_differences(settings, PIPELINE) == {}
 
 
 @pytest.mark.parametrize("table", ["gate", "reconciliations", "differences", "pins"])
@@ -341,6 +341,7 @@ def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings
     assert "expected it to exist" in breach.message
     assert "ForeignWrite" in firing(settings)
     assert any(
-        "its folder is gone" in reason for reason in evidence.read(settings, PIPELINE, SystemClock().now()).foreign
+        "its folder is gone" in reason
+        for reason in evidence.read_evidence(settings, PIPELINE, SystemClock().now()).foreign
     )
     assert "its folder is gone" in verify_tables(settings)

@@ -275,7 +275,7 @@ def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings)
 def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN))
 
-    row = records.read(settings, PIPELINE.name)[0]
+    row = records.read_lines(settings, PIPELINE.name)[0]
     assert (row.run_id, row.verdict, (settings.reports_dir / str(row.report)).is_file()) == (
         result.run.run_id,
         "CONSISTENT",
@@ -290,7 +290,7 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
     reconcile(
         settings,
         PIPELINE,
-        probe=lambda point, epoch: points.append((point, epoch, len(records.read(settings, PIPELINE.name)))),
+        probe=lambda point, epoch: points.append((point, epoch, len(records.read_lines(settings, PIPELINE.name)))),
     )
 
     assert points == [("report.rendered", 2, 0), ("verdict.recorded", 2, 1)]
@@ -299,7 +299,7 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
 def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(settings: Settings) -> None:
     spoilt = edit_batch_row(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
     run(settings, spoilt)
-    opened = len(history.open_differences(settings, PIPELINE))
+    opened = len(history.read_open_differences(settings, PIPELINE))
     mended = replace(spoilt, batch=(), run=replace(spoilt.run, run_id="batch-2", finished="2026-01-06T00:00:00Z"))
     replace_batch(settings, replace(mended, batch=lake_of(CLEAN).batch))
 
@@ -331,7 +331,7 @@ def test_an_empty_range_is_refused(settings: Settings) -> None:
 
     with pytest.raises(DefinitionError, match="expected a start before an end"):
         reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=2))
-    assert records.read(settings, PIPELINE.name) == ()
+    assert records.read_lines(settings, PIPELINE.name) == ()
 
 
 def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Settings) -> None:
@@ -344,7 +344,7 @@ def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Setti
     result = reconcile(settings, PIPELINE)
 
     assert (result.finding.verdict, result.finding.windows.incomplete) == (Verdict.CONSISTENT, 1)
-    assert len(history.open_differences(settings, PIPELINE)) == 1
+    assert len(history.read_open_differences(settings, PIPELINE)) == 1
 
 
 def test_where_batch_vouches_for_no_closed_window_there_is_no_verdict(settings: Settings) -> None:

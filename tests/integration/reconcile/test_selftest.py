@@ -30,7 +30,7 @@ from cutover.reconcile.selftest.drawn_plants import Plant
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
 from cutover.reconcile.selftest.self_test import self_test
-from cutover.reconcile.selftest.trial_result import judge_rows
+from cutover.reconcile.selftest.trial_result import evaluate_rows
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
@@ -205,13 +205,13 @@ def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: S
     finding = compare_at_cut(settings, PIPELINE, ComparisonRequest(log=log_of_lake(lake))).finding
     cell = finding.differences[0]
     place = place_of(cell)
-    clean = Mock(causes={place: frozenset({"late"})}, known=frozenset(), pipeline=PIPELINE)
+    clean = Mock(causes={place: frozenset({"late"})}, unexplained_places=frozenset(), pipeline=PIPELINE)
     plant = Plant(kind="lost values", side=PlantSide.STREAM, expected=(PlantedRow(place=place, kind="changed"),))
 
     def judge_change(kind: str, cause: str) -> tuple[int, int]:
         changed_finding = replace(finding, differences=(replace(cell, kind=kind, cause=cause),))
-        (result,) = judge_rows(clean, [plant], changed_finding, "trial 1").plants
-        return result.found, result.named
+        (result,) = evaluate_rows(clean, [plant], changed_finding, "trial 1").plants
+        return result.detected, result.identified
 
     assert judge_change("changed", "late") == (0, 0)
     assert judge_change("missing", "unexplained") == (1, 0)
@@ -248,14 +248,14 @@ def test_bounds_are_those_of_clopper_and_pearson(hits: int, of: int) -> None:
 
 
 def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Settings, lake: Lake) -> None:
-    assert "none yet: cutover selftest sales" in page.render(reconcile(settings, PIPELINE))
+    assert "none yet: cutover selftest sales" in page.render_page(reconcile(settings, PIPELINE))
     record_passed(settings, PIPELINE)
 
     second_report = reconcile(settings, PIPELINE)
 
     assert lake.run.epoch == second_report.finding.seal.epoch
-    assert (second_report.run.repeats, record.newest(settings, PIPELINE) is not None) == (1, True)
-    assert "500 of 500 planted rows found" in page.render(second_report)
+    assert (second_report.run.repeats, record.find_newest_self_test(settings, PIPELINE) is not None) == (1, True)
+    assert "500 of 500 planted rows found" in page.render_page(second_report)
 
 
 def test_the_command_records_what_it_found(
@@ -272,6 +272,6 @@ def test_the_command_records_what_it_found(
     code = app.main(["selftest", "sales", "--seed", "5", "--trials", "2", "--json"])
 
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    stored = record.newest(settings, PIPELINE)
+    stored = record.find_newest_self_test(settings, PIPELINE)
     assert stored is not None
     assert (code, answer["seed"], answer["trials"], stored.seed) == (1 - answer["passed"], 5, 2, 5)

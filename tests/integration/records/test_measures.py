@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own alias
 from cutover.definition import Quantile
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
-from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.comparison.equal import same, to_plain
 from cutover.records import reference
 from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
@@ -49,7 +49,7 @@ def _partials(spark: "SparkSession", records: Sequence[RawRecord]) -> pa.Table:
 def test_fold_of_all_epochs_is_the_result_of_plain_python(
     epochs: Sequence[pa.Table], records: Sequence[RawRecord], name: str
 ) -> None:
-    actual = {_group(row): plain(row[name]) for row in finish_partials(epochs)}
+    actual = {_group(row): to_plain(row[name]) for row in finish_partials(epochs)}
     expected = {group: row.measures[name] for group, row in reference.run(PIPELINE, records).rows.items()}
 
     assert expected.keys() == actual.keys()

@@ -77,7 +77,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "script": hostile("<img src=x onerror=document.title='bad'>"),
     }
     for name, result in pages.items():
-        (folder / f"{name}.html").write_text(page.render(result), encoding="utf-8")
+        (folder / f"{name}.html").write_text(page.render_page(result), encoding="utf-8")
     return {name: folder / f"{name}.html" for name in pages}
 
 

@@ -44,7 +44,7 @@ def diverged(home: Settings) -> Report:
 
 
 def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(diverged: Report) -> None:
-    text = markdown.render(diverged)
+    text = markdown.render_markdown(diverged)
 
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
     assert diverged.finding.verdict is Verdict.DIVERGED
@@ -59,7 +59,7 @@ def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(div
 def test_prometheus_reads_every_sample(diverged: Report) -> None:
     cells = {
         (sample.name, *sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(exposition.render([diverged]))
+        for family in text_string_to_metric_families(exposition.render_prometheus([diverged]))
         for sample in family.samples
     }
 
@@ -161,7 +161,7 @@ def reconcile_nothing(home: Settings) -> Report:
 @pytest.fixture
 def address(home: Settings, diverged: Report) -> Iterator[str]:
     assert diverged.run.page is not None
-    with server.serving(home.reports_dir, 0) as running:
+    with server.open_server(home.reports_dir, 0) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
         yield f"http://{server.HOST}:{running.server_port}"

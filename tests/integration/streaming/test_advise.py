@@ -17,8 +17,8 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.repeats import find_repeat
 from cutover.lake.tables import delta
 from cutover.reconcile.advisor import record
-from cutover.reconcile.advisor.gather import gather
-from cutover.reconcile.advisor.predict import Delays, choose, predict
+from cutover.reconcile.advisor.gather import gather_delays
+from cutover.reconcile.advisor.predict import Delays, choose_settings, predict
 from cutover.reconcile.advisor.prove import prove_settings
 from cutover.reconcile.result.advice import NamedSetting, select_outcome
 from cutover.settings import Settings
@@ -71,7 +71,7 @@ def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *
     for run in runs:
         driver.run(settings, run, until="drain")
 
-    delays = gather(settings, runs[0]).delays
+    delays = gather_delays(settings, runs[0]).delays
 
     predicted, real = [], []
     for run, setting in zip(runs, settings_tried, strict=True):
@@ -89,9 +89,9 @@ def test_the_exact_setting_has_no_late_record_and_none_is_shorter(quick: Setting
     rig.send(settings, topic, draw_events(400, seed=12))
     driver.run(settings, pipeline, until="drain")
 
-    delays = gather(settings, pipeline).delays
+    delays = gather_delays(settings, pipeline).delays
 
-    predictions = {choice.name: choice.prediction for choice in choose(delays)}
+    predictions = {choice.name: choice.prediction for choice in choose_settings(delays)}
     exact = predictions["exact"].out_of_orderness + predictions["exact"].allowed
     assert (predictions["exact"].late, predictions["exact"].exact) == (0, predictions["exact"].windows)
     assert predictions["fastest"].out_of_orderness == 0
@@ -107,7 +107,7 @@ def test_a_key_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
     rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
     driver.run(settings, pipeline, until="drain")
 
-    lateness = gather(settings, pipeline)
+    lateness = gather_delays(settings, pipeline)
 
     assert [(segment.what, segment.late_share) for segment in (*lateness.keys, *lateness.partitions)] == [
         ("k=c", 1.0),
@@ -174,7 +174,7 @@ def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) 
     rig.send(settings, topic, draw_events(120, seed=14))
     rig.send(settings, f"{topic}-right", draw_events(120, seed=15))
     driver.run(settings, pipeline, until="drain")
-    lateness = gather(settings, pipeline)
+    lateness = gather_delays(settings, pipeline)
     named_settings = name_settings(lateness.delays, [SETTINGS[1]])
 
     (proven,) = prove_settings(settings, pipeline, lateness.newest_epoch, named_settings, watch_nothing)
@@ -186,11 +186,11 @@ def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) 
 def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
-        gather(quick, pipeline)
+        gather_delays(quick, pipeline)
     with pytest.raises(
         DefinitionError, match=r"(?s)without `record_id`.*other twins are known.*cutover lateness clicks"
     ):
-        gather(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
+        gather_delays(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
 
 
 def name_settings(delays: Delays, lengths: Sequence[tuple[str, str]]) -> list[NamedSetting]:
@@ -211,7 +211,7 @@ def test_predictions_are_proven_beside_what_serves(quick: Settings, topic: str, 
         pipeline = replace(pipeline, window=Sessions(gap="4 minutes"))
     rig.send(settings, topic, events)
     driver.run(settings, pipeline, until="drain")
-    lateness = gather(settings, pipeline)
+    lateness = gather_delays(settings, pipeline)
     files_before = sorted(str(path) for path in Path(settings.lake_uri).rglob("*"))
     named_settings = name_settings(lateness.delays, SETTINGS[:3])
 

@@ -22,8 +22,8 @@ from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.topic_partitions import name_log, split_topics
-from cutover.reconcile.attribution.explain import explain
-from cutover.reconcile.audit.run import determinism
+from cutover.reconcile.attribution.explain import explain_cell
+from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
@@ -177,7 +177,7 @@ def test_the_seal_names_both_topics_with_their_own_cuts(driven: Driven) -> None:
 
 
 def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(driven: Driven) -> None:
-    explanation = explain(driven.settings, driven.pipeline, NOON, ["b"])
+    explanation = explain_cell(driven.settings, driven.pipeline, NOON, ["b"])
 
     assert [(row.class_, row.partition, row.offset) for row in explanation.rows] == [("late", CLICK, 4)]
 
@@ -191,7 +191,7 @@ def test_verify_finds_every_epoch_right(driven: Driven) -> None:
 
 
 def test_replays_in_other_ways_give_the_same_pairs(driven: Driven) -> None:
-    determinism_audit = determinism(driven.settings, driven.pipeline, replays=1, seed=1)
+    determinism_audit = audit_determinism(driven.settings, driven.pipeline, replays=1, seed=1)
 
     assert (determinism_audit.exit_code, determinism_audit.records) == (0, len(LOG))
 
@@ -231,8 +231,8 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
 
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
         driver.run(settings, pipeline, until="drain")
-    with pytest.raises(LogError, match="of which one was made again") as not_accepted:
-        accept_loss.preview(settings, pipeline, SystemClock())
+    with pytest.raises(LogError, match="of which one was recreated") as not_accepted:
+        accept_loss.preview_losses(settings, pipeline, SystemClock())
 
     assert (refused.value.runbook, not_accepted.value.runbook) == ("TopicIdentityChanged", "TopicIdentityChanged")
     assert version == rig.epoch_log(settings, pipeline).version

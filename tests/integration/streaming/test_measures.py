@@ -17,8 +17,8 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
-from cutover.reconcile.attribution.explain import explain
-from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.attribution.explain import explain_cell
+from cutover.reconcile.comparison.equal import same, to_plain
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
@@ -138,7 +138,9 @@ def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> No
         for pair in zip(expected_row, other, strict=True)
     ]
     assert [
-        (expected_value, other) for expected_value, other in pairs if not same(plain(expected_value), plain(other))
+        (expected_value, other)
+        for expected_value, other in pairs
+        if not same(to_plain(expected_value), to_plain(other))
     ] == []
     assert newest_epoch(LogClient(driven.settings), str(driven.pipeline.changelog), stream(driven)) == 2
 
@@ -157,7 +159,7 @@ def differing(pipeline: Pipeline, rows: list[Mapping[str, Any]], log: list[RawRe
         (place, name, value, rows_by_cell[place][name])
         for place, measures in expected.items()
         for name, value in measures.items()
-        if not same(plain(value), plain(rows_by_cell[place][name]))
+        if not same(to_plain(value), to_plain(rows_by_cell[place][name]))
     ]
 
 
@@ -208,7 +210,7 @@ def test_the_contract_is_checked_beside_columns_of_lists(driven: Driven) -> None
 
 
 def test_one_window_and_key_is_explained(driven: Driven) -> None:
-    told_of = explain(driven.settings, driven.pipeline, START, ["a"])
+    told_of = explain_cell(driven.settings, driven.pipeline, START, ["a"])
 
     assert {value.measure for value in told_of.values} == set(driven.pipeline.measures)
 

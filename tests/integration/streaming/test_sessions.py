@@ -10,8 +10,8 @@ import pytest
 from cutover.batch import recompute
 from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
 from cutover.lake.serving.views import connect
-from cutover.reconcile.attribution.explain import explain
-from cutover.reconcile.audit.run import determinism
+from cutover.reconcile.attribution.explain import explain_cell
+from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
@@ -138,7 +138,7 @@ def test_what_one_late_row_joins_is_one_difference_with_one_cause(driven: Driven
 
 
 def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(driven: Driven) -> None:
-    explanation = explain(driven.settings, driven.pipeline, datetime.fromtimestamp(START, UTC), ["a"])
+    explanation = explain_cell(driven.settings, driven.pipeline, datetime.fromtimestamp(START, UTC), ["a"])
 
     assert (explanation.state, [(late.class_, late.offset) for late in explanation.rows]) == ("closed", [("late", 4)])
     assert [(session.side, session.records) for session in explanation.sessions] == [
@@ -156,7 +156,7 @@ def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(dr
 def test_explain_takes_the_start_that_one_side_alone_has(driven: Driven) -> None:
     start = datetime.fromtimestamp(START, UTC) + timedelta(seconds=2 * GAP)
 
-    explanation = explain(driven.settings, driven.pipeline, start, ["a"])
+    explanation = explain_cell(driven.settings, driven.pipeline, start, ["a"])
 
     assert {(value.measure, value.streaming, value.batch) for value in explanation.values} >= {("n", 1, None)}
     assert len(explanation.sessions) == 3
@@ -185,7 +185,7 @@ def test_verify_finds_every_epoch_right(driven: Driven) -> None:
 
 
 def test_replays_with_other_epochs_and_tasks_give_the_same_sessions(driven: Driven) -> None:
-    determinism_audit = determinism(driven.settings, driven.pipeline, replays=1, seed=3)
+    determinism_audit = audit_determinism(driven.settings, driven.pipeline, replays=1, seed=3)
 
     assert (determinism_audit.exit_code, determinism_audit.rows) == (0, 3)
     assert {replay.blamed for replay in determinism_audit.replays} == {()}

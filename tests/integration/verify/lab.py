@@ -260,6 +260,6 @@ def of_class(name: str, epoch: int) -> Callable[[Raw], bool]:
 def fold(lab: Lab, *, upto: int, forget: int = 0) -> None:
     """Fold the partials of epochs up to one, as the driver's compaction does; some files may be forgotten."""
     committer = Committer(lab.version, RUN_ID, delta.open_table(lab.version.uri), reload_every=100)
-    group = [file for file in list_files(committer.table) if file.kind == "partial" and file.last <= upto]
+    group = [file for file in list_files(committer.table) if file.kind == "partial" and file.last_epoch <= upto]
     merged = merge_group(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
-    assert committer.replace_files([merged.action, *(files.remove(file) for file in group)], why="fold")
+    assert committer.replace_files([merged.action, *(files.make_removal(file) for file in group)], reason="fold")

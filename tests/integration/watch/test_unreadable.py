@@ -94,7 +94,7 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
     try:
         status = read_status(lake)
         with pytest.raises(LakeError, match="heartbeat"):
-            detached.stop(lake, PIPELINE.name)
+            detached.stop_driver(lake, PIPELINE.name)
         silent = run.reconcile(lake, PIPELINE)  # no broker answers, so the driver's last message would count
     finally:
         file.unlink()

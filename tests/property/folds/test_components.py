@@ -239,7 +239,7 @@ def judge(lake: Lake) -> Comparison:
     with tempfile.TemporaryDirectory() as home:
         fresh = Settings(home=Path(home))
         write(fresh, lake, PIPELINE)
-        evidence = seal.examine(fresh, PIPELINE, epoch=None).evidence
+        evidence = seal.evaluate_seal(fresh, PIPELINE, epoch=None).evidence
         assert evidence is not None
         with sides.open_sides(fresh, PIPELINE, evidence) as opened:
             attribution = attribute_causes(fresh, PIPELINE, evidence, opened, log_of_lake(lake))

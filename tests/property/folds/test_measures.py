@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.comparison.equal import same, to_plain
 from cutover.records.reference import measures as reference
 from tests.support.rows.measured import (
     COLUMNS,
@@ -30,7 +30,9 @@ def expected_of(rows: list[Taken]) -> dict[str, Any]:
 
 def differing(expected: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: (value, actual[name]) for name, value in expected.items() if not same(plain(value), plain(actual[name]))
+        name: (value, actual[name])
+        for name, value in expected.items()
+        if not same(to_plain(value), to_plain(actual[name]))
     }
 
 

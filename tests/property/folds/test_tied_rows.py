@@ -22,7 +22,7 @@ from cutover.lake.tables.schemas import make_schema
 from cutover.log.kafka import RawRecord
 from cutover.panes import batch, reference
 from cutover.panes.model import InputRow, Setting
-from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.records import reference as paths
 from tests.property.panes.test_panes import MILLISECOND, TO_THE_END, WINDOWS, last_values
@@ -126,7 +126,7 @@ def differences(
         for name, rows in (("l", left_rows), ("r", right_rows)):
             dictionaries = [dict(zip(schema.names, row, strict=True)) for row in rows]
             connection.register(name, pa.Table.from_pylist(dictionaries, schema=schema))
-        counts = diff(connection, LAYOUT, "l", "r", into="apart")
+        counts = diff_relations(connection, LAYOUT, "l", "r", into="apart")
         return [
             (counts.missing, counts.extra, counts.changed),
             *connection.execute("FROM apart ORDER BY ALL").fetchall(),

@@ -14,7 +14,7 @@ import pytest
 
 from cutover.definition import Count, Pipeline, Sessions, Sum, Topic
 from cutover.definition.windows.window_fn import Interval, merge_intervals
-from cutover.reconcile.comparison.diff import diff
+from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.records.fold import fold_sql, group_sessions_sql
 
@@ -117,6 +117,6 @@ def test_copies_of_a_row_are_paired_alike_each_time(lake: duckdb.DuckDBPyConnect
     lake.execute("CREATE OR REPLACE TEMP TABLE missing AS SELECT * FROM side_1 WHERE j > 0")
     outcomes = set()
     for _ in range(RUNS // 2):
-        diff(lake, layout, "side_0", "missing", into="apart")
+        diff_relations(lake, layout, "side_0", "missing", into="apart")
         outcomes.add(tuple(lake.execute("FROM apart ORDER BY ALL").fetchall()))
     assert len(outcomes) == 1

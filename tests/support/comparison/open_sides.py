@@ -21,8 +21,8 @@ def make_sides(
         layout=layout,
         merged=tuple(merged),
         same_definition=same_definition,
-        tells_twins=False,
+        has_twin_tables=False,
         open_windows=0,
         incomplete={},
-        unjudged=(),
+        skipped_ranges=(),
     )

@@ -45,8 +45,8 @@ def run_cutover(case: Case, files: tuple[Path, Path]) -> Report:
     """Compare as `cutover diff` does."""
     return compare_tables(
         DiffRequest(
-            left=str(files[0]),
-            right=str(files[1]),
+            expected=str(files[0]),
+            actual=str(files[1]),
             key=case.key,
             names=case.names,
             normalized=case.normalized,

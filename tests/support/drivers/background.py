@@ -7,7 +7,7 @@ from cutover.definition import Pipeline
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 
 WITHIN = 90.0
 
@@ -24,7 +24,7 @@ class Background:
         probe: Probe = silent,
         until: driver.Until = "forever",
     ) -> None:
-        self._stop = folder(settings, pipeline.name) / "stop"
+        self._stop = run_folder(settings, pipeline.name) / "stop"
         self.failure: BaseException | None = None
 
         def body() -> None:

@@ -20,7 +20,7 @@ from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process.context import DriverContext
-from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.sink.run_id import new_run_id
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Fed:
     def __init__(self, spark: "SparkSession", settings: Settings, pipeline: Pipeline, clock: HandClock) -> None:
         self._spark, self.settings, self.pipeline, self.clock = spark, settings, pipeline, clock
         self.dies_at: Point | None = None
-        place = folder(settings, pipeline.name)
+        place = run_folder(settings, pipeline.name)
         place.mkdir(parents=True, exist_ok=True)
         context = DriverContext(
             settings=settings,
@@ -75,7 +75,7 @@ class Fed:
             beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
             place=place,
         )
-        committer, beginning = driver.begin(context)
+        committer, beginning = driver.prepare_stream(context)
         self.stream = MicrobatchEngine(context, committer, beginning)
         self._number = 0
 

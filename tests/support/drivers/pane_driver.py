@@ -37,7 +37,7 @@ class PaneDriver:
         assert trigger is not None
         panes = PaneOperator(self.pipeline, trigger, forgets=self.setting.allowed_lateness is not None)
         table = delta.open_table(self.uri)
-        open_panes = pane_rows.read(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
+        open_panes = pane_rows.restore_windows(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
         panes.restore(open_panes)
         return panes
 
@@ -57,12 +57,18 @@ class PaneDriver:
         self.offset += 1
         rows = pa.Table.from_pylist(self._partials(row), schema=partial_schema(self.pipeline))
         passing = TimeProgress(
-            now=row.processing_time, before=self.watermark, after=self.watermark, settles=False, epoch_ends=False
+            now=row.processing_time,
+            watermark_before=self.watermark,
+            watermark_after=self.watermark,
+            settles=False,
+            epoch_ends=False,
         )
         self._commit(rows, passing, records=1)
 
     def _end(self, end: Ends) -> None:
-        passing = TimeProgress(now=end.at, before=self.watermark, after=end.watermark, epoch_ends=end.epoch_ends)
+        passing = TimeProgress(
+            now=end.at, watermark_before=self.watermark, watermark_after=end.watermark, epoch_ends=end.epoch_ends
+        )
         self.watermark = end.watermark
         self._commit(partial_schema(self.pipeline).empty_table(), passing)
 

@@ -20,7 +20,7 @@ from cutover.lake.serving import serving_table
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import present
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
-from cutover.reconcile.verdict.records import lines
+from cutover.reconcile.verdict.records import fold_lines
 from cutover.settings import Settings
 from tests.integration.streaming import rig
 from tests.support.history.self_tests import make_passed
@@ -91,7 +91,7 @@ class World:
         version = Version(
             pipeline="clicks", result_fingerprint=fingerprint, lateness_fingerprint="b", number=self.version, uri="x"
         )
-        runs = evidence_of.list_runs(lines(self.tables["reconciliations"]), version, policy=self.pipeline.policy)
+        runs = evidence_of.list_runs(fold_lines(self.tables["reconciliations"]), version, policy=self.pipeline.policy)
         return GateEvidence(
             runs=evidence_of.select_runs_after_last_move(runs, list_moves(Settings(), "clicks"), version),
             replay=Replayability(retention=None, replay_time=timedelta(hours=1)),

@@ -132,7 +132,7 @@ SELF_TEST = ErrorRates(
             false_alarm_rate=Rate(hits=0, of=6_000, lower=0.0, upper=0.00061),
             right_cause_rate=Rate(hits=386, of=388, lower=0.9815, upper=0.9994),
             refused=12,
-            unjudged=5,
+            not_compared=5,
         ),
         "truncated table": KindRates(
             detection_rate=Rate(hits=12, of=12, lower=0.7354, upper=1.0),
@@ -141,7 +141,7 @@ SELF_TEST = ErrorRates(
         ),
     },
     refused=12,
-    unjudged=5,
+    not_compared=5,
     drawn_in=3,
 )
 

@@ -15,7 +15,7 @@ def record(settings: Settings, pipeline: Pipeline, report: Report) -> str:
     """Write the report of a comparison, record it, and return the name of its page."""
     stem = f"{pipeline.name}/{report.run.run_id}"
     named_report = change_report(report, pipeline=pipeline.name, report=f"{stem}.json", page=f"{stem}.html")
-    path, outcome = files.write(settings, named_report), make_outcome(named_report)
+    path, outcome = files.write_report(settings, named_report), make_outcome(named_report)
     entry = history.find_entry(
         settings,
         outcome,
@@ -24,5 +24,5 @@ def record(settings: Settings, pipeline: Pipeline, report: Report) -> str:
         version=None,
         at=datetime.now(UTC),
     )
-    history.record(settings, outcome, entry, named_report.run.report_path)
+    history.record_comparison(settings, outcome, entry, named_report.run.report_path)
     return path.name

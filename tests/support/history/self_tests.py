@@ -24,7 +24,7 @@ def make_passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa
         right_cause_rate=rate(500, 500),
         by_kind={},
         refused=0,
-        unjudged=0,
+        not_compared=0,
         drawn_in=0,
         failures=(),
         seconds=1.0,
@@ -35,4 +35,4 @@ def record_passed(settings: Settings, pipeline: Pipeline) -> None:
     """Record a self-test that has just passed."""
     clock = SystemClock()
     self_test = make_passed(clock.now(), pipeline=pipeline.name, fingerprint=result_fingerprint(pipeline))
-    record.record(settings, self_test, clock)
+    record.record_self_test(settings, self_test, clock)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from cutover.clock import SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
-from cutover.reconcile.verify.facts.rows import ledger_rows
+from cutover.reconcile.verify.facts.rows import query_ledger
 from cutover.reconcile.verify.facts.source import ROWS, Source, VerifyRequest, open_source
 from cutover.reconcile.verify.model import CheckState, Verification, cap_violations
 from cutover.reconcile.verify.runner import verify
@@ -26,7 +26,7 @@ def verify_with_oracle(
         return verification
     source, facts = open_source(settings, pipeline, VerifyRequest(now=SystemClock().now(), exhaustive=True))
     with source.connection:
-        held_rows = HeldRows(cells=_count_cells(source), ledger=ledger_rows(source, "true"))
+        held_rows = HeldRows(cells=_count_cells(source), ledger=query_ledger(source, "true"))
     violations = tuple(cap_violations("N1", [*check(facts, held_rows, oracle)]))
     if not violations:
         return verification

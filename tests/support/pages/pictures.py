@@ -139,7 +139,7 @@ def main() -> int:
         return 2
     with tempfile.TemporaryDirectory() as folder, browser.running_browser() as tab:
         file = Path(folder) / "flights.html"
-        file.write_text(page.render(flights_with_record()), encoding="utf-8")
+        file.write_text(page.render_page(flights_with_record()), encoding="utf-8")
         capture_all(tab, file)
     sys.stdout.write(
         f"Pictures at {', '.join(map(str, WIDTHS))} pixels and those of docs/images: taken. Check them by eye.\n"

@@ -118,7 +118,7 @@ def measure(windows: int, hours: float) -> tuple[int, float]:
     """Return the bytes of the page, and the seconds that it took to render."""
     result = make_largest(windows, hours)
     began = time.perf_counter()
-    html = page.render(result)
+    html = page.render_page(result)
     return len(html.encode()), time.perf_counter() - began
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.advisor.predict import ALWAYS, Delays, RecordDelays, choose, make_grid, predict
+from cutover.reconcile.advisor.predict import ALWAYS, Delays, RecordDelays, choose_settings, make_grid, predict
 
 DAY = 86_400_000_000
 DELAYS = st.lists(st.integers(-3, 40) | st.integers(0, 5_000), min_size=1, max_size=300)
@@ -22,7 +22,7 @@ def make_delays(days: Sequence[int], *, real: Sequence[int] | None = None) -> De
         read=read,
         real=None if real is None else make_single_record_windows(real),
         firsts=np.array(days, np.int64) * DAY,
-        begun=ascending,
+        first_epochs=ascending,
         closing_firsts=read.rows,
         closes=ascending * DAY,
         passes=ascending * DAY,
@@ -40,7 +40,7 @@ def make_single_record_windows(days: Sequence[int]) -> RecordDelays:
 
 @given(DELAYS)
 def test_no_shorter_whole_day_meets_the_target_of_a_setting(days: list[int]) -> None:
-    fastest, balanced, exact = (setting.prediction for setting in choose(make_delays(days)))
+    fastest, balanced, exact = (setting.prediction for setting in choose_settings(make_delays(days)))
 
     def need(share: float) -> int:
         return next(wait for wait in range(5_002) if sum(day < wait for day in days) >= share * len(days))
@@ -57,7 +57,7 @@ def test_no_shorter_whole_day_meets_the_target_of_a_setting(days: list[int]) -> 
 def test_balanced_setting_ignores_the_end_of_a_heavy_tail() -> None:
     days = [0] * 9_000 + list(range(351)) + [4_672] * 9
 
-    balanced = {setting.name: setting.prediction for setting in choose(make_delays(days))}["balanced"]
+    balanced = {setting.name: setting.prediction for setting in choose_settings(make_delays(days))}["balanced"]
 
     assert balanced.out_of_orderness + balanced.allowed <= 351 * DAY
     assert balanced.exact >= 0.999 * balanced.windows
@@ -78,7 +78,7 @@ def test_grid_has_each_outcome_once_with_its_shortest_wait_and_the_current_setti
     ]
     assert len(outcomes) == len(set(outcomes))
     assert current in {(prediction.out_of_orderness, prediction.allowed) for prediction in grid.predictions}
-    assert grid.tried >= len(grid.predictions)
+    assert grid.setting_count >= len(grid.predictions)
 
 
 @given(DELAYS, st.data(), st.integers(0, 60), st.integers(0, 60))
@@ -102,5 +102,6 @@ def test_real_speed_is_unknown_without_log_times() -> None:
 @pytest.mark.parametrize("days", [[ALWAYS // DAY], [-1, -2]])
 def test_no_wait_is_advised_if_none_is_needed(days: list[int]) -> None:
     assert {
-        (setting.prediction.out_of_orderness, setting.prediction.allowed) for setting in choose(make_delays(days))
+        (setting.prediction.out_of_orderness, setting.prediction.allowed)
+        for setting in choose_settings(make_delays(days))
     } == {(0, 0)}

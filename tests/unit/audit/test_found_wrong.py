@@ -21,8 +21,8 @@ STARTS = tuple(n * HOUR for n in range(40))
 DRAWN = tuple(Interval(start, start + HOUR) for start in STARTS)
 POPULATION = Population(
     version=Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="b", number=0, uri="x"),
-    since=0,
-    until=STARTS[-1] + HOUR,
+    range_start=0,
+    range_end=STARTS[-1] + HOUR,
     windows=DRAWN,
     rows=dict.fromkeys(STARTS, 1),
     suspects=(),

@@ -28,7 +28,7 @@ def audit(state: AuditState, hour: int = 12, **changes: Any) -> WindowAudit:
 def record(settings: Settings, outcome: ComparisonOutcome, at: datetime) -> None:
     fingerprint = result_fingerprint(PIPELINE)
     entry = history.find_entry(settings, outcome, run_id="r", fingerprint=fingerprint, version=None, at=at)
-    history.record(settings, outcome, entry, None)
+    history.record_comparison(settings, outcome, entry, None)
 
 
 @pytest.mark.parametrize(("state", "code"), [(AGREES, 0), (AuditState.NOTHING_NEW, 0), (REGRESSION, 1), (SILENT, 2)])
@@ -52,7 +52,7 @@ def test_conclusive_audits_are_those_of_the_version_that_could_compare() -> None
 def test_an_audit_is_stored_unchanged(settings: Settings) -> None:
     finding = audit(REGRESSION, unexplained=2, wrong=(3, 5), causes={"late": 4}, epoch=7)
 
-    assert audit_record.record(settings, PIPELINE, finding) == 0
+    assert audit_record.record_audit(settings, PIPELINE, finding) == 0
     assert audit_record.list_audits(settings, PIPELINE) == (replace(finding, seen=0),)
 
 
@@ -122,11 +122,11 @@ def test_a_finding_is_current_until_a_later_complete_comparison_agrees(
     seal = Seal(epoch=3, stream_version=None)
     outcome = ComparisonOutcome(finding=Finding(pipeline=PIPELINE.name, seal=seal, **compared))
     if is_recorded_first:
-        audit_record.record(settings, PIPELINE, wrong)
+        audit_record.record_audit(settings, PIPELINE, wrong)
     at = NOON + timedelta(days=days)
     record(settings, outcome, at)
     if not is_recorded_first:
-        audit_record.record(settings, PIPELINE, wrong)
+        audit_record.record_audit(settings, PIPELINE, wrong)
 
     (stored,) = audit_record.list_audits(settings, PIPELINE)
     assert stored.seen == (0 if is_recorded_first else 1)

@@ -10,8 +10,8 @@ from cutover.batch.plan.dirty import (
     RunPlan,
     TouchedWindow,
     cover_recomputable,
-    inside,
-    list_left_out,
+    is_inside,
+    list_skipped,
     plan,
 )
 from cutover.definition.windows.sliding import SlidingWindows
@@ -60,18 +60,18 @@ def test_a_clean_window_splits_a_run() -> None:
 
 
 def test_requested_range_computes_clean_windows_and_leaves_others_stale() -> None:
-    plan = make_plan({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], wanted=((0, 30),))
+    plan = make_plan({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], requested=((0, 30),))
 
     assert (starts(plan.compute), plan.stale) == ((0, 10, 20), ((30, 40),))
 
 
 def test_a_window_that_exceeds_the_requested_range_is_not_computed() -> None:
-    assert make_plan({0: 0, 10: 0}, [], wanted=((0, 15),)).compute == (Interval(0, 10),)
+    assert make_plan({0: 0, 10: 0}, [], requested=((0, 15),)).compute == (Interval(0, 10),)
 
 
 @pytest.mark.parametrize(("scan", "expected"), [(1, (0,)), (0, ())])
 def test_only_a_dirty_window_expires_and_it_is_never_computed(scan: int, expected: tuple[int, ...]) -> None:
-    plan = make_plan({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, wanted=((0, 10),))
+    plan = make_plan({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, requested=((0, 10),))
 
     assert (plan.compute, starts(plan.expired)) == ((), expected)
 
@@ -91,13 +91,13 @@ def test_overlapping_windows_are_computed_if_they_are_entirely_inside() -> None:
 @pytest.mark.parametrize(
     ("horizon", "expected"),
     [
-        ({"wanted": ((-30, 60),)}, ((-30, 60),)),  # rows before the first record, between two and behind the last go
-        ({"wanted": ((-30, 600),)}, ((-30, 110),)),  # as far as windows are closed
-        ({"wanted": ((-30, -10),)}, ((-30, -10),)),  # where there is no record at all
-        ({"wanted": ((-30, -25),)}, ()),  # too short for a window
-        ({"wanted": ((-30, 60),), "expired": lambda start: start < 0}, ((0, 30),)),  # a window may have lost records
-        ({"wanted": ((-30, 60),), "closed": None}, ()),
-        ({"wanted": ((-30, 60),), "ahead": frozenset()}, ()),
+        ({"requested": ((-30, 60),)}, ((-30, 60),)),  # rows before the first record, between two and behind the last go
+        ({"requested": ((-30, 600),)}, ((-30, 110),)),  # as far as windows are closed
+        ({"requested": ((-30, -10),)}, ((-30, -10),)),  # where there is no record at all
+        ({"requested": ((-30, -25),)}, ()),  # too short for a window
+        ({"requested": ((-30, 60),), "expired": lambda start: start < 0}, ((0, 30),)),  # a window may have lost records
+        ({"requested": ((-30, 60),), "closed": None}, ()),
+        ({"requested": ((-30, 60),), "ahead": frozenset()}, ()),
     ],
 )
 def test_a_requested_range_is_computed_to_its_ends_if_no_record_is_missing(
@@ -147,7 +147,7 @@ def test_windows_that_cannot_be_computed_are_not_covered(barriers: list[Range], 
 
 
 def test_only_requested_ranges_are_covered() -> None:
-    assert list_covered_ranges([(0, 60)], [], (20, 30), wanted=((10, 40), (50, 55))) == [(10, 20), (30, 40)]
+    assert list_covered_ranges([(0, 60)], [], (20, 30), requested=((10, 40), (50, 55))) == [(10, 20), (30, 40)]
 
 
 @given(
@@ -166,22 +166,22 @@ def test_a_window_is_covered_exactly_if_it_is_retained_closed_and_computable(
     for start in range(-80, 160, step):
         window = Interval(start, start + 10)
         is_missing = any(barrier_start <= start < end for barrier_start, end in starts_gone)
-        expected = inside(window, held_range) and window.end <= closed and not is_missing
-        assert any(inside(window, span) for span in ranges) == expected, window
+        expected = is_inside(window, held_range) and window.end <= closed and not is_missing
+        assert any(is_inside(window, span) for span in ranges) == expected, window
 
 
 def test_excluded_windows_of_a_range_are_named_with_the_reason() -> None:
-    bounds = PlanBounds(window=TEN, closed=45, wanted=((0, 20), (30, 60)))
+    bounds = PlanBounds(window=TEN, closed=45, requested=((0, 20), (30, 60)))
     barriers = {"lost": [Interval(30, 40)], "expired": [Interval(-100, 10)]}
 
-    assert list_left_out(bounds, barriers) == {"lost": ((30, 40),), "expired": ((0, 10),), "open": ((40, 60),)}
-    assert list_left_out(replace(bounds, ahead=frozenset()), barriers) == {"ahead": ((0, 20), (30, 60))}
-    assert list_left_out(replace(bounds, wanted=None), barriers) == {}
-    assert list_left_out(replace(bounds, closed=None, wanted=((0, 20),)), {}) == {"open": ((0, 20),)}
+    assert list_skipped(bounds, barriers) == {"lost": ((30, 40),), "expired": ((0, 10),), "open": ((40, 60),)}
+    assert list_skipped(replace(bounds, ahead=frozenset()), barriers) == {"ahead": ((0, 20), (30, 60))}
+    assert list_skipped(replace(bounds, requested=None), barriers) == {}
+    assert list_skipped(replace(bounds, closed=None, requested=((0, 20),)), {}) == {"open": ((0, 20),)}
 
 
 def test_several_requested_windows_are_computed_without_those_in_between() -> None:
-    plan = make_plan({0: 0, 10: 1, 20: 0, 30: 1}, [[(0, 40)]], wanted=((0, 10), (20, 30), (50, 60)))
+    plan = make_plan({0: 0, 10: 1, 20: 0, 30: 1}, [[(0, 40)]], requested=((0, 10), (20, 30), (50, 60)))
 
     assert plan.compute == (Interval(0, 10), Interval(20, 30))
     assert plan.computed == ((0, 10), (20, 30), (50, 60))
@@ -189,6 +189,6 @@ def test_several_requested_windows_are_computed_without_those_in_between() -> No
 
 
 def test_empty_request_leaves_every_dirty_window_stale() -> None:
-    plan = make_plan({0: 0, 10: 1}, [[(0, 40)]], wanted=())
+    plan = make_plan({0: 0, 10: 1}, [[(0, 40)]], requested=())
 
     assert (plan.compute, plan.computed, plan.stale) == ((), (), ((10, 20),))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from cutover.batch.write.replace import replace_windows, take_back
+from cutover.batch.write.replace import replace_windows, roll_back_unfinished_run
 from cutover.lake.integrity import foreign_commits
 from cutover.lake.tables import checksums, delta
 from tests.unit.batch.test_replace import SCHEMA, START, ranges, rows
@@ -68,7 +68,7 @@ def test_rows_of_an_unrecorded_first_run_are_reverted(table: DeltaTable) -> None
     table_change = require_change_since(table, 0)
     assert table_change.base == 0
 
-    take_back(table, table_change)
+    roll_back_unfinished_run(table, table_change)
 
     assert values(table) == []
 
@@ -78,13 +78,15 @@ def test_windows_cleared_by_a_killed_run_are_restored(table: DeltaTable) -> None
     replace_windows(table, rows({}), ranges((2, 4)), of="killed")
     assert values(table) == []
 
-    take_back(table, require_change_since(table, checksums.total(files)))
+    roll_back_unfinished_run(table, require_change_since(table, checksums.total(files)))
 
     assert (values(table), set(delta.paths(table))) == ([(2, 1), (3, 1)], files)
 
 
 @pytest.mark.parametrize("base", [None, -1])
 def test_table_is_unchanged_without_the_start_version_of_a_killed_run(table: DeltaTable, base: int | None) -> None:
-    take_back(table, foreign_commits.TableChange(uri=table.table_uri, kind=foreign_commits.Kind.UNFINISHED, base=base))
+    roll_back_unfinished_run(
+        table, foreign_commits.TableChange(uri=table.table_uri, kind=foreign_commits.Kind.UNFINISHED, base=base)
+    )
 
     assert (table.version(), values(table)) == (1, [(2, 1), (3, 1)])

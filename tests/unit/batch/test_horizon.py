@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from cutover.batch.plan.dirty import PlanBounds, TouchedWindow, plan
-from cutover.batch.plan.retention import find_unrecorded_gaps, first_left, is_outdated, remaining_offsets, whole_from
+from cutover.batch.plan.retention import (
+    find_complete_start,
+    find_unrecorded_gaps,
+    first_left,
+    is_outdated,
+    remaining_offsets,
+)
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import Interval
@@ -54,7 +60,7 @@ def test_a_partition_without_an_earliest_offset_has_lost_nothing() -> None:
 def test_a_window_is_complete_only_if_it_is_in_every_partition_with_losses(
     first_times: Mapping[int, int | None], is_whole: bool
 ) -> None:
-    assert whole_from([0], {0: 7, 1: 5}, PIPELINE, lambda _: first_times) == (0 if is_whole else None)
+    assert find_complete_start([0], {0: 7, 1: 5}, PIPELINE, lambda _: first_times) == (0 if is_whole else None)
 
 
 def test_offsets_that_will_be_written_again_cover_no_gap() -> None:

@@ -34,7 +34,7 @@ def rows(key: str) -> pa.Table:
 def made() -> Any:
     start = round(NOON.timestamp()) * 1_000_000
     run = SimpleNamespace(run_id="batch-1", epoch=0)
-    return SimpleNamespace(run=run, rows=rows("ours"), replaced=[(start, start + 3_600_000_000)], kept=None)
+    return SimpleNamespace(run=run, rows=rows("ours"), replaced=[(start, start + 3_600_000_000)], retained_rows=None)
 
 
 def test_run_with_a_concurrent_commit_publishes_no_windows(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.batch.repair.refusals import find_by_id, require_windows
+from cutover.batch.repair.checks import find_by_id, require_windows
 from cutover.cli.app import main
 from cutover.definition import Fixed, Sliding
 from cutover.errors import DefinitionError

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from cutover.batch.write.replace import replace_windows, take_back
+from cutover.batch.write.replace import replace_windows, roll_back_unfinished_run
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.integrity import foreign_commits
@@ -94,7 +94,7 @@ def test_rows_of_an_unrecorded_run_are_reverted(table: DeltaTable, tmp_path: Pat
     assert change is not None
     assert change.kind is foreign_commits.Kind.UNFINISHED
 
-    take_back(table, change)
+    roll_back_unfinished_run(table, change)
 
     assert values(table) == dict.fromkeys(range(6), 1)
     assert set(delta.paths(delta.open_table(table.table_uri))) == files

@@ -4,15 +4,15 @@ from dataclasses import replace
 import pytest
 
 from cutover.batch.plan.retention import (
+    find_complete_start,
     find_newest_lost,
     find_unrecorded_gaps,
     first_left,
-    frozen_before,
     is_outdated,
     make_frozen_entry,
     make_lost_entry,
+    parse_frozen_before,
     remaining_offsets,
-    whole_from,
 )
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.lake.batch_runs import BatchRun, Incomplete
@@ -51,7 +51,9 @@ def test_records_deleted_before_a_scan_are_lost_and_later_ones_remain() -> None:
 def test_windows_are_complete_if_they_begin_after_the_oldest_remaining_record(
     first_at_hour: Mapping[int, int | None], expected: int | None
 ) -> None:
-    start = whole_from([h * HOUR for h in range(4)], {0: 7}, PIPELINE, lambda at: {0: first_at_hour[at // HOUR]})
+    start = find_complete_start(
+        [h * HOUR for h in range(4)], {0: 7}, PIPELINE, lambda at: {0: first_at_hour[at // HOUR]}
+    )
 
     assert start == (None if expected is None else expected * HOUR)
 
@@ -64,7 +66,7 @@ def test_log_lookup_starts_when_a_record_of_the_window_can_have_been_written() -
         return {0: None}
 
     ahead = replace(PIPELINE, lateness=Lateness(max_ahead="2 hours"))
-    whole_from([5 * HOUR], {0: 7}, ahead, lookup)
+    find_complete_start([5 * HOUR], {0: 7}, ahead, lookup)
 
     assert lookup_times == [3 * HOUR]
 
@@ -107,7 +109,7 @@ def test_the_newest_event_time_of_all_partitions_that_lost_records_counts() -> N
 
 
 def test_entry_of_frozen_windows_round_trips_its_time() -> None:
-    assert frozen_before(make_frozen_entry(4 * HOUR, PIPELINE), PIPELINE) == 4 * HOUR
+    assert parse_frozen_before(make_frozen_entry(4 * HOUR, PIPELINE), PIPELINE) == 4 * HOUR
 
 
 LOSS = replace(A_LOSS, pipeline="p", stream_version=1, epoch=7)
@@ -173,4 +175,4 @@ def test_the_entry_of_lost_windows_is_no_time_before_which_all_have_expired() ->
     entry = make_lost_entry((limits.MIN_MICROS, 4 * HOUR), PIPELINE)
 
     assert entry == Incomplete(window_start=limits.MIN_MICROS, window_end=4 * HOUR, reason="lost")
-    assert frozen_before(entry, PIPELINE) == limits.MIN_MICROS
+    assert parse_frozen_before(entry, PIPELINE) == limits.MIN_MICROS

@@ -35,7 +35,7 @@ WITH = replace(flights(), cost=COSTS)
 
 
 def test_page_shows_both_paths_days_and_nines() -> None:
-    html = page.render(WITH)
+    html = page.render_page(WITH)
 
     assert "What both paths cost" in html
     assert f"1.00{THIN}MB" in html
@@ -46,7 +46,7 @@ def test_page_shows_both_paths_days_and_nines() -> None:
 
 
 def test_page_names_nines_that_waiting_cannot_reach_and_rows_without_a_cause() -> None:
-    text = page.render(WITH).split('id="cost"')[1].split("</section>")[0]
+    text = page.render_page(WITH).split('id="cost"')[1].split("</section>")[0]
 
     assert text.count(f">1{THIN}h (90 windows)<") == 1  # 90 %
     assert text.count(f">2{THIN}h (100 windows)<") == 1  # 99 %
@@ -59,19 +59,19 @@ def test_a_replay_yields_no_age_before_closing() -> None:
     agreement = replace(COSTS.agreement or Agreement(rows=1, different=0), is_replay=True)
     replayed = replace(COSTS, agreement=agreement, nines=price(agreement, 30.0))
 
-    text = page.render(replace(flights(), cost=replayed)).split('id="cost"')[1].split("</section>")[0]
+    text = page.render_page(replace(flights(), cost=replayed)).split('id="cost"')[1].split("</section>")[0]
 
     assert text.count(f">2{THIN}h (100 windows)<") == 2  # 90 % and 99 %
     assert "replayed" in text
 
 
 def test_a_report_without_costs_has_no_section_of_them() -> None:
-    assert "What both paths cost" not in page.render(flights())
-    assert "cost of batch" not in markdown.render(flights())
+    assert "What both paths cost" not in page.render_page(flights())
+    assert "cost of batch" not in markdown.render_markdown(flights())
 
 
 def test_markdown_has_a_line_a_path() -> None:
-    lines = [line for line in markdown.render(WITH).splitlines() if line.startswith("| cost of")]
+    lines = [line for line in markdown.render_markdown(WITH).splitlines() if line.startswith("| cost of")]
 
     assert len(lines) == 2
     assert "30 core-seconds" in lines[1]
@@ -88,7 +88,9 @@ def test_prometheus_has_no_sample_for_an_unknown_cost() -> None:
     unknown = replace(flights(), cost=fold([epoch(0, None)], [batch(0, make_cost(3.5), cut=10, scanned=10)]))
 
     lines = [
-        line for line in exposition.render([unknown]).splitlines() if line.startswith("cutover_reconciliation_path")
+        line
+        for line in exposition.render_prometheus([unknown]).splitlines()
+        if line.startswith("cutover_reconciliation_path")
     ]
 
     assert lines == [

@@ -105,7 +105,7 @@ def test_an_alert_that_persists_after_healing_is_not_proven_unless_expected(run:
             state="FAILED",
             runbook="StreamFenced",
         )
-        files.write_json(heartbeat.folder(rig.settings, "clicks") / "heartbeat.json", asdict(beat))
+        files.write_json(heartbeat.run_folder(rig.settings, "clicks") / "heartbeat.json", asdict(beat))
 
     assert "still fire" in run(inject=leave).why
     assert run(inject=leave, stays=True).outcome == "proven"

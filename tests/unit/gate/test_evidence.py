@@ -15,7 +15,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
-from cutover.reconcile.verdict.records import lines
+from cutover.reconcile.verdict.records import fold_lines
 from cutover.reconcile.watch import log_observer
 from tests.integration.streaming import rig
 from tests.support.history.journal_rows import make_row
@@ -45,7 +45,7 @@ def row(epoch: int | None, **changes: Any) -> ComparisonRow:
 
 
 def runs(rows: list[ComparisonRow], **of: Any) -> tuple[EvidenceRun, ...]:
-    return evidence.list_runs(lines(rows), VERSION, **of)
+    return evidence.list_runs(fold_lines(rows), VERSION, **of)
 
 
 def extend_report(row: ComparisonRow, **changes: Any) -> ComparisonRow:
@@ -266,7 +266,7 @@ def test_recorded_hash_can_be_checked() -> None:
     decision = GateDecision(move="rollback", stage=Stage.SHADOW, target=Stage.LAMBDA)
     payload = json.loads(evidence.encode_evidence(decision, GateEvidence(result_fingerprint="aa")))
 
-    assert evidence.digest(payload) == payload["hash"]
+    assert evidence.compute_digest(payload) == payload["hash"]
 
 
 FLIGHTS = rig.pipeline("flights", lateness=Lateness(allowed="5 minutes"))  # windows of 10 minutes

@@ -17,7 +17,7 @@ from cutover.lake.journal_rows import VersionEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import ContractCheck, GateEvidence, Replayability
 from cutover.reconcile.gate.gate_values import NOT_EVALUATED
-from cutover.reconcile.verdict.records import RecordedComparison, lines
+from cutover.reconcile.verdict.records import RecordedComparison, fold_lines
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 from tests.unit.gate.test_evidence import AT, FLIGHTS, VERSION, epoch, row
@@ -51,7 +51,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     records = [replace(epoch(100, 2.0), end={0: 100}, processing_time=AT.isoformat())]
     answers: dict[str, Callable[..., Any]] = {
         "versions.current": lambda *_: lake_state.version,
-        "recorded.read": lambda *_: lake_state.lines,
+        "recorded.read_lines": lambda *_: lake_state.lines,
         "list_moves": lambda *_: [],
         "delta.exists": lambda _: True,
         "EpochLog": lambda _: SimpleNamespace(records=lambda: records),
@@ -63,7 +63,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "versions.read_events": lambda *_: lake_state.versions,
         "batch_runs.read_effective_runs": lambda *_: lake_state.batch,
         "current_stage": lambda *_: lake_state.stage,
-        "population.find_refusal": lambda *_: "too few windows",
+        "population.find_audit_problem": lambda *_: "too few windows",
         "LogClient": lambda _: log,
     }
     for name, answer in answers.items():
@@ -72,7 +72,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def read(*contract: Expect) -> GateEvidence:
-    return evidence.read(Settings(), replace(FLIGHTS, contract=contract), AT + HOUR)
+    return evidence.read_evidence(Settings(), replace(FLIGHTS, contract=contract), AT + HOUR)
 
 
 def expect(column: str, **changes: Any) -> Expect:
@@ -154,7 +154,7 @@ def test_a_parallel_replay_is_a_hazard_once_it_agreed(lake: Lake) -> None:
 
     fingerprint = result_fingerprint(FLIGHTS)
     lake.versions = [make_row(VersionEvent, result_fingerprint=fingerprint, stream_version=2, parallel=True)]
-    lake.lines = lines([row(4, result_fingerprint=fingerprint, stream_version=2)])
+    lake.lines = fold_lines([row(4, result_fingerprint=fingerprint, stream_version=2)])
 
     assert [(hazard.kind, hazard.text) for hazard in read().hazards] == [("replay", "stream-2 was replayed and agreed")]
 

@@ -6,7 +6,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.lake.control.stages import Stage
 from cutover.metrics.families import MetricSample
 from cutover.reconcile.gate import gate_metrics
-from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_ahead, list_blocks
+from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_newer_cut, list_blocks
 from tests.support.history.gate_evidence import HOUR, make_run
 
 PIPELINE = Pipeline(
@@ -61,7 +61,7 @@ def test_a_run_after_a_loss_no_longer_touches_its_windows(evidence_run: Evidence
     ("end", "earlier_end", "ahead"), [(None, None, True), (7, None, True), (None, 7, True), (8, 7, True), (7, 7, False)]
 )
 def test_a_later_epoch_is_ahead_unless_it_read_nothing(end: int | None, earlier_end: int | None, ahead: bool) -> None:
-    assert is_ahead(make_run(2, end=end), make_run(1, end=earlier_end)) is ahead
+    assert is_newer_cut(make_run(2, end=end), make_run(1, end=earlier_end)) is ahead
 
 
 def test_divergence_of_a_range_counts_against_the_newest_block() -> None:

@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import VersionEvent
 from cutover.reconcile.gate import hazards
-from cutover.reconcile.verdict.records import lines
+from cutover.reconcile.verdict.records import fold_lines
 from tests.support.history.journal_rows import make_row
 from tests.unit.gate.test_evidence import epoch, row
 
@@ -139,6 +139,6 @@ def test_replay_counts_once_its_version_agreed(
 ) -> None:
     versions = [make_row(VersionEvent, **{"result_fingerprint": "aa", "stream_version": 1} | registered)]
 
-    replay = hazards.find_replay(versions, lines([row(4, **changes)]), NOW)
+    replay = hazards.find_replay(versions, fold_lines([row(4, **changes)]), NOW)
 
     assert (None if replay is None else (replay.epoch, replay.text)) == (None if expected is None else (0, expected))

@@ -11,7 +11,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import ComparisonRow, VersionEvent
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.decide import RecordedHazard
-from cutover.reconcile.verdict.records import lines
+from cutover.reconcile.verdict.records import fold_lines
 from tests.support.history.journal_rows import make_row
 from tests.unit.gate.test_evidence import AT, extend_report, row
 from tests.unit.gate.test_hazards import NOW, POLICY, START, hourly, list_kinds, log
@@ -126,11 +126,11 @@ REPLAYED = [make_row(VersionEvent, result_fingerprint="aa", stream_version=1, pa
     ],
 )
 def test_a_replay_counts_only_after_a_complete_comparison_that_agrees(comparison_row: ComparisonRow) -> None:
-    assert hazards.find_replay(REPLAYED, lines([comparison_row]), NOW) is None
+    assert hazards.find_replay(REPLAYED, fold_lines([comparison_row]), NOW) is None
 
 
 def test_a_replay_is_dated_by_its_last_agreement() -> None:
-    history = lines([row(4), row(5), row(5, run_id="again", at=AT + HOUR, sequence=9, exit_code=1)])
+    history = fold_lines([row(4), row(5), row(5, run_id="again", at=AT + HOUR, sequence=9, exit_code=1)])
 
     replay = hazards.find_replay(REPLAYED, history, NOW)
 
@@ -165,7 +165,7 @@ def test_a_hazard_is_no_newer_than_the_epochs_after_it() -> None:
 
 
 def test_a_replay_dated_in_the_future_follows_the_comparison_before_it() -> None:
-    history = lines([row(4), row(5, at=NOW + 2 * DAY)])
+    history = fold_lines([row(4), row(5, at=NOW + 2 * DAY)])
 
     replay = hazards.find_replay(REPLAYED, history, NOW)
 

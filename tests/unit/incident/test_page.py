@@ -41,7 +41,7 @@ def watched(*names: str) -> WatchStatus:
 def read_fields(tmp_path: Path, name: str, *firing: str) -> dict[str, str]:
     text = folder.read_text(name) or ""
     page = fill_page(Settings(home=tmp_path), CLICKS, name, text, watched(*firing))
-    return {detail.name: detail.told for detail in page.details}
+    return {detail.name: detail.description for detail in page.details}
 
 
 def test_page_begins_with_firing_alerts_and_the_position(tmp_path: Path) -> None:

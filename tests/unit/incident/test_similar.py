@@ -34,7 +34,7 @@ def comparison(hour: int, verdict: Verdict, *, page: str | None = None) -> Recor
         verdict=verdict,
         exit_code=0,
         result={"seal": {"breaches": breaches}},
-        unjudged=(),
+        skipped_ranges=(),
         report=None,
     )
 

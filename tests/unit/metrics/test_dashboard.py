@@ -7,7 +7,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.metrics.families import FAMILIES
-from cutover.reconcile.report.forms.exposition import render
+from cutover.reconcile.report.forms.exposition import render_prometheus
 
 BOARD = json.loads((Path(__file__).resolve().parents[3] / "infra" / "dashboards" / "cutover.json").read_text())
 QUERIES = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
@@ -16,7 +16,7 @@ SUFFIX = re.compile(r"_(bucket|sum|count)\Z")
 
 def test_every_query_uses_published_metrics() -> None:
     queried = {SUFFIX.sub("", name) for query in QUERIES for name in re.findall(r"cutover_\w+", query)}
-    compared = {family.name for family in text_string_to_metric_families(render([]))}
+    compared = {family.name for family in text_string_to_metric_families(render_prometheus([]))}
 
     assert queried - set(FAMILIES) - compared == set()
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.settings import MetricsSettings, Settings
 from cutover.streaming.process.driver_metrics import BOUNDS, DriverCollector, DriverMetrics, TimeSpread
-from cutover.streaming.process.endpoint import serving, target_path
+from cutover.streaming.process.endpoint import serve_metrics, target_path
 from tests.support.history.watch_facts import MICROS, make_epoch
 
 Key = tuple[str, str]
@@ -101,7 +101,7 @@ def with_port(settings: Settings, port: int | None) -> Settings:
 
 def test_driver_is_served_on_loopback_and_publishes_its_address(settings: Settings) -> None:
     with_metrics = with_port(settings, 0)
-    with serving(with_metrics, "clicks", make_fed_metrics()) as port:
+    with serve_metrics(with_metrics, "clicks", make_fed_metrics()) as port:
         (target,) = json.loads(target_path(with_metrics, "clicks").read_text(encoding="utf-8"))
         assert target == {"targets": [f"127.0.0.1:{port}"], "labels": {"driver": "clicks"}}
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
@@ -113,7 +113,7 @@ def test_driver_is_served_on_loopback_and_publishes_its_address(settings: Settin
 
 
 def test_nothing_listens_unless_configured(settings: Settings) -> None:
-    with serving(settings, "clicks", make_fed_metrics()) as port:
+    with serve_metrics(settings, "clicks", make_fed_metrics()) as port:
         assert port is None
 
     assert not settings.metrics_dir.exists()
@@ -122,7 +122,7 @@ def test_nothing_listens_unless_configured(settings: Settings) -> None:
 def test_occupied_port_is_one_warning(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         with_metrics = with_port(settings, other.getsockname()[1])
-        with serving(with_metrics, "clicks", make_fed_metrics()) as port:
+        with serve_metrics(with_metrics, "clicks", make_fed_metrics()) as port:
             assert port is None
 
     output = capsys.readouterr()
@@ -134,7 +134,7 @@ def test_unwritable_folder_does_not_stop_the_server(settings: Settings) -> None:
     settings.home.mkdir(parents=True, exist_ok=True)
     (settings.home / "metrics").write_text("a file where the folder should be")
 
-    with serving(with_port(settings, 0), "clicks", make_fed_metrics()) as port:
+    with serve_metrics(with_port(settings, 0), "clicks", make_fed_metrics()) as port:
         assert port
 
 
@@ -146,7 +146,7 @@ def test_client_that_never_completes_its_request_blocks_nothing(settings: Settin
             metrics.note_epoch(make_epoch(number), commit_seconds=0.01, written_bytes=0)
         finished.set()
 
-    with serving(with_port(settings, 0), "clicks", metrics) as port:
+    with serve_metrics(with_port(settings, 0), "clicks", metrics) as port:
         silent = socket.create_connection(("127.0.0.1", int(port or 0)))
         silent.sendall(b"GET /metrics HTTP/1.1\r\n")
         threading.Thread(target=epochs, daemon=True).start()

@@ -49,7 +49,7 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> Compa
 
 def read_verdicts(rows: list[ComparisonRow]) -> tuple[str | None, list[str]]:
     """Read the verdict of the current comparison, and the verdicts of open divergences."""
-    lines = records.of_definition(records.lines(rows), "aa")
+    lines = records.of_definition(records.fold_lines(rows), "aa")
     newest = records.find_current(lines, 0)
     return None if newest is None else str(newest.verdict), [
         str(line.verdict) for line in records.list_standing(lines, 0)
@@ -107,14 +107,14 @@ def test_a_divergence_remains_until_a_later_complete_comparison_agrees(
 
 
 def test_rows_of_one_run_are_one_repeated_line() -> None:
-    (line,) = records.lines([row(5, run_id="r"), row(5, run_id="r")])
+    (line,) = records.fold_lines([row(5, run_id="r"), row(5, run_id="r")])
 
     assert (line.times, line.last_recorded - line.first_recorded) == (2, timedelta(minutes=1))
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(None, 9), (0, 9), (1, 3), (2, -1)])
 def test_a_run_without_a_cut_is_placed_at_the_latest_known_cut(version: int | None, epoch: int) -> None:
-    *_, line = records.lines(
+    *_, line = records.fold_lines(
         [
             row(9, stream_version=0),
             row(4, stream_version=0),
@@ -127,8 +127,8 @@ def test_a_run_without_a_cut_is_placed_at_the_latest_known_cut(version: int | No
 
 
 def test_a_run_that_compared_nothing_represents_no_cut() -> None:
-    lines = records.lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
-    entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0)
+    lines = records.fold_lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
+    entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], comparison=lines[1], version=0)
 
     assert entry.scope_note == "Nothing was compared. The current comparison of `p` is run five at epoch 5: DIVERGED."
 
@@ -145,7 +145,7 @@ def count_open(lines: tuple[RecordedComparison, ...], rows: list[DifferenceEvent
 
 
 def test_a_difference_is_open_by_the_latest_cut_that_compared_it() -> None:
-    lines = records.lines([row(5, D, run_id="new"), row(3, run_id="old")])
+    lines = records.fold_lines([row(5, D, run_id="new"), row(3, run_id="old")])
 
     assert count_open(lines, [state("new", "open"), state("old", "resolved")]) == 1
 
@@ -156,7 +156,7 @@ def test_rows_of_a_run_that_was_never_recorded_open_nothing() -> None:
 
 @given(st.permutations([("seen", "open"), ("seen", "closed"), ("older", "accepted")]))
 def test_a_closed_difference_stays_closed_in_any_row_order(order: list[tuple[str, str]]) -> None:
-    lines = records.lines([row(3, D, run_id="older"), row(5, D, run_id="seen")])
+    lines = records.fold_lines([row(3, D, run_id="older"), row(5, D, run_id="seen")])
 
     assert count_open(lines, [state(*event) for event in order]) == 0
 
@@ -165,7 +165,7 @@ def test_a_closed_difference_stays_closed_in_any_row_order(order: list[tuple[str
 def test_a_later_run_reopens_a_closed_difference_in_any_row_order(
     order: list[tuple[str, str]],
 ) -> None:
-    lines = records.lines([row(5, D, run_id="seen"), row(6, D, run_id="newer")])
+    lines = records.fold_lines([row(5, D, run_id="seen"), row(6, D, run_id="newer")])
     positions = {line.run_id: records.position(line, 0) for line in lines}
 
     (back,) = lifecycle.fold_differences([state(*event) for event in order], positions).values()
@@ -175,7 +175,7 @@ def test_a_later_run_reopens_a_closed_difference_in_any_row_order(
 
 @pytest.mark.parametrize("delay", [timedelta(minutes=1), -timedelta(days=2)], ids=["clock goes on", "clock goes back"])
 def test_the_newest_state_of_a_repeated_run_counts(delay: timedelta) -> None:
-    (line,) = records.lines([row(5, D, run_id="seen")])
+    (line,) = records.fold_lines([row(5, D, run_id="seen")])
     later = replace(state("seen", "accepted"), at=AT + delay)
 
     (difference,) = lifecycle.fold_differences(
@@ -198,7 +198,7 @@ HOUR = 3_600_000_000
     ],
 )
 def test_a_difference_is_pending_while_its_window_settles(state_: str, watermark: str | None, expected: str) -> None:
-    (line,) = records.lines([row(5, D, run_id="seen", said={"seal": {"watermark": watermark}})])
+    (line,) = records.fold_lines([row(5, D, run_id="seen", said={"seal": {"watermark": watermark}})])
     differences = lifecycle.fold_differences([state("seen", state_)], {"seen": records.position(line, 0)})
 
     (difference,) = lifecycle.mark_pending(differences, line, HOUR).values()
@@ -216,6 +216,6 @@ def test_a_difference_is_pending_while_its_window_settles(state_: str, watermark
     ],
 )
 def test_a_window_is_compared_by_complete_comparisons_that_include_it(changes: dict[str, Any], expected: bool) -> None:
-    (line,) = records.lines([row(5, **changes)])
+    (line,) = records.fold_lines([row(5, **changes)])
 
     assert line.has_judged(parse_micros("2026-01-01T03:00:00Z")) is expected

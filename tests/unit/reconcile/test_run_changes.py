@@ -70,7 +70,7 @@ LINE = RecordedComparison(
     verdict=Verdict.EXPLAINED,
     exit_code=0,
     result={},
-    unjudged=(),
+    skipped_ranges=(),
     report=None,
 )
 
@@ -164,8 +164,8 @@ def test_a_window_outside_the_range_of_a_comparison_is_not_compared(bounds: dict
 
 
 def test_an_excluded_window_is_not_compared() -> None:
-    skipping_line = replace(LINE, unjudged=((START - 1, START), (START, START + 1)))
-    adjacent_line = replace(LINE, unjudged=((START - 1, START),))
+    skipping_line = replace(LINE, skipped_ranges=((START - 1, START), (START, START + 1)))
+    adjacent_line = replace(LINE, skipped_ranges=((START - 1, START),))
     refused = replace(LINE, verdict=Verdict.NOT_COMPARABLE)
 
     assert window_state(adjacent_line, run("a", series=BOTH), START) is WindowState.EQUAL

@@ -50,12 +50,12 @@ def test_a_late_record_that_is_a_duplicate_in_batch_explains_nothing() -> None:
             f"CREATE TEMP TABLE {duplicates.LEFT_OUT} AS SELECT 0 AS __partition, 3 AS __offset, 0 AS window_start"
         )
 
-        def read(*, tells_twins: bool) -> set[tuple[int, int]]:
-            query = _select_records_sql(Mock(connection=connection, tells_twins=tells_twins), "late")
+        def read(*, has_twin_tables: bool) -> set[tuple[int, int]]:
+            query = _select_records_sql(Mock(connection=connection, has_twin_tables=has_twin_tables), "late")
             return set(connection.execute(query).fetchall())
 
-        assert read(tells_twins=True) == {(0, 4), (1, 3)}
-        assert read(tells_twins=False) == {(0, 3), (0, 4), (1, 3)}
+        assert read(has_twin_tables=True) == {(0, 4), (1, 3)}
+        assert read(has_twin_tables=False) == {(0, 3), (0, 4), (1, 3)}
 
 
 def test_states_of_batch_that_do_not_give_its_measures_are_not_taken_for_the_logs() -> None:

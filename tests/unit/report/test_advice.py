@@ -84,7 +84,7 @@ def report(advice: Advice) -> Report:
 def test_page_and_pull_request_show_settings_and_proof() -> None:
     result = report(advised())
 
-    for rendered in (page.render(result), markdown.render(result)):
+    for rendered in (page.render_page(result), markdown.render_markdown(result)):
         for text in (
             "in force",
             "fastest",
@@ -104,9 +104,9 @@ def test_wrong_predictions_are_named() -> None:
     (first_proof, second, *_) = advised(off=1).proven
     assert (first_proof.wrong, second.wrong) == (("held",), ())
     assert advice_text.describe_proof(advised(off=1)) == (
-        "3 predictions for flights, each beside a run of the streaming path: 1 wrong."
+        "3 predictions for flights, each compared with a run of the streaming path: 1 wrong."
     )
-    assert "found, WRONG: held" in page.render(report(advised(off=1)))
+    assert "found, WRONG: held" in page.render_page(report(advised(off=1)))
 
 
 @pytest.mark.parametrize(("off", "wrong"), [(-1, ()), (0, ()), (1, ("held",))])
@@ -115,15 +115,15 @@ def test_held_rows_of_sessions_have_an_upper_bound(off: int, wrong: tuple[str, .
 
 
 def test_without_a_proof_the_command_is_named() -> None:
-    rendered = page.render(report(advised(proven=False)))
+    rendered = page.render_page(report(advised(proven=False)))
 
     assert "cutover advise flights --prove" in rendered
     assert "found, WRONG" not in rendered
 
 
 def test_a_pipeline_without_advice_names_the_command() -> None:
-    assert "<code>cutover advise flights</code> makes some" in page.render(flights())
-    assert "out-of-orderness" not in markdown.render(flights())
+    assert "<code>cutover advise flights</code> makes some" in page.render_page(flights())
+    assert "out-of-orderness" not in markdown.render_markdown(flights())
 
 
 def test_shortest_exact_setting_is_advised_without_late_records() -> None:
@@ -147,7 +147,7 @@ def test_figures_at_real_speed_are_shown_for_each_setting() -> None:
     assert "At real speed 3,321 records would be late under it, as the epochs read them 7." in (
         advice_text.describe_advice(advice)
     )
-    for rendered in (page.render(report(advice)), markdown.render(report(advice))):
+    for rendered in (page.render_page(report(advice)), markdown.render_markdown(report(advice))):
         assert "late at real speed" in rendered
         assert rendered.count("3,321") >= 5
 
@@ -171,7 +171,7 @@ def test_a_replay_and_a_load_are_named() -> None:
     assert "choose by" not in speed
     assert advice_text.describe_speed(replace(advised(), read_speed=1.0, log_pace=1.0)) is None
     assert "choose by" in (advice_text.describe_speed(replace(replayed, log_pace=1.0)) or "")
-    assert "unknown" in page.render(report(replayed))
+    assert "unknown" in page.render_page(report(replayed))
 
 
 def test_settings_with_the_same_figures_as_shown_are_one_row() -> None:
@@ -215,14 +215,14 @@ def test_culprits_that_are_not_listed_are_counted() -> None:
     (remark,) = advice_text.list_unlisted(replace(advised(), keys_over=7, partitions_over=1))
 
     assert remark.startswith("1 of 7 keys")
-    assert "1 of 7 keys" in page.render(report(replace(advised(), keys_over=7)))
+    assert "1 of 7 keys" in page.render_page(report(replace(advised(), keys_over=7)))
 
 
 def test_a_value_of_a_key_remains_text() -> None:
     result = report(advised(culprit=HOSTILE))
 
-    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown.render(result))
-    for rendered in (page.render(result), html):
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown.render_markdown(result))
+    for rendered in (page.render_page(result), html):
         assert "<script>alert" not in rendered
         assert "\x1b" not in rendered
         assert "\0" not in rendered

@@ -53,7 +53,7 @@ def test_the_epoch_that_closes_all_windows_has_no_lag() -> None:
     live = replace(epoch(0, None), max_event={0: 100 * SECOND}, watermark_after=90 * SECOND, processing_time="")
     final = replace(live, epoch=1, watermark_after=5_000 * SECOND, final=True)
 
-    assert [point.lag for point in series.epochs([live, final])] == [10.0, None]
+    assert [point.lag for point in series.list_epoch_points([live, final])] == [10.0, None]
 
 
 def test_a_live_stream_is_no_replay() -> None:
@@ -113,17 +113,17 @@ def test_prometheus_has_no_share_of_nothing() -> None:
     untested = replace(SELF_TEST, detection_rate=rate(0, 0))
     refused = change_report(flights(), verdict=Verdict.NOT_COMPARABLE, self_test=untested)
 
-    samples = exposition.render([refused])
+    samples = exposition.render_prometheus([refused])
 
     assert "cutover_reconciliation_late_ratio{" not in samples
     assert "selftest_detection_ratio{" not in samples
-    assert "cutover_reconciliation_late_ratio{" in exposition.render([flights()])
+    assert "cutover_reconciliation_late_ratio{" in exposition.render_prometheus([flights()])
 
 
 def test_a_rate_of_nothing_is_no_zero() -> None:
     untested = replace(SELF_TEST, right_cause_rate=rate(0, 0))
 
-    section = page.render(replace(flights(), self_test=untested)).split('id="selftest"')[1].split("</section>")[0]
+    section = page.render_page(replace(flights(), self_test=untested)).split('id="selftest"')[1].split("</section>")[0]
 
     assert ">none</td>" in section
     assert "settled" not in rates.draw("causes named right", rate(0, 0))
@@ -154,9 +154,11 @@ def test_core_seconds_of_few_records_are_no_forecast() -> None:
 def test_late_share_of_the_head_names_its_windows_and_records_theirs() -> None:
     result = change_report(flights(), lateness_histogram=())
 
-    text = page.render(result)
+    text = page.render_page(result)
 
     assert "of the records in compared windows, limit" in text
     assert f"{result.finding.events.late:,} records up to the cut" in text
     assert "No record was late." not in text
-    assert "No record was late." in page.render(change_report(result, events=replace(result.finding.events, late=0)))
+    assert "No record was late." in page.render_page(
+        change_report(result, events=replace(result.finding.events, late=0))
+    )

@@ -56,18 +56,18 @@ def measured(value: str | None) -> Report:
 def test_page_and_pull_request_show_late_sources_and_effects_of_a_replay() -> None:
     result = measured("north")
 
-    for rendered in (page.render(result), markdown.render(result)):
+    for rendered in (page.render_page(result), markdown.render_markdown(result)):
         for text in ("2.5", "0.2", "25 records", "shop=north: 96", "partition 0"):
             assert text in rendered.replace("&#61;", "=").replace("&#58;", ":")
-    assert "900 times faster" in page.render(result)
+    assert "900 times faster" in page.render_page(result)
 
 
 @pytest.mark.parametrize("value", [HOSTILE, None, "null", ""])
 def test_a_value_of_a_key_remains_text(value: str | None) -> None:
     result = measured(value)
 
-    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown.render(result))
-    for rendered in (page.render(result), html):
+    html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(markdown.render_markdown(result))
+    for rendered in (page.render_page(result), html):
         assert "<script>alert" not in rendered
         assert "\x1b" not in rendered
         assert "\0" not in rendered
@@ -75,8 +75,8 @@ def test_a_value_of_a_key_remains_text(value: str | None) -> None:
 
 
 def test_an_unmeasured_log_names_the_command() -> None:
-    assert "cutover lateness flights" in page.render(flights())
-    assert "Late share" not in markdown.render(flights())
+    assert "cutover lateness flights" in page.render_page(flights())
+    assert "Late share" not in markdown.render_markdown(flights())
 
 
 def test_it_round_trips_through_the_published_object() -> None:
@@ -92,7 +92,7 @@ def test_log_timestamps_of_a_load_give_no_real_speed() -> None:
         loaded = replace(result, log_lateness=replace(result.log_lateness, shares=replace(SHARES, pace=pace)))
 
         assert describe_shares(replace(SHARES, pace=pace)).startswith("Late share: unknown at real speed")
-        for rendered in (page.render(loaded), markdown.render(loaded)):
+        for rendered in (page.render_page(loaded), markdown.render_markdown(loaded)):
             assert "(25 records)" not in rendered
             assert rendered.count("unknown") >= 4
 

@@ -28,22 +28,22 @@ LIFE = DifferenceLife(
 
 
 def test_the_page_shows_each_measure_that_differs_from_itself() -> None:
-    rendered = page.render(replace(flights(), noise=NOISE))
+    rendered = page.render_page(replace(flights(), noise=NOISE))
 
     for text in ("Noise in rate: two answers.", "batch, stream", "0.25", "1.5", "4,711"):
         assert text in rendered
-    assert "Noise in rate" in markdown.render(replace(flights(), noise=NOISE)).replace("&#58;", ":")
+    assert "Noise in rate" in markdown.render_markdown(replace(flights(), noise=NOISE)).replace("&#58;", ":")
 
 
 def test_a_pipeline_with_unmeasured_noise_names_the_command() -> None:
-    assert "<code>cutover noise flights</code>" in page.render(flights())
-    assert "| noise |" not in markdown.render(flights())
+    assert "<code>cutover noise flights</code>" in page.render_page(flights())
+    assert "| noise |" not in markdown.render_markdown(flights())
 
 
 def test_a_hostile_measure_name_remains_text() -> None:
     bare = replace(MEASURE, column=HOSTILE, half=None, p99=None, largest=None, relative=None)
 
-    rendered = page.render(replace(flights(), noise=replace(NOISE, measures=(bare,))))
+    rendered = page.render_page(replace(flights(), noise=replace(NOISE, measures=(bare,))))
 
     assert "<script>alert" not in rendered
     assert "\x1b" not in rendered

@@ -124,13 +124,13 @@ def test_different_days_are_in_the_table_and_others_are_counted() -> None:
 
     assert [row[0] for row in chart_table.rows] == ["2026-03-03", "2026-03-01"]
     assert chart_table.rows[1] == ("2026-03-01", "late 2 rows", "1", "24")
-    assert chart_table.rest == "1 day with windows agree in full."
+    assert chart_table.omission == "1 day with windows agree in full."
 
 
 def test_long_table_counts_omitted_rows() -> None:
     all_days = [day(f"2026-{1 + i // 28:02}-{1 + i % 28:02}", late=1) for i in range(150)]
 
-    assert "And 50 days more that differ, in the Parquet." in calendar.tabulate(all_days).rest
+    assert "And 50 days more that differ, in the Parquet." in calendar.tabulate(all_days).omission
 
 
 @BOTH
@@ -173,20 +173,20 @@ def test_steps_that_lead_to_the_end_add_up_exactly(start: int | str, amounts: li
     chart = Waterfall(measure="m", batch=start, steps=steps, streaming=total)
 
     assert waterfall.missing(chart) == 0
-    assert waterfall.tabulate(chart, SideNames()).rest == "The steps add up exactly."
+    assert waterfall.tabulate(chart, SideNames()).omission == "The steps add up exactly."
 
 
 def test_steps_that_miss_the_end_by_one_are_reported() -> None:
     chart = Waterfall(measure="m", batch=10**18, steps=(WaterfallStep(cause="late", amount=-3),), streaming=10**18 - 4)
 
     assert waterfall.missing(chart) == -1
-    assert "but for \u22121" in waterfall.tabulate(chart, SideNames()).rest
+    assert "but for \u22121" in waterfall.tabulate(chart, SideNames()).omission
 
 
 def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
     for verdict in Verdict:
         result = change_report(flights(), verdict=verdict)
-        html = page.render(result)
+        html = page.render_page(result)
         ids = re.findall(r'<section id="([\w-]+)"', html)
 
         assert ids == [name for name, _ in outline.sections(result)]
@@ -204,7 +204,7 @@ def test_huge_keys_are_truncated_with_their_length() -> None:
     result, long = report_size.make_largest(1_000), "\u4e2d<&" * 350_000
     key = {"customer": long}
     cells = tuple(replace(cell, key=key, streaming=long) for cell in result.finding.differences[:60])
-    html = page.render(
+    html = page.render_page(
         change_report(result, differences=cells, worst_keys=(replace(result.finding.worst_keys[0], key=key),))
     )
 
@@ -213,7 +213,7 @@ def test_huge_keys_are_truncated_with_their_length() -> None:
 
 
 def test_every_chart_has_a_table_behind_it() -> None:
-    html = page.render(flights())
+    html = page.render_page(flights())
 
     assert html.count('<div class="narrow">') == html.count('<details class="data"') == 8
 
@@ -221,7 +221,7 @@ def test_every_chart_has_a_table_behind_it() -> None:
 def test_heads_of_sections_are_in_order() -> None:
     levels = [
         int(level)
-        for level in re.findall(r"<h([1-6])", page.render(change_report(flights(), verdict=Verdict.DIVERGED)))
+        for level in re.findall(r"<h([1-6])", page.render_page(change_report(flights(), verdict=Verdict.DIVERGED)))
     ]
 
     assert levels[0] == 1

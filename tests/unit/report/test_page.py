@@ -124,8 +124,8 @@ def hostile(text: str) -> Report:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_text_from_data_adds_no_element_and_no_attribute(text: str) -> None:
-    harmless = outline(page.render(hostile("harmless")))
-    page_outline = outline(page.render(hostile(text)))
+    harmless = outline(page.render_page(hostile("harmless")))
+    page_outline = outline(page.render_page(hostile(text)))
 
     assert set(page_outline.tags) <= set(harmless.tags)
     assert {name for name, _ in page_outline.attributes} <= {name for name, _ in harmless.attributes}
@@ -133,17 +133,17 @@ def test_text_from_data_adds_no_element_and_no_attribute(text: str) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_page_has_no_control_character_from_data(text: str) -> None:
-    html = page.render(hostile(text))
+    html = page.render_page(hostile(text))
 
     assert [c for c in "\x1b\r\u202e" if c in html] == []
 
 
 def test_template_syntax_in_data_is_not_evaluated() -> None:
-    assert "{{ 7 * 7 }}" in "".join(outline(page.render(hostile("{{ 7 * 7 }}"))).said)
+    assert "{{ 7 * 7 }}" in "".join(outline(page.render_page(hostile("{{ 7 * 7 }}"))).said)
 
 
 def test_page_has_one_own_script_and_no_remote_asset() -> None:
-    html = page.render(hostile("<script>alert(1)</script>"))
+    html = page.render_page(hostile("<script>alert(1)</script>"))
     page_outline = outline(html)
     addresses = [
         value for name, value in page_outline.attributes if name in {"src", "href", "srcset", "action", "data"}
@@ -156,7 +156,7 @@ def test_page_has_one_own_script_and_no_remote_asset() -> None:
 
 
 def test_page_allows_only_its_own_script() -> None:
-    contents = [value for name, value in outline(page.render(flights())).attributes if name == "content"]
+    contents = [value for name, value in outline(page.render_page(flights())).attributes if name == "content"]
     digest = base64.b64encode(hashlib.sha256(script.text().encode()).digest()).decode()
     policy = next(content for content in contents if "default-src 'none'" in content)
 
@@ -170,7 +170,7 @@ def test_script_writes_no_markup_and_makes_no_request() -> None:
 
 
 def test_links_inside_the_page_have_targets() -> None:
-    page_outline = outline(page.render(change_report(flights(), verdict=Verdict.DIVERGED)))
+    page_outline = outline(page.render_page(change_report(flights(), verdict=Verdict.DIVERGED)))
     ids = {value for name, value in page_outline.attributes if name == "id"}
 
     assert {value[1:] for name, value in page_outline.attributes if name == "href"} - ids == set()
@@ -190,7 +190,7 @@ def test_verdict_is_a_word_and_names_its_runbook(
     verdict: Verdict, is_within: bool, word: str, book: str | None
 ) -> None:
     result = change_report(flights(), verdict=verdict, policy=PolicyResult(within=is_within))
-    page_text = " ".join(outline(page.render(result)).said)
+    page_text = " ".join(outline(page.render_page(result)).said)
 
     assert word in page_text
     assert ("What to do" in page_text) is (book is not None)
@@ -201,7 +201,7 @@ def test_empty_comparison_is_described_in_words() -> None:
     result = make_report(
         pipeline="p", run_id="r", at="2026-01-01T00:00:00Z", verdict=Verdict.CONSISTENT, exit_code=0, sentence="Equal."
     )
-    page_text = " ".join(outline(page.render(result)).said)
+    page_text = " ".join(outline(page.render_page(result)).said)
 
     assert "No record was late." in page_text
     assert "No key differs." in page_text
@@ -209,7 +209,7 @@ def test_empty_comparison_is_described_in_words() -> None:
 
 
 def test_tables_of_another_origin_have_no_seal() -> None:
-    html = page.render(
+    html = page.render_page(
         change_report(flights(), kind="tables", sides=SideNames(expected="left", actual="right"), seal=Seal())
     )
 
@@ -218,11 +218,11 @@ def test_tables_of_another_origin_have_no_seal() -> None:
 
 
 def test_same_comparison_gives_the_same_page() -> None:
-    assert page.render(flights()) == page.render(flights())
+    assert page.render_page(flights()) == page.render_page(flights())
 
 
 def test_page_holds_twenty_windows_before_the_fold() -> None:
-    page_text = " ".join(outline(page.render(flights())).said)
+    page_text = " ".join(outline(page.render_page(flights())).said)
     windows = {cell.window_start for cell in flights().finding.differences}
 
     assert "100 of 230 cells, some of each kind, in which the sides differ" in page_text
@@ -231,21 +231,21 @@ def test_page_holds_twenty_windows_before_the_fold() -> None:
 
 def test_differences_without_a_window_are_one_table() -> None:
     flat = tuple(replace(cell, window_start=None) for cell in flights().finding.differences)
-    html = page.render(change_report(flights(), kind="tables", differences=flat, days=(), window_series=()))
+    html = page.render_page(change_report(flights(), kind="tables", differences=flat, days=(), window_series=()))
 
     assert (html.count('<tr class="row">'), html.count('class="window"'), "80 more" in html) == (100, 0, True)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_sheet_of_hostile_values_holds_no_formula_and_no_line_break(text: str) -> None:
-    rows = list(csv.reader(io.StringIO(sheet.differences(hostile(text)))))
+    rows = list(csv.reader(io.StringIO(sheet.format_csv(hostile(text)))))
 
     assert len(rows) == 3  # the last one says that more differ
     assert [c for row in rows for c in row if c.startswith(("=", "+", "-", "@", "\t", "\r"))] == []
 
 
 def test_report_is_written_whole(settings: Settings) -> None:
-    files.write(settings, flights())
+    files.write_report(settings, flights())
     folder = settings.reports_dir / "flights"
 
     names = {file.name for file in folder.iterdir()}
@@ -261,34 +261,34 @@ def test_temporary_files_of_ended_processes_are_deleted(settings: Settings) -> N
     for file in (abandoned, working):
         file.write_text("half")
 
-    files.write(settings, flights())
+    files.write_report(settings, flights())
 
     assert (abandoned.exists(), working.exists()) == (False, True)
 
 
 def test_stored_report_reads_back(settings: Settings) -> None:
-    files.write(settings, flights())
-    loaded = files.load(settings, "flights", flights().run.run_id)
+    files.write_report(settings, flights())
+    loaded = files.read_report(settings, "flights", flights().run.run_id)
 
     stem = f"flights/{flights().run.run_id}"
     assert loaded == change_report(flights(), report=f"{stem}.json", page=f"{stem}.html")
 
 
 def test_json_file_of_the_page_is_the_published_object(settings: Settings) -> None:
-    path = files.write(settings, flights()).with_suffix(".json")
+    path = files.write_report(settings, flights()).with_suffix(".json")
 
     assert json.loads(path.read_text())["schema"] == SCHEMA
 
 
 def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    previous_page = files.write(settings, flights())
+    previous_page = files.write_report(settings, flights())
 
     def full(descriptor: int) -> None:
         raise OSError(28, f"No space left on device ({descriptor})")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(LakeError, match="No space left") as refused:
-        files.write(settings, change_report(flights(), run_id="next", sentence="another", differences=()))
+        files.write_report(settings, change_report(flights(), run_id="next", sentence="another", differences=()))
 
     folder: Path = settings.reports_dir / "flights"
     assert refused.value.runbook == "DiskHeadroomLow"
@@ -300,13 +300,15 @@ def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkey
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "a\0b", ".hidden", "x" * 200])
 def test_name_outside_the_folder_is_rejected(settings: Settings, name: str) -> None:
     with pytest.raises(DefinitionError, match="expected a pipeline and a run id"):
-        files.write(settings, change_report(flights(), pipeline=name))
+        files.write_report(settings, change_report(flights(), pipeline=name))
 
 
 def test_losses_are_at_the_top_and_in_their_section() -> None:
     result = flights()
     windows = replace(result.finding.windows, incomplete=4, incomplete_because={"lost": 3, "stale": 1})
-    html = page.render(change_report(result, windows=windows, losses=(lost("a disk"),), loss="The log lost records."))
+    html = page.render_page(
+        change_report(result, windows=windows, losses=(lost("a disk"),), loss="The log lost records.")
+    )
 
     assert html.index("The log lost records.") < html.index("Windows compared")
     assert "4 incomplete (3 lost, 1 stale)" in html
@@ -316,7 +318,8 @@ def test_losses_are_at_the_top_and_in_their_section() -> None:
 
 def test_comparison_without_losses_does_not_mention_them() -> None:
     assert (
-        "lost" not in page.render(flights()).split("<main>")[0].lower().replace("lost+found", "").split("</style>")[1]
+        "lost"
+        not in page.render_page(flights()).split("<main>")[0].lower().replace("lost+found", "").split("</style>")[1]
     )
 
 
@@ -324,6 +327,6 @@ def test_hint_of_a_message_is_rendered_as_text() -> None:
     result = flights()
     breach = SealBreach(code="foreign", message="Table `t`: got an UPDATE.\nHint: `RESTORE` undoes it.")
 
-    html = page.render(change_report(result, seal=replace(result.finding.seal, breaches=(breach,))))
+    html = page.render_page(change_report(result, seal=replace(result.finding.seal, breaches=(breach,))))
 
     assert "got an UPDATE. Hint: `RESTORE` undoes it." in html

@@ -26,7 +26,7 @@ def sales(**changes: object) -> Report:
 
 
 def test_commands_name_this_comparison_and_its_unexplained_rows() -> None:
-    assert steps.fill(TEXT, sales()) == (
+    assert steps.fill_runbook(TEXT, sales()) == (
         "Take `cutover explain sales 2026-03-02T07:00:00Z 'b c'`, "
         "`cutover repair sales --window 2026-03-02T07:00:00Z`, "
         "`cutover batch sales --from 2026-03-02 --to 2026-03-03`, start `sales_stream`."
@@ -36,14 +36,14 @@ def test_commands_name_this_comparison_and_its_unexplained_rows() -> None:
 def test_commands_for_sessions_name_no_window() -> None:
     windows = replace(sales().finding.windows, merges=True)
 
-    assert steps.fill(TEXT, sales(windows=windows)) == (
+    assert steps.fill_runbook(TEXT, sales(windows=windows)) == (
         "Take `cutover explain sales 2026-03-02T07:00:00Z 'b c'`, `cutover batch sales`, "
         "`cutover batch sales`, start `sales_stream`."
     )
 
 
 def test_details_name_windows_and_offsets() -> None:
-    detail_texts = {detail.name: detail.told for detail in steps.details(sales())}
+    detail_texts = {detail.name: detail.description for detail in steps.details(sales())}
 
     assert detail_texts["Windows"] == "1 window of those listed, 2026-03-02 07:00 UTC"
     assert detail_texts["Offsets"] == "partition 0: 4 to 9 (2 records)"
@@ -53,7 +53,7 @@ def test_details_name_windows_and_offsets() -> None:
 def test_example_remains_without_differences() -> None:
     bare = sales(differences=(), behind=())
 
-    assert "<window> <key>" in steps.fill(TEXT, bare)
+    assert "<window> <key>" in steps.fill_runbook(TEXT, bare)
     assert [detail.name for detail in steps.details(bare)] == ["Pipeline", "Cut of flights"]
 
 
@@ -61,7 +61,7 @@ def test_example_remains_without_differences() -> None:
 def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
     result = change_report(hostile(text), pipeline=text)
     plain = runbooks.html("DivergenceUnexplained")
-    filled = runbooks.html("DivergenceUnexplained", lambda example_text: steps.fill(example_text, result))
+    filled = runbooks.html("DivergenceUnexplained", lambda example_text: steps.fill_runbook(example_text, result))
 
     assert plain is not None
     assert filled is not None
@@ -71,8 +71,8 @@ def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
 def test_page_names_the_next_steps() -> None:
     beyond = change_report(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False))
 
-    assert "This comparison requires no action." in page.render(sales())
-    assert "cutover repair sales --window 2026-03-02T07:00:00Z" in page.render(beyond)
+    assert "This comparison requires no action." in page.render_page(sales())
+    assert "cutover repair sales --window 2026-03-02T07:00:00Z" in page.render_page(beyond)
 
 
 def run_of_trend(run_id: str, verdict: Verdict) -> RunOfTrend:
@@ -102,4 +102,6 @@ def test_last_similar_incident_is_a_resolved_one(earlier_verdicts: tuple[str, ..
     trend = tuple(run_of_trend(f"r{n}", Verdict(name)) for n, name in enumerate(earlier_verdicts))
     now = change_report(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False), trend=trend)
 
-    assert {detail.name: detail.told for detail in steps.details(now)}.get("Last similar incident") == incident_text
+    assert {detail.name: detail.description for detail in steps.details(now)}.get(
+        "Last similar incident"
+    ) == incident_text

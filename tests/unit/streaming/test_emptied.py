@@ -8,7 +8,7 @@ from cutover.streaming.replacement.serve import Agreed, reject_others
 
 NOTHING = StreamComparison(
     serving="flights stream-0",
-    beside="flights_by_day stream-0",
+    candidate="flights_by_day stream-0",
     epochs=(4, 4),
     beyond=0,
     rows=120,

@@ -104,7 +104,7 @@ def commit_ids(settings: Settings, parts: list[tuple[int, list[Candidate]]]) -> 
     table = delta.ensure(f"{settings.home}/stream", schema, partition_by=["_kind"])
     for epoch, pairs in parts:
         new = candidates(sorted(pairs, key=lambda pair: pair[1])).select(["id", "event_time"])
-        commits.append(table, dedup_state.rows(new, PIPELINE, epoch))
+        commits.append(table, dedup_state.make_id_rows(new, PIPELINE, epoch))
     return delta.open_table(f"{settings.home}/stream")
 
 

@@ -50,7 +50,7 @@ def minutes(windows: tuple[int, int] | None) -> tuple[float, float] | None:
     ids=["between", "just open", "just final", "just after", "next"],
 )
 def test_windows_that_were_final_are_not_touched(watermark: float, first_touched: float) -> None:
-    touched_windows = loss_extent.windows(CLICKS, NOON + int(watermark * MINUTE), NOON + 45 * MINUTE)
+    touched_windows = loss_extent.find_affected_windows(CLICKS, NOON + int(watermark * MINUTE), NOON + 45 * MINUTE)
 
     assert minutes(touched_windows) == (first_touched, 80)
     # the last window before it was final by the definition's own words, the first touched one was not
@@ -59,7 +59,7 @@ def test_windows_that_were_final_are_not_touched(watermark: float, first_touched
 
 @pytest.mark.parametrize(("logged", "end"), [(45, 80), (50, 90), (49.99, 80)])
 def test_windows_after_the_first_remaining_record_and_max_ahead_are_not_touched(logged: float, end: float) -> None:
-    touched_windows = loss_extent.windows(CLICKS, NOON, NOON + int(logged * MINUTE))
+    touched_windows = loss_extent.find_affected_windows(CLICKS, NOON, NOON + int(logged * MINUTE))
 
     assert touched_windows is not None
     assert minutes(touched_windows) == (-20, end)
@@ -69,13 +69,13 @@ def test_windows_after_the_first_remaining_record_and_max_ahead_are_not_touched(
 def test_sliding_windows_are_touched_by_their_starts() -> None:
     sliding = replace(CLICKS, window=SlidingWindows(size=30 * MINUTE, every=10 * MINUTE))
 
-    assert minutes(loss_extent.windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
+    assert minutes(loss_extent.find_affected_windows(sliding, NOON + 60 * MINUTE, NOON + 45 * MINUTE)) == (20, 80)
 
 
 def test_sessions_are_touched_by_a_time_range() -> None:
     sessions = replace(CLICKS, window=Sessions("10 minutes"))
 
-    touched_windows = loss_extent.windows(sessions, NOON + 60 * MINUTE, NOON + 45 * MINUTE)
+    touched_windows = loss_extent.find_affected_windows(sessions, NOON + 60 * MINUTE, NOON + 45 * MINUTE)
 
     # The last final one ends 10 minutes (a further gap) and 20 (allowed) before the watermark; a lost row of 13:15
     # reaches a gap further.
@@ -83,24 +83,26 @@ def test_sessions_are_touched_by_a_time_range() -> None:
 
 
 def test_nothing_is_touched_if_every_lost_record_would_have_been_late() -> None:
-    assert loss_extent.windows(CLICKS, NOON + 200 * MINUTE, NOON + 45 * MINUTE) is None
+    assert loss_extent.find_affected_windows(CLICKS, NOON + 200 * MINUTE, NOON + 45 * MINUTE) is None
 
 
 def test_gap_names_the_lost_offsets_and_the_windows_open_at_the_newest_epoch() -> None:
-    (loss,) = loss_extent.behind(CLICKS, RECORD, [HOLE], LOG)
+    (loss,) = loss_extent.compute_gap_losses(CLICKS, RECORD, [HOLE], LOG)
 
     assert (loss.topic_id, loss.partition, loss.first, loss.next) == ("A", 0, 40, 60)
     assert minutes(loss.windows) == (30, 80)
 
 
 def test_gap_without_a_remaining_record_reaches_to_now() -> None:
-    (loss,) = loss_extent.behind(CLICKS, RECORD, [HOLE], replace(LOG, first_times={}))
+    (loss,) = loss_extent.compute_gap_losses(CLICKS, RECORD, [HOLE], replace(LOG, first_times={}))
 
     assert minutes(loss.windows) == (30, 340)
 
 
 def test_new_version_over_a_whole_log_loses_nothing() -> None:
-    loss_extents = loss_extent.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), RewrittenLog())
+    loss_extents = loss_extent.compute_losses_without_table(
+        CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), RewrittenLog()
+    )
 
     assert [(loss.partition, loss.first, loss.next, loss.windows) for loss in loss_extents] == [
         (0, 0, 0, None),
@@ -109,7 +111,7 @@ def test_new_version_over_a_whole_log_loses_nothing() -> None:
 
 
 def test_new_version_loses_the_deleted_offsets() -> None:
-    first_loss, second = loss_extent.without_table(CLICKS, [], LOG, RewrittenLog())
+    first_loss, second = loss_extent.compute_losses_without_table(CLICKS, [], LOG, RewrittenLog())
 
     assert (first_loss.first, first_loss.next, first_loss.windows) == (0, 60, (ALWAYS, NOON + 80 * MINUTE))
     assert (second.first, second.next, second.windows) == (0, 0, None)
@@ -118,7 +120,7 @@ def test_new_version_loses_the_deleted_offsets() -> None:
 def test_rewritten_offsets_are_lost_without_a_known_end() -> None:
     short = OffsetGap(partition=1, expected=9, first=0, end=5)
 
-    *_, loss = loss_extent.without_table(CLICKS, [short], LOG, RewrittenLog())
+    *_, loss = loss_extent.compute_losses_without_table(CLICKS, [short], LOG, RewrittenLog())
 
     assert (loss.partition, loss.first, loss.next) == (1, 5, None)
     assert loss.windows == (ALWAYS, NOON + 340 * MINUTE)
@@ -126,7 +128,7 @@ def test_rewritten_offsets_are_lost_without_a_known_end() -> None:
 
 def test_missing_log_loses_all_windows_it_fed() -> None:
     log = replace(LOG, topic_id="B", earliest={0: 0, 1: 0})
-    extents = loss_extent.with_log(CLICKS, "A", {0: 40, 1: 7}, NOON + 90 * MINUTE, log)
+    extents = loss_extent.compute_losses_of_new_log(CLICKS, "A", {0: 40, 1: 7}, NOON + 90 * MINUTE, log)
 
     assert [(loss.topic_id, loss.partition, loss.first, loss.next) for loss in extents] == [
         ("A", 0, 40, None),
@@ -136,7 +138,7 @@ def test_missing_log_loses_all_windows_it_fed() -> None:
 
 
 def test_new_log_without_its_beginning_is_a_loss_too() -> None:
-    extents = loss_extent.with_log(CLICKS, "A", {0: 40}, None, replace(LOG, topic_id="B"))
+    extents = loss_extent.compute_losses_of_new_log(CLICKS, "A", {0: 40}, None, replace(LOG, topic_id="B"))
 
     assert [(loss.topic_id, loss.partition, loss.first, loss.next) for loss in extents] == [
         ("A", 0, 40, None),
@@ -160,9 +162,15 @@ def test_records_lost_inside_touch_open_windows_and_those_fed_from_the_range(
         fed_from=None if fed_from is None else NOON + fed_from * MINUTE,
     )
 
-    (extent,) = loss_extent.inside(CLICKS, RECORD, [incomplete_range], "A")
+    (extent,) = loss_extent.compute_inner_losses(CLICKS, RECORD, [incomplete_range], "A")
 
-    assert (extent.topic_id, extent.partition, extent.first, extent.next, extent.again) == ("A", 1, 3, 40, False)
+    assert (extent.topic_id, extent.partition, extent.first, extent.next, extent.is_reassigned) == (
+        "A",
+        1,
+        3,
+        40,
+        False,
+    )
     assert minutes(extent.windows) == expected
 
 
@@ -171,6 +179,6 @@ def test_losses_behind_every_final_window_touch_the_windows_they_fed() -> None:
     incomplete_range = IncompleteRange(partition=0, first=3, next=40, log_time=NOON + 45 * MINUTE, fed_from=NOON)
     unread = replace(incomplete_range, fed_from=None)
 
-    extents = loss_extent.inside(CLICKS, late, [incomplete_range, unread], "A")
+    extents = loss_extent.compute_inner_losses(CLICKS, late, [incomplete_range, unread], "A")
 
     assert [minutes(extent.windows) for extent in extents] == [(0, 80), None]

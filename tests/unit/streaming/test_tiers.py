@@ -6,11 +6,13 @@ from cutover.streaming.sink.files import File
 
 
 def partial(first_epoch: int, last_epoch: int, size: int = 1) -> File:
-    return File(path=f"{first_epoch}-{last_epoch}", kind="partial", first=first_epoch, last=last_epoch, size=size)
+    return File(
+        path=f"{first_epoch}-{last_epoch}", kind="partial", first_epoch=first_epoch, last_epoch=last_epoch, size=size
+    )
 
 
 def spans(groups: list[list[File]]) -> list[tuple[int, int]]:
-    return [(group[0].first, group[-1].last) for group in groups]
+    return [(group[0].first_epoch, group[-1].last_epoch) for group in groups]
 
 
 SINGLES = [partial(e, e) for e in range(20)]
@@ -33,7 +35,7 @@ def test_no_group_holds_epochs_on_both_sides_of_a_pin() -> None:
 
 
 def test_ledger_is_merged_across_a_pin_since_its_rows_keep_their_epoch() -> None:
-    ledger = [File(path=str(e), kind="ledger", first=e, last=e, size=1) for e in range(8)]
+    ledger = [File(path=str(e), kind="ledger", first_epoch=e, last_epoch=e, size=1) for e in range(8)]
 
     assert spans(due(ledger, newest=8, pins=(3,), fan_in=4, keep=0)) == [(0, 7)]
 
@@ -74,15 +76,15 @@ def test_folding_terminates_even_if_it_saves_little() -> None:
 
     while groups := due(files, newest=800, pins=(), fan_in=4, keep=0, max_bytes=100):
         replaced = {file for group in groups for file in group}
-        merged_files = [partial(g[0].first, g[-1].last, sum(f.size for f in g) * 4 // 5) for g in groups]
+        merged_files = [partial(g[0].first_epoch, g[-1].last_epoch, sum(f.size for f in g) * 4 // 5) for g in groups]
         files, rounds = (
-            sorted([f for f in files if f not in replaced] + merged_files, key=lambda f: f.first),
+            sorted([f for f in files if f not in replaced] + merged_files, key=lambda f: f.first_epoch),
             rounds + 1,
         )
 
     assert rounds <= 3
     assert all(len(g) > 1 for g in groups)
-    assert [f.first for f in files] == [0, *(f.last + 1 for f in files[:-1])]
+    assert [f.first_epoch for f in files] == [0, *(f.last_epoch + 1 for f in files[:-1])]
 
 
 @given(
@@ -100,5 +102,5 @@ def test_pins_only_remove_folds(spans: list[tuple[int, int]], pins: list[int]) -
 
     assert free or not pinned
     assert all(sum(f.size for f in group) <= 100 and len(group) > 1 for group in (*free, *pinned))
-    assert not any(file.first <= pin < file.last for group in pinned for pin in pins for file in group)
-    assert not any(group[0].first <= pin < group[-1].last for group in pinned for pin in pins)
+    assert not any(file.first_epoch <= pin < file.last_epoch for group in pinned for pin in pins for file in group)
+    assert not any(group[0].first_epoch <= pin < group[-1].last_epoch for group in pinned for pin in pins)

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
-from cutover.reconcile.comparison.equal import plain, same
+from cutover.reconcile.comparison.equal import same, to_plain
 from cutover.reconcile.verify.facts.facts import (
     Finals,
     LogCounts,
@@ -128,7 +128,7 @@ def test_values_are_the_same_but_for_the_order_of_float_sums(
 
 
 def test_times_are_compared_in_utc_without_a_zone() -> None:
-    assert plain(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2026, 1, 1)  # noqa: DTZ001 -- what plain Python has
+    assert to_plain(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2026, 1, 1)  # noqa: DTZ001 -- what plain Python has
 
 
 # N5

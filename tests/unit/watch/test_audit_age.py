@@ -25,7 +25,7 @@ from tests.support.suite.standing_clock import StandingClock
 DAY = 86_400_000_000
 
 
-WITHOUT, USUAL = ({"audit": power.describe(audit)} for audit in (None, Audit()))
+WITHOUT, USUAL = ({"audit": power.describe_requirement(audit)} for audit in (None, Audit()))
 """Evidence of a move: the audit that was approved with it."""
 
 
@@ -64,7 +64,7 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
         windows=(0,),
         stream_version=version,
     )
-    audit_record.record(settings, pipeline, window_audit)
+    audit_record.record_audit(settings, pipeline, window_audit)
 
 
 def fires(settings: Settings, newest: EpochRecord | None = None, pipeline: Pipeline = PIPELINE) -> bool:

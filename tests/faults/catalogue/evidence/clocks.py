@@ -98,7 +98,7 @@ def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[
     present = history.find_current(rig.settings, rig.pipeline)
     if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
         yield "another comparison is the current one"
-    runs = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now()).runs
+    runs = evidence_of.read_evidence(rig.settings, rig.pipeline, SystemClock().now()).runs
     counted_epochs = [run.epoch for run in select_consecutive_runs(runs, SystemClock().now())]
     cuts = sorted({run.epoch for run in runs})
     if counted_epochs != cuts:

@@ -78,7 +78,7 @@ def _standing(rig: Rig) -> list[str | bool]:
     folder = rig.settings.reports_dir / rig.pipeline.name
     assert newest is not None
     is_latest = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()
-    evidence = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
+    evidence = evidence_of.read_evidence(rig.settings, rig.pipeline, SystemClock().now())
     decision = decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now())
     return [newest.run_id, is_latest, decision.allowed, *decision.missing]
 
@@ -165,7 +165,7 @@ def _advance(rig: Rig) -> None:
 
 
 def _is_move_allowed(rig: Rig) -> bool:
-    evidence = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
+    evidence = evidence_of.read_evidence(rig.settings, rig.pipeline, SystemClock().now())
     return decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now()).allowed
 
 

@@ -98,7 +98,7 @@ def write_side(file: Path, cell: Any, kind: pa.DataType, place: str) -> None:
 def answer(path: Path, right: Path) -> str:
     """Return what a comparison says of two files, or that it rejects one and names it or the column."""
     try:
-        tables = compare_tables(DiffRequest(left=str(path), right=str(right), key=("k",)))
+        tables = compare_tables(DiffRequest(expected=str(path), actual=str(right), key=("k",)))
     except CutoverError as error:
         is_named = any(name in str(error) for name in (path.name, right.name, "`k`", "`v`"))
         return REJECTED if is_named else f"rejected without a name: {error}"

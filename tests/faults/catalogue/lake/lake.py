@@ -168,7 +168,7 @@ def _file_of(rig: Rig, which: str) -> Path:
         return delta.file_path(folder, {"path": delta.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
     files = compactor.list_files(delta.open_table(rig.version.uri))
     file_key = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
-    return rig.table / next(file.path for file in files if (file.kind, file.last) == file_key)
+    return rig.table / next(file.path for file in files if (file.kind, file.last_epoch) == file_key)
 
 
 def lose_a_file(rig: Rig, *, which: str) -> None:
@@ -221,7 +221,7 @@ def stream_went_on(rig: Rig) -> Iterator[str]:
 
 def replay(rig: Rig) -> None:
     """Record the loss of the table, so that a new version replays the log."""
-    accept_loss.accept(rig.settings, rig.pipeline, "a data file was deleted", SystemClock())
+    accept_loss.record_losses(rig.settings, rig.pipeline, "a data file was deleted", SystemClock())
 
 
 def compute_anew(rig: Rig) -> None:

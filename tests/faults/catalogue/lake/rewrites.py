@@ -85,9 +85,9 @@ def fold(rig: Rig) -> None:
     """Fold as another driver's compaction does: the files of all epochs beyond the pin, under the stream's number."""
     committer = Committer(rig.version, "pid-0-other", delta.open_table(rig.version.uri), reload_every=100)
     files_of_table = compactor.list_files(committer.table)
-    group = [file for file in files_of_table if file.kind == "partial" and file.first > PINNED]
+    group = [file for file in files_of_table if file.kind == "partial" and file.first_epoch > PINNED]
     merged = merge_group(rig.settings, rig.pipeline, rig.version.uri, group)
-    assert committer.replace_files([merged.action, *map(files.remove, group)], why="fold")
+    assert committer.replace_files([merged.action, *map(files.make_removal, group)], reason="fold")
 
 
 def both_rewrites_were_committed(rig: Rig) -> bool:

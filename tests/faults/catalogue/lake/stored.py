@@ -134,7 +134,7 @@ def write_by_hand(rig: Rig, *, table: str, write_: Write) -> None:
     rig.note("history", DeltaTable(uri).history(1)[0]["operation"])
     rig.note("by hand", int(DeltaTable(uri).version()))
     _compare(rig)
-    evidence = evidence_of.read(rig.settings, PIPELINE, SystemClock().now())
+    evidence = evidence_of.read_evidence(rig.settings, PIPELINE, SystemClock().now())
     decision = decide(Stage.LAMBDA, evidence, "advance", PIPELINE.policy, SystemClock().now())
     rig.note("gate", [text for text in decision.missing if text.startswith("tables")])
     rig.note("verify", [violation.text for violation in verify(rig.settings, PIPELINE, only=["N9"]).violations])

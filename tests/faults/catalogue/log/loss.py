@@ -124,13 +124,13 @@ def the_topic_is_another(rig: Rig, *, longer: bool) -> bool:
 
 def accept_and_continue(rig: Rig) -> None:
     """Preview the step, which records nothing and leaves the stream refused; take it; read on."""
-    preview = accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
+    preview = accept_loss.preview_losses(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(losses.list_losses(rig.settings, rig.pipeline)))
     reject(rig)
     rig.note("batch before", batch_rows(rig))
-    step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
+    step = accept_loss.record_losses(rig.settings, rig.pipeline, WHY, CLOCK)
     rig.note("shown as recorded", [_shape(loss) for loss in preview.losses] == [_shape(loss) for loss in step.losses])
-    gate_evidence = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
+    gate_evidence = evidence.read_evidence(rig.settings, rig.pipeline, CLOCK.now())
     decision = decide(Stage.LAMBDA, gate_evidence, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.drain()

@@ -128,11 +128,11 @@ def records_that_nobody_had_read_are_gone(rig: Rig) -> bool:
 
 def accept_and_continue(rig: Rig) -> None:
     """Take the recorded step, and read on; a new version that starts on the remaining log meets the loss again."""
-    accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
+    accept_loss.preview_losses(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(loss.list_recorded(rig)))
     rig.note("batch before", loss.batch_rows(rig))
     for _ in range(MOST_STEPS):
-        accept_loss.accept(rig.settings, rig.pipeline, loss.WHY, CLOCK)
+        accept_loss.record_losses(rig.settings, rig.pipeline, loss.WHY, CLOCK)
         try:
             rig.drain()
         except LogError as error:
@@ -148,7 +148,7 @@ def accept_and_continue(rig: Rig) -> None:
             for recorded_loss in loss.list_recorded(rig)
         ],
     )
-    gate_evidence = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
+    gate_evidence = evidence.read_evidence(rig.settings, rig.pipeline, CLOCK.now())
     decision = decide(Stage.LAMBDA, gate_evidence, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.send(rig.draw(150))

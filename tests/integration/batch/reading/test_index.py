@@ -36,7 +36,7 @@ def ran(settings: Settings, *pipelines: Pipeline) -> None:
 
 
 def built_on(settings: Settings, pipeline: Pipeline) -> list[str]:
-    return [run.run_id for run in index.load(settings, pipeline, LOG).runs]
+    return [run.run_id for run in index.load_history(settings, pipeline, LOG).runs]
 
 
 def test_a_run_builds_on_all_runs_before_it(settings: Settings) -> None:
@@ -78,7 +78,7 @@ def test_runs_keep_the_order_in_which_they_were_recorded_whatever_their_clocks_s
 
     all_runs = batch_runs.read_effective_runs(settings, PIPELINE)
     assert [(run.run_id, run.sequence) for run in all_runs] == [(f"batch-{n}", n) for n in range(len(TIMES))]
-    assert index.load(settings, PIPELINE, LOG).scanned == {0: len(TIMES)}
+    assert index.load_history(settings, PIPELINE, LOG).scanned == {0: len(TIMES)}
 
 
 def test_runs_of_a_release_that_numbered_none_are_ordered_by_the_versions_that_they_left(settings: Settings) -> None:
@@ -98,7 +98,7 @@ def test_runs_of_a_release_that_numbered_none_are_ordered_by_the_versions_that_t
 
 def test_a_run_that_another_host_overtook_is_refused_before_it_writes_and_does_not_count(settings: Settings) -> None:
     write_run(settings, replace(RUN, run_id="first"))
-    history = index.load(settings, PIPELINE, LOG)
+    history = index.load_history(settings, PIPELINE, LOG)
     write_run(settings, replace(RUN, run_id="of another host"))
     ranges, nothing = BATCH_INDEX.empty_table(), batch_ledger_schema(PIPELINE).empty_table()
     overtaken = replace(RUN, run_id="overtaken")
@@ -129,7 +129,7 @@ def list_run_ids(settings: Settings, name: BatchTable) -> set[str]:
 
 
 def test_of_two_hosts_at_work_at_once_the_one_whose_rows_the_other_took_out_does_not_count(settings: Settings) -> None:
-    history = index.load(settings, PIPELINE, LOG)
+    history = index.load_history(settings, PIPELINE, LOG)
     rows: dict[BatchTable, int] = {"batch_index": 1, "batch_ledger": 1}
     first_scan, second = (scan(settings, history, run_id) for run_id in ("a" * 32, "b" * 32))
 
@@ -142,7 +142,7 @@ def test_of_two_hosts_at_work_at_once_the_one_whose_rows_the_other_took_out_does
 
 
 def test_rows_of_a_run_that_another_host_merged_with_others_are_there(settings: Settings) -> None:
-    run = scan(settings, index.load(settings, PIPELINE, LOG), "a" * 32)
+    run = scan(settings, index.load_history(settings, PIPELINE, LOG), "a" * 32)
     for name in ("batch_index", "batch_ledger"):
         table = delta.open_table(batch_uri(settings, PIPELINE, name))
         commits.append(table, pa.Table.from_pylist([{"_run": "other"}], schema=delta.read_schema(table)))

@@ -105,13 +105,13 @@ def test_a_topic_made_again_is_refused(lab: Lab) -> None:
 def test_records_that_leave_the_log_while_batch_reads_them_are_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(5)))
     lab.commit_epoch(watermark=5 * HOUR)
-    read = scan.scan
+    read = scan.stage_scan
 
     def expire_and_read(*arguments: Any) -> None:
         expire(lab, 0, 2)
         read(*arguments)
 
-    monkeypatch.setattr(scan, "scan", expire_and_read)
+    monkeypatch.setattr(scan, "stage_scan", expire_and_read)
 
     with pytest.raises(LogError, match="partition 0: expected offset 0, the log starts at 2") as refused:
         run(lab.settings, lab.pipeline)

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 from cutover.batch.lock import writer_lock
 from cutover.batch.recompute import run
-from cutover.batch.repair.draft import RECORD, find_waiting, folder
-from cutover.batch.repair.refusals import require_windows
+from cutover.batch.repair.checks import require_windows
+from cutover.batch.repair.draft import RECORD, draft_folder, find_waiting
 from cutover.batch.repair.repair import list_repairs, make_draft, publish_draft
 from cutover.batch.repair.undo import undo
 from cutover.clock import SystemClock
@@ -88,7 +88,7 @@ def test_a_published_repair_changes_its_windows_alone_and_keeps_what_was_served(
     first_batch_run = read_effective_runs(computed.settings, computed.pipeline)[-1]
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
 
-    repair_run, was_before = publish_draft(computed.settings, computed.pipeline, None, why="late", clock=CLOCK)
+    repair_run, was_before = publish_draft(computed.settings, computed.pipeline, None, reason="late", clock=CLOCK)
     second_repair_run, was_then = publish_draft(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
 
     assert read_served(computed) == AFTER
@@ -111,7 +111,7 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     repair_run, _ = publish_draft(heard, computed.pipeline, None, clock=CLOCK)
 
-    back, undone, _ = undo(heard, computed.pipeline, None, why="no", clock=CLOCK)
+    back, undone, _ = undo(heard, computed.pipeline, None, reason="no", clock=CLOCK)
 
     events = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [event["job"]["name"] for event in events] == [f"{computed.pipeline.name}.repair"] * len(events)
@@ -172,7 +172,7 @@ EXPECTED = {
 def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed: Lab) -> None:
     draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     assert draft.draft is not None
-    record = Path(folder(computed.settings, computed.pipeline, draft.draft.repair_id)) / RECORD
+    record = Path(draft_folder(computed.settings, computed.pipeline, draft.draft.repair_id)) / RECORD
     record.write_text('{"of": "another release"}', encoding="utf-8")
 
     with pytest.raises(LakeError, match="make it anew with `--window`"):
@@ -191,7 +191,7 @@ def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> No
     plans = [make_draft(settings, pipeline, window(1), clock=CLOCK).draft for _ in range(2)]
     drafts = [draft.repair_id for draft in plans if draft is not None]
     for repair_id in (repair_run.run_id, drafts[1]):
-        (Path(folder(settings, pipeline, repair_id)) / RECORD).write_bytes(b"\0damaged")
+        (Path(draft_folder(settings, pipeline, repair_id)) / RECORD).write_bytes(b"\0damaged")
 
     states = {str(row["id"]): row["state"] for row in list_repairs(settings, pipeline)}
     assert states == {repair_run.run_id: "published", drafts[0]: "draft", drafts[1]: "unreadable"}
@@ -318,7 +318,7 @@ def test_a_table_that_somebody_changed_meanwhile_is_not_built_on(computed: Lab) 
 def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab) -> None:
     draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     assert draft.draft is not None
-    place = Path(folder(computed.settings, computed.pipeline, draft.draft.repair_id))
+    place = Path(draft_folder(computed.settings, computed.pipeline, draft.draft.repair_id))
     file = place / draft.draft.files["rows"]
     file.write_bytes(file.read_bytes()[:-1] + b"X")
 

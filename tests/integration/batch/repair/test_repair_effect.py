@@ -30,7 +30,7 @@ def compare(settings: Settings, lake: Lake, **changes: Any) -> RepairEffect:
     epochs = tuple(replace(epoch, processing_time=CLOSED) for epoch in lake.epochs)
     write(settings, replace(lake, epochs=epochs))
     rows = pa.Table.from_pylist([row | changes for row in lake.batch], schema=batch_schema(PIPELINE))
-    return effect.compare(settings, PIPELINE, rows, [(micros(0), micros(1))])
+    return effect.compute_effect(settings, PIPELINE, rows, [(micros(0), micros(1))])
 
 
 @pytest.mark.parametrize("computed", [(), ((micros(0), micros(1)),)])
@@ -67,7 +67,7 @@ def test_a_changed_value_is_named_beside_the_one_that_is_served(settings: Settin
     (change,) = repair_effect.changes.to_pylist()
     revenue = list(PIPELINE.measures).index("revenue")
     assert (change["_change"], change[f"old_{revenue}"], change[f"new_{revenue}"]) == ("changed", 5, 7)
-    assert repair_effect.before["revenue"].to_pylist() == [5]
+    assert repair_effect.batch_rows["revenue"].to_pylist() == [5]
     assert repair_effect.counts["batch"] == {"changed": 1}
 
 
@@ -78,6 +78,6 @@ def test_answers_are_equal_in_any_order_and_a_null_is_no_empty_text(settings: Se
     turned = served.take([1, 0])
     both_null = served.set_column(served.schema.get_field_index("shop"), "shop", pa.array([None, None], pa.string()))
 
-    assert effect.are_equal(PIPELINE, served, turned)
-    assert not effect.are_equal(PIPELINE, served, both_null)
-    assert not effect.are_equal(PIPELINE, served, served.slice(1))
+    assert effect.have_equal_rows(PIPELINE, served, turned)
+    assert not effect.have_equal_rows(PIPELINE, served, both_null)
+    assert not effect.have_equal_rows(PIPELINE, served, served.slice(1))

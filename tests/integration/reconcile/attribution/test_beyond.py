@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from cutover.errors import LakeError
-from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.result.finding import Verdict
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
@@ -45,7 +45,7 @@ def test_total_beyond_its_type_is_named_by_window_and_key(settings: Settings) ->
     for part in ("window 2026-01-01T03:00:00+00:00, shop 'a', desk 1", "`revenue`", "decimal(38,0)", "2e+38"):
         assert part in result.finding.sentence
     with pytest.raises(LakeError, match="shop 'a'"):
-        explain(settings, PIPELINE, START + timedelta(hours=3), ["a", "1"])
+        explain_cell(settings, PIPELINE, START + timedelta(hours=3), ["a", "1"])
 
 
 def test_totals_over_keys_beyond_every_type_are_no_verdict(settings: Settings) -> None:
@@ -68,7 +68,7 @@ def test_difference_in_a_window_that_is_not_judged_says_so(settings: Settings, s
     write(settings, replace(lake, run=replace(lake.run, stale=stale)))
     at = lake.batch[place]["window_start"]
 
-    explanation = explain(settings, PIPELINE, at, ["c", "1"])
+    explanation = explain_cell(settings, PIPELINE, at, ["c", "1"])
 
     causes = {value.measure: value.cause for value in explanation.values}
     assert (explanation.state, causes["sales"], causes["revenue"]) == (state, f"not compared: {state}", None)

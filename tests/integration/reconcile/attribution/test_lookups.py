@@ -24,8 +24,8 @@ from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
-from cutover.reconcile.attribution.explain import explain
-from cutover.reconcile.audit.run import determinism
+from cutover.reconcile.attribution.explain import explain_cell
+from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
@@ -215,7 +215,7 @@ def test_a_teams_sql_sees_the_columns_too(lab_copy: Lab, tmp_path: Path) -> None
 def test_every_check_holds_and_replays_agree(lab_copy: Lab) -> None:
     lab_copy.batch()
     verification = verify(lab_copy.settings, lab_copy.pipeline, exhaustive=True)
-    audited = determinism(lab_copy.settings, lab_copy.pipeline, replays=1, seed=7)
+    audited = audit_determinism(lab_copy.settings, lab_copy.pipeline, replays=1, seed=7)
 
     assert {name: checked.state for name, checked in verification.checks.items()} == dict.fromkeys(
         verification.checks, CheckState.HELD
@@ -228,7 +228,7 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
     lab_copy.drain([])
 
     lab_copy.batch()
-    parted, explained = lab_copy.reconcile(), explain(lab_copy.settings, lab_copy.pipeline, moment(20), ["x"])
+    parted, explained = lab_copy.reconcile(), explain_cell(lab_copy.settings, lab_copy.pipeline, moment(20), ["x"])
     recompute.run(lab_copy.settings, lab_copy.pipeline, start=moment(0), end=moment(130))
     second_report = lab_copy.reconcile()
 

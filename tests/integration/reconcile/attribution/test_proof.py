@@ -13,7 +13,7 @@ from cutover.lake.journal import Journal
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.reconcile import run
-from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
@@ -186,7 +186,7 @@ def test_records_are_read_from_the_cluster_of_the_settings(kafka_settings: Setti
     write(kafka_settings, replace(real, epochs=epochs, run=replace(real.run, **log_identity)), pipeline)  # type: ignore[arg-type]  # the same
 
     result = run.reconcile(kafka_settings, pipeline)
-    explanation = explain(kafka_settings, pipeline, START.replace(hour=2), ["a", "1"])
+    explanation = explain_cell(kafka_settings, pipeline, START.replace(hour=2), ["a", "1"])
 
     assert (result.finding.verdict, result.finding.causes["late"].rows) == (Verdict.EXPLAINED, 1)
     assert [

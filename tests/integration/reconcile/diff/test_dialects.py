@@ -31,7 +31,7 @@ def compare(
 ) -> Report:
     dialects = (Dialect(), dialect or Dialect())
     return compare_tables(
-        DiffRequest(left=str(left), right=str(right), key=(key,), dialects=dialects, types=types or {})
+        DiffRequest(expected=str(left), actual=str(right), key=(key,), dialects=dialects, types=types or {})
     )
 
 
@@ -96,7 +96,7 @@ def test_a_file_in_another_encoding_than_stated_is_rejected_by_name(
     (left, ours), (right, right_dialect) = sides if is_left else sides[::-1]
 
     with pytest.raises(LakeError, match=r"`other\.csv`") as caught:
-        compare_tables(DiffRequest(left=left, right=right, key=("k",), dialects=(ours, right_dialect)))
+        compare_tables(DiffRequest(expected=left, actual=right, key=("k",), dialects=(ours, right_dialect)))
 
     assert [text for text in expected_texts if text not in str(caught.value)] == []
 
@@ -118,8 +118,8 @@ def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
 
     tables = compare_tables(
         DiffRequest(
-            left=str(file(tmp_path, "l.csv", CSV)),
-            right=str(bare),
+            expected=str(file(tmp_path, "l.csv", CSV)),
+            actual=str(bare),
             key=("k",),
             names={"k": "column0", "v": "column1"},
             dialects=(Dialect(), dialect),
@@ -218,7 +218,7 @@ def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Pa
 def test_a_stated_type_says_what_texts_are(tmp_path: Path, kind: str, left: str, right: str, expected: Verdict) -> None:
     sides = [file(tmp_path, f"{n}.csv", f"k,v\n1,{value}\n".encode()) for n, value in enumerate((left, right))]
 
-    assert compare(*sides, types=arguments.types([f"v={kind}"])).finding.verdict is expected
+    assert compare(*sides, types=arguments.parse_types([f"v={kind}"])).finding.verdict is expected
 
 
 def test_a_stated_type_that_does_not_read_every_cell_is_rejected_by_name(tmp_path: Path) -> None:
@@ -233,9 +233,9 @@ def test_a_stated_type_that_does_not_read_every_cell_is_rejected_by_name(tmp_pat
 
 
 def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path) -> None:
-    times = arguments.tolerances(["v=5 seconds"])
+    times = arguments.parse_tolerances(["v=5 seconds"])
     sides = [file(tmp_path, f"{n}.csv", b"k,v\n1,2024-01-31 10:00:0%d\n" % n) for n in (1, 4)]
-    diff_request = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=times)
+    diff_request = DiffRequest(expected=str(sides[0]), actual=str(sides[1]), key=("k",), tolerances=times)
 
     with pytest.raises(DefinitionError, match="Hint: `--type v="):
         compare_tables(diff_request)
@@ -259,9 +259,9 @@ def test_a_tolerance_holds_for_the_numbers_of_a_column_that_has_other_texts(
         file(tmp_path, f"{n}.csv", "\n".join(["k,v", *(f"{k},{v}" for k, v in enumerate(side.split()))]).encode())
         for n, side in enumerate((left, right))
     ]
-    near = arguments.tolerances(["v=0.01"])
+    near = arguments.parse_tolerances(["v=0.01"])
 
-    tables = compare_tables(DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=near))
+    tables = compare_tables(DiffRequest(expected=str(sides[0]), actual=str(sides[1]), key=("k",), tolerances=near))
 
     assert (tables.finding.verdict is Verdict.DIVERGED, tables.finding.rows.changed) == (changed_rows > 0, changed_rows)
 
@@ -336,7 +336,7 @@ def test_names_that_look_alike_are_named_with_the_option(tmp_path: Path, actual_
     with pytest.raises(DefinitionError, match="they share v") as rejected:
         compare(*sides, key="id")
     diff_request = DiffRequest(
-        left=str(sides[0]), right=str(sides[1]), key=("id",), names=arguments.renames([f"id={actual_name}"])
+        expected=str(sides[0]), actual=str(sides[1]), key=("id",), names=arguments.parse_renames([f"id={actual_name}"])
     )
 
     assert option.replace("\\\\", "\\") in str(rejected.value)

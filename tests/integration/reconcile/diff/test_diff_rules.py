@@ -44,7 +44,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
 
 def compare_with_rows(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
     left, right = write(tmp_path / "left.parquet", ROWS), write(tmp_path / "right.parquet", actual)
-    result = compare_tables(DiffRequest(left=left, right=right, **{"key": ("hour", "shop", "n"), **options}))
+    result = compare_tables(DiffRequest(expected=left, actual=right, **{"key": ("hour", "shop", "n"), **options}))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), SCHEMA)
     return result
 
@@ -149,7 +149,7 @@ def test_a_masked_value_is_compared_and_shown_nowhere(tmp_path: Path) -> None:
     assert result.finding.rows.changed == len(ROWS)
     assert {cell.streaming for cell in result.finding.differences} == {MASKED}
     secrets = ["Geheimstadt", str(ROWS[0]["city"]), *(f'"s{n}"' for n in range(10))]
-    for text in (json.dumps(result.to_json(), ensure_ascii=False), page.render(result)):
+    for text in (json.dumps(result.to_json(), ensure_ascii=False), page.render_page(result)):
         assert [secret for secret in secrets if secret in text] == []
 
 
@@ -159,7 +159,7 @@ def test_a_masked_window_is_shown_nowhere(tmp_path: Path) -> None:
     result = compare_with_rows(tmp_path, actual, masked=("hour",), window="hour")
 
     assert (result.finding.windows.first, result.finding.windows.last) == (MASKED, MASKED)
-    for text in (json.dumps(result.to_json()), page.render(result)):
+    for text in (json.dumps(result.to_json()), page.render_page(result)):
         assert "2024-01-01T1" not in text
 
 
@@ -175,7 +175,7 @@ def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> Non
     left_rows = {"k": 1, "amount": 1.0, "name": "a"}, {"k": 1, "amount": 1.005, "name": "b"}
     other = {"k": 1, "amount": 1.004, "name": "a"}, {"k": 1, "amount": 1.001, "name": "b"}
     left, right = write(tmp_path / "left.parquet", [*left_rows]), write(tmp_path / "right.parquet", [*other])
-    diff_request = DiffRequest(left=left, right=right, key=("k",), tolerances={"amount": Tolerance(absolute=0.01)})
+    diff_request = DiffRequest(expected=left, actual=right, key=("k",), tolerances={"amount": Tolerance(absolute=0.01)})
 
     assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
 
@@ -260,7 +260,7 @@ def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
     assert [(s.column, s.value, s.different, s.rows, s.lift) for s in result.finding.segments] == [
         ("shop", "s3", 48, 48, 10.0)
     ]
-    assert "s3" in page.render(result)
+    assert "s3" in page.render_page(result)
 
 
 def test_an_hour_with_more_than_its_share_is_named(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_rare_kind_of_difference_is_not_crowded_out(tmp_path: Path) -> None:
     left = write(tmp_path / "l.parquet", many)
     actual = [row | {seldom.get(row["k"], "a"): 2} for row in many if seldom.get(row["k"]) != "missing"]
 
-    result = compare_tables(DiffRequest(left=left, right=write(tmp_path / "r.parquet", actual), key=("k",)))
+    result = compare_tables(DiffRequest(expected=left, actual=write(tmp_path / "r.parquet", actual), key=("k",)))
 
     assert len(result.finding.differences) == CELLS_AT_MOST
     assert {c.key["k"] for c in result.finding.differences if c.kind == "missing"} == {2_450}
@@ -302,7 +302,7 @@ def test_csv_is_compared_with_parquet(tmp_path: Path) -> None:
     pyarrow.csv.write_csv(pa.Table.from_pylist(changed_rows[:10]), folder / "1.csv")
     pyarrow.csv.write_csv(pa.Table.from_pylist(changed_rows[10:]), folder / "2.csv")
 
-    result = compare_tables(DiffRequest(left=left, right=str(folder), key=("k",)))
+    result = compare_tables(DiffRequest(expected=left, actual=str(folder), key=("k",)))
 
     assert [(cell.key["k"], cell.measure, cell.streaming) for cell in result.finding.differences] == [
         (7, "amount", 99.5)
@@ -314,4 +314,4 @@ def test_a_folder_of_two_kinds_is_refused(tmp_path: Path) -> None:
     (tmp_path / "2.csv").write_text("k\n1\n", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match="expected files of one kind"):
-        compare_tables(DiffRequest(left=str(tmp_path), right=str(tmp_path), key=("k",)))
+        compare_tables(DiffRequest(expected=str(tmp_path), actual=str(tmp_path), key=("k",)))

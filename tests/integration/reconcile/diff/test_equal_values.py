@@ -27,7 +27,7 @@ def compare(folder: Path, left: "pa.Array[Any]", right: "pa.Array[Any]", **optio
     for name, values in (("l", left), ("r", right)):
         pq.write_table(pa.table({"k": [*range(len(values))], "v": values}), folder / f"{name}.parquet")
         sides.append(str(folder / f"{name}.parquet"))
-    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **options))
+    return compare_tables(DiffRequest(expected=sides[0], actual=sides[1], key=("k",), **options))
 
 
 WHOLE: Mapping[str, tuple[float, float, Verdict]] = {
@@ -87,7 +87,7 @@ def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
         pq.write_table(pa.table({"k": [1, 1, 2], "v": values}), tmp_path / f"{name}.parquet")
         sides.append(str(tmp_path / f"{name}.parquet"))
 
-    tables = compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",)))
+    tables = compare_tables(DiffRequest(expected=sides[0], actual=sides[1], key=("k",)))
 
     assert (tables.finding.verdict, [column.cells for column in tables.finding.equal_within]) == (
         Verdict.CONSISTENT,

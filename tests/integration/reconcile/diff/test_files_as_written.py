@@ -31,7 +31,7 @@ def write(path: Path, rows: pa.Table = ROWS) -> str:
 
 
 def compare_files(left: Path | str, right: Path | str, *, key: str = "k", home: Path | None = None) -> Report:
-    diff_request = DiffRequest(left=str(left), right=str(right), key=tuple(key.split(",")))
+    diff_request = DiffRequest(expected=str(left), actual=str(right), key=tuple(key.split(",")))
     return compare_tables(diff_request, None if home is None else Settings(home=home))
 
 

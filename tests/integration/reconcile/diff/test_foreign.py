@@ -75,7 +75,7 @@ def test_a_table_whose_files_are_not_its_rows_is_refused(
     table = write_upgraded(tmp_path / "table", dict(protocol), **deleted)
 
     with pytest.raises(LakeError, match=feature):
-        compare_tables(DiffRequest(left=table, right=table, key=("k",)))
+        compare_tables(DiffRequest(expected=table, actual=table, key=("k",)))
 
 
 def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
@@ -84,7 +84,9 @@ def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "table", rows, partition_by=["k"])
     pq.write_table(rows, tmp_path / "rows.parquet")
 
-    tables = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "table"), key=("k",)))
+    tables = compare_tables(
+        DiffRequest(expected=str(tmp_path / "rows.parquet"), actual=str(tmp_path / "table"), key=("k",))
+    )
 
     assert (tables.finding.verdict, tables.finding.rows.compared) == (Verdict.CONSISTENT, len(names))
 
@@ -154,7 +156,7 @@ def test_times_of_spark_are_read(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "plain.parquet")
 
     tables = compare_tables(
-        DiffRequest(left=str(tmp_path / "plain.parquet"), right=str(tmp_path / "int96.parquet"), key=("k",))
+        DiffRequest(expected=str(tmp_path / "plain.parquet"), actual=str(tmp_path / "int96.parquet"), key=("k",))
     )
 
     assert tables.finding.verdict is Verdict.CONSISTENT
@@ -216,7 +218,7 @@ def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:
         False,
     )
     assert "no row is left on either side" in nothing.finding.sentence
-    assert "no row is left on either side" in page.render(nothing)
+    assert "no row is left on either side" in page.render_page(nothing)
 
 
 def test_an_empty_table_differs_from_others(tmp_path: Path) -> None:
@@ -233,7 +235,7 @@ def test_files_of_a_delta_table_are_not_read_behind_its_back(tmp_path: Path, sou
     write_deltalake(tmp_path / "table", rows)
     write_deltalake(tmp_path / "table", rows, mode="overwrite")
     pq.write_table(rows, tmp_path / "rows.parquet")
-    diff_request = DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / source), key=("k",))
+    diff_request = DiffRequest(expected=str(tmp_path / "rows.parquet"), actual=str(tmp_path / source), key=("k",))
 
     if source.endswith(".."):
         assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
@@ -249,6 +251,8 @@ def test_what_spark_has_not_committed_is_not_read(tmp_path: Path) -> None:
         pq.write_table(rows, tmp_path / "out" / part)
     pq.write_table(rows, tmp_path / "rows.parquet")
 
-    tables = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "out"), key=("k",)))
+    tables = compare_tables(
+        DiffRequest(expected=str(tmp_path / "rows.parquet"), actual=str(tmp_path / "out"), key=("k",))
+    )
 
     assert tables.finding.verdict is Verdict.CONSISTENT

@@ -50,7 +50,7 @@ def tables(tmp_path: Path) -> Path:
 def compare_sides(tables: Path, **options: Any) -> Report:
     request = {"key": ("hour", "shop"), "window": "hour", **options}
     settings = Settings(home=tables / "home")
-    return compare_tables(DiffRequest(left=str(tables / "left"), right=str(tables / "right"), **request), settings)
+    return compare_tables(DiffRequest(expected=str(tables / "left"), actual=str(tables / "right"), **request), settings)
 
 
 def read(result: Report) -> str:

@@ -92,7 +92,7 @@ def test_keys_are_counted_alike_in_pieces_of_any_size(
         rows = [row(draw, "time") | {"w": start, "k": f"k{draw.randrange(30)}"} for start in starts]
         write(folder / f"{draw.randrange(10**6)}-{n}.parquet", rows, "time")
     shutil.copy(next(folder.iterdir()), folder / "again.parquet")
-    request = DiffRequest(left=str(folder), right=str(folder), key=("w", "k"), window="w")
+    request = DiffRequest(expected=str(folder), actual=str(folder), key=("w", "k"), window="w")
     usual = without_digest_notes(compare_tables(request))
     chunks = Mock(wraps=doubled_keys._sort_chunk)
     monkeypatch.setattr(doubled_keys, "_sort_chunk", chunks)
@@ -111,7 +111,9 @@ def test_kept_digests_change_no_result(tmp_path: Path, kind: str, monkeypatch: p
     left = {f"{n}.parquet": [row(draw, kind) for _ in range(60)] for n in range(3)}
     right = {name: list(reversed(rows)) for name, rows in left.items()}
     window = None if kind == "none" else "w"
-    request = DiffRequest(left=str(tmp_path / "left"), right=str(tmp_path / "right"), key=("w", "k"), window=window)
+    request = DiffRequest(
+        expected=str(tmp_path / "left"), actual=str(tmp_path / "right"), key=("w", "k"), window=window
+    )
     settings = Settings(home=tmp_path / "home")
     verdicts = set()
     for turn in range(10):

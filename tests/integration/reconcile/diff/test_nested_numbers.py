@@ -60,7 +60,9 @@ def compare(folder: Path, sides: Sequence[Rows], tolerances: Mapping[str, Tolera
     for path, values in zip(paths, sides, strict=True):
         pq.write_table(pa.table({"k": [*range(len(values))], "v": values}), path)
     try:
-        finding = compare_tables(DiffRequest(left=paths[0], right=paths[1], key=("k",), tolerances=tolerances)).finding
+        finding = compare_tables(
+            DiffRequest(expected=paths[0], actual=paths[1], key=("k",), tolerances=tolerances)
+        ).finding
     except DefinitionError as error:
         assert "expected numbers of at most 38 digits" in str(error)  # noqa: PT017 -- it is an answer here
         return "rejected"

@@ -33,7 +33,7 @@ def write(folder: Path, name: str, values: Side) -> str:
 
 def compare(folder: Path, side: Side, right: Side, **options: Any) -> Report:
     sides = [write(folder, name, values) for name, values in (("l", side), ("r", right))]
-    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **options))
+    return compare_tables(DiffRequest(expected=sides[0], actual=sides[1], key=("k",), **options))
 
 
 def doubles(*values: float) -> "pa.Array[Any]":
@@ -148,7 +148,7 @@ def test_a_window_in_nanoseconds_with_a_zone_can_be_too_young(tmp_path: Path) ->
         pq.write_table(pa.table({"at": times, "v": values}), tmp_path / f"{name}.parquet")
     left, right = (str(tmp_path / f"{name}.parquet") for name in "lr")
 
-    diff_request = DiffRequest(left=left, right=right, key=("at",), window="at", before=START // 1_000)
+    diff_request = DiffRequest(expected=left, actual=right, key=("at",), window="at", cutoff=START // 1_000)
 
     assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
 
@@ -192,7 +192,7 @@ def test_an_unreadable_key_changes_no_other_key(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": [0.0, 1.0, 2.0]}), tmp_path / "r.parquet")
     (tmp_path / "l.csv").write_text("k\n-0.0\n1\nx\n")
 
-    diff_request = DiffRequest(left=str(tmp_path / "l.csv"), right=str(tmp_path / "r.parquet"), key=("k",))
+    diff_request = DiffRequest(expected=str(tmp_path / "l.csv"), actual=str(tmp_path / "r.parquet"), key=("k",))
     finding = compare_tables(diff_request).finding
 
     assert (finding.rows.missing, finding.rows.extra) == (1, 1)
@@ -258,6 +258,6 @@ def test_a_time_that_does_not_exist_is_none(tmp_path: Path, cell: str, moment: d
 def test_page_and_markdown_show_how_tables_were_read(tmp_path: Path) -> None:
     report = compare(tmp_path, ["0.30000000000000004"], doubles(0.3))
 
-    for text in (page.render(report), markdown.render(report)):
+    for text in (page.render_page(report), markdown.render_markdown(report)):
         assert "as on the other side" in text
         assert "1 cell of v equal within 1e-09" in text

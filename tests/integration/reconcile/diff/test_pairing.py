@@ -18,7 +18,9 @@ def rows_of(tmp_path: Path, left: pa.Table, right: pa.Table, **tolerances: Toler
     for name, table in (("l", left), ("r", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     places = (str(tmp_path / "l.parquet"), str(tmp_path / "r.parquet"))
-    return compare_tables(DiffRequest(left=places[0], right=places[1], key=("k",), tolerances=tolerances)).finding.rows
+    return compare_tables(
+        DiffRequest(expected=places[0], actual=places[1], key=("k",), tolerances=tolerances)
+    ).finding.rows
 
 
 def test_two_columns_with_tolerances_do_not_part_near_rows(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def folder() -> Iterator[Path]:
 
 
 def compare_files(left: str, right: str, **types: str) -> Answer:
-    result = compare_tables(DiffRequest(left=left, right=right, key=("k",), types=types))
+    result = compare_tables(DiffRequest(expected=left, actual=right, key=("k",), types=types))
     return WORDS[result.finding.verdict]
 
 

@@ -41,7 +41,7 @@ def compare(folder: Path, sides: Sequence[Sequence[Row]], types: Mapping[str, st
         path.write_text("".join(f"{','.join(row)}\n" for row in (("k", "v", "w"), *rows)))
     left, right = map(str, paths)
     return compare_tables(
-        DiffRequest(left=left, right=right, key=("k",), types={"w": "DOUBLE", **(types or {})})
+        DiffRequest(expected=left, actual=right, key=("k",), types={"w": "DOUBLE", **(types or {})})
     ).finding
 
 

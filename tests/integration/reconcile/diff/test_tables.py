@@ -34,7 +34,7 @@ def parquet(path: Path, rows: tuple[dict[str, Any], ...] | list[dict[str, Any]])
 
 def compare_with_rows(tmp_path: Path, actual: list[dict[str, Any]], **options: Any) -> Report:
     left, right = parquet(tmp_path / "left.parquet", ROWS), parquet(tmp_path / "right.parquet", actual)
-    return compare_tables(DiffRequest(left=left, right=right, **{"key": ("day", "shop"), **options}))
+    return compare_tables(DiffRequest(expected=left, actual=right, **{"key": ("day", "shop"), **options}))
 
 
 def change_row(place: int, **values: Any) -> list[dict[str, Any]]:
@@ -102,7 +102,7 @@ def test_keys_repeated_alike_on_both_sides_agree_with_a_note(tmp_path: Path) -> 
     doubled = (*ROWS, ROWS[0])
     left, right = parquet(tmp_path / "l.parquet", doubled), parquet(tmp_path / "r.parquet", doubled)
 
-    result = compare_tables(DiffRequest(left=left, right=right, key=("day", "shop")))
+    result = compare_tables(DiffRequest(expected=left, actual=right, key=("day", "shop")))
 
     assert (result.finding.verdict, len(result.finding.notes)) == (Verdict.CONSISTENT, 2)
 
@@ -152,25 +152,25 @@ def versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_two_versions_of_one_table_compare(versions: str) -> None:
-    tables = compare_tables(DiffRequest(left=f"{versions}@v0", right=f"{versions}@v1", key=("day", "shop")))
-    now = compare_tables(DiffRequest(left=f"{versions}@v1", right=versions, key=("day", "shop")))
+    tables = compare_tables(DiffRequest(expected=f"{versions}@v0", actual=f"{versions}@v1", key=("day", "shop")))
+    now = compare_tables(DiffRequest(expected=f"{versions}@v1", actual=versions, key=("day", "shop")))
 
     assert (kinds(tables)[0], now.finding.verdict) == (("b", "amount", "missing"), Verdict.CONSISTENT)
 
 
 def test_a_version_that_is_not_there_or_was_vacuumed_is_said(versions: str) -> None:
     with pytest.raises(DefinitionError, match="expected a version up to 1, got 99999999999"):
-        compare_tables(DiffRequest(left=f"{versions}@v99999999999", right=versions, key=("day", "shop")))
+        compare_tables(DiffRequest(expected=f"{versions}@v99999999999", actual=versions, key=("day", "shop")))
     DeltaTable(versions).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     with pytest.raises(LakeError, match=r"version 0: file .* is listed and not there"):
-        compare_tables(DiffRequest(left=f"{versions}@v0", right=versions, key=("day", "shop")))
+        compare_tables(DiffRequest(expected=f"{versions}@v0", actual=versions, key=("day", "shop")))
 
 
 def test_damaged_log_of_a_table_named_from_here_is_said(versions: str) -> None:
     Path(versions, "_delta_log", f"{1:020}.json").write_text("")
 
     with pytest.raises(LakeError, match="has 0 bytes"):
-        compare_tables(DiffRequest(left=versions, right=versions, key=("day", "shop")))
+        compare_tables(DiffRequest(expected=versions, actual=versions, key=("day", "shop")))
 
 
 def test_delta_and_a_folder_of_parquet_compare(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_delta_and_a_folder_of_parquet_compare(tmp_path: Path) -> None:
     parquet(tmp_path / "files" / "deeper" / "2.parquet", ROWS[2:])
 
     result = compare_tables(
-        DiffRequest(left=str(tmp_path / "delta"), right=str(tmp_path / "files"), key=("day", "shop"))
+        DiffRequest(expected=str(tmp_path / "delta"), actual=str(tmp_path / "files"), key=("day", "shop"))
     )
 
     assert (result.finding.verdict, result.finding.rows.compared) == (Verdict.CONSISTENT, 4)
@@ -190,14 +190,14 @@ def test_a_glob_is_a_table(tmp_path: Path) -> None:
     parquet(tmp_path / "a-2.parquet", ROWS[2:])
     whole_file = parquet(tmp_path / "whole.parquet", ROWS)
 
-    result = compare_tables(DiffRequest(left=str(tmp_path / "a-*.parquet"), right=whole_file, key=("day", "shop")))
+    result = compare_tables(DiffRequest(expected=str(tmp_path / "a-*.parquet"), actual=whole_file, key=("day", "shop")))
 
     assert result.finding.verdict is Verdict.CONSISTENT
 
 
 def test_nothing_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="found nothing"):
-        compare_tables(DiffRequest(left=str(tmp_path / "nowhere"), right=str(tmp_path), key=("day",)))
+        compare_tables(DiffRequest(expected=str(tmp_path / "nowhere"), actual=str(tmp_path), key=("day",)))
 
 
 def test_an_unknown_key_column_is_refused_with_the_shared_ones(tmp_path: Path) -> None:
@@ -213,14 +213,14 @@ def test_a_file_that_is_not_of_its_kind_is_refused(tmp_path: Path, name: str, me
     (tmp_path / name).write_bytes(b"a,b\n1,2\n\xff\xfe,4\n")
 
     with pytest.raises(LakeError, match=message):
-        compare_tables(DiffRequest(left=str(tmp_path / name), right=str(tmp_path / name), key=("a",)))
+        compare_tables(DiffRequest(expected=str(tmp_path / name), actual=str(tmp_path / name), key=("a",)))
 
 
 def test_the_object_fits_the_schema_and_the_page_renders(tmp_path: Path) -> None:
     result = compare_with_rows(tmp_path, change_row(0, amount=11), window="day")
 
     jsonschema.validate(result.to_json(), SCHEMA)
-    assert "amount" in page.render(result)
+    assert "amount" in page.render_page(result)
 
 
 def test_a_column_that_was_added_later_is_null_before(tmp_path: Path) -> None:
@@ -229,6 +229,6 @@ def test_a_column_that_was_added_later_is_null_before(tmp_path: Path) -> None:
     actual = [row | ({"ratio": None} if row["day"] == 1 else {}) for row in ROWS]
     right = parquet(tmp_path / "right.parquet", actual)
 
-    result = compare_tables(DiffRequest(left=str(tmp_path / "left"), right=right, key=("day", "shop")))
+    result = compare_tables(DiffRequest(expected=str(tmp_path / "left"), actual=right, key=("day", "shop")))
 
     assert (result.finding.verdict, result.finding.rows.compared) == (Verdict.CONSISTENT, 4)

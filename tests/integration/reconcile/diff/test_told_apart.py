@@ -25,7 +25,7 @@ def text(path: Path, body: str) -> Path:
 
 
 def compare(path: Path, right: Path, **tolerances: Tolerance) -> Report:
-    return compare_tables(DiffRequest(left=str(path), right=str(right), key=("k",), tolerances=tolerances), None)
+    return compare_tables(DiffRequest(expected=str(path), actual=str(right), key=("k",), tolerances=tolerances), None)
 
 
 CSV_PAIRS: Mapping[str, tuple[str, str, Verdict]] = {
@@ -74,7 +74,7 @@ def test_a_column_with_a_name_of_the_comparisons_own_is_refused(tmp_path: Path, 
 
     with pytest.raises(DefinitionError, match=f"Column `{name}`: expected a name that a comparison does not use"):
         compare(sides[0], sides[1])
-    diff_request = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), excluded=(name,))
+    diff_request = DiffRequest(expected=str(sides[0]), actual=str(sides[1]), key=("k",), excluded=(name,))
     assert compare_tables(diff_request, None).finding.verdict is Verdict.CONSISTENT
 
 

@@ -57,7 +57,7 @@ def compare_recorded(folder: Path, kind: str, memory: str = "120MB") -> tuple[li
     settings = Settings(home=folder, read=ReadSettings(memory=memory))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "connect", record)
-        tables = compare_tables(DiffRequest(left=left, right=right, key=("k",)), settings)
+        tables = compare_tables(DiffRequest(expected=left, actual=right, key=("k",)), settings)
     return [cell.measure for cell in tables.finding.differences], executed
 
 

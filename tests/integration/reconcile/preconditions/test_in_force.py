@@ -6,7 +6,7 @@ import pytest
 
 from cutover.engine import confs, queries, readback
 from cutover.engine.effective_settings import EffectiveSettings
-from cutover.reconcile.preconditions.settings_in_force import of_session
+from cutover.reconcile.preconditions.settings_in_force import list_session_differences
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -153,7 +153,7 @@ def test_every_pinned_conf_is_compared() -> None:
 def test_a_session_that_folds_windows_anew_is_held_to_the_same_settings() -> None:
     other = change_setting("spark", "spark.sql.session.timeZone", "Europe/Berlin")
 
-    (text,) = of_session(PIPELINE, in_force(), other)
+    (text,) = list_session_differences(PIPELINE, in_force(), other)
 
-    assert list(of_session(PIPELINE, in_force(), in_force())) == []
+    assert list(list_session_differences(PIPELINE, in_force(), in_force())) == []
     assert "this comparison's session ran with `Europe/Berlin`" in text

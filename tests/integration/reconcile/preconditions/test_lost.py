@@ -18,7 +18,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
 from cutover.output.console import Output, render
-from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.attribution.loss import describe_losses
 from cutover.reconcile.cli import show
 from cutover.reconcile.gate import evidence
@@ -210,7 +210,7 @@ def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: i
     write(settings, lake)
     record(settings, LOSS)
 
-    explanation = explain(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"], log=log_of_lake(lake))
+    explanation = explain_cell(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"], log=log_of_lake(lake))
 
     assert explanation.state == state
     assert (explanation.unasked, len(explanation.lost)) == (None, int(state != "closed"))
@@ -224,7 +224,9 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
     write(settings, lake)
     log = HeldLog(records=[record for record in log_of_lake(lake).records if record.offset != 1])
 
-    lossy, complete = (explain(settings, PIPELINE, START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4))
+    lossy, complete = (
+        explain_cell(settings, PIPELINE, START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4)
+    )
     render(iter([Output(lines=show.list_explanation_lines(lossy))]))
 
     assert [value.cause for value in lossy.values if value.streaming != value.batch] == []
@@ -238,7 +240,7 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
 def test_explained_cell_says_that_the_log_could_not_be_asked(settings: Settings) -> None:
     write(settings, lake_of([Sale(hour=h) for h in range(5)]))
 
-    explanation = explain(settings, PIPELINE, START + timedelta(hours=1), ["a", "1"])
+    explanation = explain_cell(settings, PIPELINE, START + timedelta(hours=1), ["a", "1"])
 
     assert explanation.lost == ()
     assert "Cannot check" in (explanation.unasked or "")
@@ -249,7 +251,7 @@ def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Sett
         settings, lake_of(CLEAN), replace(LOSS, windows_to=micros(100))
     )  # the last one closes at 101, the cut is at 100
     now = datetime.now(UTC)
-    gate_evidence = evidence.read(settings, PIPELINE, now)
+    gate_evidence = evidence.read_evidence(settings, PIPELINE, now)
     decision = decide(Stage.LAMBDA, gate_evidence, "advance", PIPELINE.policy, now)
 
     assert [(loss.closed_at, loss.epoch) for loss in gate_evidence.losses] == [(micros(101), LOSS.epoch)]
@@ -262,7 +264,7 @@ def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None
     epochs_behind = tuple(replace(epoch, start={0: 45}) if epoch.epoch == 2 else epoch for epoch in lake.epochs)
     run(settings, replace(lake, epochs=epochs_behind), replace(LOSS, epoch=2, partition=0, first=40, next=45))
     now = datetime.now(UTC)
-    decision = decide(Stage.LAMBDA, evidence.read(settings, PIPELINE, now), "advance", PIPELINE.policy, now)
+    decision = decide(Stage.LAMBDA, evidence.read_evidence(settings, PIPELINE, now), "advance", PIPELINE.policy, now)
 
     assert len(decision.eligible_runs) == 1
     assert "losses" not in {condition.name for condition in decision.conditions if not condition.is_met}

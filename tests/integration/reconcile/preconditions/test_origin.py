@@ -77,8 +77,8 @@ def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(
 @pytest.mark.parametrize(
     ("word", "part"),
     [
-        ({"at": None}, "No driver has left word"),
-        ({"state": "RUNNING", "started": 1.0}, "The driver died without a word"),
+        ({"at": None}, "No driver has written a heartbeat"),
+        ({"state": "RUNNING", "started": 1.0}, "The driver died without an error"),
         ({"state": "RUNNING", "silent_since": AT.isoformat()}, "The driver got no answer"),
         ({"state": "STOPPED", "silent_since": AT.isoformat()}, "The driver got no answer"),
         ({"state": "FAILED", "runbook": "KafkaUnreachable"}, "The driver got no answer"),

@@ -105,7 +105,7 @@ def early(settings: Settings, sales: list[Sale]) -> EarlyAnswers:
     write(settings, lake(sales))
     report: Report = reconcile(settings, PIPELINE)
     assert report.early is not None
-    assert describe_early(report.early) in page.render(report)
+    assert describe_early(report.early) in page.render_page(report)
     return report.early
 
 

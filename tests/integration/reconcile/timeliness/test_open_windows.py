@@ -38,10 +38,10 @@ def compare_open_windows(settings: Settings, lake: Lake) -> tuple[Report, OpenAn
     write(settings, without_open_windows(lake))
     report = reconcile(settings, PIPELINE)
     assert report.finding.open_answers is not None
-    html = page.render(report)
+    html = page.render_page(report)
     assert describe_open(report.finding.open_answers) in html
     assert "<script>alert" not in html
-    assert "<script>alert" not in markdown.render(report)
+    assert "<script>alert" not in markdown.render_markdown(report)
     return report, report.finding.open_answers
 
 

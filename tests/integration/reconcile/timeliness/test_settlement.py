@@ -140,7 +140,9 @@ def settle(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> tup
     write(settings, lake, pipeline)
     report: Report = reconcile(settings, pipeline)
     assert report.settlement is not None
-    assert describe_settlement(report.settlement, pipeline.name).split(":")[0] in html.unescape(page.render(report))
+    assert describe_settlement(report.settlement, pipeline.name).split(":")[0] in html.unescape(
+        page.render_page(report)
+    )
     assert Report.from_json(report.to_json()).settlement == report.settlement
     return report, report.settlement
 

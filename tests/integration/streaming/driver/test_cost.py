@@ -21,7 +21,7 @@ from cutover.output import console
 from cutover.reconcile import run
 from cutover.reconcile.cli import gate
 from cutover.reconcile.cli.recorded import cost
-from cutover.reconcile.cost.measure import measure
+from cutover.reconcile.cost.measure import measure_costs
 from cutover.reconcile.report import files, page
 from cutover.reconcile.result.cost import PathCosts
 from cutover.settings import Settings
@@ -50,9 +50,9 @@ def both_paths(settings: Settings, pipeline: Pipeline, events: list[Event]) -> P
     recompute.run(settings, pipeline)
     report = run.reconcile(settings, pipeline)
     assert report.cost is not None
-    stored = files.load(settings, pipeline.name, report.run.run_id)
+    stored = files.read_report(settings, pipeline.name, report.run.run_id)
     assert stored.cost == report.cost
-    assert "What both paths cost" in page.render(stored)
+    assert "What both paths cost" in page.render_page(stored)
     return report.cost
 
 
@@ -110,7 +110,7 @@ def test_a_second_driver_counts_from_its_own_start(quick: Settings, topic: str) 
     driver.run(quick, pipeline, until="drain")
 
     all_costs = read_records(quick, pipeline)
-    measured = measure(quick, pipeline, None)
+    measured = measure_costs(quick, pipeline, None)
 
     ends = [first_cost[-1].cost, all_costs[-1].cost]
     assert all_costs[-1].run_id != first_cost[-1].run_id

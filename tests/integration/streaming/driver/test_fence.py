@@ -58,7 +58,7 @@ def test_driver_overtaken_before_its_commit_is_fenced(
     assert "was committed by another driver (pid " in str(overtaken.failure)
     assert version == rig.epoch_log(new, pipeline).version
     assert rig.expect_cells([*EVENTS, *MORE]) == rig.count_by_cell(new, pipeline)
-    last_beat = heartbeat.read(old, pipeline.name)
+    last_beat = heartbeat.find_heartbeat(old, pipeline.name)
     assert last_beat is not None
     assert (last_beat.state, last_beat.runbook, last_beat.exit_code) == ("FAILED", "StreamFenced", 2)
 
@@ -83,7 +83,7 @@ def test_second_driver_of_one_installation_is_refused_at_once(quick: Settings, t
     pipeline = rig.pipeline(topic)
 
     with (
-        only_driver(heartbeat.folder(quick, pipeline.name), pipeline.name),
+        only_driver(heartbeat.run_folder(quick, pipeline.name), pipeline.name),
         pytest.raises(LakeError, match=r"expected no driver in this installation, got one with pid \d+"),
     ):
         driver.run(quick, pipeline, until="drain")

@@ -110,23 +110,23 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
 
     for kind in ("partial", "ledger", "epoch"):
         group = [file for file in listed_files if file.kind == kind]
-        merged_file = merge.merge_group(settings, pipeline, version.uri, group).made
+        merged_file = merge.merge_group(settings, pipeline, version.uri, group).file
 
         assert len(group) > 1
-        assert (merged_file.first, merged_file.last) == (
-            min(file.first for file in group),
-            max(file.last for file in group),
+        assert (merged_file.first_epoch, merged_file.last_epoch) == (
+            min(file.first_epoch for file in group),
+            max(file.last_epoch for file in group),
         )
         with queries.connect() as connection:
-            files.read(connection, "before", version.uri, group, columns)
-            files.read(connection, "after", version.uri, [merged_file], columns)
+            files.bind_files(connection, "before", version.uri, group, columns)
+            files.bind_files(connection, "after", version.uri, [merged_file], columns)
             expected_query = fold_sql(pipeline, "before") if kind == "partial" else "SELECT * FROM before"
             names = ", ".join(item[0] for item in connection.execute(f"DESCRIBE {expected_query}").fetchall())
             rows_before = connection.execute(f"SELECT {names} FROM ({expected_query}) ORDER BY ALL").fetchall()
             rows_after = connection.execute(f"SELECT {names} FROM after ORDER BY ALL").fetchall()
             epochs = [row[0] for row in connection.execute("SELECT _epoch FROM after").fetchall()]
         assert rows_before == rows_after
-        assert set(epochs) == {merged_file.last} if kind == "partial" else epochs == sorted(epochs)
+        assert set(epochs) == {merged_file.last_epoch} if kind == "partial" else epochs == sorted(epochs)
         assert same_types(version.uri, merged_file, columns.names) == columns.types
 
 

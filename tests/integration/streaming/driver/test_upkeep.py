@@ -75,11 +75,11 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)
     assert at_pin == rig.count_by_cell(settings, pipeline, epoch=PINNED)
     assert ledger_at_pin == rig.count_by_cell(settings, pipeline, classes=["late"], epoch=PINNED)
-    assert not any(f.kind == "partial" and f.first <= PINNED < f.last for f in files)
+    assert not any(f.kind == "partial" and f.first_epoch <= PINNED < f.last_epoch for f in files)
     assert any(f.kind == "partial" and f.span > 1 for f in files)
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
     assert (len(epochs) - 1) == table.transaction_version(version.app_id)
-    assert epochs[-1] == fencing.newest(table)
+    assert epochs[-1] == fencing.read_newest_epoch_record(table)
 
 
 def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(quick: Settings, topic: str) -> None:
@@ -95,7 +95,7 @@ def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(q
 
     files = compactor.list_files(rig.epoch_log(settings, pipeline).table)
     assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)
-    assert [f for f in files if f.kind == "partial" and f.first <= PINNED < f.last] == []
+    assert [f for f in files if f.kind == "partial" and f.first_epoch <= PINNED < f.last_epoch] == []
     assert len(rig.records(settings, pipeline)) > LAST_WAIT
 
 

@@ -25,7 +25,7 @@ from cutover.reconcile.verify.facts import log_counts
 from cutover.reconcile.verify.facts.source import VerifyRequest, open_source
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import accept_loss
 from cutover.streaming.sink import fencing
@@ -60,8 +60,8 @@ def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     client = LogClient(settings)
-    opened = start_offsets.begin(
-        pipeline, client, fencing.check(table, version), losses.list_of_version(settings, version)
+    opened = start_offsets.find_start(
+        pipeline, client, fencing.check_fencing(table, version), losses.list_of_version(settings, version)
     )
     committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=opened.accepted)
     newest_record, end = committer.newest, client.latest(opened.log.topic)
@@ -112,11 +112,11 @@ def list_recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
 def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
     assert expect_rejection(home, pipeline).runbook == "LogDataLost"
-    preview = accept_loss.preview(home, pipeline, CLOCK)
+    preview = accept_loss.preview_losses(home, pipeline, CLOCK)
     assert list_recorded(home, pipeline) == ()
     assert expect_rejection(home, pipeline).runbook == "LogDataLost"
 
-    step = accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
+    step = accept_loss.record_losses(home, pipeline, "retention was too short", CLOCK)
     commit(home, pipeline)
 
     assert list_recorded(home, pipeline) == step.losses
@@ -139,12 +139,12 @@ def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_e
     commit(home, pipeline)  # reads nothing: the next one begins to miss records here
     rig.send(home, log, [*LOST, *LEFT])
     cut_away(home, log, {0: 40, 1: 40})
-    accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
+    accept_loss.record_losses(home, pipeline, "retention was too short", CLOCK)
     commit(home, pipeline)
 
     source, facts = open_source(home, pipeline, VerifyRequest(now=CLOCK.now()))
     with source.connection:
-        counted_records = log_counts.count_records(source, facts)
+        counted_records = log_counts.count_log_records(source, facts)
 
     assert counted_records.records == {(1, 0): 0, (1, 1): 0, (2, 0): 30, (2, 1): 30}
     assert counted_records.omission.startswith("Epochs up to 0 cannot be counted again")
@@ -155,7 +155,7 @@ def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record
     watermark = rig.records(home, pipeline)[-1].watermark_after
     assert watermark == NOON + 33 * MINUTE
 
-    preview = accept_loss.preview(home, pipeline, CLOCK)
+    preview = accept_loss.preview_losses(home, pipeline, CLOCK)
 
     # 30 to 40 was open; the first records left are of minutes 60 and 61, and 60 minutes ahead are allowed
     assert {loss.windows for loss in preview.losses} == {(NOON + 30 * MINUTE, NOON + 130 * MINUTE)}
@@ -163,21 +163,21 @@ def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record
 
 def test_step_is_recorded_once_and_then_there_is_nothing_to_accept(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
-    accept_loss.accept(home, pipeline, "first", CLOCK)
+    accept_loss.record_losses(home, pipeline, "first", CLOCK)
 
     with pytest.raises(LogError, match="expected a loss to accept, got none") as nothing:
-        accept_loss.accept(home, pipeline, "second", CLOCK)
+        accept_loss.record_losses(home, pipeline, "second", CLOCK)
 
     assert (nothing.value.exit_code, len(list_recorded(home, pipeline))) == (2, 2)
 
 
 def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
-    accept_loss.accept(home, pipeline, "first", CLOCK)
+    accept_loss.record_losses(home, pipeline, "first", CLOCK)
     cut_away(home, log, {0: 45})
 
     assert "partition 0: expected offset 40, log starts at 45" in str(expect_rejection(home, pipeline))
-    accept_loss.accept(home, pipeline, "again", CLOCK)
+    accept_loss.record_losses(home, pipeline, "again", CLOCK)
     commit(home, pipeline)
 
     recorded_ranges = [(loss.partition, loss.first, loss.next, loss.sequence) for loss in list_recorded(home, pipeline)]
@@ -187,10 +187,13 @@ def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: S
 def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
 
-    with only_driver(folder(home, pipeline.name), pipeline.name), pytest.raises(LakeError, match="expected no driver"):
-        accept_loss.accept(home, pipeline, "why", CLOCK)
+    with (
+        only_driver(run_folder(home, pipeline.name), pipeline.name),
+        pytest.raises(LakeError, match="expected no driver"),
+    ):
+        accept_loss.record_losses(home, pipeline, "why", CLOCK)
     with pytest.raises(DefinitionError, match="expected a reason"):
-        accept_loss.accept(home, pipeline, "  ", CLOCK)
+        accept_loss.record_losses(home, pipeline, "  ", CLOCK)
 
     assert list_recorded(home, pipeline) == ()
 
@@ -198,12 +201,12 @@ def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Setting
 def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
     pipeline = rig.pipeline(log)
     with pytest.raises(LogError, match="no stream has begun"):
-        accept_loss.preview(home, pipeline, CLOCK)
+        accept_loss.preview_losses(home, pipeline, CLOCK)
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
 
     with pytest.raises(LogError, match="table and log hold what comes next"):
-        accept_loss.preview(home, pipeline, CLOCK)
+        accept_loss.preview_losses(home, pipeline, CLOCK)
 
 
 @pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
@@ -217,7 +220,7 @@ def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, eve
     rig.send(home, log, new_events)
     assert expect_rejection(home, pipeline).runbook == "TopicIdentityChanged"
 
-    step = accept_loss.accept(home, pipeline, "somebody deleted it", CLOCK)
+    step = accept_loss.record_losses(home, pipeline, "somebody deleted it", CLOCK)
     commit(home, pipeline)
 
     assert (step.kind, step.version) == ("anew", 1)
@@ -233,11 +236,11 @@ def test_topic_made_again_twice_asks_for_two_steps(home: Settings, log: str) -> 
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
     recreate(home, log)
-    accept_loss.accept(home, pipeline, "once", CLOCK)
+    accept_loss.record_losses(home, pipeline, "once", CLOCK)
     recreate(home, log)
 
     assert expect_rejection(home, pipeline).runbook == "TopicIdentityChanged"
-    assert accept_loss.accept(home, pipeline, "twice", CLOCK).version == 2
+    assert accept_loss.record_losses(home, pipeline, "twice", CLOCK).version == 2
 
 
 def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) -> None:
@@ -247,7 +250,7 @@ def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) ->
     delete(home, log)
 
     with pytest.raises(LogError, match="is not there") as raised:
-        accept_loss.preview(home, pipeline, CLOCK)
+        accept_loss.preview_losses(home, pipeline, CLOCK)
 
     assert raised.value.runbook == "TopicIdentityChanged"
 
@@ -283,7 +286,7 @@ def test_broken_table_is_left_and_the_log_read_again(
     commit(home, pipeline)
     harm(rig.epoch_log(home, pipeline).uri)
 
-    step = accept_loss.accept(home, pipeline, "restored by hand", CLOCK)
+    step = accept_loss.record_losses(home, pipeline, "restored by hand", CLOCK)
     commit(home, pipeline)
 
     assert (step.kind, step.runbook, step.version) == ("anew", runbook, 1)
@@ -297,7 +300,7 @@ def test_broken_table_over_a_log_that_lost_its_beginning_touches_all_that_it_fed
     lose_a_file(rig.epoch_log(home, pipeline).uri)
     cut_away(home, log, {0: 10})
 
-    step = accept_loss.accept(home, pipeline, "both", CLOCK)
+    step = accept_loss.record_losses(home, pipeline, "both", CLOCK)
     commit(home, pipeline)
 
     assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 0, 10), (1, 0, 0)]
@@ -309,11 +312,11 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
     recreate(home, log)
-    rows = accept_loss.preview(home, pipeline, CLOCK)
+    rows = accept_loss.preview_losses(home, pipeline, CLOCK)
     losses.record(home, rows.losses, expected_sequence=rows.turn)  # and then the process died
 
     assert expect_rejection(home, pipeline).runbook == "TopicIdentityChanged"
-    step = accept_loss.accept(home, pipeline, "again", CLOCK)
+    step = accept_loss.record_losses(home, pipeline, "again", CLOCK)
 
     assert step.is_recorded
     assert len(losses.list_losses(home, pipeline)) == len(rows.losses)
@@ -365,7 +368,7 @@ def test_loss_in_the_right_topic_of_a_join_is_told_and_accepted_alone(home: Sett
     cut_away(home, right, {1: 40})
 
     failure = expect_rejection(home, pipeline)
-    step = accept_loss.accept(home, pipeline, "retention of the right topic was too short", CLOCK)
+    step = accept_loss.record_losses(home, pipeline, "retention of the right topic was too short", CLOCK)
     commit(home, pipeline)
 
     assert failure.runbook == "LogDataLost"

@@ -150,7 +150,7 @@ def test_sealing_twice_is_no_error(drained: Drained) -> None:
 
 def test_driver_leaves_a_last_heartbeat(drained: Drained) -> None:
     driver.run(drained.settings, drained.pipeline, until="final")
-    last_beat = heartbeat.read(drained.settings, drained.pipeline.name)
+    last_beat = heartbeat.find_heartbeat(drained.settings, drained.pipeline.name)
 
     assert last_beat is not None
     assert (last_beat.state, last_beat.exit_code) == ("STOPPED", 0)

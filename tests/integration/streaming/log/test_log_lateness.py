@@ -11,7 +11,7 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.reconcile.advisor import record
-from cutover.reconcile.advisor.gather import gather
+from cutover.reconcile.advisor.gather import gather_delays
 from cutover.reconcile.advisor.log_lateness import measure_log_lateness
 from cutover.reconcile.advisor.predict import predict
 from cutover.reconcile.result.timeliness import LateSource
@@ -94,7 +94,7 @@ def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Se
     rig.send(settings, topic, events)
     driver.run(settings, pipeline, until="drain")
 
-    lateness = gather(settings, pipeline)
+    lateness = gather_delays(settings, pipeline)
 
     lengths = [(0, 0), (5, 0), (0, 12), (20, 15), (60, 0)]
     predictions = [predict(lateness.delays, o * MINUTE, a * MINUTE).real for o, a in lengths]
@@ -110,7 +110,7 @@ def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Sett
     rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
     driver.run(settings, pipeline, until="drain")
 
-    lateness = gather(settings, pipeline)
+    lateness = gather_delays(settings, pipeline)
 
     assert (lateness.delays.real, lateness.log_pace) == (None, None)
     assert lateness.read_speed.is_replay
@@ -139,7 +139,7 @@ def test_the_command_keeps_what_it_found_for_the_report(
     rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
     driver.run(settings, pipeline, until="drain")
     rig.for_commands(monkeypatch, settings, topic)
-    assert record.newest(settings, pipeline) is None
+    assert record.find_newest_lateness(settings, pipeline) is None
     capsys.readouterr()  # what the driver logged
 
     code = main(["lateness", "clicks", "--json"])
@@ -147,7 +147,7 @@ def test_the_command_keeps_what_it_found_for_the_report(
     answer = json.loads(capsys.readouterr().out)
     assert (code, answer["shares"]["pace"], answer["shares"]["at_real_speed"]) == (0, None, 0)
     assert any(note.startswith("All log timestamps are one") for note in answer["notes"])
-    stored = record.newest(settings, pipeline)
+    stored = record.find_newest_lateness(settings, pipeline)
     assert stored is not None
     assert (stored.records, stored.epoch) == (answer["records"], answer["epoch"])
 

@@ -37,7 +37,7 @@ def test_partition_with_nothing_unread_leaves_the_watermark_after_its_idle_time(
     running = start(quick, pipeline, clock=clock)
 
     def epochs() -> int:
-        beat = heartbeat.read(quick, pipeline.name)
+        beat = heartbeat.find_heartbeat(quick, pipeline.name)
         return 0 if beat is None or beat.run_id == "" or beat.epoch is None else beat.epoch + 1
 
     until(lambda: epochs() >= 1)

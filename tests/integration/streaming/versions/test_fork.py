@@ -19,7 +19,7 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import fork
 from tests.integration.streaming import rig
@@ -98,7 +98,7 @@ def test_fork_that_was_killed_before_its_rows_were_copied_is_filled_by_its_drive
 ) -> None:
     settings, pipeline = stream
     with monkeypatch.context() as patched:
-        patched.setattr(fork, "fill", interrupted)
+        patched.setattr(fork, "copy_source_rows", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fork.fork(settings, pipeline, 2, CLOCK)
     assert not delta.exists(current(settings, pipeline).uri)
@@ -130,7 +130,7 @@ def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(
 ) -> None:
     settings, pipeline = stream
     with (
-        only_driver(folder(settings, pipeline.name), pipeline.name),
+        only_driver(run_folder(settings, pipeline.name), pipeline.name),
         pytest.raises(LakeError, match="expected no driver"),
     ):
         fork.fork(settings, pipeline, 1, CLOCK)

@@ -22,7 +22,7 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.replacement.common_cut import find_readable_cut, list_common_cuts
 from cutover.streaming.replacement.compare import compare_versions
@@ -74,7 +74,7 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     driver.run(settings, pipeline, until="drain")
     served = rig.epoch_log(settings, pipeline).version
 
-    with only_driver(folder(settings, pipeline.name), pipeline.name):  # as the running driver holds it
+    with only_driver(run_folder(settings, pipeline.name), pipeline.name):  # as the running driver holds it
         with pytest.raises(CutoverError, match="GoneError"):
             replay(settings, pipeline, 1, CLOCK, epoch=FROM, probe=gone_once)
         replay(settings, pipeline, 1, CLOCK)
@@ -135,7 +135,7 @@ def newest_reason(settings: Settings, pipeline: Pipeline) -> str:
 def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
     """One wrong row in the new version is found, and no other; it is restored afterwards."""
     agreed = compare_versions(settings, pipeline, 2)
-    assert (agreed.counts, agreed.serving, agreed.beside, agreed.exit_code) == (
+    assert (agreed.counts, agreed.serving, agreed.candidate, agreed.exit_code) == (
         {},
         "clicks stream-0",
         "clicks stream-2",

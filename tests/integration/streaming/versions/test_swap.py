@@ -38,7 +38,7 @@ from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.replacement import swap as swapping
 from cutover.streaming.replacement.compare import compare_definitions, compare_versions
@@ -103,7 +103,7 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
     rows_before = rows_of(settings, "clicks")
     rig.send(settings, topic, LATER)  # the old one has not read them: the new one is read up to its epoch
 
-    with only_driver(folder(settings, "clicks"), "clicks"):  # as its running driver holds it
+    with only_driver(run_folder(settings, "clicks"), "clicks"):  # as its running driver holds it
         assert main(["replay", "clicks_2"]) == 0
         assert "has read the log up to an epoch of clicks" in capsys.readouterr().out
         assert rig.records(settings, new)[-1].end == rig.records(settings, old)[-1].end
@@ -166,12 +166,12 @@ def test_what_the_note_does_not_declare_is_a_difference(at_work: Settings, capsy
 
     undeclared = replace(new, change=replace(note, rows=()))
     with pytest.raises(DefinitionError, match=f"expected 0 rows that differ from clicks stream-0, got {DROPS}"):
-        swapping.swap(settings, undeclared, old, why="x", agreed=ALL_SEEN, clock=CLOCK)
+        swapping.swap(settings, undeclared, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
     assert swaps.served_by(settings, "clicks") == "clicks"
     agreed = Agreed(differences=DROPS)
-    swapping.swap(settings, undeclared, old, why="x", agreed=agreed, clock=CLOCK)
+    swapping.swap(settings, undeclared, old, reason="x", agreed=agreed, clock=CLOCK)
     with pytest.raises(DefinitionError, match="got `clicks`, which `clicks_2` serves"):
-        swapping.swap(settings, undeclared, old, why="x", agreed=agreed, clock=CLOCK)
+        swapping.swap(settings, undeclared, old, reason="x", agreed=agreed, clock=CLOCK)
     assert main(["swap", "clicks_2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["declared"]["extra"] == DROPS
 
@@ -200,9 +200,9 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
     rows_before = rows_of(settings, "clicks")
 
     with pytest.raises(LakeError, match=r"clicks_2 stream-0: expected to have read what clicks stream-0 has"):
-        swapping.swap(settings, new, old, why="x", agreed=ALL_SEEN, clock=CLOCK)
+        swapping.swap(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
     with pytest.raises(LakeError, match="expected to have read what"):
-        swapping.swap(settings, new, old, why="x", agreed=Agreed(uncompared=True), clock=CLOCK)
+        swapping.swap(settings, new, old, reason="x", agreed=Agreed(uncompared=True), clock=CLOCK)
     assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
 
     driver.run(settings, new, until="drain")
@@ -210,8 +210,8 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
     driver.run(settings, new, until="drain")
     definitions = compare_definitions(settings, new, old)
     assert (definitions.counts, definitions.beyond) == ({}, len(LATER))
-    swap_row = swapping.swap(settings, new, old, why="x", agreed=ALL_SEEN, clock=CLOCK)
-    assert (swap_row.behind, rows_of(settings, "clicks")[-1]["clicks"]) == ((), 2 * len(LATER))
+    swap_row = swapping.swap(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
+    assert (swap_row.stale_pipelines, rows_of(settings, "clicks")[-1]["clicks"]) == ((), 2 * len(LATER))
 
     assert main(["swap", "clicks", "--back", "--why", "x"]) == 2
     assert "readers would go back in time" in capsys.readouterr().err
@@ -270,7 +270,7 @@ def test_an_epoch_that_the_log_does_not_reach_is_refused_and_nothing_is_written(
     aim = rig.records(settings, old)[-1].cut
     for offsets, log, message in (
         ({0: 31, 1: 30}, aim.log, "expected records up to offset 31, it ends at 30"),
-        (aim.offsets, replace(aim.log, topic_id="other"), "was deleted and made again"),
+        (aim.offsets, replace(aim.log, topic_id="other"), "was deleted and recreated"),
         ({0: 1, 1: 1, 7: 1}, aim.log, "Partition 7"),
     ):
         with pytest.raises(LogError, match=message):
@@ -283,7 +283,7 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
     settings = at_work
     _, old = both(settings)
     rig.send(settings, topic, LATER)
-    place = folder(settings, "clicks")
+    place = run_folder(settings, "clicks")
     beat = HeartbeatWriter(place / "heartbeat.json", first_beat("run", CLOCK), seconds=0.05, clock=CLOCK)
     beat.start()
     try:

@@ -72,13 +72,13 @@ def difference(**changes: Any) -> Difference:
 def test_steps_of_a_cell_lead_from_the_streams_value_to_batchs(connection: duckdb.DuckDBPyConnection) -> None:
     insert_row(connection, "a", (3, 2, 3, 3))
 
-    assert cells.read(make_sides(connection, LAYOUT)) == (difference(),)
+    assert cells.read_cells(make_sides(connection, LAYOUT)) == (difference(),)
 
 
 def test_the_remainder_after_all_classes_is_a_step_without_a_cause(connection: duckdb.DuckDBPyConnection) -> None:
     insert_row(connection, "a", (9, 2, 3, 5), explained=0)
 
-    assert cells.read(make_sides(connection, LAYOUT)) == (
+    assert cells.read_cells(make_sides(connection, LAYOUT)) == (
         difference(
             batch=9,
             difference=-7,
@@ -96,7 +96,7 @@ def test_classes_take_part_up_to_the_stage_that_equals_batch(connection: duckdb.
     insert_row(connection, "a", (5, 2, 3, 5), explained=2)
     insert_row(connection, "f", (5, 2, 2, 5), explained=2)
 
-    listed_cells = cells.read(make_sides(connection, LAYOUT, same_definition=False))
+    listed_cells = cells.read_cells(make_sides(connection, LAYOUT, same_definition=False))
 
     assert [(cell.key["who"], cell.cause) for cell in listed_cells] == [("a", "late + future"), ("f", "future")]
 
@@ -106,7 +106,7 @@ def test_against_a_teams_sql_no_class_applies_unless_it_makes_all_equal(
 ) -> None:
     insert_row(connection, "a", (9, 2, 3, 5), explained=0)
 
-    (cell,) = cells.read(make_sides(connection, LAYOUT, same_definition=False))
+    (cell,) = cells.read_cells(make_sides(connection, LAYOUT, same_definition=False))
 
     assert (cell.cause, [step.cause for step in cell.steps]) == ("unexplained", ["unexplained"])
 
@@ -115,7 +115,7 @@ def test_records_explain_the_first_of_several_rows_of_one_key(connection: duckdb
     insert_row(connection, "a", (3, 2, 3, 3))
     insert_row(connection, "a", (3, None, None, None), copy=2, kind="missing", explained=0)
 
-    listed_cells = cells.read(make_sides(connection, LAYOUT))
+    listed_cells = cells.read_cells(make_sides(connection, LAYOUT))
 
     assert [(cell.kind, cell.cause) for cell in listed_cells] == [("missing", "unexplained"), ("changed", "late")]
 
@@ -123,7 +123,7 @@ def test_records_explain_the_first_of_several_rows_of_one_key(connection: duckdb
 def test_a_cell_in_which_the_sides_agree_and_a_ledger_does_not_is_shown(connection: duckdb.DuckDBPyConnection) -> None:
     insert_row(connection, "a", (2, 2, 3, 3), kind="masked", explained=0)
 
-    (cell,) = cells.read(make_sides(connection, LAYOUT))
+    (cell,) = cells.read_cells(make_sides(connection, LAYOUT))
 
     assert (cell.kind, cell.difference, cell.cause) == ("masked", 0, "late + future + unexplained")
 
@@ -135,7 +135,7 @@ def test_measures_are_shown_before_states_and_states_where_no_measure_differs(
     insert_row(connection, "a", (3, 2, 3, 3), apart, apart, count)
     insert_row(connection, "b", (1, 1, 1, 1), SAME, apart, count)
 
-    listed_cells = cells.read(make_sides(connection, LAYOUT))
+    listed_cells = cells.read_cells(make_sides(connection, LAYOUT))
 
     assert [(cell.key["who"], cell.measure) for cell in listed_cells] == [
         ("a", "clicks"),
@@ -148,7 +148,7 @@ def test_measures_are_shown_before_states_and_states_where_no_measure_differs(
 def test_a_row_without_a_window_or_a_key_is_shown_without_one(connection: duckdb.DuckDBPyConnection) -> None:
     insert_row(connection, None, (3, None, None, None), hour=None, kind="missing", explained=0)
 
-    (cell,) = cells.read(make_sides(connection, LAYOUT))
+    (cell,) = cells.read_cells(make_sides(connection, LAYOUT))
 
     assert (cell.window_start, cell.key, cell.streaming, cell.difference) == (None, {"who": None}, None, -3)
 
@@ -159,7 +159,7 @@ def test_rows_without_a_cause_come_first_then_by_window_and_key(connection: duck
     insert_row(connection, "a", (3, 2, 3, 3))
     insert_row(connection, "z", (3, 2, 2, 2), hour=5, explained=0)
 
-    listed_cells = cells.read(make_sides(connection, LAYOUT))
+    listed_cells = cells.read_cells(make_sides(connection, LAYOUT))
 
     places = [(str(cell.window_start)[11:13], cell.key["who"]) for cell in listed_cells]
     assert places == [("05", "z"), ("00", "a"), ("00", "b"), ("01", "a")]
@@ -172,8 +172,8 @@ def test_a_rare_kind_of_row_is_not_crowded_out(connection: duckdb.DuckDBPyConnec
     insert_row(connection, "h", (1, 1, 1, 1), ("y", "x", "x", "x"), explained=0)  # another column differs
     insert_row(connection, "i", (3, 2, 3, 3))
 
-    listed_cells = cells.read(make_sides(connection, LAYOUT), limit=4)
-    further_cells = cells.read(make_sides(connection, LAYOUT), where="who > 'g'", limit=4)
+    listed_cells = cells.read_cells(make_sides(connection, LAYOUT), limit=4)
+    further_cells = cells.read_cells(make_sides(connection, LAYOUT), condition="who > 'g'", limit=4)
 
     assert [cell.key["who"] for cell in listed_cells] == ["a", "b", "g", "h"]
     assert [cell.key["who"] for cell in further_cells] == ["h", "i"]

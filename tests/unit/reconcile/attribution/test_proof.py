@@ -41,7 +41,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def check(settings: Settings, connection: duckdb.DuckDBPyConnection, log: HeldLog | None) -> str:
     """Check a log of one row, and return why it proves nothing."""
     proof = Proof(settings=settings, pipeline=PIPELINE, evidence=Mock(run=READ), log=log)
-    sides = Mock(connection=connection, layout=LAYOUT, merged=(), tells_twins=False)
+    sides = Mock(connection=connection, layout=LAYOUT, merged=(), has_twin_tables=False)
 
     (note,) = proof.check(sides, f"SELECT window_start, who FROM {SharedTable.EXPECTED}")  # noqa: S608 -- ours
 

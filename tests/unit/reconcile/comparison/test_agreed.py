@@ -30,7 +30,9 @@ from tests.support.rows.measured import PIPELINE
     ],
 )
 def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definition: bool, expected: bool) -> None:
-    value = agreement_of(PIPELINE, value_of(name, "BIGINT" if name == "texts" else "DOUBLE"), same=same_definition)
+    value = agreement_of(
+        PIPELINE, value_of(name, "BIGINT" if name == "texts" else "DOUBLE"), same_definition=same_definition
+    )
 
     assert are_equal(value, 4.0, 4.0 * factor) is expected
 
@@ -38,7 +40,7 @@ def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definit
 def test_a_state_column_is_compared_as_its_type_is() -> None:
     value = value_of("spread__sum", "DECIMAL(38,0)")
 
-    assert agreement_of(replace(PIPELINE), value, same=True) == value
+    assert agreement_of(replace(PIPELINE), value, same_definition=True) == value
 
 
 def test_plain_python_bounds_the_effect_of_summation_order() -> None:

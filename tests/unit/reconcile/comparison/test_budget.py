@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from cutover.reconcile.comparison.diff import WHOLE, Budget, Diff, diff
+from cutover.reconcile.comparison.diff import WHOLE, Budget, Diff, diff_relations
 from cutover.reconcile.comparison.layout import Layout, value_of
 
 LAYOUT = Layout(keys=("w", "k"), values=(value_of("n", "BIGINT"),), group="w", wide=frozenset())
@@ -18,7 +18,7 @@ def find(groups: int, budget: Budget, *, rows_per_group: int = 3) -> tuple[Diff,
                 f"CREATE TEMP TABLE {side} AS SELECT w, k, {value} AS n"  # noqa: S608 -- ours
                 f" FROM range(1, {groups + 1}) r(w), range({rows_per_group}) s(k)"
             )
-        result = diff(connection, LAYOUT, "e", "a", into="d", budget=budget)
+        result = diff_relations(connection, LAYOUT, "e", "a", into="d", budget=budget)
         return result, [int(w) for (w,) in connection.execute("SELECT w FROM d ORDER BY w").fetchall()]
 
 
@@ -49,6 +49,6 @@ def test_a_row_that_one_side_alone_has_twice_is_one_too_many(doubled: str, kinds
         for side in ("e", "a"):
             connection.execute(f"CREATE TEMP TABLE {side} AS SELECT w, 1 AS k, 7 AS n FROM range(3) r(w)")  # noqa: S608 -- ours
         connection.execute(f"INSERT INTO {doubled} VALUES (1, 1, 7)")  # noqa: S608 -- ours
-        result = diff(connection, LAYOUT, "e", "a", into="d")
+        result = diff_relations(connection, LAYOUT, "e", "a", into="d")
 
     assert (result.missing, result.extra, result.changed) == (*kinds, 0)

@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from cutover.reconcile.comparison.diff import Diff, diff
+from cutover.reconcile.comparison.diff import Diff, diff_relations
 from cutover.reconcile.comparison.layout import Layout, value_of, wide_columns
 
 LAYOUT = Layout(
@@ -24,7 +24,7 @@ def compare_after(change: str = "SELECT 1", layout: Layout = LAYOUT, table: str 
         connection.execute(f"CREATE TEMP TABLE e AS {table}")
         connection.execute("CREATE TEMP TABLE a AS SELECT * FROM e ORDER BY hash(n)")
         connection.execute(change)
-        return diff(connection, layout, "e", "a", into="d")
+        return diff_relations(connection, layout, "e", "a", into="d")
 
 
 def test_equal_sides_are_not_joined() -> None:

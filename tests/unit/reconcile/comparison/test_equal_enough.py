@@ -10,7 +10,7 @@ from cutover.definition import Avg, Count, Fixed, Pipeline, Sum, Topic
 from cutover.engine import queries
 from cutover.reconcile.comparison import equal
 from cutover.reconcile.comparison.column_types import is_alike, is_number, is_time, kind_of
-from cutover.reconcile.comparison.diff import WHOLE, Budget, diff
+from cutover.reconcile.comparison.diff import WHOLE, Budget, diff_relations
 from cutover.reconcile.comparison.layout import (
     FLOAT_RELATIVE,
     KEY_BUCKETS,
@@ -165,7 +165,7 @@ def test_numbers_of_128_bits_differ_whether_64_bits_hold_them_or_not(
     with queries.connect() as connection:
         for side, value in (("e", left_number), ("a", right_number)):
             connection.execute(f"CREATE TEMP TABLE {side} AS SELECT 1 AS w, {value}::{kind} AS n")
-        assert diff(connection, layout, "e", "a", into="d").changed == 1
+        assert diff_relations(connection, layout, "e", "a", into="d").changed == 1
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_por
             connection.execute(
                 f"CREATE TEMP TABLE {side} AS {table} UNION ALL ({table} ORDER BY w DESC LIMIT {doubled})"
             )
-        result = diff(connection, LAYOUT, "e", "a", into="d", budget=Budget(rows=10**9))
+        result = diff_relations(connection, LAYOUT, "e", "a", into="d", budget=Budget(rows=10**9))
 
     assert (result.duplicates_expected, result.duplicates_actual) == (3, 20)
     assert (result.changed, result.missing, result.extra, result.rows) == (40 + 3, 0, 17, 60)
@@ -255,4 +255,4 @@ def test_times_of_a_table_are_in_utc_without_a_zone_at_any_depth() -> None:
     noon = datetime(2026, 1, 1, 12)  # noqa: DTZ001 -- as plain Python has it
     zoned = datetime(2026, 1, 1, 14, tzinfo=timezone(timedelta(hours=2)))
 
-    assert equal.plain([zoned, {"at": noon.replace(tzinfo=UTC), "n": 1}, noon]) == [noon, {"at": noon, "n": 1}, noon]
+    assert equal.to_plain([zoned, {"at": noon.replace(tzinfo=UTC), "n": 1}, noon]) == [noon, {"at": noon, "n": 1}, noon]

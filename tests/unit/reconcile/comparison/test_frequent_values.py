@@ -18,9 +18,11 @@ def find(different: Rows, all_rows: Rows, columns: tuple[str, ...] = ("shop",)) 
             connection.execute(f"CREATE TEMP TABLE {name} (shop VARCHAR)")
             for value, count in rows:
                 connection.execute(f"INSERT INTO {name} SELECT ? FROM range({count})", [value])  # noqa: S608 -- ours
-        column = SegmentColumn(value="shop", every="(SELECT shop AS v, 1 AS n FROM every)")
+        column = SegmentColumn(value="shop", all_values="(SELECT shop AS v, 1 AS n FROM every)")
         compared = sum(count for _, count in all_rows)
-        return segments.over_represented(connection, dict.fromkeys(columns, column), "different", str(compared))
+        return segments.find_over_represented_values(
+            connection, dict.fromkeys(columns, column), "different", str(compared)
+        )
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(4, 0), (5, 1)])

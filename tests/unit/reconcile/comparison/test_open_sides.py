@@ -94,7 +94,7 @@ def test_each_window_is_compared_open_or_incomplete_for_the_first_reason(setting
             {"unread": 2, "stale": 1},
             3,
         )
-        assert sides.unjudged == (*hours(3, 0), *hours(2, 3, OPEN))
+        assert sides.skipped_ranges == (*hours(3, 0), *hours(2, 3, OPEN))
         assert read(sides, SharedTable.EXPECTED) == [(1, 2), (4, 2), (5, 1), (98, 1)]
         assert read(sides, "stage_0") == [(1, 1), (4, 1), (98, 1)]
         assert read(sides, "stage_1") == [(1, 2), (4, 2), (5, 1), (98, 1)]
@@ -142,7 +142,7 @@ def test_measures_their_states_and_the_records_behind_them_are_compared_and_last
     ]
     assert [value.name for value in layout.values if value.is_implied] == ["window_end"]
     assert layout.narrow == {"revenue": "DECIMAL(18,0)", "mean__sum": "DECIMAL(18,0)"}
-    assert (sides.merged, sides.same_definition, sides.tells_twins) == (("late",), True, False)
+    assert (sides.merged, sides.same_definition, sides.has_twin_tables) == (("late",), True, False)
 
 
 @pytest.mark.parametrize(("record_id", "further"), [(None, ()), ("id", ("duplicate",))])
@@ -155,7 +155,11 @@ def test_against_a_teams_sql_only_measures_are_compared(
     sales = [Sale(), Sale(epoch=1, kind="future"), Sale(epoch=1, hour=1, kind="late")]
 
     with open_both_sides(settings, sales, pipeline=legacy) as sides:
-        assert (sides.merged, sides.same_definition, sides.tells_twins) == (("late", "future", *further), False, False)
+        assert (sides.merged, sides.same_definition, sides.has_twin_tables) == (
+            ("late", "future", *further),
+            False,
+            False,
+        )
         assert [value.name for value in sides.layout.values] == [*PIPELINE.measures, "window_end"]
         stages = [read(sides, f"stage_{number}") for number in range(3)]
 
@@ -169,7 +173,7 @@ def test_uncompared_sessions_include_everything_they_touch(
     with open_both_sides(settings, sales, pipeline=VISITS, stale=((micros(10), micros(10) + 1),)) as sides:
         layout = sides.layout
         assert (sides.open_windows, dict(sides.incomplete)) == (1, {"stale": 1})
-        assert sides.unjudged == tuple((micros(hour), micros(hour) + 30 * MINUTES + 1) for hour in (10, OPEN))
+        assert sides.skipped_ranges == tuple((micros(hour), micros(hour) + 30 * MINUTES + 1) for hour in (10, OPEN))
         assert read(sides, SharedTable.EXPECTED) == read(sides, "stage_0") == [(0, 1)]
 
     assert layout.place == (layout.component, "shop", "desk")

@@ -14,7 +14,7 @@ from cutover.lake.integrity import same_log
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.reconcile.preconditions import log_origin
-from cutover.reconcile.preconditions.log_origin import LogAnswer
+from cutover.reconcile.preconditions.log_origin import LogCheck
 from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
 from tests.support.log.losses import LOSS
@@ -66,7 +66,7 @@ class Lake:
     losses: tuple[Loss, ...] = ()
 
 
-def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, lake: Lake | None = None) -> LogAnswer:
+def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, lake: Lake | None = None) -> LogCheck:
     """Fetch the answer of a log behind a lake whose driver recorded nothing."""
     fake_lake = lake or Lake()
 
@@ -85,11 +85,11 @@ def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, 
     monkeypatch.setattr(losses, "list_of_version", lambda *_: fake_lake.losses)
     monkeypatch.setattr(same_log, "check_unchanged", reject_changed)
     monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
-    return log_origin.ask(settings, PIPELINE)
+    return log_origin.evaluate_log(settings, PIPELINE)
 
 
-def make_changed_answer(message: str, runbook: str) -> LogAnswer:
-    return LogAnswer(breach=SealBreach(code="log_changed", message=message, runbook=runbook))
+def make_changed_answer(message: str, runbook: str) -> LogCheck:
+    return LogCheck(breach=SealBreach(code="log_changed", message=message, runbook=runbook))
 
 
 GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are gone."
@@ -98,7 +98,7 @@ GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are go
 @pytest.mark.parametrize(
     ("log", "expected"),
     [
-        (Log(), LogAnswer()),
+        (Log(), LogCheck()),
         (Log(latest_=(14, 99)), make_changed_answer(GONE.format(0, "ends at 14"), "LogDataLost")),
         (Log(earliest_=(0, 16)), make_changed_answer(GONE.format(1, "starts at 16"), "LogDataLost")),
         (
@@ -123,7 +123,7 @@ GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are go
     ids=["goes on", "ends before", "begins behind", "another topic", "no topic", "rewritten", "compacted"],
 )
 def test_an_answering_log_is_the_source_of_truth(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, expected: LogAnswer
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, expected: LogCheck
 ) -> None:
     assert fetch_answer(monkeypatch, settings, log) == expected
 
@@ -133,7 +133,7 @@ def test_after_a_recorded_loss_the_log_may_start_later(monkeypatch: pytest.Monke
     log = Log(earliest_=(0, 20))
 
     assert fetch_answer(monkeypatch, settings, log).breach is not None
-    assert fetch_answer(monkeypatch, settings, log, Lake(losses=(loss,))) == LogAnswer()
+    assert fetch_answer(monkeypatch, settings, log, Lake(losses=(loss,))) == LogCheck()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_after_a_recorded_loss_the_log_may_start_later(monkeypatch: pytest.Monke
 def test_log_is_not_asked_without_an_epoch(monkeypatch: pytest.MonkeyPatch, settings: Settings, lake: Lake) -> None:
     log = Log(fails=LogError("Nobody answers.", runbook="KafkaUnreachable"))
 
-    assert fetch_answer(monkeypatch, settings, log, lake) == LogAnswer()
+    assert fetch_answer(monkeypatch, settings, log, lake) == LogCheck()
 
 
 def test_a_silent_log_and_driver_break_the_seal(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
@@ -158,8 +158,8 @@ def test_a_silent_log_and_driver_break_the_seal(monkeypatch: pytest.MonkeyPatch,
     assert fetch_answer(monkeypatch, settings, Log(fails=silent)).breach == SealBreach(
         code="log_silent",
         message=(
-            "Log of `clicks`: expected it or its driver to tell that it still is what both sides read, got neither:"
-            " Nobody answers. No driver has left word here. Hint: compare again once it answers:"
+            "Log of `clicks`: expected it or its driver to confirm that it is the log that both sides read, got"
+            " neither: Nobody answers. No driver has written a heartbeat here. Hint: compare again once it answers:"
             " `cutover reconcile clicks`."
         ),
         runbook="NotComparable",

@@ -43,7 +43,7 @@ def facts(**changes: Any) -> SealFacts:
         "stream": "clicks/f/stream-0", "definition": "f", "batch_definition": "same", "records": RECORDS,
         "transaction": 2, "doubts": (), "losses": (), "run": RUN, "unaccounted": None, "books": BOOKS, "pairs": PAIRS,
         "settings": SettingsOfSides(
-            pipeline="clicks", known={ALIKE.digest: ALIKE}, batch="batch-1", by_batch=ALIKE, here=ALIKE
+            pipeline="clicks", by_digest={ALIKE.digest: ALIKE}, batch="batch-1", by_batch=ALIKE, of_process=ALIKE
         ),
     }  # fmt: skip
     return SealFacts(**(values | changes))
@@ -102,7 +102,7 @@ BROKEN: dict[str, tuple[dict[str, Any], tuple[SealBreach, ...]]] = {
                 code="cut",
                 message=(
                     "Batch table at version 4, window 2026-01-01T00:00:00Z: expected rows as the last recorded run over"
-                    " it left them, got rows of epoch 9: a run was cut off, or a hand was at work."
+                    " it left them, got rows of epoch 9: a run was interrupted, or the table was edited."
                 ),
                 runbook="NotComparable",
             ),
@@ -212,7 +212,7 @@ def make_counts(up_to_cut: int, in_all: int) -> ClassCounts:
 
 
 FOLD = (
-    "Cut of epoch 1: 20 accepted pairs up to it, {} can still be told apart:"
+    "Cut of epoch 1: 20 accepted pairs up to it, {} can still be identified:"
     " a fold merged epochs across it, and no pin held it."
 )
 

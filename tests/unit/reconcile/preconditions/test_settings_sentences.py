@@ -25,10 +25,10 @@ PIPELINE = Pipeline(
 US, TR = EffectiveSettings({"jvm": {"locale": "en_US"}}), EffectiveSettings({"jvm": {"locale": "tr_TR"}})
 STREAM = (
     "one version of the stream holds epochs of both. `cutover replay clicks --into <next version>` builds one under"
-    " what is in force now; `cutover savepoint clicks fork --epoch {}` goes back behind it."
+    " what is in force now; `cutover savepoint clicks fork --epoch {}` returns to that epoch."
 )
 SIDE = (
-    "run all three under one installation. `cutover batch clicks` computes anew what the log still holds once its"
+    "run all three under one installation. `cutover batch clicks` recomputes all that the log still holds once its"
     " settings have changed; `cutover replay clicks --into <next version>` does so for the stream."
 )
 LOCALE = "Setting in force, jvm `locale`: expected one value, got several:"
@@ -49,9 +49,9 @@ def list_messages(
 ) -> list[str]:
     by_digest = {settings.digest: settings for settings in known_settings}
     settings_of_sides = SettingsOfSides(
-        pipeline="clicks", known=by_digest, batch="batch-1", by_batch=batch, here=session
+        pipeline="clicks", by_digest=by_digest, batch="batch-1", by_batch=batch, of_process=session
     )
-    return list(settings_in_force.texts(epochs, settings_of_sides))
+    return list(settings_in_force.list_differences(epochs, settings_of_sides))
 
 
 def test_epochs_of_one_version_that_ran_apart_are_named_by_their_stretches() -> None:
@@ -78,10 +78,10 @@ def test_a_side_with_different_settings_is_named_with_the_others(
 
 def test_batch_is_named_with_the_version_that_is_compared() -> None:
     settings_of_sides = SettingsOfSides(
-        pipeline="clicks", known={US.digest: US}, batch="batch-1", by_batch=TR, here=US, version=2
+        pipeline="clicks", by_digest={US.digest: US}, batch="batch-1", by_batch=TR, of_process=US, version=2
     )
 
-    (text,) = settings_in_force.texts(records(US), settings_of_sides)
+    (text,) = settings_in_force.list_differences(records(US), settings_of_sides)
 
     assert "`cutover batch clicks --version 2`" in text
 
@@ -127,7 +127,7 @@ def many(value: str, number: int) -> EffectiveSettings:
 
 @pytest.mark.parametrize(("number", "more"), [(12, []), (13, ["1"]), (15, ["3"])])
 def test_twelve_items_are_named_and_the_others_counted(number: int, more: list[str]) -> None:
-    messages = list(settings_in_force.of_session(PIPELINE, many("a", number), many("b", number)))
+    messages = list(settings_in_force.list_session_differences(PIPELINE, many("a", number), many("b", number)))
 
     named_items = [text.partition("`: ")[0] for text in messages[:12]]
     assert named_items == [f"Setting in force, spark `item.{n:02}" for n in range(12)]
@@ -135,11 +135,13 @@ def test_twelve_items_are_named_and_the_others_counted(number: int, more: list[s
 
 
 def test_settings_of_a_folding_session_are_compared_with_batch() -> None:
-    assert list(settings_in_force.of_session(PIPELINE, US, TR)) == [
+    assert list(settings_in_force.list_session_differences(PIPELINE, US, TR)) == [
         f"{LOCALE} batch ran with `en_US`; this comparison's session ran with `tr_TR`.\nHint: {SIDE}"
     ]
-    assert list(settings_in_force.of_session(PIPELINE, US, US)) == []
-    assert list(settings_in_force.of_session(PIPELINE, None, US)) == []  # the settings of batch are unknown
+    assert list(settings_in_force.list_session_differences(PIPELINE, US, US)) == []
+    assert (
+        list(settings_in_force.list_session_differences(PIPELINE, None, US)) == []
+    )  # the settings of batch are unknown
 
 
 def test_settings_come_from_epochs_run_and_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +152,8 @@ def test_settings_come_from_epochs_run_and_process(monkeypatch: pytest.MonkeyPat
         make_run("b", in_force=TR.digest),
     ]
 
-    settings_of_sides = settings_in_force.sides(PIPELINE, epochs, runs, runs[1])
+    settings_of_sides = settings_in_force.read_settings(PIPELINE, epochs, runs, runs[1])
 
     assert settings_of_sides == SettingsOfSides(
-        pipeline="clicks", known={US.digest: US}, batch="b", by_batch=TR, here=US
+        pipeline="clicks", by_digest={US.digest: US}, batch="b", by_batch=TR, of_process=US
     )

@@ -66,7 +66,8 @@ def find(
     index = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     commits.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
     return tuple(
-        (range_start, end) for range_start, end in unread.windows(settings, pipeline, start, [Mock(run_id=run)])
+        (range_start, end)
+        for range_start, end in unread.find_unread_windows(settings, pipeline, start, [Mock(run_id=run)])
     )
 
 
@@ -110,4 +111,4 @@ def test_only_what_lies_before_the_first_offset_was_not_read(
 
 
 def test_without_an_index_nothing_is_known(settings: Settings) -> None:
-    assert unread.windows(settings, FIXED, {0: 5}, []) == ()
+    assert unread.find_unread_windows(settings, FIXED, {0: 5}, []) == ()

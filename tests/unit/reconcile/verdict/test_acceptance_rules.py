@@ -10,7 +10,7 @@ from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
-from cutover.reconcile.verdict.acceptance import Acceptance, accept, count_rows, place_of
+from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, place_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 AT = "2026-01-01T00:00:00Z"
@@ -40,7 +40,9 @@ def judge(*cells: Difference, max_volume: float) -> AcceptedRows:
         max_volume={"revenue": max_volume},
         all=True,
     )
-    accepted, (accepted_rows,) = accept(Acceptance(rules=AcceptanceRules(rules={"backfill": rule}), now=NOW), cells)
+    accepted, (accepted_rows,) = apply_rules(
+        Acceptance(rules=AcceptanceRules(rules={"backfill": rule}), now=NOW), cells
+    )
     in_force = accepted_rows.state is RuleState.IN_FORCE
     assert {row.accepted_by for row in accepted} == ({"backfill"} if in_force else {None})
     return accepted_rows
@@ -50,13 +52,13 @@ def test_a_volume_is_the_sum_of_absolute_differences_up_to_the_limit() -> None:
     outcome = judge(cell("a", 4), cell("b", -3), max_volume=4 + 3)
 
     assert (outcome.state, outcome.rows, outcome.why) == (RuleState.IN_FORCE, 2, None)
-    assert count_rows([outcome]) == 2
+    assert count_accepted_rows([outcome]) == 2
 
 
 def test_a_volume_beyond_its_limit_is_reported_with_the_sum_and_accepts_nothing() -> None:
     outcome = judge(cell("a", 4), cell("b", -3), max_volume=4 + 3 - 0.5)
 
-    assert (outcome.state, count_rows([outcome])) == (RuleState.EXCEEDED, 0)
+    assert (outcome.state, count_accepted_rows([outcome])) == (RuleState.EXCEEDED, 0)
     assert outcome.why == "`revenue` differs by 7 in all, and it allows 6.5"
 
 

@@ -29,7 +29,7 @@ def write_totals(path: Path, *totals: int | None, kind: str = "HUGEINT") -> tupl
                 f"INSERT INTO {SharedTable.TOUCHED} SELECT make_timestamptz($1), 'a', 1, 'changed', 0, $2::{kind}, 0",
                 [n, None if total is None else str(total)],
             )
-        all_differences.write(Mock(connection=connection, layout=layout, merged=()), file)
+        all_differences.write_all_differences(Mock(connection=connection, layout=layout, merged=()), file)
         query = f"SELECT typeof(batch.total), batch.total::VARCHAR FROM '{file}' ORDER BY window_start"  # noqa: S608 -- ours
         rows = connection.execute(query).fetchall()
     return str(rows[0][0]), [text for _, text in rows]

@@ -30,7 +30,9 @@ def test_records_behind_a_listed_row_have_position_and_time() -> None:
         columns = f"window_start, {CLICKS.key[0]}, _class, _partition, _offset, event_time, _epoch, reason"
         connection.execute(f"CREATE TABLE {SharedTable.LEDGER} AS SELECT * FROM (VALUES {rows}) t({columns})")  # noqa: S608 -- ours
 
-        records_behind = behind.read(Mock(connection=connection, layout=LAYOUT, merged=("late",)), CLICKS, limit=10)
+        records_behind = behind.read_records_behind(
+            Mock(connection=connection, layout=LAYOUT, merged=("late",)), CLICKS, limit=10
+        )
 
     assert records_behind == tuple(
         RecordBehind(

@@ -5,20 +5,22 @@ from tests.support.history.watch_facts import make_epoch
 
 
 def test_few_epochs_have_a_point_each() -> None:
-    points = series.epochs([make_epoch(number, records=10 + number, seconds=0.5) for number in range(3)])
+    points = series.list_epoch_points([make_epoch(number, records=10 + number, seconds=0.5) for number in range(3)])
 
     assert [(point.epoch, point.records, point.seconds) for point in points] == [
         (0, 10, 0.5),
         (1, 11, 0.5),
         (2, 12, 0.5),
     ]
-    assert series.epochs([]) == ()
+    assert series.list_epoch_points([]) == ()
 
 
 def test_a_point_of_several_epochs_is_the_last_one_with_the_records_and_seconds_of_all() -> None:
     many = 2 * series.POINTS_AT_MOST + 1
 
-    points = series.epochs([make_epoch(number, records=1 + number % 3, seconds=0.25) for number in range(many)])
+    points = series.list_epoch_points(
+        [make_epoch(number, records=1 + number % 3, seconds=0.25) for number in range(many)]
+    )
 
     assert len(points) == -(-many // 3)
     assert [(point.epoch, point.records, point.seconds) for point in points[:2]] == [(2, 6, 0.75), (5, 6, 0.75)]
@@ -28,12 +30,14 @@ def test_a_point_of_several_epochs_is_the_last_one_with_the_records_and_seconds_
 def test_epochs_have_a_point_each_up_to_the_limit() -> None:
     numbers = range(series.POINTS_AT_MOST)
 
-    assert [point.epoch for point in series.epochs([make_epoch(number) for number in numbers])] == list(numbers)
+    assert [point.epoch for point in series.list_epoch_points([make_epoch(number) for number in numbers])] == list(
+        numbers
+    )
 
 
 def test_lag_is_from_the_newest_event_of_all_partitions_to_the_watermark_in_seconds() -> None:
     epoch = make_epoch(1, max_event={0: 5_000_000, 1: 9_000_000}, watermark_after=3_000_000)
 
-    assert series.epochs([epoch])[0].lag == 6.0
-    assert series.epochs([make_epoch(1, max_event={}, watermark_after=3_000_000)])[0].lag is None
-    assert series.epochs([make_epoch(1, max_event={0: 5_000_000}, watermark_after=None)])[0].lag is None
+    assert series.list_epoch_points([epoch])[0].lag == 6.0
+    assert series.list_epoch_points([make_epoch(1, max_event={}, watermark_after=3_000_000)])[0].lag is None
+    assert series.list_epoch_points([make_epoch(1, max_event={0: 5_000_000}, watermark_after=None)])[0].lag is None

@@ -43,12 +43,12 @@ def record(settings: Settings, *, holds: bool = True) -> None:
     )
     outcome = ComparisonOutcome(finding=finding)
     entry = history.find_entry(settings, outcome, run_id="run-1", fingerprint="f", version=0, at=NOW)
-    history.record(settings, outcome, entry, None)
+    history.record_comparison(settings, outcome, entry, None)
 
 
 def read_open(settings: Settings) -> list[OpenDifference]:
-    lines = records.of_definition(records.read(settings, "sales"), "f")
-    return list(lifecycle.open_differences(settings, "sales", lines, 0).values())
+    lines = records.of_definition(records.read_lines(settings, "sales"), "f")
+    return list(lifecycle.fold_open_differences(settings, "sales", lines, 0).values())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
-from cutover.reconcile.verdict.acceptance import Acceptance, accept, count_rows, describe_unfit, fits
+from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, describe_unfit, fits
 from tests.unit.reconcile.verdict.test_acceptance_rules import AT, NOW, cell
 
 LATER = "2026-01-01T01:00:00Z"
@@ -26,7 +26,7 @@ def judge(
 ) -> tuple[list[str | None], list[tuple[str, RuleState, int]]]:
     """Return the rule that accepts each cell, and each rule's state and rows."""
     acceptance = Acceptance(rules=AcceptanceRules(rules=rules, problems=problems), now=now)
-    accepted, accepted_rows = accept(acceptance, cells)
+    accepted, accepted_rows = apply_rules(acceptance, cells)
     return [row.accepted_by for row in accepted], [(row.rule, row.state, row.rows) for row in accepted_rows]
 
 
@@ -113,7 +113,7 @@ def test_outcome_of_a_rule_has_all_its_fields_and_a_reason_if_it_accepts_nothing
         rules={"gone": acceptance_rule, "many": over, "one": in_force_rule}, problems={"odd": "no TOML"}
     )
 
-    _, outcomes = accept(Acceptance(rules=rules, now=NOW), cells)
+    _, outcomes = apply_rules(Acceptance(rules=rules, now=NOW), cells)
 
     owner_fields = {"reason": "r", "owner": "o"}
     assert outcomes[2:] == (
@@ -132,5 +132,5 @@ def test_outcome_of_a_rule_has_all_its_fields_and_a_reason_if_it_accepts_nothing
         "Rule `many` accepts nothing: 2 rows fit it, and it allows 1.",
         "Rule `odd` accepts nothing: no TOML.",
     )
-    assert count_rows(outcomes) == 1
-    assert accept(Acceptance(), [replace(cells[0], window_start=AT)]) == ((cells[0],), ())
+    assert count_accepted_rows(outcomes) == 1
+    assert apply_rules(Acceptance(), [replace(cells[0], window_start=AT)]) == ((cells[0],), ())

@@ -120,7 +120,7 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
     create_table(connection, SharedTable.LEDGER, names, *ledger_rows)
     layout = replace(LAYOUT, keys=("window_start", "shop", "desk"))
 
-    records_behind = behind.read(sides(connection, layout=layout), DESKS, limit=10)
+    records_behind = behind.read_records_behind(sides(connection, layout=layout), DESKS, limit=10)
 
     assert [(record.partition, record.offset) for record in records_behind] == [
         *((0, offset) for offset in (0, 2, 4, 6, 8, 10, 12)),
@@ -136,7 +136,7 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
         epoch=3,
         reason="why",
     )
-    assert behind.read(sides(connection, layout=layout, merged=()), DESKS, limit=10) == ()
+    assert behind.read_records_behind(sides(connection, layout=layout, merged=()), DESKS, limit=10) == ()
 
 
 def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connection: duckdb.DuckDBPyConnection) -> None:
@@ -150,7 +150,7 @@ def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connect
         *few,
     )
 
-    sample_records = series.samples(sides(connection), SALES)
+    sample_records = series.list_excluded_records(sides(connection), SALES)
 
     assert [(record.class_, record.partition, record.offset) for record in sample_records] == [
         *(("late", 0, offset) for offset in range(20)),
@@ -192,7 +192,7 @@ def frequent(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[
     agreeing_rows = [f"({at(5, hour)}, 'a')" for hour in range(3, 6)] + [f"({at(6, hour)}, 'a')" for hour in range(2)]
     other_rows = [f"({at(6 + n // 20, n % 20)}, 'b')" for n in range(60)]
     create_table(connection, "stage_0", "window_start, shop", *agreeing_rows, *other_rows)
-    key_segments = series.over_represented(sides(connection), pipeline)
+    key_segments = series.find_over_represented(sides(connection), pipeline)
     return {f"{segment.column} {segment.value}": (segment.different, segment.rows) for segment in key_segments}
 
 
@@ -221,7 +221,7 @@ def test_the_file_of_all_rows_has_each_with_its_causes_and_both_sides_measures(
     create_table(connection, "ledger_keys", "_class, window_start, shop", *ledger_rows)
     file = tmp_path / "reports" / "sales" / "differences.parquet"
 
-    all_differences.write(sides(connection), file)
+    all_differences.write_all_differences(sides(connection), file)
 
     written_rows = connection.execute(f"SELECT epoch(window_start), * EXCLUDE (window_start) FROM '{file}'").fetchall()  # noqa: S608 -- ours
     first_day, second = 1_767_225_600, 1_767_312_000
@@ -248,6 +248,6 @@ def test_a_full_disk_leaves_no_file_and_raises_nothing(tmp_path: Path) -> None:
     partial_file.write_bytes(b"PAR1")
 
     for file in (partial_file, never):
-        all_differences.write(full, file)
+        all_differences.write_all_differences(full, file)
 
     assert list(tmp_path.iterdir()) == []

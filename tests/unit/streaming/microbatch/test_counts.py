@@ -58,7 +58,7 @@ def rows(*class_rows: tuple[str, str | None, int, int | None]) -> pa.Table:
 def test_rows_of_a_class_are_summed_with_their_unknown_fields() -> None:
     partial_rows = rows(("accepted", "a", 3, 1), ("accepted", "b", 2, 4), ("late", "a", 1, None))
 
-    assert aggregate.count_rows(partial_rows, pipeline(), PLAN) == EpochCounts(
+    assert aggregate.sum_partial_rows(partial_rows, pipeline(), PLAN) == EpochCounts(
         counts=counts(accepted=5, late=1), records=6, unknown=5
     )
 
@@ -86,6 +86,6 @@ def test_the_share_of_the_largest_key_is_of_accepted_pairs(
 def test_newest_events_are_by_partition_and_the_oldest_log_time_is_one(
     observed: Mapping[str, int | None], newest: Mapping[int, int], oldest: int | None
 ) -> None:
-    batch_pass: Any = SimpleNamespace(seen=SimpleNamespace(get=observed))
+    batch_pass: Any = SimpleNamespace(observation=SimpleNamespace(get=observed))
 
     assert (aggregate.newest_events(batch_pass), aggregate.oldest_log_time(batch_pass)) == (newest, oldest)

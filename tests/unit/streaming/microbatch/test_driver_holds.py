@@ -101,7 +101,7 @@ ROWS = pa.Table.from_pylist([{"_kind": "partial", "_epoch": 0, "_record": None}]
 def test_data_are_committed_with_before_or_after_their_record(mode: Delivery, tick: bool, steps: list[str]) -> None:
     record = replace(FIRST, delivery=mode, tick=tick, counts={"accepted": 1}, windows=(4, 9))
     parts, files = Mock(), list[Any]([Mock()])
-    epoch_partials = EpochPartials(rows=ROWS, counted=aggregate.NOTHING, written=files, number=1)
+    epoch_partials = EpochPartials(rows=ROWS, counts=aggregate.NOTHING, spilled_files=files, number=1)
 
     delivery.deliver(parts.committer, ROWS, epoch_partials, record, parts.apart)
 

@@ -215,7 +215,7 @@ def test_a_tick_is_committed_only_if_the_log_is_the_same(newest: Any, is_same_lo
     (plan, state), options = mock_engine.recorder.record_tick.call_args
     assert (plan.epoch, plan.watermark) == ((0, None) if newest is None else (7, 77))
     assert (plan.start, plan.end, plan.span, state, options) == ({0: 5}, {0: 5}, 0, STATE, {"final": False})
-    assert [call.args[0].counted for call in mock_engine._commit.call_args_list] == (
+    assert [call.args[0].counts for call in mock_engine._commit.call_args_list] == (
         [aggregate.NOTHING] if is_same_log else []
     )
 

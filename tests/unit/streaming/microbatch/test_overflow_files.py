@@ -101,21 +101,21 @@ def test_an_overflow_with_an_unexpected_number_of_rows_is_rejected(tmp_path: Pat
 
 def test_accepted_rows_of_an_overflow_are_read_from_its_files(tmp_path: Path) -> None:
     files = overflow(tmp_path, expected=4)
-    epoch_partials = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=files, number=4)
+    epoch_partials = EpochPartials(rows=rows("accepted"), counts=aggregate.NOTHING, spilled_files=files, number=4)
 
     assert set(spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path))["_n"].to_pylist()) == {1, 2, 3}
 
 
 def test_accepted_rows_of_an_epoch_without_any_are_none(tmp_path: Path) -> None:
     add_actions = spill.spill_partials(make_pass(ledger=[rows("late", 4)]), PIPELINE, PLAN, str(tmp_path), expected=1)
-    epoch_partials = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=add_actions, number=1)
+    epoch_partials = EpochPartials(rows=rows("accepted"), counts=aggregate.NOTHING, spilled_files=add_actions, number=1)
 
     assert spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path)) == rows("accepted")
 
 
 def test_accepted_rows_in_memory_are_those_of_their_class() -> None:
     both = pa.concat_tables([rows("accepted", 1), rows("late", 4)])
-    epoch_partials = EpochPartials(rows=both, counted=aggregate.NOTHING, number=2)
+    epoch_partials = EpochPartials(rows=both, counts=aggregate.NOTHING, number=2)
 
     assert spill.read_accepted(epoch_partials, PIPELINE, "unused")["_n"].to_pylist() == [1]
 
@@ -147,10 +147,10 @@ def test_rows_of_slices_are_collected_up_to_the_limit_and_opened(
     batch_pass: Any = Mock()
     settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
 
-    partials: Any = spill.gather(batch_pass, PIPELINE, PLAN, settings, uri="unused")
+    partials: Any = spill.run_aggregation(batch_pass, PIPELINE, PLAN, settings, uri="unused")
 
     assert [call.args[0] for call in batch_pass.slices.limit.call_args_list] == ([LIMIT + 1] if is_bounded else [])
     assert collected.call_args.args[0] is (batch_pass.slices.limit.return_value if is_bounded else batch_pass.slices)
     counts = dict.fromkeys(aggregate.NOTHING.counts, 0) | {"accepted": 3}
-    epoch_partials = EpochPartials(rows=opened, counted=EpochCounts(counts=counts, records=3, unknown=LIMIT), number=2)
+    epoch_partials = EpochPartials(rows=opened, counts=EpochCounts(counts=counts, records=3, unknown=LIMIT), number=2)
     assert partials == (epoch_partials if is_taken else "by window")

@@ -38,13 +38,13 @@ def table(hours: Sequence[int | None]) -> pa.Table:
 
 
 def collected(hours: Sequence[int | None]) -> EpochPartials:
-    return EpochPartials(rows=table(hours), counted=aggregate.NOTHING, number=len(hours))
+    return EpochPartials(rows=table(hours), counts=aggregate.NOTHING, number=len(hours))
 
 
 def written(root: Path, parts: Sequence[Sequence[int | None]]) -> EpochPartials:
     """Write each part of the rows to a file."""
     files = [data_files.write(str(root), table(hours), checksums.new_stem("epoch", n)) for n, hours in enumerate(parts)]
-    return EpochPartials(rows=table([]), counted=aggregate.NOTHING, written=files, number=sum(map(len, parts)))
+    return EpochPartials(rows=table([]), counts=aggregate.NOTHING, spilled_files=files, number=sum(map(len, parts)))
 
 
 @pytest.mark.parametrize(

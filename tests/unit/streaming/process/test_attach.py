@@ -30,19 +30,19 @@ def test_the_slower_of_two_starts_attaches_to_the_faster_one(
     own_beat = first_beat("pid-1-one", SystemClock())
 
     def start_after_another_one(settings: Settings, name: str) -> psutil.Popen:
-        files.write_json(heartbeat.folder(settings, name) / "heartbeat.json", asdict(own_beat))
+        files.write_json(heartbeat.run_folder(settings, name) / "heartbeat.json", asdict(own_beat))
         return start(settings, name)
 
     monkeypatch.setattr(detached, "_start", start_after_another_one)
-    with only_driver(heartbeat.folder(installation, "clicks"), "clicks"):
-        assert detached.ensure(installation, "clicks").pid == own_beat.pid
+    with only_driver(heartbeat.run_folder(installation, "clicks"), "clicks"):
+        assert detached.ensure_driver(installation, "clicks").pid == own_beat.pid
 
 
 def test_a_driver_without_a_log_reports_it_in_its_heartbeat(installation: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected `kafka\.bootstrap_servers` or a broker") as refused:
-        detached.ensure(installation, "clicks")
+        detached.ensure_driver(installation, "clicks")
 
-    last_beat = heartbeat.read(installation, "clicks")
+    last_beat = heartbeat.find_heartbeat(installation, "clicks")
     assert refused.value.runbook == "KafkaUnreachable"
     assert last_beat is not None
     assert (last_beat.state, last_beat.runbook, last_beat.exit_code) == ("FAILED", "KafkaUnreachable", 2)

@@ -42,12 +42,12 @@ def test_zombie_is_not_alive() -> None:
 
 
 def test_last_beat_has_the_outcome(settings: Settings) -> None:
-    path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
+    path = heartbeat.run_folder(settings, "clicks") / "heartbeat.json"
     beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=60, clock=SystemClock())
     beat.start()
     beat.update(epoch=41, lag=3)
     beat.end(state="FAILED", error="no", runbook="StreamFenced", exit_code=2)
-    last_beat = heartbeat.read(settings, "clicks")
+    last_beat = heartbeat.find_heartbeat(settings, "clicks")
 
     assert last_beat is not None
     assert (last_beat.state, last_beat.epoch, last_beat.error, last_beat.runbook, last_beat.exit_code) == (
@@ -60,7 +60,7 @@ def test_last_beat_has_the_outcome(settings: Settings) -> None:
 
 
 def test_end_during_a_beat_is_the_last_beat(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = heartbeat.folder(settings, "p") / "heartbeat.json"
+    path = heartbeat.run_folder(settings, "p") / "heartbeat.json"
     writing, proceed, write = threading.Event(), threading.Event(), files.write_json
 
     def slow(file: Path, value: object) -> None:
@@ -76,13 +76,13 @@ def test_end_during_a_beat_is_the_last_beat(settings: Settings, monkeypatch: pyt
     threading.Timer(0.2, proceed.set).start()
     beat.end(state="FAILED", exit_code=2)
 
-    last_beat = heartbeat.read(settings, "p")
+    last_beat = heartbeat.find_heartbeat(settings, "p")
     assert last_beat is not None
     assert (last_beat.state, last_beat.exit_code) == ("FAILED", 2)
 
 
 def test_change_of_state_is_written_at_once(settings: Settings) -> None:
-    path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
+    path = heartbeat.run_folder(settings, "clicks") / "heartbeat.json"
     beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=3600, clock=SystemClock())
     beat.start()
     beat.update(state="BACKPRESSURED")
@@ -91,15 +91,15 @@ def test_change_of_state_is_written_at_once(settings: Settings) -> None:
 
 
 def test_pipeline_without_a_driver_has_no_heartbeat(settings: Settings) -> None:
-    assert heartbeat.read(settings, "clicks") is None
+    assert heartbeat.find_heartbeat(settings, "clicks") is None
 
 
 def test_damaged_heartbeat_reads_as_none(settings: Settings) -> None:
-    place = heartbeat.folder(settings, "clicks")
+    place = heartbeat.run_folder(settings, "clicks")
     place.mkdir(parents=True)
     (place / "heartbeat.json").write_text("{", encoding="utf-8")
 
-    assert heartbeat.read(settings, "clicks") is None
+    assert heartbeat.find_heartbeat(settings, "clicks") is None
 
 
 def test_replaced_file_leaves_no_other_file(tmp_path: Path) -> None:

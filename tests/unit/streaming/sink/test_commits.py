@@ -120,7 +120,7 @@ def test_rows_may_be_committed_before_the_first_record(version: Version) -> None
     committer.add(partial(0), 0)
     committer.commit(partial(0).slice(0, 0), FIRST)
 
-    assert (epochs(committer.table), fencing.newest(committer.table)) == ([0], FIRST)
+    assert (epochs(committer.table), fencing.read_newest_epoch_record(committer.table)) == ([0], FIRST)
 
 
 def test_separate_rows_after_another_drivers_epoch_fence_their_driver(version: Version) -> None:
@@ -189,7 +189,9 @@ def test_replaced_files_keep_the_newest_epoch(version: Version, tmp_path: Path) 
         committer.commit(partial(record.epoch), record)
     old = [action for action in delta.actions(committer.table) if str(action["partition._kind"]) == "partial"]
     replaced_files = [
-        files.File(path=str(action["path"]), kind="partial", first=n, last=n, size=int(str(action["size_bytes"])))
+        files.File(
+            path=str(action["path"]), kind="partial", first_epoch=n, last_epoch=n, size=int(str(action["size_bytes"]))
+        )
         for n, action in enumerate(old)
     ]
     weight = checksums.weight_word(checksums.total(action.path for action in replaced_files))
@@ -199,9 +201,9 @@ def test_replaced_files_keep_the_newest_epoch(version: Version, tmp_path: Path) 
         merged_file = files.export(connection, query, version.uri, stem, kind="partial", scratch=tmp_path)
 
     assert merged_file.data_change is False  # followers of the table's changes do not see its rows again
-    assert committer.replace_files([merged_file, *map(files.remove, replaced_files)], why="fold") is True
+    assert committer.replace_files([merged_file, *map(files.make_removal, replaced_files)], reason="fold") is True
     assert list_merged_spans(delta.open_table(version.uri)) == [(0, 1)]
-    assert fencing.newest(committer.table) == SECOND
+    assert fencing.read_newest_epoch_record(committer.table) == SECOND
     committer.commit(partial(2), THIRD)
     assert epochs(committer.table) == [0, 1, 2]
 

@@ -64,7 +64,7 @@ def test_rejected_commit_is_retried_and_counted(
     monkeypatch.setattr(commits, "transact", rewrite_before_commits(version.uri, ATTEMPTS - 1))
     committer.commit(rows(SECOND), SECOND)
 
-    assert (committer.conflicts, fencing.newest(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
+    assert (committer.conflicts, fencing.read_newest_epoch_record(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
 
 
 def test_conflicts_are_reset_once_recorded(
@@ -83,7 +83,7 @@ def test_epoch_rejected_three_times_ends_its_driver(
 ) -> None:
     monkeypatch.setattr(commits, "transact", rewrite_before_commits(version.uri, ATTEMPTS))
 
-    with pytest.raises(LakeError, match="epoch 1 was refused 3 times") as refused:
+    with pytest.raises(LakeError, match="epoch 1 was rejected 3 times") as refused:
         committer.commit(rows(SECOND), SECOND)
     assert refused.value.runbook == "CommitConflictRateHigh"
-    assert fencing.newest(DeltaTable(version.uri)) == FIRST
+    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == FIRST

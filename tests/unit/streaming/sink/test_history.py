@@ -93,7 +93,7 @@ def test_fold_of_a_stale_driver_is_rejected(driver: Callable[[str], Committer]) 
     other.commit(rows(SECOND), SECOND)
 
     with pytest.raises(LakeError, match="StreamFenced"):
-        stale.replace_files([], why="fold")
+        stale.replace_files([], reason="fold")
 
 
 def folded(version: Version) -> AddAction:
@@ -109,14 +109,14 @@ def test_fold_of_rewritten_files_is_skipped_and_is_no_fence(
     committer = driver("pid-1-one")
     committer.commit(rows(FIRST), FIRST)
     committer.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compactor.list_files(committer.table)]
+    group = [files.make_removal(file) for file in compactor.list_files(committer.table)]
     folded_file = folded(version)
     DeltaTable(version.uri).optimize.compact()
 
-    assert not committer.replace_files([folded_file, *group], why="fold")
+    assert not committer.replace_files([folded_file, *group], reason="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     committer.commit(rows(THIRD), THIRD)
-    assert fencing.newest(DeltaTable(version.uri)) == THIRD
+    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == THIRD
 
 
 class Overtaken(Committer):
@@ -131,10 +131,10 @@ def test_fold_overtaken_by_a_rewrite_at_its_commit_is_skipped(version: Version) 
     overtaken = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
     overtaken.commit(rows(FIRST), FIRST)
     overtaken.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compactor.list_files(overtaken.table)]
+    group = [files.make_removal(file) for file in compactor.list_files(overtaken.table)]
     folded_file = folded(version)
 
-    assert not overtaken.replace_files([folded_file, *group], why="fold")
+    assert not overtaken.replace_files([folded_file, *group], reason="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     assert overtaken.table.version() == 4  # the driver has taken the other one's files over
     assert all(checksums.parse_name(path) for path in delta.paths(overtaken.table))
@@ -147,7 +147,7 @@ def test_foreign_rewrite_is_no_fence(version: Version, driver: Callable[[str], C
     DeltaTable(version.uri).optimize.compact()
     committer.commit(rows(THIRD), THIRD)
 
-    assert fencing.newest(DeltaTable(version.uri)) == THIRD
+    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == THIRD
 
 
 def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: Callable[[str], Committer]) -> None:

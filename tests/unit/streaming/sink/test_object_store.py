@@ -23,8 +23,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
     system = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
-    for module in (files, storage):
-        monkeypatch.setattr(module, "place", lambda _: (system, "bucket/table"))
+    for module, name in ((files, "resolve_folder"), (storage, "place")):
+        monkeypatch.setattr(module, name, lambda _: (system, "bucket/table"))
     return folder
 
 
@@ -38,7 +38,7 @@ def export(connection: duckdb.DuckDBPyConnection, scratch: Path, epoch: int) -> 
     query = f"SELECT {epoch}::BIGINT AS _epoch, 'row ' || i AS text FROM range({NUMBER}) t(i)"  # noqa: S608 -- ours
     stem = checksums.new_stem("fold", epoch)
     exported = files.export(connection, query, "s3://bucket/table", stem, kind="partial", scratch=scratch)
-    return File(path=exported.path, kind="partial", first=epoch, last=epoch, size=exported.size)
+    return File(path=exported.path, kind="partial", first_epoch=epoch, last_epoch=epoch, size=exported.size)
 
 
 def test_file_is_written_to_an_empty_store_and_leaves_nothing_locally(store: Path, scratch: Path) -> None:
@@ -54,7 +54,7 @@ def test_file_is_written_to_an_empty_store_and_leaves_nothing_locally(store: Pat
 def test_files_of_a_store_are_read_in_their_order(scratch: Path) -> None:
     with queries.connect() as connection:
         exported_files = [export(connection, scratch, epoch) for epoch in (7, 3, 5)]
-        files.read(connection, "found", "s3://bucket/table", exported_files, SCHEMA)
+        files.bind_files(connection, "found", "s3://bucket/table", exported_files, SCHEMA)
         rows = connection.execute("SELECT _epoch, text FROM found").fetchall()
 
     assert rows == [(epoch, f"row {i}") for epoch in (7, 3, 5) for i in range(NUMBER)]
@@ -66,4 +66,4 @@ def test_modified_file_of_a_store_is_rejected(store: Path, scratch: Path) -> Non
         (store / "bucket/table" / exported.path).write_bytes(b"others")
 
         with pytest.raises(checksums.FileDamagedError, match="expected the bytes that were committed"):
-            files.read(connection, "found", "s3://bucket/table", [exported], SCHEMA)
+            files.bind_files(connection, "found", "s3://bucket/table", [exported], SCHEMA)

@@ -25,7 +25,7 @@ def test_only_rows_beyond_the_limit_are_left_to_spark(
     batch_pass: Any = Mock(slices=None)
     settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
 
-    partials: Any = spill.gather(batch_pass, Mock(), Mock(epoch=1), settings, uri="lake")
+    partials: Any = spill.run_aggregation(batch_pass, Mock(), Mock(epoch=1), settings, uri="lake")
 
     assert (partials == "collected", spilled.called) == (collected, not collected)
     assert batch_pass.partials.unpersist.called is (upper_bound > LIMIT)

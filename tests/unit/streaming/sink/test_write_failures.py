@@ -52,7 +52,7 @@ def test_unwritable_separate_rows_are_reported_with_the_cause(
         "Epoch log of flights: epoch 1: expected to write its data, got: No space left on device."
     )
     assert refused.value.runbook == "TableUnreadable"
-    assert fencing.newest(DeltaTable(version.uri)) == FIRST
+    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == FIRST
 
 
 def forget(uri: str, first_version: int) -> None:

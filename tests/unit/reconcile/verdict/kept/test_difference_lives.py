@@ -94,7 +94,7 @@ def test_a_run_opens_unexplained_differences_and_resolves_missing_ones() -> None
     )
     recorded_comparison = make_recorded(finding)
 
-    rows = lifecycle.rows(finding, recorded_comparison, make_open_differences("a", "gone"), [], [])
+    rows = lifecycle.make_rows(finding, recorded_comparison, make_open_differences("a", "gone"), [], [])
 
     assert states(rows) == [
         (A, "changed", "open"),
@@ -122,7 +122,7 @@ def test_a_run_changes_no_window_that_a_newer_one_compared() -> None:
     finding = comparison(cell("a"), cell("a", SECOND))
     newer = [line(8, 9, skipped_windows=f"[[{START}, {START + HOUR}]]"), line(9, 9, said={"to": "x"})]
 
-    rows = lifecycle.rows(finding, make_recorded(finding), {}, newer, [])
+    rows = lifecycle.make_rows(finding, make_recorded(finding), {}, newer, [])
 
     assert [row.window_start for row in rows] == [datetime(2026, 1, 1, tzinfo=UTC)]
 
@@ -141,7 +141,7 @@ def test_a_difference_ends_if_its_window_was_compared_and_the_list_is_complete(
 ) -> None:
     finding = comparison(cell("a"), unexplained=unexplained)
 
-    rows = lifecycle.rows(finding, make_recorded(finding, **changes), make_open_differences("gone"), [], [])
+    rows = lifecycle.make_rows(finding, make_recorded(finding, **changes), make_open_differences("gone"), [], [])
 
     assert [row.state for row in rows if "gone" in row.key] == expected
 
@@ -155,14 +155,14 @@ def test_unlisted_rows_are_one_difference_without_a_key_in_the_first_window(
 ) -> None:
     finding = comparison(cell("a", SECOND), unexplained=unexplained, windows=Windows(first=first_window))
 
-    rows = lifecycle.rows(finding, make_recorded(finding), {}, [], [])
+    rows = lifecycle.make_rows(finding, make_recorded(finding), {}, [], [])
 
     assert states(rows) == [(A, "changed", "open"), *expected]
     assert [row.window_start.hour for row in rows[1:]] == [0] * len(expected)
 
 
 @pytest.mark.parametrize(
-    ("open_to_it", "unjudged", "expected"),
+    ("open_to_it", "not_compared", "expected"),
     [
         pytest.param("[]", "[]", ["resolved"], id="all windows were closed to both"),
         pytest.param("[]", f"[[{START + HOUR}, {FOREVER}]]", [], id="some are open now"),
@@ -188,7 +188,7 @@ def test_unlisted_differences_end_once_every_closed_window_is_compared(
         for place, difference in make_open_differences("", kind=BEYOND).items()
     }
 
-    rows = lifecycle.rows(finding, make_recorded(finding, skipped_windows=unjudged), beyond, [], [earlier_line])
+    rows = lifecycle.make_rows(finding, make_recorded(finding, skipped_windows=unjudged), beyond, [], [earlier_line])
 
     assert [row.state for row in rows] == expected
 
@@ -251,7 +251,7 @@ def place(settings: Settings, finding: Finding, run_id: str = "now") -> HistoryE
 
 def test_a_report_dates_each_listed_unexplained_row(settings: Settings) -> None:
     earlier = comparison(cell("a"))
-    history.record(settings, ComparisonOutcome(finding=earlier), place(settings, earlier, "earlier"), None)
+    history.record_comparison(settings, ComparisonOutcome(finding=earlier), place(settings, earlier, "earlier"), None)
     finding = comparison(
         cell("a"), cell("a", measure="other"), cell("b", "2026-01-01T02:00:00Z"), cell("c", cause="late")
     )

@@ -53,12 +53,12 @@ def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **chang
 
 
 def line(number: int = 0, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> RecordedComparison:
-    (recorded_line,) = records.lines([row(number, epoch, verdict, **changes)])
+    (recorded_line,) = records.fold_lines([row(number, epoch, verdict, **changes)])
     return recorded_line
 
 
 def entry(recorded_comparison: RecordedComparison, *lines: RecordedComparison, version: int | None = 0) -> HistoryEntry:
-    return HistoryEntry(pipeline="sales", turn=9, lines=lines, made=recorded_comparison, version=version)
+    return HistoryEntry(pipeline="sales", turn=9, lines=lines, comparison=recorded_comparison, version=version)
 
 
 def make_outcome(epoch: int | None = 3, stream: int | None = 0, **changes: Any) -> ComparisonOutcome:
@@ -78,13 +78,13 @@ def find_place(settings: Settings, outcome: ComparisonOutcome, run_id: str, fing
 
 
 def record(settings: Settings, run_id: str, outcome: ComparisonOutcome, fingerprint: str = "f") -> None:
-    history.record(settings, outcome, find_place(settings, outcome, run_id, fingerprint), None)
+    history.record_comparison(settings, outcome, find_place(settings, outcome, run_id, fingerprint), None)
 
 
 def test_a_repeated_run_is_one_line_from_its_first_to_its_newest_row() -> None:
     rows = [row(3, run_id="r"), row(4), row(7, run_id="r"), row(8, run_id="r", exit_code=1, report="x.html")]
 
-    other, repeated = records.lines(rows)
+    other, repeated = records.fold_lines(rows)
 
     assert (other.run_id, other.times) == ("r4", 1)
     assert repeated == replace(
@@ -98,10 +98,16 @@ def test_a_repeated_run_is_one_line_from_its_first_to_its_newest_row() -> None:
 def test_a_line_has_the_fields_of_its_row_and_no_others() -> None:
     bare = line(4, None, stream_version=None)
 
-    assert (bare.epoch, bare.has_cut, bare.covers_all_windows, bare.unjudged, bare.result) == (-1, False, True, (), {})
+    assert (bare.epoch, bare.has_cut, bare.covers_all_windows, bare.skipped_ranges, bare.result) == (
+        -1,
+        False,
+        True,
+        (),
+        {},
+    )
     assert (bare.first_sequence, bare.sequence, bare.times, records.count_unexplained(bare)) == (4, 4, 1, 0)
     assert not line(said=TO).covers_all_windows
-    assert line(skipped_windows="[[1, 2], [4, 9]]").unjudged == ((1, 2), (4, 9))
+    assert line(skipped_windows="[[1, 2], [4, 9]]").skipped_ranges == ((1, 2), (4, 9))
     assert records.count_unexplained(line(said={"causes": {"unexplained": {"rows": 7}}})) == 7
 
 
@@ -140,8 +146,8 @@ def test_windows_before_and_after_an_excluded_one_are_compared(start: int, *, ex
 def test_lines_of_the_version_in_force_come_last_and_what_names_no_version_is_one_of_them() -> None:
     lines = [line(4, 1), line(3, 9, stream_version=2), line(2, 3, stream_version=None), line(1, 3)]
 
-    assert [recorded_line.sequence for recorded_line in records.in_order(lines, 0)] == [3, 4, 1, 2]
-    assert [recorded_line.sequence for recorded_line in records.in_order(lines[2:3], None)] == [2]
+    assert [recorded_line.sequence for recorded_line in records.sort_by_position(lines, 0)] == [3, 4, 1, 2]
+    assert [recorded_line.sequence for recorded_line in records.sort_by_position(lines[2:3], None)] == [2]
     assert records.position(line(2, 3, stream_version=None), None) == (True, -1, 3, 2)
     assert records.find_current([*lines, line(9, 99, said=TO)], 0) == lines[2]
     assert records.find_current(lines[1:2], 0) is None
@@ -181,7 +187,7 @@ def test_a_range_without_a_current_comparison_is_described() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unjudged", "expected"),
+    ("not_compared", "expected"),
     [
         ([(5, 9), (1, 3)], ((1, 3), (5, 9))),
         ([(1, 3), (3, 5)], ((1, 5),)),
@@ -193,9 +199,9 @@ def test_a_range_without_a_current_comparison_is_described() -> None:
 def test_few_uncompared_ranges_are_recorded_separately(
     settings: Settings, unjudged: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
 ) -> None:
-    place = find_place(settings, replace(make_outcome(), unjudged=tuple(unjudged)), "a")
+    place = find_place(settings, replace(make_outcome(), skipped_ranges=tuple(unjudged)), "a")
 
-    assert place.made.unjudged == (tuple(unjudged) if expected is None else expected)
+    assert place.comparison.skipped_ranges == (tuple(unjudged) if expected is None else expected)
 
 
 OUTCOMES = {  # of a second run, and whether it repeats the first one
@@ -221,7 +227,12 @@ def test_an_equal_finding_at_the_same_cut_repeats_its_line(settings: Settings) -
     places = {}
     for name, (outcome, _) in OUTCOMES.items():
         place = find_place(settings, outcome, "second")
-        places[name] = (place.made.run_id, place.made.times, [line.run_id for line in place.lines], place.turn)
+        places[name] = (
+            place.comparison.run_id,
+            place.comparison.times,
+            [line.run_id for line in place.lines],
+            place.turn,
+        )
 
     assert places == {
         name: ("first", 2, [], 1) if repeats else ("second", 1, ["first"], 1) for name, (_, repeats) in OUTCOMES.items()
@@ -235,7 +246,7 @@ def test_a_run_repeats_the_newest_line_of_its_cut_alone_and_none_of_another_defi
 
     place = find_place(settings, make_outcome(), "third")
 
-    assert place.made.run_id == "third"
+    assert place.comparison.run_id == "third"
     assert [line.run_id for line in place.lines] == ["first", "second"]
 
 
@@ -243,7 +254,7 @@ def test_a_row_names_its_cut_or_else_the_requested_version(settings: Settings) -
     record(settings.model_copy(update={"stream_version": 4}), "none", make_outcome(stream=None))
     record(settings, "read", make_outcome(stream=2))
 
-    lines = {recorded_line.run_id: recorded_line for recorded_line in records.read(settings, "sales")}
+    lines = {recorded_line.run_id: recorded_line for recorded_line in records.read_lines(settings, "sales")}
     assert [
         (recorded_line.version, recorded_line.has_cut, recorded_line.epoch)
         for recorded_line in (lines["none"], lines["read"])

@@ -1,4 +1,4 @@
-"""What a repair refuses: windows that cannot be computed, said before any work, and drafts that time has passed."""
+"""Checks of a repair: windows that cannot be computed, before any work, and drafts whose inputs have changed."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from cutover.batch.plan.dirty import holds_a_window
 from cutover.batch.read import index
 from cutover.batch.read.settings_in_force import OWN
 from cutover.batch.repair.draft import RepairDraft
-from cutover.batch.windows import frozen_before, whole_from
+from cutover.batch.windows import find_first_complete_start, find_frozen_before
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import (
@@ -40,16 +40,16 @@ _SHOWN = 5  # windows that a message names
 
 
 def require_windows(window: WindowFn, starts: Sequence[int], pipeline: str) -> tuple[Range, ...]:
-    """Return the windows that begin at some times, ascending, each once.
+    """Return the windows that start at the given times, ascending, without duplicates.
 
     Raises:
-        DefinitionError: A time is the start of none of the definition's windows, or the windows are sessions.
+        DefinitionError: No window of the definition starts at a time, or the windows are sessions.
     """
-    missing_windows = set[Interval]()
+    windows = set[Interval]()
     for start in starts:
         if not isinstance(window, AlignedWindowFn):
-            msg = f"Repair of `{pipeline}`: expected windows that lie where they lie, got sessions."
-            hint = f"\nHint: `cutover batch {pipeline}` computes the sessions that changed, `--anew` all of them."
+            msg = f"Repair of `{pipeline}`: expected windows at fixed times, got sessions."
+            hint = f"\nHint: `cutover batch {pipeline}` computes sessions that changed, with `--anew` all of them."
             raise DefinitionError(msg + hint)
         if not EARLIEST <= start < LATEST:
             msg = f"Window of `{pipeline}`: expected one between the years 1000 and 9000, got {format_micros(start)}."
@@ -59,8 +59,8 @@ def require_windows(window: WindowFn, starts: Sequence[int], pipeline: str) -> t
             following = format_micros(window.next_start(near.start))
             msg = f"Window of `{pipeline}`: expected the start of one, got {format_micros(start)}."
             raise DefinitionError(msg + f"\nHint: the nearest begin at {format_micros(near.start)} and {following}.")
-        missing_windows.add(near)
-    return tuple((window.start, window.end) for window in sorted(missing_windows))
+        windows.add(near)
+    return tuple((repaired.start, repaired.end) for repaired in sorted(windows))
 
 
 def reject_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
@@ -68,7 +68,7 @@ def reject_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
 
     Args:
         work: The run, before its scan.
-        requested: Windows by name; none: all that are dirty.
+        requested: Requested windows; empty: all dirty ones.
 
     Raises:
         DefinitionError: The cut is an older one, or a window is not closed at it.
@@ -76,8 +76,8 @@ def reject_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
         LogError: A record of a window has left the log, or was lost.
     """
     name, record = work.pipeline.name, work.target.record
-    if work.behind:
-        msg = f"Repair of `{name}`: expected a cut that is not behind batch's newest run, got epoch {record.epoch}."
+    if work.is_behind:
+        msg = f"Repair of `{name}`: expected a cut at or after that of the newest batch run, got epoch {record.epoch}."
         raise DefinitionError(msg + "\nHint: leave out `--cut`, or name a later epoch.")
     if not work.history.runs and batch_runs.read_effective_runs(work.settings, work.pipeline):
         msg = f"Repair of `{name}`: expected batch runs of this definition over this log to build on, found none."
@@ -86,7 +86,7 @@ def reject_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
     still_open = [span for span in requested if closed_end is None or span[1] > closed_end]
     if still_open:
         msg = f"Repair of `{name}`: expected windows that are closed at the cut of epoch {record.epoch} (watermark "
-        msg += f"{format_micros(record.watermark_after) or 'not known yet'}), got {describe(still_open)}."
+        msg += f"{format_micros(record.watermark_after) or 'not known yet'}), got {format_windows(still_open)}."
         raise DefinitionError(msg + "\nHint: a window closes once the watermark is past its end by allowed lateness.")
     _reject_expired(work, requested)
 
@@ -97,19 +97,21 @@ def _reject_expired(work: RunContext, requested: Sequence[Range]) -> None:
         return
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
-    complete_from = whole_from(work, work.new, [start for start, _ in requested], window)
-    first_complete = max(frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from)
-    lost_windows = [span for span in requested if is_touched(span[0], work.lost)]
+    complete_from = find_first_complete_start(work, work.new_offsets, [start for start, _ in requested], window)
+    first_complete = max(find_frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from)
+    lost_windows = [span for span in requested if is_touched(span[0], work.lost_windows)]
     if lost_windows:
-        msg = f"Repair of `{work.pipeline.name}`: expected windows of which the log held every record, got "
-        msg += f"{describe(lost_windows)}: a loss was accepted that touches them."
-        raise LogError(msg + "\nHint: nothing can compute them; they read `incomplete(lost)`.", runbook="LogDataLost")
+        msg = f"Repair of `{work.pipeline.name}`: expected windows without lost records, got "
+        msg += f"{format_windows(lost_windows)}: an accepted loss affects them."
+        raise LogError(
+            msg + "\nHint: they can no longer be computed; their state is `incomplete(lost)`.", runbook="LogDataLost"
+        )
     expired = [span for span in requested if span[0] in expired_windows or span[0] < first_complete]
     if expired:
         msg = f"Repair of `{work.pipeline.name}`: expected windows whose records are all in the log, which begins at "
-        msg += f"offsets {format_offsets(work.earliest)}, got {describe(expired)}: past retention."
+        msg += f"offsets {format_offsets(work.earliest)}, got {format_windows(expired)}: past retention."
         msg += " Nothing was read or changed."
-        hint = "\nHint: what is served of them stays; a part of a window never takes the place of the whole."
+        hint = "\nHint: their served rows stay; a part of a window never replaces the complete one."
         raise LogError(msg + hint, runbook="RetentionHeadroomLow")
 
 
@@ -120,20 +122,20 @@ def reject_unknown(
 
     Args:
         pipeline: The definition.
-        requested: Windows by name.
-        computed: Those with records.
-        rows: What the tables hold of the wanted ones: `window_start`, ...
+        requested: Requested windows.
+        computed: Windows with records.
+        rows: Rows of the requested windows in the tables: `window_start`, ...
 
     Raises:
-        DefinitionError: A name may be mistyped.
+        DefinitionError: A window has neither; its start may be mistyped.
     """
     known_starts = {window.start for window in computed} | set(rows["window_start"].cast(pa.int64()).to_pylist())
     unknown = [span for span in requested if span[0] not in known_starts]
     if unknown:
-        msg = f"Repair of `{pipeline.name}`: expected windows with a record or a row, got {describe(unknown)}: nothing "
-        msg += "is known of them."
+        msg = f"Repair of `{pipeline.name}`: expected windows with a record or a row, got {format_windows(unknown)}, "
+        msg += "which have none."
         raise DefinitionError(
-            msg + f"\nHint: the view `serving` (`cutover sql {pipeline.name} ...`) has those there are."
+            msg + f"\nHint: the view `serving` (`cutover sql {pipeline.name} ...`) lists the existing ones."
         )
 
 
@@ -141,7 +143,7 @@ def reject_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
     """Reject a draft whose inputs have changed since it was created.
 
     Raises:
-        LakeError: Says what is another now.
+        LakeError: Names the change.
     """
     runs = batch_runs.read_effective_runs(settings, pipeline)
     newest_run_id = runs[-1].run_id if runs else None
@@ -152,16 +154,16 @@ def reject_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
         (now >= datetime.fromisoformat(draft.expires), lambda: f"it expired at {draft.expires}"),
         (
             draft.run.batch_fingerprint != batch_fingerprint(pipeline),
-            lambda: "the definition's batch side is another one",
+            lambda: "the definition's batch side has changed",
         ),
         (newest_run_id != draft.newest_run, lambda: f"{_describe_run(runs)} was recorded meanwhile"),
         (
             version is None or version.number != draft.run.stream_version,
-            lambda: f"stream-{draft.run.stream_version} serves no more",
+            lambda: f"stream-{draft.run.stream_version} no longer serves",
         ),
         (len(accepted) != draft.losses, lambda: "a loss of the log was accepted meanwhile"),
         (stage != draft.stage, lambda: f"the pipeline went from {draft.stage} to {stage}"),
-        (draft.code != digest_code(), lambda: "another release of the code that judges records is installed"),
+        (draft.code != digest_code(), lambda: "another release of the code that computes results is installed"),
     )
     reason_text = next((reason() for is_so, reason in reasons if is_so), None)
     if reason_text is not None:
@@ -171,23 +173,23 @@ def reject_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
 def make_stale_error(pipeline: Pipeline, draft: RepairDraft, reason: str) -> LakeError:
     """Report that a draft can no longer be published, and how to create a new one."""
     windows = " ".join(f"--window {format_micros(start)}" for start, _ in draft.windows[:_SHOWN])
-    msg = f"Repair {draft.repair_id} of `{pipeline.name}`: expected all as it was when its draft was made "
+    msg = f"Repair {draft.repair_id} of `{pipeline.name}`: expected the state in which its draft was created "
     msg += f"({draft.created}), but {reason}. Nothing was published."
-    return LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows or '--dirty'}`.")
+    return LakeError(msg + f"\nHint: make a new draft: `cutover repair {pipeline.name} {windows or '--dirty'}`.")
 
 
 def reject_undone(pipeline: Pipeline, repair: BatchRun, batch_runs: Sequence[BatchRun]) -> None:
     """Reject a repair as published if it was undone since.
 
     Raises:
-        LakeError: Says when, and how its windows are computed again.
+        LakeError: Names the time of the undo, and the command that computes its windows again.
     """
     undone = next((run for run in batch_runs if run.undoes == repair.run_id), None)
     if undone is not None and repair.repair is not None:
         windows = " ".join(f"--window {format_micros(start)}" for start, _ in repair.repair.windows[:_SHOWN])
-        msg = f"Repair {repair.run_id} of `{pipeline.name}`: expected one that nobody took back, it was taken back at "
+        msg = f"Repair {repair.run_id} of `{pipeline.name}`: expected one that was not undone, it was undone at "
         msg += f"{undone.finished}. Nothing was published."
-        raise LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows}`.")
+        raise LakeError(msg + f"\nHint: make a new draft: `cutover repair {pipeline.name} {windows}`.")
 
 
 def reject_touched(pipeline: Pipeline, repair: BatchRun, later: Sequence[BatchRun]) -> None:
@@ -196,50 +198,52 @@ def reject_touched(pipeline: Pipeline, repair: BatchRun, later: Sequence[BatchRu
     Args:
         pipeline: The definition.
         repair: The run to undo.
-        later: Recorded after it, without what was taken back itself.
+        later: Runs recorded after it, without those that were undone.
 
     Raises:
-        LakeError: Names the first of them.
+        LakeError: Names the first such run.
     """
     for run in later:
         both = [
             span
             for span in run.computed
-            if any(_meet(pipeline.window, span, repaired_range) for repaired_range in repair.computed)
+            if any(_overlap(pipeline.window, span, repaired_range) for repaired_range in repair.computed)
         ]
         if both or run.anew or run.batch_fingerprint != repair.batch_fingerprint:
             run_kind = "repair" if run.repair else "batch run"
-            which = f" ({describe(both)})" if both else ""
+            which = f" ({format_windows(both)})" if both else ""
             msg = (
                 f"Repair {repair.run_id} of `{pipeline.name}`: expected no later run over its windows, got {run_kind} "
             )
             msg += f"{run.run_id} of {run.finished}{which}. Nothing was changed."
-            hint = f"`cutover repair {pipeline.name} --undo --id {run.run_id[:8]}` takes that one back first."
-            other = "What stands there now was computed after the repair; a new repair computes it again."
+            hint = f"`cutover repair {pipeline.name} --undo --id {run.run_id[:8]}` undoes that one first."
+            other = "The current rows were computed after the repair; a new repair computes them again."
             raise LakeError(msg + "\nHint: " + (hint if run.repair else other))
 
 
-def _meet(window: WindowFn, first: Range, second: Range) -> bool:
+def _overlap(window: WindowFn, first_range: Range, second_range: Range) -> bool:
     """Return whether some window lies wholly inside both ranges."""
     aligned = window if isinstance(window, AlignedWindowFn) else None
-    return aligned is None or holds_a_window(aligned, max(first[0], second[0]), min(first[1], second[1]))
+    return aligned is None or holds_a_window(
+        aligned, max(first_range[0], second_range[0]), min(first_range[1], second_range[1])
+    )
 
 
 def digest_code() -> str:
-    """Return a digest of the code by which a batch run judges records."""
+    """Return a digest of the code that determines the results of a batch run."""
     return hashlib.sha256(
         json.dumps(code.hash_modules((*code.SHARED, *OWN)), sort_keys=True, default=str).encode()
     ).hexdigest()[:16]
 
 
-def describe(windows: Sequence[Range]) -> str:
-    """Name windows by their starts, the first few of them."""
+def format_windows(windows: Sequence[Range]) -> str:
+    """List the first few windows by their starts."""
     start_texts = ", ".join(str(format_micros(start)) for start, _ in windows[:_SHOWN])
     return start_texts + (f" and {len(windows) - _SHOWN} more" if len(windows) > _SHOWN else "")
 
 
 def find_by_id(pipeline: Pipeline, ids: Sequence[str], id_prefix: str | None, *, subject: str) -> str:
-    """Return the one id that begins as wanted; the last if none is wanted.
+    """Find the one id with a prefix; without a prefix the last one.
 
     Raises:
         DefinitionError: There is none, or more than one.
@@ -255,7 +259,7 @@ def find_by_id(pipeline: Pipeline, ids: Sequence[str], id_prefix: str | None, *,
 
 def _describe_run(runs: Sequence[BatchRun]) -> str:
     if not runs:
-        return "nothing that it builds on"
+        return "no run that it builds on"
     run = runs[-1]
     description = "a repair" if run.repair else "an undo of a repair" if run.undoes else "a batch run"
     return f"{description} ({run.run_id}, at {run.finished})"
