@@ -90,7 +90,7 @@ def open_sides(
             has_twin_tables=duplicates.keeps_twins(pipeline),
             open_windows=_count(connection, f"{in_range} AND NOT {is_closed}"),
             incomplete=_count_incomplete(connection, pipeline, evidence, f"{in_range} AND {is_closed}"),
-            skipped_ranges=_find_unjudged_ranges(connection, pipeline, evidence, is_compared),
+            skipped_ranges=_find_skipped_ranges(connection, pipeline, evidence, is_compared),
         )
 
 
@@ -248,7 +248,7 @@ def _is_uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
     return is_affected_sql(pipeline.window, list_uncovered_ranges(pipeline, evidence))
 
 
-def _find_unjudged_ranges(
+def _find_skipped_ranges(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, is_compared: str
 ) -> tuple[Range, ...]:
     """Return the ranges whose differences keep their state: those not compared; for sessions their actual extent."""

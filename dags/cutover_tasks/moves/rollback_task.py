@@ -41,8 +41,15 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: 
             log.info("%s was moved to %s by this run already", pipeline, events_of_run[-1].stage)
             return events_of_run[-1].stage
         reason, clock = str(params.get("why") or ""), SystemClock()
-        evidence: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{author or 'unknown'}"}
-        decision = stage.roll_back(settings, definition, reason, clock, back_to=target, **evidence)
+        decision = stage.roll_back(
+            settings,
+            definition,
+            reason,
+            clock,
+            back_to=target,
+            because={"run": run_id},
+            actor=f"airflow:{author or 'unknown'}",
+        )
     if stage.stays(decision, target):
         log.info("%s stays in %s: %s; pending proposals are invalidated", pipeline, target, reason)
         return str(target)

@@ -49,7 +49,7 @@ def run(epoch: int, **changes: object) -> EvidenceRun:
 @pytest.fixture
 def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
     gate_evidence = Evidence()
-    monkeypatch.setattr(evidence, "read", gate_evidence.read)
+    monkeypatch.setattr(evidence, "read_evidence", gate_evidence.read)
     now = PresentState(run=run(3), reason="they agree")
     monkeypatch.setattr(present, "examine_present", lambda *_: now)
     return gate_evidence

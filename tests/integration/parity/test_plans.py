@@ -159,11 +159,11 @@ LIVE: dict[str, Case] = {
     "all columns": (lambda t: t.rows.distinct(), []),
     "said to be random": (
         lambda t: t.rows.select(F.udf(find_value, "int").asNondeterministic()("k")),
-        [("udf", "look_up calls a function declared non-deterministic")],
+        [("udf", "find_value calls a function declared non-deterministic")],
     ),
     "pure": (lambda t: t.rows.select(F.udf(find_value, "int")("k")), []),
-    "chance": (lambda t: t.rows.select(F.udf(random_text, "string")("k")), [("udf", "ask_chance calls random")]),
-    "uuid": (lambda t: t.rows.select(F.udf(uuid_text, "string")("k")), [("udf", "ask_uuid calls uuid4")]),
+    "chance": (lambda t: t.rows.select(F.udf(random_text, "string")("k")), [("udf", "random_text calls random")]),
+    "uuid": (lambda t: t.rows.select(F.udf(uuid_text, "string")("k")), [("udf", "uuid_text calls uuid4")]),
     "texts like calls": (lambda t: t.spark.sql("SELECT 'rand()' AS a, 'now()' AS b FROM t"), []),
 }
 """What only Spark itself knows."""

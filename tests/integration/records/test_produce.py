@@ -124,7 +124,7 @@ def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: P
 def test_repeat_is_refused_and_again_sends_it(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     send(kafka_settings, pipeline, Request(file=file))
 
-    with pytest.raises(DefinitionError, match=r"was sent at .*\n.*nothing was sent; `--again` sends it once more"):
+    with pytest.raises(DefinitionError, match=r"was sent at .*\n.*nothing was sent; `--again` sends the file again"):
         send(kafka_settings, pipeline, Request(file=file))
     assert send(kafka_settings, pipeline, Request(file=file, resend=True)) == 4
     assert len(records(kafka_settings, pipeline.source.name)) == 8
@@ -309,7 +309,7 @@ def test_an_interrupted_run_whose_records_left_the_log_is_not_resumed(
         future.result()
 
     with pytest.raises(
-        LogError, match=r"partition 0: expected the records of an interrupted .* offset 0 on.* left is 5"
+        LogError, match=r"partition 0: expected the records of an interrupted .* offset 0 on.* offset is 5"
     ):
         send(kafka_settings, pipeline, Request(file=day))
 

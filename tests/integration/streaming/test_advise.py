@@ -188,7 +188,7 @@ def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> No
     with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
         gather_delays(quick, pipeline)
     with pytest.raises(
-        DefinitionError, match=r"(?s)without `record_id`.*other twins are known.*cutover lateness clicks"
+        DefinitionError, match=r"(?s)without `record_id`.*finds other duplicates.*cutover lateness clicks"
     ):
         gather_delays(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
 

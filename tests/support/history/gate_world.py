@@ -113,7 +113,7 @@ class World:
             mock.patch.object(Journal, "read", _as_method(self.read)),
             mock.patch.object(Journal, "next_sequence", _as_method(self.next_sequence)),
             mock.patch.object(Journal, "append", _as_method(self.append)),
-            mock.patch.object(evidence_of, "read", self.evidence),
+            mock.patch.object(evidence_of, "read_evidence", self.evidence),
             mock.patch.object(present, "examine_present", self.compare_now),
             mock.patch.object(serving_table, "update_tables"),
         ):

@@ -1,4 +1,4 @@
-"""Totals of self-test trials: every planted row is in a denominator, and unjudged rows are counted separately."""
+"""Totals of self-test trials: every planted row is in a denominator, and rows not compared are counted separately."""
 
 from dataclasses import replace
 

@@ -101,9 +101,9 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
         ({"masked": ("none",)}, "`--mask`: column `none`: expected one of"),
         ({"normalized": ("n",)}, "`--normalize`: column `n`: expected a text, got BIGINT"),
         ({"caseless": ("none",)}, "`--ignore-case`: column `none`: expected one of"),
-        ({"before": 1}, "`--window-column`: expected a date or a timestamp on both sides, got none"),
+        ({"cutoff": 1}, "`--window-column`: expected a date or a timestamp on both sides, got none"),
         (
-            {"before": 1, "window": "shop"},
+            {"cutoff": 1, "window": "shop"},
             "expected a date or a timestamp on both sides, got VARCHAR",
         ),
     ],
@@ -195,7 +195,7 @@ def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
     actual = edit_rows(lambda row: {"amount": 0.0} if row["hour"] >= NOON + timedelta(hours=20) else {})
     horizon = to_micros(NOON + timedelta(hours=20))
 
-    result = compare_with_rows(tmp_path, actual, window="hour", before=horizon)
+    result = compare_with_rows(tmp_path, actual, window="hour", cutoff=horizon)
 
     assert (result.finding.verdict, result.finding.windows.compared, result.finding.rows.compared) == (
         Verdict.CONSISTENT,

@@ -23,9 +23,9 @@ INLINE = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55
 
 def pair(tmp_path: Path, left: pa.Table, right: pa.Table, **options: Any) -> Report:
     """Compare two Parquet files by `k`."""
-    for name, table in (("left", left), ("right", right)):
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    sides = {name: str(tmp_path / f"{name}.parquet") for name in ("left", "right")}
+    sides = {name: str(tmp_path / f"{name}.parquet") for name in ("expected", "actual")}
+    for file, table in zip(sides.values(), (left, right), strict=True):
+        pq.write_table(table, file)
     return compare_tables(DiffRequest(**{"key": ("k",), **sides, **options}))
 
 

@@ -157,8 +157,8 @@ def test_a_tolerance_is_no_part_of_a_digest(tables: Path) -> None:
 def test_windows_that_were_too_young_are_compared_when_they_are_older(tables: Path) -> None:
     write(tables / "right", 5, rows_of(5, amount=-1))
 
-    young = compare_sides(tables, before=to_micros(NOON + timedelta(hours=5)))
-    older = compare_sides(tables, before=to_micros(NOON + timedelta(hours=6)))
+    young = compare_sides(tables, cutoff=to_micros(NOON + timedelta(hours=5)))
+    older = compare_sides(tables, cutoff=to_micros(NOON + timedelta(hours=6)))
 
     assert (young.finding.verdict, young.finding.rows.compared, young.finding.windows.compared) == (
         Verdict.CONSISTENT,

@@ -124,7 +124,7 @@ def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None
 def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=None, windows_to=None))
 
-    other_notes = [note for note in result.finding.notes[1:] if "could not be asked" not in note]
+    other_notes = [note for note in result.finding.notes[1:] if "could not confirm" not in note]
     assert (result.finding.windows.incomplete, result.finding.loss, len(result.finding.losses), other_notes) == (
         0,
         None,

@@ -51,7 +51,7 @@ def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
     result = reconcile(settings, PIPELINE)
 
     assert result.finding.verdict is Verdict.CONSISTENT
-    assert any("could not be asked whether it still is what both sides read" in note for note in result.finding.notes)
+    assert any("could not confirm that it is the log that both sides read" in note for note in result.finding.notes)
 
 
 @pytest.mark.parametrize("day", [1, 4], ids=["clock behind", "one clock"])

@@ -146,7 +146,7 @@ def test_the_command_keeps_what_it_found_for_the_report(
 
     answer = json.loads(capsys.readouterr().out)
     assert (code, answer["shares"]["pace"], answer["shares"]["at_real_speed"]) == (0, None, 0)
-    assert any(note.startswith("All log timestamps are one") for note in answer["notes"])
+    assert any(note.startswith("All log timestamps are equal") for note in answer["notes"])
     stored = record.find_newest_lateness(settings, pipeline)
     assert stored is not None
     assert (stored.records, stored.epoch) == (answer["records"], answer["epoch"])

@@ -118,7 +118,7 @@ OTHER_WINDOW = 'OLD = Pipeline(name="old", source=TOPIC, key=("shop",), window=F
 
 @pytest.mark.parametrize(
     ("old", "message"),
-    [("", "no definition `old` is there"), (OTHER_WINDOW, "cannot be compared: Pipeline `new`: window")],
+    [("", "the definition `old` does not exist"), (OTHER_WINDOW, "cannot be compared: Pipeline `new`: window")],
 )
 def test_lint_reports_definitions_that_cannot_be_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], old: str, message: str

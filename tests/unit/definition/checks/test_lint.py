@@ -90,7 +90,7 @@ def test_init_does_not_overwrite(home: Path, capsys: pytest.CaptureFixture[str])
     (home / "pipelines" / "shop.py").write_text("mine", encoding="utf-8")
 
     assert main(["init", "shop", "--from", str(home / "shop.csv")]) == 2
-    assert "expected no file, there is one" in capsys.readouterr().err
+    assert "expected no file, but it exists" in capsys.readouterr().err
     assert (home / "pipelines" / "shop.py").read_text(encoding="utf-8") == "mine"
 
 

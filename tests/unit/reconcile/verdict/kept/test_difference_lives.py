@@ -180,7 +180,7 @@ def test_unlisted_rows_are_one_difference_without_a_key_in_the_first_window(
     ],
 )
 def test_unlisted_differences_end_once_every_closed_window_is_compared(
-    open_to_it: str, unjudged: str, expected: list[str]
+    open_to_it: str, not_compared: str, expected: list[str]
 ) -> None:
     finding, earlier_line = comparison(), line(1, skipped_windows=open_to_it)
     beyond = {
@@ -188,7 +188,9 @@ def test_unlisted_differences_end_once_every_closed_window_is_compared(
         for place, difference in make_open_differences("", kind=BEYOND).items()
     }
 
-    rows = lifecycle.make_rows(finding, make_recorded(finding, skipped_windows=unjudged), beyond, [], [earlier_line])
+    rows = lifecycle.make_rows(
+        finding, make_recorded(finding, skipped_windows=not_compared), beyond, [], [earlier_line]
+    )
 
     assert [row.state for row in rows] == expected
 

@@ -197,11 +197,11 @@ def test_a_range_without_a_current_comparison_is_described() -> None:
     ],
 )
 def test_few_uncompared_ranges_are_recorded_separately(
-    settings: Settings, unjudged: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
+    settings: Settings, not_compared: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
 ) -> None:
-    place = find_place(settings, replace(make_outcome(), skipped_ranges=tuple(unjudged)), "a")
+    place = find_place(settings, replace(make_outcome(), skipped_ranges=tuple(not_compared)), "a")
 
-    assert place.comparison.skipped_ranges == (tuple(unjudged) if expected is None else expected)
+    assert place.comparison.skipped_ranges == (tuple(not_compared) if expected is None else expected)
 
 
 OUTCOMES = {  # of a second run, and whether it repeats the first one
