@@ -92,7 +92,10 @@ def list_removed_paths(uri: str) -> set[str]:
     """List the paths of removed files, from the retained entries and the newest checkpoint."""
     listing = _list_entries(uri)
     retained = [entry for version in listing.sizes if (entry := read(uri, version)) is not None]
-    paths = {str(action["remove"]["path"]) for entry in retained for action in entry if "remove" in action}
+    removed = [action["remove"] for entry in retained for action in entry if "remove" in action]
+    paths = {
+        str(action["path"]) for action in removed if "path" in action
+    }  # of a damaged entry: named by `find_damage`
     return paths | set(_list_removed_in_checkpoint(uri, listing.checkpoint))
 
 
@@ -149,9 +152,11 @@ def _find_change(entry: Entry) -> str | None:
     committed = info(entry).get(DIGEST)
     added = ((str(a["add"]["path"]), int(a["add"]["size"])) for a in entry if "add" in a)
     removed = (str(a["remove"]["path"]) for a in entry if "remove" in a)
-    if committed is not None and committed != digest(added, removed):
-        return "holds other actions than were committed, by their digest"
-    return None
+    try:
+        is_changed = committed is not None and committed != digest(added, removed)
+    except (KeyError, TypeError, ValueError):
+        return "holds an action without a path or a size"
+    return "holds other actions than were committed, by their digest" if is_changed else None
 
 
 def _parse_entry(text: str) -> Entry | None:

@@ -64,6 +64,21 @@ def test_entry_that_lists_other_files_than_were_committed_is_damaged(tmp_path: P
         assert (Path(damage.file).name, "digest" in damage.what) == (entry.name, True)
 
 
+@pytest.mark.parametrize(("action", "field"), [("add", "path"), ("add", "size"), ("remove", "path")])
+def test_action_whose_field_has_another_name_is_damaged(tmp_path: Path, action: str, field: str) -> None:
+    uri = str(tmp_path / "t")
+    replace(uri)
+    entry = max((tmp_path / "t" / delta_log.FOLDER).glob("*.json"))
+    head, name, tail = entry.read_text(encoding="utf-8").partition(f'{{"{action}":')
+    entry.write_text(head + name + tail.replace(f'"{field}":', f'"{field[:-1]}x":', 1), encoding="utf-8")
+
+    damage = delta_log.find_damage(uri, read=True)
+
+    assert damage is not None
+    assert (Path(damage.file).name, damage.what) == (entry.name, "holds an action without a path or a size")
+    assert isinstance(delta_log.list_removed_paths(uri), set)
+
+
 def test_handle_shows_what_an_overwrite_lists(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     table = create_and_open(uri)
