@@ -128,7 +128,7 @@ def drift_apart(rig: Rig, *, drift: Drift, side: Role) -> None:
 
 
 def _await(rig: Rig, side: Role, change: Callable[[], None]) -> None:
-    child = rig.start(role=side, until="drain", before=change)
+    child = rig.start(role=side, until="drain", prepare=change)
     code = child.wait(900)
     assert code == 0, child.tail()
 
