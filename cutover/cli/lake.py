@@ -22,7 +22,7 @@ from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import vacuum as delete_unlisted
 from cutover.lake.tables import overflow
 from cutover.output.cells import visible, write_rows
-from cutover.output.console import Output, Verbatim, make_table, print_warnings
+from cutover.output.console import Line, Output, Verbatim, make_table, print_warnings
 from cutover.records.classes import Class
 from cutover.settings import load_settings
 
@@ -36,7 +36,7 @@ def sql(
     *,
     epoch: Annotated[int | None, typer.Option("--epoch", min=0, help="As the stream was then; else as it is.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
-) -> Iterator[Output]:
+) -> Output:
     """Query the lake: DuckDB SQL over the views of one pipeline."""
     settings = select_stream_version(load_settings(), version)
     definition = find_definition(settings, pipeline)
@@ -52,10 +52,11 @@ def sql(
         msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
         raise DefinitionError(msg) from None
     names = [column[0] for column in cursor.description]
-    text = tabulate_rows(names, rows) if sys.stdout.isatty() else Verbatim(_format_csv(names, rows))
-    yield Output(lines=[text])
-    for row in rows:
-        yield Output(document=dict(zip(names, row, strict=True)))
+    return Output(document=(dict(zip(names, row, strict=True)) for row in rows), lines=_list_lines(names, rows))
+
+
+def _list_lines(names: list[str], rows: list[tuple[object, ...]]) -> Iterator[Line]:
+    yield tabulate_rows(names, rows) if sys.stdout.isatty() else Verbatim(_format_csv(names, rows))
 
 
 def _format_csv(names: list[str], rows: list[tuple[object, ...]]) -> str:

@@ -50,7 +50,8 @@ class Output:
     """Result of a command.
 
     Args:
-        document: Value that `--json` prints; JSON types, other objects as `str` gives them. None prints nothing.
+        document: Value that `--json` prints; JSON types, other objects as `str` gives them. An
+            iterator prints a line for each of its values; None prints nothing.
         lines: Everything that is printed otherwise. Not evaluated under `--json`.
         warnings: Lines for standard error, printed in either case.
         exit_code: 0 ok, 1 different, 2 no answer.
@@ -107,9 +108,9 @@ def render(outputs: Iterator[Output], *, as_json: bool = False) -> int:
 
 
 def _print_json(document: object) -> None:
-    if document is None:
-        return
-    sys.stdout.write(encode_json(document) + "\n")
+    documents = document if isinstance(document, Iterator) else () if document is None else (document,)
+    for each in documents:
+        sys.stdout.write(encode_json(each) + "\n")
     sys.stdout.flush()
 
 
@@ -147,7 +148,7 @@ def print_warnings(lines: Iterable[str]) -> None:
 
 
 def _renderable(line: str | Text | Table) -> RenderableType:
-    return literal_text(_on_one_line(line)) if isinstance(line, str) else line
+    return Text(_on_one_line(line)) if isinstance(line, str) else line  # no markup in it, and no code of an emoji
 
 
 def _on_one_line(text: str) -> str:
@@ -186,7 +187,7 @@ def make_table(
     right_columns, unwrapped = set(right), set(no_wrap)
     for column in columns:
         justify = "right" if column in right_columns else "left"
-        table.add_column(literal_text(column), justify=justify, no_wrap=column in unwrapped, overflow="fold")  # type: ignore[arg-type]  # one of two literals
+        table.add_column(Text(visible(column)), justify=justify, no_wrap=column in unwrapped, overflow="fold")  # type: ignore[arg-type]  # one of two literals
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
     return table

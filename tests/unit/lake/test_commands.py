@@ -36,6 +36,13 @@ def test_markup_and_control_characters_are_text(capsys: pytest.CaptureFixture[st
     assert "null" in output
 
 
+def test_code_of_an_emoji_in_data_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    render(iter([Output(lines=["key :x: of [b]", tabulate_rows([":x:"], [(":warning:",)])])]))
+
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["key :x: of [b]", ":x:", ":warning:"]
+
+
 def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
     _print_rows(["top"], [([{"value": Decimal("1.50"), "count": 2}],)])
 
