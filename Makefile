@@ -107,7 +107,7 @@ faults-random: setup ## inject 3 to 6 faults at the same time for SECONDS=1800 w
 
 drills: setup ## cause every alert on an embedded stack and follow its runbook (DRILL=NoInput: one); writes docs/drills.md and the runbooks' heads
 	@$(CUTOVER) drill $(if $(DRILL),$(DRILL),--all) --results docs/drills.json; code=$$?; \
-	.venv/bin/python -m cutover.infra.drills.results_file docs/drills.json docs/drills.md; exit $$code
+	.venv/bin/python -m cutover.infra.drills.sequence docs/drills.json docs/drills.md; exit $$code
 
 flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, with SEED=...: no wrong verdict, no traceback
 	@.venv/bin/python -m tests.support.comparison.flips --flips $(FLIPS) --seed $(SEED)

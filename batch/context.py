@@ -1,24 +1,34 @@
-"""Inputs and state of one run, shared by its steps."""
+"""Inputs and state of one run, shared by its steps, and the lock that admits one run at a time.
 
-from collections.abc import Mapping, Sequence
+Inputs and state of one run, shared by its steps.
+
+Lock for one batch writer per pipeline; the kernel releases it when its holder dies.
+"""
+
+import fcntl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
+from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cutover.batch.cut import BatchCut
-from cutover.batch.plan.dirty import RunPlan
-from cutover.batch.plan.retention import remaining_offsets
-from cutover.batch.read.enrichment import BatchEnrichment
+from cutover.batch.plan import RunPlan, remaining_offsets
 from cutover.batch.read.index import IndexHistory, find_new_offsets
+from cutover.batch.read.scan import BatchEnrichment
 from cutover.batch.read.settings_in_force import RunSettingsRecorder
 from cutover.batch.staging import Staging
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.spark import session
 from cutover.engine.usage import UsageMeter
+from cutover.errors import LakeError
+from cutover.events import log
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.control.losses import Starts, find_touched_windows
 from cutover.lake.integrity import complete_read
@@ -149,3 +159,49 @@ class StagedRun:
     contract: tuple[ExpectationResult, ...]
     open_from: int | None = None  # for sessions: see `BatchRun.open_from`
     retained: RetainedRows | None = None  # if the run replaces the whole table; None: it replaces only what it computed
+
+
+PATIENCE = 900.0  # seconds; a run of a year of flights takes less than one minute
+
+
+@contextmanager
+def writer_lock(settings: Settings, pipeline: str, *, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold the pipeline's batch lock; a second run waits for the first, or is rejected if `patience` is 0.
+
+    Raises:
+        LakeError: The other run did not end in time.
+    """
+    folder = settings.run_dir / pipeline
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "batch.lock"
+    with path.open("a", encoding="utf-8") as file:
+        if not _try_lock(file):
+            log.info("batch_waiting", pipeline=pipeline, lock=str(path))
+            _wait(file, pipeline, patience)
+        yield
+
+
+def _wait(file: TextIOWrapper, pipeline: str, patience: float) -> None:
+    attempts = Retrying(
+        stop=stop_after_delay(patience), wait=wait_fixed(0.2), retry=retry_if_exception_type(BlockingIOError)
+    )
+    try:
+        attempts(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except RetryError:
+        if not patience:
+            msg = f"Batch of `{pipeline}`: expected no run and no repair under way, got one that holds `batch.lock`."
+            raise LakeError(msg + "\nHint: try again once it has ended.", runbook="BatchNotFresh") from None
+        msg = (
+            f"Batch of `{pipeline}`: expected the run that is under way to end within {patience:g} s, it has not ended."
+        )
+        raise LakeError(
+            msg + "\nHint: check that run before you start a second one.", runbook="BatchNotFresh"
+        ) from None
+
+
+def _try_lock(file: TextIOWrapper) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,4 +1,7 @@
-"""One run of the batch path: from the log to the batch table, up to a cut, for the windows that are dirty there."""
+"""One run of the batch path: from the log to the batch table, up to a cut, for the windows that are dirty there.
+
+Metrics of a batch run: its cut, the records that it read and the rows that it wrote.
+"""
 
 import uuid
 from collections.abc import Iterator
@@ -7,14 +10,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from cutover import probe as probes
-from cutover.batch import batch_metrics, lineage, sessions
-from cutover.batch.context import RunContext, StagedRun
+from cutover.batch import lineage, plan, windows
+from cutover.batch.context import PATIENCE, RunContext, StagedRun, writer_lock
 from cutover.batch.cut import BatchCut, check_offsets, check_same_topic, pin_cut
-from cutover.batch.lock import PATIENCE, writer_lock
-from cutover.batch.plan import retention
 from cutover.batch.read import index, scan
-from cutover.batch.read.enrichment import BatchEnrichment
 from cutover.batch.read.index import IndexHistory
+from cutover.batch.read.scan import BatchEnrichment
 from cutover.batch.read.settings_in_force import OtherSettings, are_apart
 from cutover.batch.staging import staging
 from cutover.batch.windows import plan_windows
@@ -43,13 +44,28 @@ from cutover.lineage import runs
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
 from cutover.metrics import tasks
+from cutover.metrics.families import MetricSample
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
 
+def samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[MetricSample]:
+    """Yield the numbers of a run; none of one that KAPPA left out."""
+    if run is None:
+        return
+    for name, value in (
+        ("epoch", run.epoch),
+        ("duration_seconds", run.seconds),
+        ("scanned_offsets", sum(end - start for start, end in run.scanned.values())),
+        ("stale_ranges", len(run.stale)),
+        ("incomplete_ranges", len(run.incomplete)),
+    ):
+        yield MetricSample(f"cutover_batch_{name}", (pipeline.name,), value)
+
+
 @runs.emit_lineage("batch", lineage.find_touched)
-@tasks.write_metrics("batch", tasks.describe_samples(batch_metrics.samples))
+@tasks.write_metrics("batch", tasks.describe_samples(samples))
 def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     settings: Settings,
     pipeline: Pipeline,
@@ -145,7 +161,7 @@ def compute_run(work: RunContext, probe: probes.Probe) -> StagedRun:
 
 
 def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
-    scanned = retention.remaining_offsets(work.new_offsets, work.earliest)
+    scanned = plan.remaining_offsets(work.new_offsets, work.earliest)
     if scanned:
         scan.stage_scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
     else:
@@ -201,7 +217,7 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
     """Plan and stage the output, and check the contract."""
     window = work.pipeline.window
     if isinstance(window, Sessions):
-        computed = sessions.compute_sessions(work, window, work.new_offsets)
+        computed = windows.compute_sessions(work, window, work.new_offsets)
         stage_rows(work, computed.query)
         plan, incomplete, open_from = computed.plan, computed.incomplete, computed.open_from
         kept_rows = computed.retained

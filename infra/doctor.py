@@ -1,27 +1,179 @@
-"""Diagnosis of the machine and the installation, with every setting, for `cutover doctor`."""
+"""Diagnosis of the machine and the installation, with every setting, for `cutover doctor`.
 
+Table of all settings with value, source and meaning; secrets are hidden.
+
+Timestamp settings of topics: a producer that may set arbitrary log times can move Cutover's clock undetected.
+"""
+
+import os
 import platform
+import re
 import shutil
 import sys
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
 import psutil
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
 
 from cutover.definition.loading import catalogue
 from cutover.engine import spark
-from cutover.errors import CutoverError, DefinitionError
-from cutover.infra import settings_table, status
-from cutover.infra.broker import timestamps
-from cutover.infra.install import jars, java
+from cutover.errors import CutoverError, DefinitionError, LogError
+from cutover.infra import status
+from cutover.infra.install import jars
+from cutover.infra.installation import ports_path
 from cutover.infra.processes import ports as ports_module
-from cutover.infra.start import ports_path
+from cutover.log import options
 from cutover.log.reachability import find_obstacle
 from cutover.log.topic_partitions import name_log, split_topics
 from cutover.settings import Settings
+
+HIDDEN = "(hidden)"
+SECRET_NAME = re.compile(r"passw|secret|token|credential|jaas|account\.key|access\.key", re.IGNORECASE)
+USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """Setting with its displayed value, its source and its meaning."""
+
+    name: str  # as in cutover.toml: kafka.protocol
+    value: str
+    source: str  # default, cutover.toml, or the variable's name
+    meaning: str
+
+
+def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]) -> list[SettingRow]:
+    """List every setting with its value, without secrets, and its source.
+
+    Args:
+        settings: Effective settings.
+        environment: Environment from which `CUTOVER_*` were read.
+        toml: Content of `cutover.toml`.
+    """
+    upper = {name.upper() for name in environment}
+    return [
+        SettingRow(
+            name=".".join(path),
+            value=format_setting(path[-1], value),
+            source=_source(path, upper, toml),
+            meaning=meaning,
+        )
+        for path, value, meaning in _leaves(settings, ())
+    ]
+
+
+def read_toml() -> dict[str, object]:
+    """Read `cutover.toml` in the working folder; empty if there is none."""
+    path = Path(str(Settings.model_config.get("toml_file")))
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def current(settings: Settings) -> list[SettingRow]:
+    """List every setting, with the sources of this process: its environment and `cutover.toml`."""
+    return rows(settings, environment=os.environ, toml=read_toml())
+
+
+def format_setting(name: str, value: object) -> str:
+    """Format a value for display, with secrets hidden and credentials removed from addresses."""
+    if value is None:
+        return ""
+    if isinstance(value, SecretStr) or (SECRET_NAME.search(name) and not isinstance(value, Path)):
+        return HIDDEN
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={format_setting(str(key), item)}" for key, item in sorted(value.items()))
+    return USER_INFO.sub(f"{HIDDEN}@", str(value))
+
+
+def _leaves(model: BaseModel, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], object, str]]:
+    fields: dict[str, FieldInfo] = type(model).model_fields
+    for name, field in fields.items():
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from _leaves(value, (*path, name))
+        else:
+            yield (*path, name), value, field.description or ""
+
+
+def _source(path: tuple[str, ...], environment: set[str], toml: Mapping[str, object]) -> str:
+    for length in range(len(path), 0, -1):  # CUTOVER_KAFKA may hold all of kafka as JSON
+        variable = "CUTOVER_" + "__".join(path[:length]).upper()
+        if variable in environment:
+            return variable
+    prefix = "CUTOVER_" + "__".join(path).upper() + "__"  # of single keys of a mapping
+    if any(name.startswith(prefix) for name in environment):
+        return f"{prefix}*"
+    value: object = toml
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return "default" if value is None else "cutover.toml"
+
+
+LONG = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTimestamps:
+    """Timestamp settings of a topic."""
+
+    name: str
+    kind: str  # CreateTime or LogAppendTime
+    ahead_ms: int  # how far ahead of the broker's clock a producer's timestamp may be
+
+    @property
+    def bounded(self) -> bool:
+        """True if producers cannot write timestamps arbitrarily far in the future."""
+        return self.kind == "LogAppendTime" or self.ahead_ms < LONG
+
+    @property
+    def description(self) -> str:
+        """Source of the timestamps, and the limit of future ones, in words."""
+        if self.kind == "LogAppendTime":
+            return "timestamps by the broker (LogAppendTime)"
+        limit_text = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
+        return f"timestamps by the producer ({self.kind}), {limit_text}"
+
+    @property
+    def hint(self) -> str:
+        """Setting that bounds the timestamps; empty if they are bounded."""
+        expected = "message.timestamp.type=LogAppendTime, or set message.timestamp.after.max.ms"
+        return "" if self.bounded else f"a producer with a wrong clock moves event time: {expected}"
+
+
+def read_timestamps(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[TopicTimestamps]:
+    """Read the timestamp settings of topics from the cluster; topics that do not exist are left out.
+
+    Raises:
+        LogError: The cluster does not answer.
+    """
+    admin = AdminClient(options.make_librdkafka_options(settings.kafka, bootstrap))
+    timeout_seconds = settings.kafka.timeout_seconds
+    try:
+        existing = sorted(set(names) & admin.list_topics(timeout=timeout_seconds).topics.keys())
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in existing]
+        answers = admin.describe_configs(resources, request_timeout=timeout_seconds) if resources else {}
+        return [_parse_config(resource.name, future.result(timeout_seconds)) for resource, future in answers.items()]
+    except KafkaException as error:
+        msg = f"Kafka at `{bootstrap}`: expected the settings of its topics, got {error}."
+        raise LogError(msg, runbook="KafkaUnreachable") from error
+
+
+def _parse_config(name: str, config: dict[str, object]) -> TopicTimestamps:
+    values = {key: str(getattr(entry, "value", "")) for key, entry in config.items()}
+    ahead = values.get("message.timestamp.after.max.ms", "")
+    return TopicTimestamps(
+        name=name,
+        kind=values.get("message.timestamp.type", "CreateTime"),
+        ahead_ms=int(ahead) if ahead.isdigit() else LONG,
+    )
+
 
 Grade = Literal["ok", "note", "broken"]
 PACKAGES = ("apache-airflow", "confluent-kafka", "delta-spark", "deltalake", "duckdb", "great-expectations", "pyspark")
@@ -47,7 +199,7 @@ class Examination:
     """All findings, and every setting."""
 
     findings: tuple[Diagnosis, ...]
-    settings: tuple[settings_table.SettingRow, ...]
+    settings: tuple[SettingRow, ...]
 
     @property
     def broken(self) -> bool:
@@ -73,14 +225,14 @@ def examine(settings: Settings) -> Examination:
         lambda: _services(settings),
     ]
     findings = tuple(finding for check in checks for finding in _try_check(check))
-    return Examination(findings=findings, settings=tuple(settings_table.current(settings)))
+    return Examination(findings=findings, settings=tuple(current(settings)))
 
 
 def report_invalid_settings(error: DefinitionError) -> Examination:
     """Report invalid settings as the only finding, with the defaults of all settings."""
     message = str(error).partition("\nHint: ")[0]
     finding = Diagnosis(thing="settings", grade="broken", found=message, hint="the list below")
-    defaults = settings_table.rows(Settings.model_construct(), environment={}, toml={})
+    defaults = rows(Settings.model_construct(), environment={}, toml={})
     return Examination(findings=(finding,), settings=tuple(defaults))
 
 
@@ -98,10 +250,10 @@ def _python() -> Diagnosis:
 
 
 def _java() -> Diagnosis:
-    java_version = java.version()
-    if java.fits(java_version):
+    java_version = jars.version()
+    if jars.fits(java_version):
         return Diagnosis(thing="java", grade="ok", found=str(java_version))
-    return Diagnosis(thing="java", grade="broken", found=java_version or "none", hint=java.HINT)
+    return Diagnosis(thing="java", grade="broken", found=java_version or "none", hint=jars.HINT)
 
 
 def _jars(jar_set: jars.JarSet) -> Diagnosis:
@@ -209,7 +361,7 @@ def _timestamps(settings: Settings, installation: status.InstallationStatus) -> 
             found=topic.description,
             hint=topic.hint,
         )
-        for topic in timestamps.read_timestamps(settings, installation.kafka, names=topics)
+        for topic in read_timestamps(settings, installation.kafka, names=topics)
     ]
 
 

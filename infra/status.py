@@ -9,13 +9,13 @@ from cutover.driver_state import list_running_drivers
 from cutover.errors import CutoverError, LogError
 from cutover.infra.airflow import instance
 from cutover.infra.broker import server
+from cutover.infra.installation import ports_path
 from cutover.infra.processes import drivers
 from cutover.infra.processes import ports as ports_module
 from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import ProgramState, Supervisor
-from cutover.infra.start import ports_path
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from cutover.settings import Settings
 
 
@@ -82,7 +82,7 @@ def check_definitions(settings: Settings) -> tuple[str, ...]:
     problems = [str(problem) for problem in catalogue.scan(settings)[1]]
     notes: list[str] = []
     for name in list_running_drivers(settings):
-        from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only if a driver is running
+        from cutover.lake.recorded_definitions import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only if a driver is running
 
         with suppress(CutoverError):  # a file that does not load is among the problems
             note = resolve_definition(settings, name, running=True).note

@@ -19,17 +19,16 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import versions
-from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.merged_epochs import list_merged_spans
+from cutover.lake.epochs.epoch_log import EpochRecord, list_merged_spans
 from cutover.lake.epochs.read_speed import measure_read_speed
-from cutover.reconcile.attribution import causes, cells, dimension, loss, proof_cache
+from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
 from cutover.reconcile.early import open_windows
-from cutover.reconcile.preconditions import damage, log_origin, nothing_compared, seal
+from cutover.reconcile.preconditions import checks, damage, log_origin, seal
 from cutover.reconcile.preconditions.seal import Examined, SealError, SealEvidence
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.codec import scalar
@@ -44,16 +43,16 @@ from cutover.reconcile.result.finding import (
     Rows,
     Windows,
 )
-from cutover.reconcile.result.replay_text import describe_replay
+from cutover.reconcile.result.lateness_text import describe_replay
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.result.timeliness import OpenAnswers
-from cutover.reconcile.verdict import ages, all_differences, behind, days, decision, series, settlement
+from cutover.reconcile.verdict import all_differences, decision, series, settlement
 from cutover.reconcile.verdict.acceptance import apply_rules, count_accepted_rows, describe_unfit
 from cutover.reconcile.verdict.decision import VerdictInput
 from cutover.records.classes import Class
-from cutover.records.closing import find_closed_end
+from cutover.records.watermark import find_closed_end
 from cutover.settings import Settings
 
 
@@ -165,13 +164,13 @@ class _Comparison:
         """
         settings, pipeline, request = self.settings, self.pipeline, self.request
         attribution = attribute_causes(settings, pipeline, evidence, opened, request.log)
-        proof_cache.save_proofs(settings, pipeline, attribution.proven)
+        proof.save_proofs(settings, pipeline, attribution.proven)
         if attribution.unproven is not None:
             raise SealError(attribution.unproven)
         sides = attribution.sides
         if request.parquet is not None:
             all_differences.write_all_differences(sides, request.parquet)
-        ages.make_epoch_tables(
+        settlement.make_epoch_tables(
             sides.connection, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table)
         )
         differences, accepted = apply_rules(request.acceptance, cells.read_cells(sides, limit=request.listed_rows))
@@ -215,7 +214,7 @@ class _Comparison:
             causes=measured.attribution.findings.causes,
             waterfall=series.compute_waterfalls(sides, pipeline),
             window_series=series.list_window_points(sides, pipeline),
-            days=days.calendar(sides),
+            days=series.calendar(sides),
             lateness_histogram=series.bin_lateness(sides, pipeline),
             epochs_series=series.list_epoch_points(evidence.records),
             open_answers=measured.open_answers,
@@ -223,7 +222,7 @@ class _Comparison:
             apart=series.measure_apart(sides),
             segments=series.find_over_represented(sides, pipeline),
             samples=series.list_excluded_records(sides, pipeline),
-            behind=behind.read_records_behind(sides, pipeline, limit=self.request.listed_rows),
+            behind=all_differences.read_records_behind(sides, pipeline, limit=self.request.listed_rows),
             differences=measured.listed,
             differences_total=cells.count_cells(sides),
             accepted=measured.accepted,
@@ -248,9 +247,7 @@ class _Comparison:
             breach = _make_uncovered_breach(evidence, windows.incomplete_because)
         else:
             requested = _describe_range(self.request.start, self.request.end)
-            breach = nothing_compared.make_breach(
-                self.pipeline.name, examined.seal, windows, events, requested=requested
-            )
+            breach = checks.make_breach(self.pipeline.name, examined.seal, windows, events, requested=requested)
         return _Refusal(
             seal=_break_seal(examined.seal, breach),
             tables=examined.tables,

@@ -21,7 +21,7 @@ from cutover.probe import Probe, silent
 from cutover.reconcile import lineage
 from cutover.reconcile.advisor import record as log_latenesses
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.audit import noise_record
+from cutover.reconcile.audit import noise
 from cutover.reconcile.compare import compare_at_cut, format_iso_time
 from cutover.reconcile.cost import measure as cost
 from cutover.reconcile.report import files
@@ -29,8 +29,8 @@ from cutover.reconcile.report.forms import exposition
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import ComparisonOutcome, Report, RunMetadata
-from cutover.reconcile.selftest import record as selftests
-from cutover.reconcile.verdict import history, trend
+from cutover.reconcile.selftest import outcome as selftests
+from cutover.reconcile.verdict import history, series
 from cutover.reconcile.verdict.acceptance import Acceptance
 from cutover.settings import Settings
 
@@ -155,11 +155,11 @@ class _Run:
             run=self._describe_run(entry, seconds=seconds, has_table=has_table),
             settlement=self.outcome.settlement,
             early=self.outcome.early,
-            lives=trend.list_lives(settings, pipeline, finding, entry),
-            trend=trend.trend(entry),
+            lives=series.list_lives(settings, pipeline, finding, entry),
+            trend=series.trend(entry),
             self_test=None if self_test is None else self_test.rates,
             log_lateness=log_latenesses.find_newest_lateness(settings, pipeline),
-            noise=noise_record.find_level(settings, pipeline),
+            noise=noise.find_level(settings, pipeline),
             advice=log_latenesses.find_advice(settings, pipeline),
             cost=cost.measure_if_readable(settings, pipeline, self.outcome),
         )

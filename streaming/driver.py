@@ -26,16 +26,14 @@ from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
 from cutover.streaming.microbatch.engine import MicrobatchEngine
-from cutover.streaming.process import endpoint
+from cutover.streaming.process import driver_metrics
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.driver_lineage import DriverLineage
-from cutover.streaming.process.failure import one_line
+from cutover.streaming.process.health import one_line
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import fork
-from cutover.streaming.sink import fencing
-from cutover.streaming.sink.committer import Committer
-from cutover.streaming.sink.run_id import new_run_id
+from cutover.streaming.sink.committer import Committer, new_run_id, open_checked
 from cutover.streaming.source import start_offsets
 from cutover.timestamps import format_micros
 
@@ -84,7 +82,7 @@ def run(
                 beat=beat,
                 place=place,
             )
-            with endpoint.serve_metrics(settings, pipeline.name, context.metrics), lineage.telling(context):
+            with driver_metrics.serve_metrics(settings, pipeline.name, context.metrics), lineage.telling(context):
                 code = 0 if _drive(context, until, aim) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
@@ -137,9 +135,7 @@ def prepare_stream(context: DriverContext) -> tuple[Committer, start_offsets.Sta
     version = versions.current(context.settings, context.pipeline)
     if version is not None:
         fork.copy_source_rows(context.settings, context.pipeline, version)
-    table, record = (
-        (None, None) if version is None else fencing.open_checked(context.settings, context.pipeline, version)
-    )
+    table, record = (None, None) if version is None else open_checked(context.settings, context.pipeline, version)
     accepted = () if version is None else losses.list_of_version(context.settings, version)
     read_history = tuple if version is None else same_log.recorded_history(version.uri)
     beginning = start_offsets.find_start(context.pipeline, context.client, record, accepted, read_history)

@@ -12,7 +12,7 @@ from cutover.lake.integrity import same_log
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process import backpressure
 from cutover.streaming.process.context import DriverContext
-from cutover.streaming.process.failure import find_cause
+from cutover.streaming.process.health import find_cause
 from cutover.streaming.source import query, start_offsets
 
 if TYPE_CHECKING:

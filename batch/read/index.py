@@ -13,8 +13,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from cutover.batch.plan.dirty import TouchedWindow
-from cutover.batch.plan.retention import is_outdated
+from cutover.batch.plan import TouchedWindow, is_outdated
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
@@ -28,8 +27,7 @@ from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
 from cutover.lake.tables import checksums, commits, data_files, delta, upkeep
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
-from cutover.records.reading.scan import Offsets
-from cutover.records.reading.segments import OffsetSpan
+from cutover.records.reading.scan import Offsets, OffsetSpan
 from cutover.settings import Settings
 
 _RANGES = f"""

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OWN = (
-    "cutover.batch.plan.dirty",
+    "cutover.batch.plan",
     "cutover.batch.read.scan",
-    "cutover.batch.read.sql",
-    "cutover.batch.sessions",
+    "cutover.batch.write.result",
     "cutover.batch.windows",
     "cutover.batch.write.replace",
-    "cutover.batch.write.result",
 )
 """Modules of the batch path that determine results."""
 

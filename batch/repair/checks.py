@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from cutover.batch.context import RunContext
-from cutover.batch.plan.dirty import holds_a_window
+from cutover.batch.plan import holds_a_window
 from cutover.batch.read import index
 from cutover.batch.read.settings_in_force import OWN
 from cutover.batch.repair.draft import RepairDraft
@@ -31,8 +31,8 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import is_touched
 from cutover.lake.control.stages import current_stage
 from cutover.log.topic_partitions import format_offsets
-from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
+from cutover.records.watermark import find_closed_end
 from cutover.settings import Settings
 from cutover.timestamps import format_micros
 

@@ -204,7 +204,7 @@ def _effect(run: "BatchRun") -> str:
 
 
 def _undo(settings: Settings, pipeline: Pipeline, id_prefix: str | None, reason: str) -> Output:
-    from cutover.batch.repair.undo import undo
+    from cutover.batch.repair.repair import undo
 
     undone, repair_id, was_before = undo(settings, pipeline, id_prefix, reason=reason, clock=_CLOCK)
     name, shown_id = pipeline.name, repair_id[:8]

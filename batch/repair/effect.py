@@ -19,7 +19,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.serving import views
 from cutover.lake.tables import schemas
 from cutover.quoting import identifier
-from cutover.records.closing import compute_closing_watermark
+from cutover.records.watermark import compute_closing_watermark
 from cutover.settings import Settings
 
 SIDES = ("served", "batch", "streaming")

@@ -28,7 +28,7 @@ from benchmarks.many_keys.driver import settings_of
 from benchmarks.many_keys.fill import PARTITIONS, fill, send_record
 from benchmarks.results import machine
 from benchmarks.soak.processes import broker, child
-from cutover.infra.processes.memory import proportional_set_size
+from cutover.infra.processes.family import proportional_set_size
 
 PHASES = {"epochs": ("epoch.planned", "epoch.committed"), "fold": ("compact.read", "compact.committed")}
 GOAL_BYTES = 3 * 2**30

@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.settings import Settings
 
 SCHEMA = "id bigint, k string, v bigint, at bigint"

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from benchmarks.results.figure import Curve, Figure
 from cutover.output import svg
 from cutover.output.svg import Box, Scale, element, line, path, text
-from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings import chart
 
 WIDTH, BAR, LEFT = 760, 34, 190
 STYLE = """
@@ -41,7 +41,7 @@ def _draw_bars(figure: Figure) -> Markup:
     parts = [text(12, top - 12, f"{figure.unit}, median, lowest to highest")]
     for mark in marks:
         parts.append(line(scale(mark), box.top, scale(mark), box.bottom, "grid"))
-        parts.append(text(scale(mark), box.bottom + 18, axes.format_axis_value(mark), anchor="middle"))
+        parts.append(text(scale(mark), box.bottom + 18, chart.format_axis_value(mark), anchor="middle"))
     for place, (name, numbers) in enumerate(figure.samples.items()):
         parts += _draw_bar(box.top + place * BAR, name, numbers, scale)
     return _wrap_svg(box.bottom + 34, figure.title, parts)
@@ -55,18 +55,18 @@ def _draw_bar(top: float, name: str, numbers: Sequence[float], scale: Scale) -> 
         text(LEFT - 10, y + 4, name, anchor="end", class_="name"),
         svg.bar(box, "ours" if name.startswith("ours") else "bar", f"{name}: {middle:g}"),
         line(scale(low), y, scale(high), y, "spread"),
-        text(scale(high) + 8, y + 4, axes.format_axis_value(round(middle, 3 if middle < 10 else 0))),  # noqa: PLR2004 -- short
+        text(scale(high) + 8, y + 4, chart.format_axis_value(round(middle, 3 if middle < 10 else 0))),  # noqa: PLR2004 -- short
     ]
 
 
 def _draw_curves(curve: Curve, title: str) -> Markup:
     box = Box(left=80, top=92, width=WIDTH - 110, height=240)
     points = [point for line_ in curve.lines.values() for point in line_]
-    y, parts = axes.vertical(box, 0, max(value for _, value in points))
+    y, parts = chart.vertical(box, 0, max(value for _, value in points))
     end = max(at for at, _ in points)
     x = Scale(low=0, high=end, start=box.left, end=box.right)
-    parts += axes.horizontal(box, [(x(at), axes.format_axis_value(at)) for at in svg.ticks(0, end, 8) if at <= end])
-    parts += [text(12, box.top - 12, curve.y), axes.unit(box, curve.x)]
+    parts += chart.horizontal(box, [(x(at), chart.format_axis_value(at)) for at in svg.ticks(0, end, 8) if at <= end])
+    parts += [text(12, box.top - 12, curve.y), chart.unit(box, curve.x)]
     for place, (name, line_) in enumerate(curve.lines.items()):
         parts.append(path([(x(at), y(value)) for at, value in line_], f"line{place % 2}"))
         parts.append(text(200 + 180 * place, 52, name, class_=f"key{place % 2}"))

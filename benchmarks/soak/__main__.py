@@ -23,7 +23,7 @@ from benchmarks.soak import publish, workload
 from benchmarks.soak.driver import settings_of
 from benchmarks.soak.processes import broker, child
 from cutover.errors import LakeError
-from cutover.infra.processes.memory import proportional_set_size
+from cutover.infra.processes.family import proportional_set_size
 from cutover.lake.control import versions
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import Box, Scale, element, path, text
-from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings import chart
 
 WIDTH, PANEL, GAP, LEFT = 760, 170, 66, 80
 STYLE = """
@@ -65,13 +65,13 @@ def _of(samples: Sequence[Mapping[str, Any]], name: str) -> Points:
 def _panel(top: float, title: str, lines: Mapping[str, Points]) -> list[Markup]:
     box = Box(left=LEFT, top=top + 14, width=WIDTH - LEFT - 30, height=PANEL - 14)
     points = [point for line in lines.values() for point in line]
-    y, parts = axes.vertical(box, 0, max((value for _, value in points), default=1))
+    y, parts = chart.vertical(box, 0, max((value for _, value in points), default=1))
     end = max((at for at, _ in points), default=1)
     x: Callable[[float], float] = Scale(low=0, high=end, start=box.left, end=box.right)
-    parts += axes.horizontal(box, [(x(at), axes.format_axis_value(at)) for at in svg.ticks(0, end, 8) if at <= end])
+    parts += chart.horizontal(box, [(x(at), chart.format_axis_value(at)) for at in svg.ticks(0, end, 8) if at <= end])
     parts.append(text(12, top, title, class_="title"))
     for place, (name, line) in enumerate(lines.items()):
         parts.append(path([(x(at), y(value)) for at, value in line], f"line{place}"))
         parts.append(text(360 + 180 * place, top, name, class_=f"key{place}"))
-    parts.append(axes.unit(box, "epoch"))
+    parts.append(chart.unit(box, "epoch"))
     return parts

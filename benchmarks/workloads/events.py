@@ -8,8 +8,8 @@ from confluent_kafka import Producer
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.settings import Settings
 
 PARTITIONS = 4

@@ -17,7 +17,7 @@ from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions

@@ -18,7 +18,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from cutover.quoting import literal
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql

@@ -11,7 +11,7 @@ from benchmarks.workloads.streams import Streams
 from benchmarks.workloads.triggers import listen
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.dimensions import dimension, frames, load
+from cutover.lake.dimensions import dimension, joined_versions, load
 from cutover.records.enrich import Dimensions
 from cutover.samples import ad_views
 from cutover.settings import Settings
@@ -50,7 +50,7 @@ class Yahoo(Streams):
     def dimensions(self) -> Dimensions:
         """Dimension of the ads."""
         ads = dimension.open_dimension(self.settings, self.pipeline, "ads")
-        return {"ads": frames.join_version(self.bench.spark, ads, broadcast_rows=ads.size)}
+        return {"ads": joined_versions.join_version(self.bench.spark, ads, broadcast_rows=ads.size)}
 
     def check(self, number: int) -> tuple[str, ...]:
         """Compare the results of the variants in a round with each other and with the sent events.

@@ -1,10 +1,16 @@
-"""`cutover sql`, `vacuum`, `restore-control`: query the lake, delete unneeded files, undo changes of other writers."""
+"""`cutover sql`, `vacuum`, `restore-control`: query the lake, delete unneeded files, undo changes of other writers.
+
+`cutover unserved`: tables that no longer serve anyone, and their deletion by policy.
+
+`cutover serve-view`: a table with a stable name for Spark, DuckDB and delta-rs, whichever path is served.
+"""
 
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import StringIO
 from typing import Annotated
 
@@ -14,17 +20,23 @@ from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import quote_ambiguous
-from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import restore
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import CutoverError, DefinitionError, LakeError
+from cutover.lake.control import restore, swaps
 from cutover.lake.control.versions import select_stream_version
-from cutover.lake.serving import views
+from cutover.lake.serving import serving_table, views
+from cutover.lake.serving import vacuum as unserved_tables
+from cutover.lake.serving.serving_table import Publication
+from cutover.lake.serving.vacuum import Unserved
 from cutover.lake.serving.vacuum import vacuum as delete_unlisted
 from cutover.lake.tables import overflow
 from cutover.output.cells import visible, write_rows
 from cutover.output.console import Line, Output, Verbatim, make_table, print_warnings
+from cutover.quoting import identifier, literal, spark_identifier
 from cutover.records.classes import Class
-from cutover.settings import load_settings
+from cutover.settings import Settings, load_settings
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s*(ANALYZE\b|\([^)]*\))?", re.IGNORECASE)
 VIEWS = ("serving", "streaming", "batch", "ledger", "batch_ledger", "epochs")
@@ -150,4 +162,134 @@ def _format_cell(value: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-COMMANDS = {"sql": sql, "vacuum": vacuum, "restore-control": restore_control}
+def unserved(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete the tables that are due; without it, only list.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option("--why", help="Reason for the deletion, which is recorded.")] = None,
+) -> Output:
+    """List streams and batch tables that serve no one, and delete those older than `policy.keep_unserved`.
+
+    They belong to replaced versions and definitions, and to a pipeline whose name another one serves.
+    """
+    settings, clock = load_settings(), SystemClock()
+    definition = _find_definition(settings, pipeline)
+    if delete != (reason is not None):
+        msg = "Unserved tables: expected `--delete` and `--why` together."
+        raise DefinitionError(msg)
+    if reason is not None:
+        catalogue.get(settings, swaps.served_by(settings, pipeline))  # a deletion requires the definition's file
+        deleted = unserved_tables.delete_unserved(settings, definition, clock, why=reason)
+        remaining = unserved_tables.list_unserved(settings, definition, clock.now())
+        counts = f"{len(deleted):,} deleted, {len(remaining):,} retained"
+        totals = f"{pipeline}: {counts}. `cutover unserved {pipeline}` says why."
+        return Output(
+            document={"deleted": [asdict(table) for table in deleted], "kept": [asdict(table) for table in remaining]},
+            lines=[*(f"deleted: {table.text}, {table.files:,} files" for table in deleted), totals],
+        )
+    tables = unserved_tables.list_unserved(settings, definition, clock.now())
+    deletable_count = sum(table.retained_because is None for table in tables)
+    following = (
+        f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if deletable_count else "nothing to do"
+    )
+    totals = f"{pipeline}: {len(tables):,} tables that serve no one, {deletable_count:,} can be deleted: {following}."
+    return Output(
+        document={"deleted": [], "kept": [asdict(table) for table in tables]},
+        lines=[*map(_describe_table, tables), totals],
+    )
+
+
+def _describe_table(table: Unserved) -> str:
+    return (
+        f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, "
+        f"{table.retained_because or 'can be deleted'}"
+    )
+
+
+def _find_definition(settings: Settings, name: str) -> Pipeline:
+    """Find the definition; if another one serves the name and the file is missing, that one under this name."""
+    serves, (pipelines, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
+    if serves == name or name in pipelines or broken:  # an invalid file may define the name, with another policy
+        return find_definition(settings, name)
+    return replace(find_definition(settings, serves), name=name)
+
+
+_CREATE_VIEW = "CREATE OR REPLACE VIEW {name} AS SELECT * FROM {rows};"
+
+
+def serve_view(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    follow: Annotated[
+        float | None, typer.Option("--follow", min=0.1, help="Publish again every N seconds, until Ctrl-C.")
+    ] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway", help="Publish even if the served tables have read less than the published one, or have no row."
+        ),
+    ] = False,
+) -> Iterator[Output]:
+    """Publish the served rows as one table with a stable name, in one commit, and print how to read it."""
+    settings = load_settings()
+    publication = _publish(settings, pipeline, anyway=anyway)
+    text = _describe_publication(pipeline, publication)
+    yield Output(document=_to_fields(publication), lines=[text, *_list_queries(pipeline, publication)])
+    if follow is not None:
+        yield from _follow(settings, pipeline, publication, follow)
+
+
+def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
+    """Publish the pipeline that serves a name; after a swap the definition of that name is not needed."""
+    served = find_definition(settings, swaps.served_by(settings, name))
+    return serving_table.publish(settings, served, name=name, anyway=anyway)
+
+
+def _follow(settings: Settings, name: str, publication: Publication, seconds: float) -> Iterator[Output]:
+    """Publish until interrupted; failures are reported and retried."""
+    while True:
+        time.sleep(seconds)
+        try:
+            latest = _publish(settings, name)
+        except CutoverError as error:  # including a definition that is being edited
+            print_warnings([*str(error).split("\n"), f"Trying again in {seconds:g} s."])
+            continue
+        if latest.version != publication.version:
+            yield Output(document=_to_fields(latest), lines=[_describe_publication(name, latest)])
+        publication = latest
+
+
+def _describe_publication(name: str, publication: Publication) -> str:
+    wrote = f"months written: {len(publication.months):,}" if publication.months else "nothing new"
+    epoch = "no epoch" if publication.epoch < 0 else f"epoch {publication.epoch}"
+    by = "" if publication.served == name else f" of {publication.served}"
+    rows = f"{name}: {publication.rows:,} rows{by} in {publication.stage} up to {epoch}"
+    return f"{rows}, version {publication.version} of the table; {wrote}."
+
+
+def _list_queries(name: str, publication: Publication) -> tuple[str, ...]:
+    uri = publication.uri
+    copied = () if publication.copy is None else (f"  PostgreSQL SELECT * FROM {publication.copy};",)  # noqa: S608 -- quoted, and only printed
+    return (
+        f"  Spark      {_CREATE_VIEW.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
+        f"  DuckDB     {_CREATE_VIEW.format(name=identifier(name), rows=f'delta_scan({literal(uri)})')}",
+        f"  delta-rs   DeltaTable({uri!r}).to_pyarrow_table()",
+        *copied,
+        "Batch runs, moves of the gate and `cutover serve` publish again; while a driver runs, use `--follow 30`.",
+    )
+
+
+def _to_fields(publication: Publication) -> dict[str, object]:
+    names = ("uri", "served", "version", "stage", "epoch", "rows", "months", "copy")
+    return {name: getattr(publication, name) for name in names}
+
+
+COMMANDS = {
+    "sql": sql,
+    "vacuum": vacuum,
+    "restore-control": restore_control,
+    "unserved": unserved,
+    "serve-view": serve_view,
+}

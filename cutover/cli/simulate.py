@@ -1,19 +1,42 @@
-"""`cutover simulate SCENARIO.json`: the panes that come out of a scenario, as a table, as JSON, compared or drawn."""
+"""`cutover simulate SCENARIO.json`: the panes that come out of a scenario, as a table, as JSON, compared or drawn.
 
-from collections.abc import Iterator, Sequence
+Runners of scenarios. Each engine registers its runner by entry point, so this package depends on none of them.
+
+A runner is a function of a `Setting` that returns an `Outcome`, in the group `cutover.runners`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output
-from cutover.panes.model import Outcome
+from cutover.panes.model import Outcome, Setting
 from cutover.scenarios import compare, plot, show
 from cutover.scenarios.compare import PaneDifference
 from cutover.scenarios.reading.parse import parse_cases, parse_file
-from cutover.scenarios.reading.scenario import Scenario
-from cutover.scenarios.runners import runner as runner_of
+from cutover.scenarios.reading.setting import Scenario
+
+Runner = Callable[[Setting], Outcome]
+
+GROUP = "cutover.runners"
+
+
+def load_runner(name: str) -> Runner:
+    """Load a runner by its entry point.
+
+    Raises:
+        DefinitionError: No runner has this name.
+    """
+    runners = entry_points(group=GROUP)
+    if name not in runners.names:
+        msg = f"--runner: expected one of {', '.join(sorted(runners.names))}, got `{name[:80]}`."
+        raise DefinitionError(msg)
+    return cast("Runner", runners[name].load())
+
 
 DIFFERENT = 1
 """Exit code of `--check` where something differs."""
@@ -28,7 +51,7 @@ def simulate(
     picture: Annotated[Path | None, typer.Option("--plot", help="Draw it into this SVG file.")] = None,
 ) -> Output:
     """Show the panes that come out of a scenario, in order. Only `--runner streaming` needs a broker."""
-    run = runner_of(runner)
+    run = load_runner(runner)
     scenarios = parse_cases(scenario, case=case) if check and picture is None else [parse_file(scenario, case=case)]
     if check:
         _reject_without_panes(scenario, scenarios)
@@ -75,4 +98,6 @@ def _list_lines(
     return show.list_check_lines(scenario, runner, differences)
 
 
-COMMANDS = {"simulate": simulate}
+COMMANDS = {
+    "simulate": simulate,
+}

@@ -1,9 +1,9 @@
 """Pipeline definitions: typed, frozen values, compiled to the streaming path, the batch path and the reference."""
 
+from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.measures.ordered import Bag, First, Last
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
-from cutover.definition.measures.variance import Stddev, Variance
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Audit, Change, Expect, Lateness, Pipeline, Policy, SameDefinition, Sql
 from cutover.definition.model.topic import Topic
@@ -20,8 +20,7 @@ from cutover.definition.model.triggers import (
     Until,
 )
 from cutover.definition.windows.all_time import Global
-from cutover.definition.windows.calendar import Daily
-from cutover.definition.windows.monthly import Monthly
+from cutover.definition.windows.calendar import Daily, Monthly
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import Fixed, Sliding
 

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine import code, confs, queries
+from cutover.engine import code, effective_settings, queries
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.records import classify
 from cutover.records.parsing import limits, parser
@@ -58,7 +58,7 @@ def read_session_settings(
     return EffectiveSettings(
         {
             **read_process_settings(pipeline).families,
-            "spark": confs.select_relevant_confs(read_confs(spark)),
+            "spark": effective_settings.select_relevant_confs(read_confs(spark)),
             "jvm": _jvm(spark),
             "jars": _jars(spark),
             **(further or {}),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cutover.engine import confs, storage
+from cutover.engine import effective_settings, storage
 from cutover.errors import DefinitionError, LakeError
 from cutover.output import terminal
 from cutover.settings import Settings
@@ -135,7 +135,7 @@ def configuration(settings: Settings) -> dict[str, str]:
         DefinitionError: `spark.conf` sets a conf that results depend on.
     """
     _reject_result_conf(settings)
-    conf = confs.PINNED | SPEED_CONF | storage.spark_conf(settings.lake_uri)
+    conf = effective_settings.PINNED | SPEED_CONF | storage.spark_conf(settings.lake_uri)
     conf |= {"spark.driver.memory": settings.spark.driver_memory}
     conf |= _make_local_conf(settings) if is_local(settings) else _make_cluster_conf(settings)
     return conf | settings.spark.conf | _join_java_options(conf, settings.spark.conf)
@@ -206,7 +206,7 @@ def _make_cluster_conf(settings: Settings) -> dict[str, str]:
 
 
 def _reject_result_conf(settings: Settings) -> None:
-    rejected = confs.find_rejected_conf(settings.spark.conf)
+    rejected = effective_settings.find_rejected_conf(settings.spark.conf)
     if rejected is not None:
         key, expected = rejected
         msg = (

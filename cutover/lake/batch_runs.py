@@ -18,7 +18,7 @@ from cutover.lake.path_cost import PathCost
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import checksums, delta, run_memory
 from cutover.lake.tables.schemas import IndexKind
-from cutover.log.mark import Marks
+from cutover.log.cut import Marks
 from cutover.settings import Settings
 
 Range = tuple[int, int]  # [start, end) in microseconds of event time

@@ -14,7 +14,7 @@ from openlineage.client.generated.base import DatasetFacet, EventType, InputData
 from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
 
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from cutover.log.topic_partitions import split_topics
 from cutover.settings import Settings
 

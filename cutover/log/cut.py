@@ -1,7 +1,12 @@
-"""A cut: the next offset of every partition of one log, at which both paths are compared."""
+"""A cut: the next offset of every partition of one log, at which both paths are compared.
 
+Marks: fingerprints of the last records before an offset. Needs no client, since tables store marks too.
+"""
+
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +42,23 @@ class LogEnd:
 
     offset: int  # next offset, including open transactions
     leader_epoch: int  # incremented with each leader of the partition
+
+
+class Mark(NamedTuple):
+    """Fingerprint of one record."""
+
+    offset: int
+    log_time: int  # milliseconds
+    digest: str  # of key and value: 16 hex digits of their SHA-256; null and empty differ
+
+
+Marks = Mapping[int, tuple[Mark, ...]]
+"""Partition -> marks by offset."""
+
+
+def compute_digest(key: bytes | None, value: bytes | None) -> str:
+    """Return the first 16 hex digits of a SHA-256 over both with their lengths; null and empty differ."""
+    sha256 = hashlib.sha256()
+    for part in (key, value):
+        sha256.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+    return sha256.hexdigest()[:16]

@@ -30,7 +30,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from cutover.clock import poll_until
 from cutover.errors import DefinitionError, LogError
 from cutover.log import options
-from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
 from cutover.log.reachability import Obstacle, find_obstacle, make_obstacle_error, parse_addresses
 from cutover.log.topic_partitions import (
@@ -85,7 +84,7 @@ class LogClient:
     """Client of a log: one topic, or both topics of a join. Calls return or fail within `kafka.timeout_seconds`."""
 
     def __init__(self, settings: Settings) -> None:
-        self.bootstrap = bootstrap_servers(settings)
+        self.bootstrap = options.bootstrap_servers(settings)
         parse_addresses(self.bootstrap)
         self.timeout = settings.kafka.timeout_seconds
         self._protocol, self._is_reached = settings.kafka.protocol, False

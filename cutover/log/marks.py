@@ -11,8 +11,8 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cutover.log import topic_partitions
+from cutover.log.cut import Mark, compute_digest
 from cutover.log.kafka import LogClient, Ranges
-from cutover.log.mark import Mark, compute_digest
 from cutover.log.topic_partitions import get_offset
 from cutover.log.transient_errors import is_disconnect
 

@@ -1,9 +1,13 @@
-"""Client options from the neutral settings of the log; other client keys have to be on an allow-list."""
+"""Client options from the neutral settings of the log; other client keys have to be on an allow-list.
 
+Address of the cluster, for modules that need no client.
+"""
+
+import json
 from pathlib import Path
 
-from cutover.errors import DefinitionError
-from cutover.settings import KafkaSettings
+from cutover.errors import DefinitionError, LogError
+from cutover.settings import KafkaSettings, Settings
 
 ClientOption = str | int | float | bool
 """Value type of confluent-kafka's options."""
@@ -109,3 +113,18 @@ def make_spark_options(kafka: KafkaSettings, bootstrap: str) -> dict[str, str]:
 def _quote_text(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def bootstrap_servers(settings: Settings) -> str:
+    """Return the cluster's address: from the settings, otherwise that of the broker which `cutover up` started.
+
+    Raises:
+        LogError: There is neither.
+    """
+    if settings.kafka.bootstrap_servers:
+        return settings.kafka.bootstrap_servers
+    try:
+        return str(json.loads((settings.run_dir / "broker.json").read_text(encoding="utf-8"))["bootstrap_servers"])
+    except (OSError, ValueError, KeyError):
+        msg = "Kafka: expected `kafka.bootstrap_servers` or a broker of this installation, got neither."
+        raise LogError(msg + "\nHint: `cutover up` starts a broker.", runbook="KafkaUnreachable") from None

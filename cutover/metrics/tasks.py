@@ -1,15 +1,52 @@
-"""Decorator that writes metrics of a task's runs; failures are logged and never fail the task."""
+"""Decorator that writes metrics of a task's runs; failures are logged and never fail the task.
 
+Text files of metrics for node_exporter's textfile collector: one per task and pipeline, replaced atomically.
+"""
+
+import hashlib
+import re
 import time
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
+from cutover import files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
-from cutover.metrics import text_files
 from cutover.metrics.families import MetricSample, render_samples
 from cutover.settings import Settings
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+READABLE = 0o644
+"""File mode: node_exporter runs as another user, and the files contain only numbers and pipeline names."""
+
+
+def make_metrics_path(settings: Settings, task: str, pipeline: str) -> Path:
+    """Return the path of the file of a task and a pipeline; a name that is not a plain word is replaced by its hash."""
+    name = pipeline if _PLAIN.match(pipeline) else hashlib.sha256(pipeline.encode()).hexdigest()[:32]
+    return settings.metrics_dir / f"cutover_{task}-{name}.prom"
+
+
+def write_text_file(settings: Settings, task: str, pipeline: str, text: str) -> bool:
+    """Replace a file of metrics; if it cannot be written, a warning is logged.
+
+    Args:
+        settings: Settings with the folder.
+        task: Name of the task.
+        pipeline: Name of the pipeline, any text.
+        text: Metrics in Prometheus' text format.
+
+    Returns:
+        True if the file was written.
+    """
+    try:
+        files.write(make_metrics_path(settings, task, pipeline), text, mode=READABLE)
+    except OSError as error:
+        log.warning("metrics_not_written", pipeline=pipeline, task=task, error=error.strerror or str(error))
+        return False
+    return True
+
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -62,7 +99,7 @@ def _write_run(settings: Settings, task: str, name: str, start: float, *, failed
         MetricSample("cutover_task_duration_seconds", labels, round(time.monotonic() - start, 3)),
         MetricSample("cutover_task_failed", labels, float(failed)),
     )
-    text_files.write_text_file(settings, f"{task}_run", name, render_samples(samples))
+    write_text_file(settings, f"{task}_run", name, render_samples(samples))
 
 
 def _write_result(settings: Settings, task: str, pipeline: Pipeline, describe: Callable[[], str]) -> None:
@@ -74,4 +111,4 @@ def _write_result(settings: Settings, task: str, pipeline: Pipeline, describe: C
         log.warning("metrics_not_written", pipeline=pipeline.name, task=task, error=str(error))
         return
     if text:
-        text_files.write_text_file(settings, task, pipeline.name, text)
+        write_text_file(settings, task, pipeline.name, text)

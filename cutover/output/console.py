@@ -3,6 +3,8 @@
 `command` wraps the function of a command: it adds `--json` to its options, prints the output as JSON or as lines and
 tables, and returns the exit code. Text from data is escaped on the way, so that no key can move the cursor or add
 markup. Progress goes to standard error: a spinner or a bar on a terminal, otherwise one line per step.
+
+Escaping of data for a terminal library that interprets markup.
 """
 
 import inspect
@@ -19,12 +21,18 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from cutover.output.cells import visible
-from cutover.output.markup import literal_text
+
+
+def literal_text(text: str) -> str:
+    """Escape a text so that rich prints it literally, with control characters as escapes."""
+    return escape(visible(text))
+
 
 _LINE_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 

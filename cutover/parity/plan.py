@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING
 
 from cutover.parity.plans.findings import Finding, list_plan_findings
-from cutover.parity.plans.json_form import read_json
 from cutover.parity.plans.live import has_time_zone, read_live
-from cutover.parity.plans.printed import read_printed
+from cutover.parity.plans.printed import read_json, read_printed
 from cutover.parity.rules import ParityFinding
 
 if TYPE_CHECKING:

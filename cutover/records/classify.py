@@ -8,8 +8,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.records.classes import Class
-from cutover.records.closing import compute_late_margin
 from cutover.records.columns import select
+from cutover.records.watermark import compute_late_margin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from cutover import files
 from cutover.errors import DefinitionError
-from cutover.runbooks.page import Page
-from cutover.runbooks.parse import parse_page, split_head
+from cutover.runbooks.page import Page, parse_page, split_head
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z")

@@ -14,9 +14,9 @@ from typing import Any
 from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
-from cutover.scenarios.reading.file_form import DroppedForm, PaneForm, WaitingForm
-from cutover.scenarios.reading.scenario import Expected, Scenario
-from cutover.scenarios.reading.times import Style, write
+from cutover.scenarios.reading.forms import DroppedForm, PaneForm, WaitingForm
+from cutover.scenarios.reading.setting import Expected, Scenario
+from cutover.scenarios.reading.texts import Style, write
 
 ALIGNED = 2_000
 """Number of panes up to which both sides are aligned around missing panes; more are compared by position."""

@@ -21,9 +21,9 @@ from cutover.output import svg
 from cutover.output.svg import Box, Scale
 from cutover.panes.model import Estimator, Ideal, InputRow, Key, Outcome, Pane
 from cutover.scenarios.compare import value_of
-from cutover.scenarios.reading import times
-from cutover.scenarios.reading.scenario import Scenario
-from cutover.scenarios.reading.times import Style
+from cutover.scenarios.reading import texts
+from cutover.scenarios.reading.setting import Scenario
+from cutover.scenarios.reading.texts import Style
 
 MOST_POINTS, MOST_KEYS, MOST_PANES = 2_000, 8, 2_000
 """Limits beyond which a drawing is unreadable."""
@@ -297,7 +297,7 @@ def _list_ticks(low: int, high: int, limit: int, style: Style) -> list[tuple[int
 
 
 def _format_tick(at: int, step: int, style: Style) -> str:
-    text = times.write(at, style)
+    text = texts.write(at, style)
     if style is Style.DATE:
         day, _, clock = text.removesuffix("Z").partition("T")
         return day if step >= _DAY else f"{day[5:]} {clock[:5]}" if step >= _MINUTE else clock

@@ -8,8 +8,8 @@ from cutover.definition.measures.kinds import Count, Sum
 from cutover.output.console import Line, make_table, styled
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.compare import PaneDifference
-from cutover.scenarios.reading.scenario import Scenario
-from cutover.scenarios.reading.times import write
+from cutover.scenarios.reading.setting import Scenario
+from cutover.scenarios.reading.texts import write
 
 SCHEMA = 2
 """Schema version of the object that `--json` prints."""

@@ -57,7 +57,7 @@ def _check_name(name: str) -> str:
 
 def _run(settings: Settings, drills: Sequence["Drill"], *, home: Path | None, results: Path | None) -> Iterator[Output]:
     """Run drills in sequence on one stack; the exit code is 1 from the first failed drill on."""
-    from cutover.infra.drills import results_file
+    from cutover.infra.drills import sequence
     from cutover.infra.drills.sequence import run_drills
 
     def report_progress(line: str) -> None:
@@ -71,7 +71,7 @@ def _run(settings: Settings, drills: Sequence["Drill"], *, home: Path | None, re
                 yield Output(warnings=[f"{drill.name}: failed.", *str(outcome).split("\n")], exit_code=exit_code)
                 continue
             if results is not None:
-                results_file.add(results, outcome)
+                sequence.add(results, outcome)
             yield Output(document=asdict(outcome), lines=[_describe_outcome(outcome)], exit_code=exit_code)
 
 

@@ -12,13 +12,13 @@ from functools import partial
 
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
-from cutover.infra import start
+from cutover.infra import installation
 from cutover.infra.airflow import instance, samples
 from cutover.infra.airflow.api import Api
 from cutover.infra.demo.inputs import BILLING, BUDGETS, SamplePart, parts, send_ads, send_part
 from cutover.infra.demo.runs import Runs, RunVerdict
 from cutover.infra.processes import drivers
-from cutover.infra.processes.memory import PeakMemory
+from cutover.infra.processes.family import PeakMemory
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Supervisor
 from cutover.lake import batch_runs
@@ -80,7 +80,7 @@ def main(settings: Settings, *, pipeline: str, count: int) -> int:
     demo_steps = steps(pipeline, count)  # invalid options are rejected before anything starts
     started = time.monotonic()
     with show_spinner("starting") as report_progress:
-        running = start.up(settings, broker_only=False, report_progress=report_progress)
+        running = installation.up(settings, broker_only=False, report_progress=report_progress)
     outcome = run(settings, running.ports, demo_steps)
     outcome = replace(outcome, seconds=time.monotonic() - started)
     sys.stdout.write("\n".join(describe_outcome(settings, outcome, running.ports, pipeline)) + "\n")

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError, DefinitionError
-from cutover.infra import start
+from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import Api
 from cutover.infra.demo.defect import plant_defect
@@ -182,7 +182,7 @@ def main(settings: Settings) -> int:
     """Run the demonstration on a new installation, write its page, and leave the installation running."""
     started = time.monotonic()
     with show_spinner("starting") as report_progress:
-        running = start.up(settings, broker_only=False, report_progress=report_progress)
+        running = installation.up(settings, broker_only=False, report_progress=report_progress)
     _check_new_installation(settings)
     story = Story(page=settings.reports_dir / "cutover-demo.md")
     act = Retirement(settings=settings, api=instance.api(settings, running.ports), story=story)

@@ -3,10 +3,13 @@
 The sets `spark` and `kafka` are never on one class path. `s3` lets Spark access an object store; the bootstrap does not
 fetch it (0.7 GB). The JARs are stored in `<prefix of the interpreter>/share/cutover/jars/`: they belong to the
 installed environment, not to the state of an installation, so `make purge` retains them.
+
+Java runtime of this machine.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -164,3 +167,34 @@ def main(names: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+MIN_VERSION = 17
+HINT = "apt install openjdk-17-jre-headless | dnf install java-17-openjdk-headless | brew install openjdk@17"
+
+
+def version() -> str | None:
+    """Read the version of `java` on PATH, such as `17.0.15`; None if it is missing or does not run."""
+    try:
+        completed = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "([^"]+)"', completed.stderr + completed.stdout)
+    return match.group(1) if match else None
+
+
+def fits(java_version: str | None) -> bool:
+    """Check that a version is new enough."""
+    return java_version is not None and int(re.split(r"[.\-+_]", java_version)[0]) >= MIN_VERSION
+
+
+def require() -> None:
+    """Check that Java is installed in a sufficient version.
+
+    Raises:
+        CutoverError: It is missing or too old.
+    """
+    java_version = version()
+    if not fits(java_version):
+        msg = f"Java: expected {MIN_VERSION} or newer on PATH, got {java_version or 'none'}.\nHint: {HINT}"
+        raise CutoverError(msg)

@@ -13,7 +13,7 @@ from cutover.reconcile.result.advice import (
     ProvenSetting,
     select_outcome,
 )
-from cutover.reconcile.result.replay_text import describe_pace_of_reading
+from cutover.reconcile.result.lateness_text import describe_pace_of_reading
 from cutover.reconcile.result.timeliness import tells_real_speed
 
 IN_FORCE, FASTEST, EXACT, BALANCED = "in force", "fastest", "exact", "balanced"

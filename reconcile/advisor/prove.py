@@ -3,27 +3,32 @@
 A window's on-time answer is its result when the watermark passes its end, so it was exact if no record came later.
 For sessions this takes a run without allowed lateness, in which all such records are late; for other windows the epochs
 of one run show it, since each row has its epoch.
+
+Markdown table of the predicted and the measured effect of settings.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`, the rest are internal numbers
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from cutover import files
 from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.durations import shorten_duration
 from cutover.engine import queries
+from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.repeats import find_repeat
 from cutover.quoting import identifier
+from cutover.reconcile.advisor.advice_text import PROOF_HEADS, list_proof_rows
 from cutover.reconcile.advisor.gather import list_newest_events
 from cutover.reconcile.advisor.predict import ALWAYS, Micros, count_held, measure_delay
-from cutover.reconcile.result.advice import MeasuredOutcome, NamedSetting, ProvenSetting
+from cutover.reconcile.result.advice import Advice, MeasuredOutcome, NamedSetting, ProvenSetting
 from cutover.records.classes import Class
 from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.settings import Settings
@@ -171,3 +176,24 @@ def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:
 
 def _row(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[int, ...]:
     return tuple(int(value) for value in connection.execute(query).fetchall()[0])
+
+
+def write_proof_table(page: Path, advice: Advice) -> None:
+    """Write the table into a page, replacing the one between the marks of this pipeline.
+
+    Raises:
+        DefinitionError: The page or its marks are missing.
+    """
+    begin, end = f"<!-- proven: {advice.pipeline} -->\n", "<!-- /proven -->"
+    old = page.read_text(encoding="utf-8") if page.is_file() else ""
+    page_start, has_begin, remainder = old.partition(begin)
+    _, has_end, page_end = remainder.partition(end)
+    if not (has_begin and has_end):
+        msg = f"--page: expected a page with `{begin.strip()}` and `{end}` on separate lines, got `{page}`."
+        raise DefinitionError(msg)
+    files.write(page, f"{page_start}{begin}{''.join(_list_lines(advice))}{end}{page_end}", mode=0o644)
+
+
+def _list_lines(advice: Advice) -> Iterator[str]:
+    for line in (PROOF_HEADS, ("---",) * len(PROOF_HEADS), *list_proof_rows(advice)):
+        yield f"| {' | '.join(line)} |\n"

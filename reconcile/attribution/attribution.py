@@ -1,20 +1,136 @@
-"""Attribution of differences: check the ledger, assign causes to rows, and prove the causes from the log."""
+"""Attribution of differences: check the ledger, assign causes to rows, and prove the causes from the log.
+
+Checks of the stream's ledger: a record counts as late only if its position, epoch and watermark confirm it.
+
+The temporary tables are `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`,
+`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, window or component, and key), `doubtful`
+(window, key, why, and `_epoch`, `_partition`, `_offset` if the doubt is about one record). For sessions the window is
+that of the record alone, with the component in a further column.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+from collections.abc import Sequence
 
 # ruff: noqa: S608 -- every name in a query is a constant
-
 from dataclasses import dataclass
 
+import duckdb
+import pyarrow as pa
+
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.engine.queries import fetch_number
-from cutover.reconcile.attribution import causes, dimension, ledger
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.quoting import identifier, literal
+from cutover.reconcile.attribution import causes, dimension
 from cutover.reconcile.attribution.causes import Findings
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.proof import UNPROVEN, Proof
+from cutover.reconcile.comparison import digests
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.seal import SealBreach
+from cutover.records.watermark import compute_late_margin
 from cutover.settings import Settings
+
+_POSITIONS = f"""
+    CREATE TEMP TABLE {SharedTable.LEDGER} AS
+    SELECT _class, _epoch, {{keys}}, window_end, position.partition AS _partition, position."offset" AS _offset,
+           position.event_time AS event_time, position.reason AS reason
+    FROM (SELECT _class, _epoch, {{keys}}, window_end, unnest(_positions) AS position
+          FROM {SharedTable.STREAM_LOG} WHERE _positions IS NOT NULL)
+"""
+_DOUBTS = {
+    "the ledger's counts differ from the records that it lists": f"""
+        SELECT {{keys}}, _epoch, CAST(NULL AS INTEGER) AS _partition, CAST(NULL AS BIGINT) AS _offset
+        FROM {SharedTable.STREAM_LOG}
+        WHERE _class IN ('late', 'future', 'duplicate') AND _n IS DISTINCT FROM coalesce(len(_positions), 0)
+    """,
+    "a record is in the ledger twice": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER}
+        QUALIFY count(*) OVER (PARTITION BY _partition, _offset, window_start) > 1
+    """,
+    "a record is outside the offsets of its epoch": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER} l WHERE NOT EXISTS (
+        SELECT 1 FROM epoch_offsets o WHERE o.epoch = l._epoch
+        AND o.partition = l._partition AND l._offset >= o.first AND l._offset < o.next)
+    """,
+    "a record is marked late before its window had closed": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER} l WHERE _class = 'late' AND NOT EXISTS (
+        SELECT 1 FROM {SharedTable.EPOCH_WATERMARKS} w
+        WHERE w.epoch = l._epoch AND (epoch_us(l.window_end) + {{grace}} <= w.watermark
+        OR epoch_us(l.event_time) < w.remembered))
+    """,
+    "a record's event time is outside its window": f"""
+        SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER}
+        WHERE window_start IS NOT NULL AND NOT coalesce(event_time >= window_start AND event_time < window_end, false)
+    """,
+}
+
+
+def list_doubts(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> tuple[str, ...]:
+    """Create the ledger's tables and return a note for each kind of doubt.
+
+    Args:
+        sides: Open sides, with `stream_log` bound.
+        pipeline: The definition, for the key and the allowed lateness.
+        records: All epochs up to the cut.
+    """
+    make_tables(sides.connection, pipeline, records)
+    if sides.layout.component:
+        for table in (SharedTable.LEDGER, SharedTable.DOUBTFUL):
+            digests.assign_components(sides.connection, pipeline, table)
+        sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE ledger_keys AS {_keys_sql(sides.layout.place)}")
+    doubts = sides.connection.execute(
+        f"SELECT why, count(*) FROM {SharedTable.DOUBTFUL} GROUP BY 1 ORDER BY 1"
+    ).fetchall()
+    return tuple(f"The stream's ledger is in doubt: {reason} ({count} rows)." for reason, count in doubts)
+
+
+def make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+    """Create the ledger's tables from `stream_log`.
+
+    Args:
+        connection: Has `stream_log`: rows of the epoch log except those about the epochs themselves.
+        pipeline: The definition, for the key and the allowed lateness.
+        records: All epochs with rows in `stream_log`.
+    """
+    keys = ", ".join(map(identifier, ("window_start", *pipeline.key)))
+    connection.register("epoch_offsets", _build_offsets(records))
+    connection.register(SharedTable.EPOCH_WATERMARKS, _build_watermarks(pipeline, records))
+    connection.execute(_POSITIONS.format(keys=keys))
+    connection.execute(f"CREATE TEMP TABLE ledger_keys AS {_keys_sql(('window_start', *pipeline.key))}")
+    doubts = [
+        f"SELECT *, {literal(reason)} AS why FROM ({query.format(keys=keys, grace=compute_late_margin(pipeline))})"
+        for reason, query in _DOUBTS.items()
+    ]
+    connection.execute(f"CREATE TEMP TABLE {SharedTable.DOUBTFUL} AS {' UNION ALL BY NAME '.join(doubts)}")
+
+
+def _keys_sql(place: Sequence[str]) -> str:
+    columns = ", ".join(map(identifier, place))
+    ledger = f"{SharedTable.LEDGER} WHERE window_start IS NOT NULL"
+    return f"SELECT _class, {columns}, count(*) AS records FROM {ledger} GROUP BY ALL"
+
+
+def _build_offsets(records: Sequence[EpochRecord]) -> pa.Table:
+    rows = [
+        {"epoch": record.epoch, "partition": partition, "first": record.start.get(partition, 0), "next": end}
+        for record in records
+        for partition, end in record.end.items()
+    ]
+    fields = [pa.field(name, pa.int64()) for name in ("epoch", "partition", "first", "next")]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+
+
+def _build_watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
+    rows = [
+        {"epoch": record.epoch, "watermark": mark, "remembered": compute_oldest_remembered(pipeline, mark)}
+        for record, mark in ((record, record.watermark_before) for record in records)
+    ]
+    fields = [pa.field(name, pa.int64()) for name in ("epoch", "watermark", "remembered")]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +159,7 @@ def attribute_causes(
     Raises:
         SealError: Versions of a dimension can be neither proven nor ruled out as a cause.
     """
-    doubts = ledger.list_doubts(sides, pipeline, evidence.records)
+    doubts = list_doubts(sides, pipeline, evidence.records)
     proof = Proof(settings, pipeline, evidence, log)
     staged_sides = dimension.stage_refold(settings, pipeline, evidence, proof.with_swaps(sides))
     plain = causes.diff_stages(staged_sides)

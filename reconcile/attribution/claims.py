@@ -14,7 +14,7 @@ from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
-from cutover.reconcile.comparison.equal import same, to_plain
+from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import PlacedRecord, fold_records

@@ -20,7 +20,7 @@ from cutover.engine.queries import fetch_number
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.dimensions import joined_versions
-from cutover.lake.dimensions.rejoin import Rejoin, Spans
+from cutover.lake.dimensions.joined_versions import Rejoin, Spans
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind

@@ -15,14 +15,14 @@ from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records
 from cutover.lake.journal_rows import Loss
-from cutover.lake.serving.spans import is_affected
+from cutover.lake.serving.views import is_affected
 from cutover.log.kafka import LogClient
 from cutover.quoting import identifier
 from cutover.reconcile.attribution import cells, log_rows
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.loss import describe_touching
-from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
+from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import additive
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, open_sides, state_of

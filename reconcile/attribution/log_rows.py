@@ -26,10 +26,9 @@ from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import LogId
 from cutover.log.kafka import Ranges, RawRecord
 from cutover.log.topic_partitions import find_source
-from cutover.records.reading import segments
-from cutover.records.reading.scan import Offsets
-from cutover.records.reading.segments import OffsetSpan
-from cutover.records.reference.values import InvalidValueError, parse_value
+from cutover.records.reading import scan
+from cutover.records.reading.scan import Offsets, OffsetSpan
+from cutover.records.reference.parse import InvalidValueError, parse_value
 from cutover.settings import Settings
 
 PORTION = 200_000
@@ -103,7 +102,7 @@ def list_portions(
             records[n] += count
     return [
         ReadPortion(
-            stretches=neighbours, reads=segments.plan_reads((s for n in neighbours for s in spans[n]), max_ranges=MOST)
+            stretches=neighbours, reads=scan.plan_reads((s for n in neighbours for s in spans[n]), max_ranges=MOST)
         )
         for neighbours in _group_neighbours(records)
     ]

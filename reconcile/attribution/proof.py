@@ -10,34 +10,45 @@ A proven claim is not read from the log again while nothing it depends on has ch
 
 Of records with the same id, batch may count a different one than the stream. No merge can show that: the last stage
 then has the batch's row in every place where the records that batch counts, taken from the log alone, yield it.
+
+Cache of proven claims, so that a claim is not read from the log again.
+
+A late row differs permanently, while the log eventually deletes its records. A claim stays proven as long as all inputs
+of its proof are unchanged; the cache stores a digest of these inputs.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or a constant
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.metadata import version
 
 import duckdb
 import pyarrow as pa
 
 from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, select_last_window
 from cutover.engine.queries import fetch_number
 from cutover.errors import LakeError, LogError
-from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.dimensions.joined_versions import Rejoin
+from cutover.lake.journal import Journal
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
 from cutover.quoting import identifier, literal
-from cutover.reconcile.attribution import claims, log_rows, proof_cache
+from cutover.reconcile.attribution import claims, log_rows
 from cutover.reconcile.attribution.claims import FoldedPlace, Place, Position
 from cutover.reconcile.attribution.log_rows import LogReader, ReadPortion
-from cutover.reconcile.comparison.components import MEMBERS
 from cutover.reconcile.comparison.diff import diff_relations
+from cutover.reconcile.comparison.digests import MEMBERS
 from cutover.reconcile.comparison.duplicates import SWAPPED
-from cutover.reconcile.comparison.equal import to_plain
+from cutover.reconcile.comparison.layout import to_plain
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
+from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.seal import SealBreach
 from cutover.reconcile.result.text import count_noun
@@ -46,6 +57,52 @@ from cutover.records.fold import make_finishable
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import place_records
 from cutover.settings import Settings
+
+Side = Sequence[tuple[Interval, ResultRow]]
+
+
+def compute_claim_digest(run: BatchRun, place: Place, sides: Sequence[Side], ledger: str) -> str:
+    """Return the digest of one claim: its log, its place, all rows of the place on all sides, and the ledger's rows.
+
+    Args:
+        run: Batch run that identifies the log.
+        place: The row, or the sessions, of the claim.
+        sides: The stream's rows after each class, then the batch's.
+        ledger: Digest of the ledger's rows that can matter in addition to these values; empty if none can.
+    """
+    rows = [
+        [(*window, row.n, list(row.measures.items())) for window, row in sorted(side, key=_start)] for side in sides
+    ]
+    claim = (version("cutover"), run.cluster_id, run.topic_id, place.interval, place.key, rows, ledger)
+    return sha256(repr(claim).encode()).hexdigest()[:32]
+
+
+def _start(row: tuple[Interval, ResultRow]) -> Interval:
+    return row[0]
+
+
+def read_proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]:
+    """Read the digests of all claims that were proven under a definition.
+
+    Raises:
+        LakeError: The table cannot be read.
+    """
+    rows = Journal(settings, pipeline.name, ProvenClaims).read()
+    fingerprint = result_fingerprint(pipeline)
+    return frozenset(digest for row in rows if row.result_fingerprint == fingerprint for digest in row.digests)
+
+
+def save_proofs(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) -> None:
+    """Append the digests of newly proven claims."""
+    if digests:
+        claims = ProvenClaims(
+            pipeline=pipeline.name,
+            result_fingerprint=result_fingerprint(pipeline),
+            at=datetime.now(UTC),
+            digests=tuple(sorted(digests)),
+        )
+        Journal(settings, pipeline.name, ProvenClaims).append(claims)
+
 
 CONTRADICTED = "the log's records contradict the ledger"
 UNREADABLE = "its records can no longer be read"
@@ -183,13 +240,11 @@ class Proof:
             return []
         rows = [_read_rows(sides, self.pipeline, table) for table in tables]
         ledger_digests = _digest_ledger(sides)
-        proven = proof_cache.read_proven_claims(self.settings, self.pipeline)
+        proven = read_proven_claims(self.settings, self.pipeline)
         checked = []
         for place_number, place in sorted(places.items()):
             place_sides = [side.get(place_number, []) for side in rows]
-            digest = proof_cache.compute_claim_digest(
-                self.evidence.run, place, place_sides, ledger_digests.get(place_number, "")
-            )
+            digest = compute_claim_digest(self.evidence.run, place, place_sides, ledger_digests.get(place_number, ""))
             checked.append(
                 _Claim(number=place_number, place=place, sides=place_sides, digest=digest, is_proven=digest in proven)
             )

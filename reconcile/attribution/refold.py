@@ -12,7 +12,7 @@ from cutover.engine import readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.engine.spark import session
 from cutover.lake.dimensions import joined_versions
-from cutover.lake.dimensions.rejoin import Rejoin, Spans
+from cutover.lake.dimensions.joined_versions import Rejoin, Spans
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records import duplicates
 from cutover.records.classes import Class

@@ -1,25 +1,45 @@
-"""`cutover audit determinism|windows P`, `cutover noise P`: replays of the log, and samples of what is served."""
+"""Commands that check Cutover itself: `cutover verify`, `audit`, `noise` and `selftest`.
+
+`cutover audit determinism|windows P`, `cutover noise P`: replays of the log, and samples of what is served.
+
+`cutover selftest P`: how often the reconciler itself errs on a pipeline, found out on copies of its tables.
+
+Text of a verification: a row for each check, then violations, then omissions.
+
+`cutover verify P`: every check that must hold whatever happened.
+"""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.output.console import Line, Output, make_table, show_spinner, styled
-from cutover.reconcile.audit import noise_record, run
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.integrity import scrub
+from cutover.lake.integrity.scrub import Scrubbed
+from cutover.output.console import Line, Output, make_table, show_bar, show_spinner, styled
+from cutover.reconcile.audit import run
 from cutover.reconcile.audit.blame import DifferenceSize
-from cutover.reconcile.audit.noise import Noise, make_rule, measure_noise
+from cutover.reconcile.audit.noise import Noise, describe_noise, make_rule, measure_noise, record_noise
 from cutover.reconcile.audit.run import DeterminismAudit
 from cutover.reconcile.result import text
-from cutover.settings import load_settings
+from cutover.reconcile.result.rates import KindRates, Rate, list_uncounted
+from cutover.reconcile.selftest import outcome
+from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
+from cutover.reconcile.selftest.self_test import self_test
+from cutover.reconcile.verify.model import CheckResult, CheckState, Verification
+from cutover.reconcile.verify.record import verify_and_record
+from cutover.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from cutover.reconcile.verdict.audits.audit_record import WindowAudit
+
 
 app = typer.Typer(help="Compute from the log again and compare the answers.", no_args_is_help=True)
 
@@ -90,11 +110,11 @@ def windows(
 
 
 def _list_window_lines(window_audit: "WindowAudit", *, rolled_back: bool) -> Iterator[Line]:
-    from cutover.reconcile.window_audit import sentence
+    from cutover.reconcile.window_audit import audit_sample
 
     yield from window_audit.examples
-    yield from sentence.describe_audit(window_audit)
-    yield sentence.describe_next_step(window_audit, rolled_back=rolled_back)
+    yield from audit_sample.describe_audit(window_audit)
+    yield audit_sample.describe_next_step(window_audit, rolled_back=rolled_back)
 
 
 def noise(
@@ -109,7 +129,7 @@ def noise(
     definition = catalogue.get(settings, pipeline)
     noise_seed = secrets.randbelow(2**31) if seed is None else seed
     measured = measure_noise(settings, definition, batches=batches, streams=streams, seed=noise_seed, clock=clock)
-    noise_record.record_noise(settings, measured, clock)
+    record_noise(settings, measured, clock)
     rule = make_rule(measured, definition)
     return Output(
         document=asdict(measured) | {"exit_code": measured.exit_code, "proposed_rule": rule},
@@ -137,7 +157,7 @@ def _list_noise_lines(noise: Noise, rule: str | None) -> Iterator[Line]:
     if rule is not None:
         yield f"A rule that it fits into, in pipelines/accepted/{noise.pipeline}/noise.toml once filled in:"
         yield from rule.rstrip().split("\n")
-    yield f"{noise_record.describe_noise(noise)} {_describe_next_step(noise)}"
+    yield f"{describe_noise(noise)} {_describe_next_step(noise)}"
 
 
 def _list_sizes(size: DifferenceSize) -> tuple[float, ...]:
@@ -150,4 +170,181 @@ def _describe_next_step(noise: Noise) -> str:
     return "Next: give each expression one answer; doubles, sums and counts have one here. Nothing is accepted by this."
 
 
-COMMANDS = {"audit": app, "noise": noise}
+_SHOWN = 10
+
+
+def selftest(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    seed: Annotated[int | None, typer.Option("--seed", help="Draws defects; another each time if not given.")] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, max=10_000, help="Comparisons.")] = 40,
+) -> Output:
+    """Plant defects in copies of both sides and compare: 0 all were found and nothing else, 1 not, 2 no comparison."""
+    settings = load_settings()
+    self_test = _run(settings, pipeline, secrets.randbelow(2**31) if seed is None else seed, trials)
+    outcome.record_self_test(settings, self_test, SystemClock())
+    return Output(
+        document=asdict(self_test) | {"passed": self_test.passed},
+        lines=_list_lines(self_test),
+        exit_code=0 if self_test.passed else 1,
+    )
+
+
+def _run(settings: Settings, pipeline: str, seed: int, trials: int) -> SelfTest:
+    definition = catalogue.get(settings, pipeline)
+    with show_bar("Comparing copies with planted defects") as update:
+        return self_test(settings, definition, seed=seed, trials=trials, clock=SystemClock(), progress=update)
+
+
+def _list_lines(self_test: SelfTest) -> Iterator[Line]:
+    yield _tabulate(self_test)
+    yield f"found        {_format_rate(self_test.detection_rate, 'planted rows')}"
+    yield f"false alarms {_format_rate(self_test.false_alarm_rate, 'clean windows')}"
+    yield f"named right  {_format_rate(self_test.right_cause_rate, 'rows')}"
+    for count, reason in list_uncounted(self_test.rates):
+        yield f"not counted  {count:,} {reason}"
+    for failure in self_test.failures[:_SHOWN]:
+        yield f"wrong  {failure}"
+    yield _word_result(self_test)
+
+
+def _tabulate(self_test: SelfTest) -> Table:
+    heads = ("found", "95 %", "false alarms", "95 %", "named right", "95 %", "refused", "not judged")
+    return make_table(
+        ("planted", *heads),
+        (
+            (
+                kind,
+                *(cell for rate in _rates_of(kind_rates) for cell in (f"{rate.hits:,} of {rate.of:,}", _bounds(rate))),
+                f"{kind_rates.refused:,}",
+                f"{kind_rates.not_compared:,}",
+            )
+            for kind, kind_rates in self_test.by_kind.items()
+        ),
+        right=heads,
+        no_wrap=heads,
+    )
+
+
+def _rates_of(kind_rates: KindRates) -> tuple[Rate, Rate, Rate]:
+    return kind_rates.detection_rate, kind_rates.false_alarm_rate, kind_rates.right_cause_rate
+
+
+def _bounds(rate: Rate) -> str:
+    return f"{text.share(rate.lower)} to {text.share(rate.upper)}" if rate.of else "-"
+
+
+def _format_rate(rate: Rate, noun: str) -> str:
+    bounds = f"between {text.share(rate.lower)} and {text.share(rate.upper)} with 95 %"
+    return f"{rate.hits:,} of {rate.of:,} {noun}: {bounds}"
+
+
+def _word_result(self_test: SelfTest) -> str:
+    took = f"{text.count_noun(self_test.trials, 'comparison')} at epoch {self_test.epoch}, seed {self_test.seed}"
+    if self_test.passed:
+        return f"{self_test.pipeline} passed its self-test: {took}. Next: `cutover gate {self_test.pipeline} show`."
+    few = self_test.false_alarm_rate.of < CLEAN_WINDOWS and not self_test.failures
+    if few:
+        return f"Too few clean windows to pass, {CLEAN_WINDOWS:,} are needed: {took}. Next: more `--trials`."
+    repeat_command = f"`cutover selftest {self_test.pipeline} --seed {self_test.seed} --trials {self_test.trials}`"
+    failed = f"{self_test.pipeline} failed its self-test: {took}."
+    return f"{failed} Next: trust no verdict until this is fixed, then {repeat_command}."
+
+
+_WORDS = {
+    CheckState.HELD: ("holds", "green"),
+    CheckState.VIOLATED: ("violated", "bold red"),
+    CheckState.NOT_PROVABLE: ("not provable", "yellow"),
+    CheckState.WAIVED: ("waived", "yellow"),
+}
+_SENTENCES = {0: "every check holds", 1: "a check is violated", 2: "not every check could be evaluated"}
+
+
+def list_verification_lines(verification: Verification) -> Iterator[Line]:
+    """Yield a verification: its result, the checks, and the details of those that do not hold."""
+    at = (
+        ""
+        if verification.epoch is None
+        else f" at epoch {verification.epoch:,}, table version {verification.table_version:,}"
+    )
+    yield styled((verification.pipeline, "bold"), f"{at}: {_SENTENCES[verification.exit_code]}")
+    if verification.error is not None:
+        yield verification.error
+        yield from _list_details(check for check in verification.checks.values() if check.violations)
+    else:
+        yield _tabulate_checks(verification)
+        yield from _list_details(verification.checks.values())
+    if verification.runbook:
+        yield f"runbook  docs/runbooks/{verification.runbook}.md"
+    yield f"{verification.seconds:.1f} s"
+
+
+def list_scrub_lines(scrubbed: Scrubbed) -> Iterator[Line]:
+    """Yield the result of a scrub: how much was checked, and the damaged files."""
+    yield f"{scrubbed.files:,} of {scrubbed.listed:,} files checked, {scrubbed.size:,} bytes"
+    if scrubbed.unnamed:
+        yield f"{scrubbed.unnamed:,} files were written by other writers: their bytes cannot be checked"
+    for damage in scrubbed.damaged:
+        yield styled((damage, "red"))
+    if scrubbed.damaged:
+        yield "runbook  docs/runbooks/TableUnreadable.md"
+    elif not scrubbed.is_whole:
+        yield "the next run continues from here"
+
+
+def _tabulate_checks(verification: Verification) -> Table:
+    return make_table(
+        ("check", "", "", "coverage", "s"),
+        (
+            (check.name, check.title, styled(_WORDS[check.state]), check.coverage, f"{check.seconds:.1f}")
+            for check in verification.checks.values()
+        ),
+        right=("s",),
+    )
+
+
+def _list_details(checks: Iterable[CheckResult]) -> Iterator[Line]:
+    for check in checks:
+        for violation in check.violations:
+            yield styled(f"{check.name}  ", (violation.text, "red"))
+        if check.reason:
+            yield styled(f"{check.name}  ", (check.reason, "yellow"))
+        for note in check.notes:
+            yield styled(f"{check.name}  ", (note, "dim"))
+
+
+def verify(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    only: Annotated[str, typer.Option("--only", help="Some of the checks, such as N1,N3.")] = "",
+    exhaustive: Annotated[bool, typer.Option("--all", help="Recompute and count all that the log holds.")] = False,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the sample that is recomputed.")] = None,
+    files: Annotated[bool, typer.Option("--files", help="Check the bytes of listed files, in pieces.")] = False,
+) -> Output:
+    """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
+    settings = load_settings()
+    if files:
+        return _scrub(settings, find_definition(settings, pipeline), check_all=exhaustive)
+    names = [name.strip().upper() for name in only.split(",") if name.strip()]
+    verification = verify_and_record(
+        settings, find_definition(settings, pipeline), only=names, exhaustive=exhaustive, seed=seed
+    )
+    return Output(
+        document=verification.to_json(),
+        lines=list_verification_lines(verification),
+        exit_code=verification.exit_code,
+    )
+
+
+def _scrub(settings: Settings, pipeline: Pipeline, *, check_all: bool) -> Output:
+    scrubbed = scrub.scrub(settings, pipeline, max_bytes=None if check_all else scrub.PIECE)
+    lines = list_scrub_lines(scrubbed)
+    return Output(document=scrubbed.to_json(), lines=lines, exit_code=2 if scrubbed.damaged else 0)
+
+
+COMMANDS = {
+    "audit": app,
+    "noise": noise,
+    "selftest": selftest,
+    "verify": verify,
+}

@@ -18,11 +18,10 @@ from cutover.reconcile.cli.recorded.cost import nine_table, path_table
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
-from cutover.reconcile.gate.condition_text import describe_number, describe_threshold
+from cutover.reconcile.gate.criteria import describe_number, describe_threshold
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.result.codec import encode
-from cutover.reconcile.result.cost import PathCosts
-from cutover.reconcile.result.cost_text import describe_price, describe_waiting_basis
+from cutover.reconcile.result.cost import PathCosts, describe_price, describe_waiting_basis
 from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings, load_settings
 

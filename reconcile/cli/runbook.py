@@ -32,7 +32,7 @@ def _fill_page(name: str, text: str, pipeline: str) -> Output:
 
     from cutover.cli.definitions import find_definition
     from cutover.clock import SystemClock
-    from cutover.reconcile.incident.page import fill_page
+    from cutover.reconcile.incident import fill_page
     from cutover.reconcile.watch.collector import FactCollector
     from cutover.reconcile.watch.status import make_status
 

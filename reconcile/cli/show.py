@@ -11,9 +11,8 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.explain import Explanation, Measured
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Events, RuleState, Verdict
-from cutover.reconcile.result.lateness_text import describe_early, describe_open
+from cutover.reconcile.result.lateness_text import describe_early, describe_open, describe_settlement
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.settlement_text import describe_settlement
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 from cutover.reconcile.result.text import (
     LONGEST_VALUE,

@@ -1,15 +1,21 @@
-"""Common layout of two tables: key columns, compared columns and their tolerances."""
+"""Common layout of two tables: key columns, compared columns and their tolerances.
 
+Equality of a value of plain Python and one of a table: exact, except for the order in which floats were added.
+"""
+
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison.column_types import is_number, kind_of
-from cutover.reconcile.comparison.nested_values import Path, is_same_sql
+from cutover.reconcile.comparison.column_types import Path, is_number, is_same_sql, kind_of
+from cutover.records.reference import ApproximateFloat
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "INTERVAL", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
@@ -283,3 +289,24 @@ def agreement_of(pipeline: Pipeline, value: Value, *, same_definition: bool) -> 
 def additive(pipeline: Pipeline) -> tuple[str, ...]:
     """Return the measures whose values over windows add up."""
     return tuple(name for name, measure in pipeline.measures.items() if isinstance(measure, Count | Sum))
+
+
+def to_plain(value: Any) -> Any:
+    """Convert a value to plain Python: times without a zone, in UTC, also inside lists and structs."""
+    if isinstance(value, list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: to_plain(item) for name, item in value.items()}
+    return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
+
+
+def same(expected: Any, actual: Any) -> bool:
+    """Return whether two values of a measure are equal; two NaN are."""
+    if isinstance(expected, ApproximateFloat) and math.isinf(expected.max_error):
+        return actual is not None  # if doubles overflow, no order of records is better than another
+    if isinstance(expected, float) and isinstance(actual, float):
+        if math.isnan(expected) and math.isnan(actual):
+            return True
+        bound = expected.max_error if isinstance(expected, ApproximateFloat) else 0.0
+        return math.isclose(expected, actual, rel_tol=FLOAT_RELATIVE, abs_tol=bound)
+    return bool(expected == actual)

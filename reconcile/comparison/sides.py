@@ -23,17 +23,17 @@ from cutover.engine.queries import fetch_number
 from cutover.lake.batch_runs import EXPIRED, LOST, Range
 from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
-from cutover.lake.serving.spans import is_affected, is_affected_sql
+from cutover.lake.serving.views import is_affected, is_affected_sql
 from cutover.lake.tables import delta, overflow
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison import components, duplicates
-from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
+from cutover.reconcile.comparison import digests, duplicates
+from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, narrow_types, value_of, wide_columns
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.records.classes import Class
-from cutover.records.closing import find_closed_end, is_closed_sql
 from cutover.records.fold import finish_sql
+from cutover.records.watermark import find_closed_end, is_closed_sql
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
@@ -100,12 +100,12 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
         stage(stage_number): f"all_{stage_number}" for stage_number in range(stages)
     }
     if pipeline.window.merges:
-        components.create_members(connection, pipeline, list(sides.values()))
+        digests.create_members(connection, pipeline, list(sides.values()))
         connection.execute(
             f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}"
         )
         for name, side in sides.items():
-            selected = components.select_judged_sql(pipeline, side, is_compared)
+            selected = digests.select_judged_sql(pipeline, side, is_compared)
             connection.execute(f"CREATE TEMP TABLE {name} AS {selected}")
         return
     connection.execute(

@@ -1,6 +1,12 @@
-"""From the records of epochs and batch runs to what both paths cost. Pure: what was not recorded stays unknown."""
+"""From the records of epochs and batch runs to what both paths cost. Pure: what was not recorded stays unknown.
 
-from collections.abc import Iterable, Mapping, Sequence
+Delays of records on each path: at most the time from the oldest log timestamp of their epoch to the commit.
+
+Costs of each nine of agreement: rows that may differ, and the wait if the stream alone reaches it, else batch.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -8,10 +14,146 @@ from typing import TypeVar
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost
-from cutover.reconcile.cost import delays, nines
-from cutover.reconcile.result.cost import Agreement, DayCost, PathCosts, PathTotal
+from cutover.reconcile.result.cost import Agreement, DayCost, Delay, Nine, PathCosts, PathTotal
+from cutover.reconcile.result.settlement import FEW, AgreementPoint
 from cutover.reconcile.result.text import count_noun
 from cutover.recorded_times import make_monotonic
+from cutover.timestamps import parse_micros
+
+LIVE_SECONDS = 86_400.0
+"""Records older than this when the stream read them were replayed, or waited for an outage: no delay of a path."""
+
+
+def select_live(epochs: Sequence[EpochRecord]) -> list[EpochRecord]:
+    """Return the epochs with records that were read within a day."""
+    return [epoch for epoch in epochs if (delay := _wait(epoch)) is not None and delay <= LIVE_SECONDS]
+
+
+def count_replayed(epochs: Sequence[EpochRecord]) -> int:
+    """Return the records of epochs whose oldest one was older than a day."""
+    return sum(epoch.records for epoch in epochs if (delay := _wait(epoch)) is not None and delay > LIVE_SECONDS)
+
+
+def measure_stream(live: Sequence[EpochRecord]) -> Delay:
+    """Return the delay of the streaming path over epochs that were read within a day."""
+    return _summarize([(_wait(epoch) or 0.0, epoch.records) for epoch in live], waiting=0)
+
+
+def measure_batch(live: Sequence[EpochRecord], finished: Sequence[BatchRun]) -> Delay:
+    """Return the delay of the batch path over the records of the same epochs.
+
+    Args:
+        live: The epochs.
+        finished: All batch runs, in the order in which they were recorded. The first one whose cut holds an epoch has
+            read its records.
+    """
+    waits, waiting = list_batch_waits(live, finished)
+    return _summarize([(seconds, records) for _, seconds, records in waits], waiting=waiting)
+
+
+def summarize_waits(waits: Sequence[tuple[float, int]]) -> Delay:
+    """Return the delay of records of one day, of which none waits any more."""
+    return _summarize(waits, waiting=0)
+
+
+def list_batch_waits(
+    live: Sequence[EpochRecord], finished: Sequence[BatchRun]
+) -> tuple[list[tuple[BatchRun, float, int]], int]:
+    """Return which run read the records of an epoch, after how many seconds, and how many; and those that wait."""
+    run_waits: list[tuple[BatchRun, float, int]] = []
+    unread: dict[str, deque[EpochRecord]] = {}
+    for epoch in live:
+        unread.setdefault(epoch.topic_id, deque()).append(epoch)
+    for run in finished:
+        ended, queue = parse_micros(run.finished), unread.get(run.topic_id, deque())
+        while queue and _reaches(run.cut, queue[0].end):  # no later epoch ends before an earlier one
+            run_waits.append((run, _seconds_since(queue[0], ended), queue.popleft().records))
+    return run_waits, sum(epoch.records for queue in unread.values() for epoch in queue)
+
+
+def _wait(epoch: EpochRecord) -> float | None:
+    """Return the seconds from an epoch's oldest log timestamp to its record; None where either is not known."""
+    if not epoch.records or epoch.oldest_log_time is None or not epoch.processing_time:
+        return None
+    return _seconds_since(epoch, parse_micros(epoch.processing_time))
+
+
+def _seconds_since(epoch: EpochRecord, at: int) -> float:
+    """Return the seconds from an epoch's oldest log timestamp to a moment; a producer's clock may be ahead of it."""
+    return max(0.0, (at - (epoch.oldest_log_time or 0)) / 1e6)
+
+
+def _reaches(cut: Mapping[int, int], end: Mapping[int, int]) -> bool:
+    return all(cut.get(partition, 0) >= offset for partition, offset in end.items())
+
+
+def _summarize(waits: Sequence[tuple[float, int]], *, waiting: int) -> Delay:
+    ordered, total = sorted(waits), sum(records for _, records in waits)
+    if not total:
+        return Delay(records=0, waiting=waiting, p50=None, p90=None, p99=None, largest=None)
+    p50, p90, p99 = (_quantile(ordered, share * total) for share in (0.5, 0.9, 0.99))
+    return Delay(records=total, waiting=waiting, p50=p50, p90=p90, p99=p99, largest=round(ordered[-1][0], 3))
+
+
+def _quantile(ordered: Sequence[tuple[float, int]], rank: float) -> float:
+    """Return the least delay that at least `rank` records do not exceed."""
+    running_records = 0
+    for delay, records in ordered:
+        running_records += records
+        if running_records >= rank:
+            return round(delay, 3)
+    return round(ordered[-1][0], 3)
+
+
+MOST = 9
+
+
+def price(agreement: Agreement, core_seconds: float | None) -> tuple[Nine, ...]:
+    """Return the nines up to the first at which no row may differ.
+
+    Args:
+        agreement: Rows compared and different, and by age.
+        core_seconds: What batch has used; None: not known.
+    """
+    return tuple(_list_nines(agreement, core_seconds))
+
+
+def _list_nines(agreement: Agreement, core_seconds: float | None) -> Iterator[Nine]:
+    for nines in range(1, MOST + 1):
+        may_differ = agreement.rows // 10**nines
+        bought = max(0, agreement.different - may_differ)
+        settled = None if bought else find_settled(agreement, nines)
+        yield Nine(
+            nines=nines,
+            may_differ=may_differ,
+            bought=bought,
+            core_seconds_per_row=round(core_seconds / bought, 6) if bought and core_seconds is not None else None,
+            settled_minutes=settled.minutes if settled else None,
+            settled_windows=settled.windows if settled else None,
+            is_never_settled=bool(bought),
+        )
+        if not may_differ:
+            return
+
+
+def find_settled(agreement: Agreement, nines: int) -> AgreementPoint | None:
+    """Return the first age from which on the stream's answers differ in no larger share of their rows.
+
+    Late records are dropped, so after closing nothing changes. An age at which few windows are known, or fewer rows
+    than can show the share, decides nothing; the closing holds all rows, and lacks windows alone. Of a replay, whose
+    epochs read hours at once, no age before closing decides.
+    """
+    settled = None
+    for point in reversed(agreement.by_age):
+        is_final = point is agreement.by_age[-1]
+        is_early_guess = not is_final and (agreement.is_replay or point.rows < 10**nines)
+        if point.windows < FEW or is_early_guess:
+            continue
+        if point.different > point.rows // 10**nines:
+            break
+        settled = point
+    return settled
+
 
 DAYS_AT_MOST = 31
 FEW_RECORDS = 100_000
@@ -42,20 +184,20 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
     finished = _settle_ends(sorted(runs, key=lambda run: run.sequence))
     streaming, batch = list(list_epoch_usage(ordered)), [_split_run(run) for run in finished]
-    live = delays.select_live(ordered)
-    total, waiting = sum_costs(batch), delays.measure_batch(live, finished)
+    live = select_live(ordered)
+    total, waiting = sum_costs(batch), measure_batch(live, finished)
     return PathCosts(
         streaming=sum_costs(streaming),
         batch=total,
         days=_fold_days(streaming, batch, live, finished),
-        streaming_delay=delays.measure_stream(live),
+        streaming_delay=measure_stream(live),
         batch_delay=waiting,
-        replayed=delays.count_replayed(ordered),
+        replayed=count_replayed(ordered),
         agreement=agreement,
-        nines=() if agreement is None else nines.price(agreement, total.core_seconds if _is_whole(total) else None),
+        nines=() if agreement is None else price(agreement, total.core_seconds if _is_whole(total) else None),
         notes=(
             *_list_unknown(sum_costs(streaming), total),
-            *_list_left_out(delays.count_replayed(ordered), waiting.waiting),
+            *_list_left_out(count_replayed(ordered), waiting.waiting),
         ),
     )
 
@@ -110,7 +252,7 @@ def _fold_days(
 ) -> tuple[DayCost, ...]:
     by_day = [_group((run_cost.day, run_cost) for run_cost in path) for path in (streaming, batch)]
     epochs = _group((_day(epoch.processing_time), epoch) for epoch in live)
-    read, _ = delays.list_batch_waits(live, finished)
+    read, _ = list_batch_waits(live, finished)
     waits = _group((_day(run.finished), (seconds, records)) for run, seconds, records in read)
     days = sorted({day for grouped in by_day for day in grouped if day})[-DAYS_AT_MOST:]
     return tuple(
@@ -118,8 +260,8 @@ def _fold_days(
             day=day,
             streaming=sum_costs(by_day[0].get(day, [])),
             batch=sum_costs(by_day[1].get(day, [])),
-            streaming_delay=delays.measure_stream(epochs.get(day, [])),
-            batch_delay=delays.summarize_waits(waits.get(day, [])),
+            streaming_delay=measure_stream(epochs.get(day, [])),
+            batch_delay=summarize_waits(waits.get(day, [])),
         )
         for day in days
     )

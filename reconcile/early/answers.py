@@ -26,7 +26,7 @@ from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
-from cutover.reconcile.verdict.ages import (
+from cutover.reconcile.verdict.settlement import (
     AGES,
     FOREVER,
     age_sql,

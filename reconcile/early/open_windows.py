@@ -3,20 +3,22 @@
 Batch computes only closed windows, so the open ones are folded here from the log in plain Python: the newest ones, up
 to a number of records. They are compared with the results that users see: the newest pane of each row, or without
 panes the accepted rows so far. Panes follow a trigger and therefore lag; accepted rows should be equal.
+
+Open windows grouped by age: the event time that has passed since their start.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.triggers import Accumulation
 from cutover.definition.windows.window_fn import Interval
 from cutover.errors import LakeError, LogError
-from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.serving.views import panes_sql
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.quoting import identifier
@@ -24,18 +26,49 @@ from cutover.reconcile.attribution import claims, log_rows
 from cutover.reconcile.attribution.claims import Place
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.attribution.proof import find_gone_records
-from cutover.reconcile.comparison.equal import same, to_plain
+from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.early.answers import NEAR, SHARES
-from cutover.reconcile.early.open_points import gather_points
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.rates import rate
-from cutover.reconcile.result.timeliness import EarlyError, OpenAnswers
+from cutover.reconcile.result.timeliness import EarlyError, OpenAnswers, OpenPoint
 from cutover.records.classes import Class
-from cutover.records.closing import is_closed_sql
 from cutover.records.fold import finish_sql
 from cutover.records.reference.place import place_records
+from cutover.records.watermark import is_closed_sql
 from cutover.settings import Settings
+
+EDGES = (0, 1, 2, 5, 15, 30, 60, 120, 240, 480, 1440, 2880, 10_080)
+"""Minutes."""
+
+_MINUTE = 60_000_000
+
+
+def gather_points(windows: Iterable[tuple[int, bool, float]]) -> tuple[OpenPoint, ...]:
+    """Build a point for each range of ages that contains a window.
+
+    Args:
+        windows: Age (microseconds; below 0: time has not reached its start), whether all rows agree, largest error.
+    """
+    rows = list(windows)
+    points = []
+    for low, high in ((None, 0), *pairwise(EDGES), (EDGES[-1], None)):
+        group = [row for row in rows if _is_between(row[0] / _MINUTE, low, high)]
+        if group:
+            point = OpenPoint(
+                from_minutes=float(0 if low is None else low),
+                to_minutes=None if high is None else float(high),
+                windows=len(group),
+                same=sum(is_same for _, is_same, _ in group),
+                largest=max(largest for *_, largest in group),
+            )
+            points.append(point)
+    return tuple(points)
+
+
+def _is_between(minutes: float, low: int | None, high: int | None) -> bool:
+    return (low is None or minutes >= low) and (high is None or minutes < high)
+
 
 RECORDS = 20_000
 """Maximum number of records of open windows that are read and folded: plain Python takes a second for them."""

@@ -10,8 +10,7 @@ import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_alike, is_float, kind_of
-from cutover.reconcile.comparison.nested_values import Path, parts_of
+from cutover.reconcile.comparison.column_types import Path, is_alike, is_float, kind_of, parts_of
 from cutover.reconcile.external import cell_texts
 
 NO_TYPE = '"NULL"'

@@ -15,15 +15,15 @@ from cutover.reconcile.comparison.column_types import is_from, is_time
 from cutover.reconcile.comparison.diff import Budget, Diff, diff_relations
 from cutover.reconcile.comparison.digests import compare_digests
 from cutover.reconcile.comparison.layout import Layout
-from cutover.reconcile.external import contents, kept_digests
+from cutover.reconcile.external import kept_digests
 from cutover.reconcile.external.alignment import Columns
-from cutover.reconcile.external.doubled_keys import count_doubled
 from cutover.reconcile.external.kept_digests import DigestStore
 from cutover.reconcile.external.prepare import Prepared, make_layout
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.side_digests import (
     Read,
     SideRows,
+    count_doubled,
     find_paths,
     kept_rows_sql,
     make_digests,
@@ -68,7 +68,7 @@ class OpenTables:
             counts_near=True,
         )
         for side in self.sides:
-            contents.reject_changed_files(side.files)
+            kept_digests.reject_changed_files(side.files)
         return result
 
     def count_rows(self) -> int:
@@ -120,7 +120,7 @@ def open_tables(
         SideRows(
             number=n,
             source=source,
-            files=contents.read_contents(source, checked=store.keeps),
+            files=kept_digests.read_contents(source, checked=store.keeps),
             columns=texts[n],
             unwanted=unwanted[n],
         )
@@ -132,7 +132,7 @@ def open_tables(
     doubled = _count_doubled(connection, bucketed, sides, settings)
     if read_files.files:
         for side in sides:
-            contents.reject_changed_files(side.files)
+            kept_digests.reject_changed_files(side.files)
         is_full = len(kept_files.files) >= kept_digests.MOST_PARTS
         replaced_files = (*kept_files.stale, *(kept_files.files if is_full else ()))
         kept_rows = kept_rows_sql(include_reused=is_full)

@@ -11,7 +11,7 @@ import duckdb
 from cutover.engine.queries import fetch_number
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_float, is_from, is_time
+from cutover.reconcile.comparison.column_types import holds, is_float, is_from, is_time
 from cutover.reconcile.comparison.layout import (
     FLOAT_RELATIVE,
     Layout,
@@ -21,10 +21,8 @@ from cutover.reconcile.comparison.layout import (
     value_of,
     wide_columns,
 )
-from cutover.reconcile.comparison.nested_values import holds
-from cutover.reconcile.external.alignment import Columns
+from cutover.reconcile.external.alignment import Columns, find_like_names, format_map_options, quote_word
 from cutover.reconcile.external.cell_texts import find_number_pattern
-from cutover.reconcile.external.name_hints import find_like_names, format_map_options, quote_word
 from cutover.reconcile.external.nested import replace_parts, sort_maps
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
 from cutover.reconcile.external.sources import SideSource

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from cutover.errors import DefinitionError
-from cutover.reconcile.comparison.column_types import is_number, is_time, kind_of
+from cutover.reconcile.comparison.column_types import holds, is_number, is_time, kind_of
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.comparison.layout import Value
-from cutover.reconcile.comparison.nested_values import holds
 from cutover.reconcile.external.cell_texts import DECIMAL_DIGITS
 from cutover.reconcile.external.csv_dialect import Dialect
 

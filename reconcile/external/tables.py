@@ -17,22 +17,20 @@ from cutover.lake.tables.run_memory import read_once
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import subtract
-from cutover.reconcile.comparison import apart, segments
-from cutover.reconcile.comparison.apart import Pair
+from cutover.reconcile.comparison import diff, segments
 from cutover.reconcile.comparison.column_types import is_number, is_time
-from cutover.reconcile.comparison.diff import Diff
+from cutover.reconcile.comparison.diff import Diff, Pair
 from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout
 from cutover.reconcile.comparison.segments import SegmentColumn
-from cutover.reconcile.external import spelling
-from cutover.reconcile.external.alignment import Columns, align
+from cutover.reconcile.external import cell_texts
+from cutover.reconcile.external.alignment import Columns, align, quote_word
+from cutover.reconcile.external.cell_texts import SpelledRows
 from cutover.reconcile.external.column_readings import Readings, choose_readings
 from cutover.reconcile.external.csv_dialect import find_hint
-from cutover.reconcile.external.name_hints import quote_word
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare_sides
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.sources import bind_source, describe_optional
-from cutover.reconcile.external.spelling import SpelledRows
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import (
     Apart,
@@ -134,8 +132,8 @@ def _build_finding(
     notes: Sequence[str],
 ) -> Finding:
     connection, layout = tables.connection, tables.layout
-    is_spelling = columns.is_same and spelling.is_all_spelling(connection, layout, readings.texts)
-    spelled = SpelledRows() if is_spelling else spelling.drop_spelled_rows(connection, layout, readings.texts)
+    is_spelling = columns.is_same and cell_texts.is_all_spelling(connection, layout, readings.texts)
+    spelled = SpelledRows() if is_spelling else cell_texts.drop_spelled_rows(connection, layout, readings.texts)
     diff = spelled.subtract_from(diff)
     rows = Rows(
         compared=tables.count_rows() + diff.missing,
@@ -365,7 +363,7 @@ def _measure_distances(
             for (i, name), differs in zip(batch, differing_flags, strict=True)
             if differs
         ]
-        distances += apart.measure_distances(connection, "changed_numbers", pairs)
+        distances += diff.measure_distances(connection, "changed_numbers", pairs)
     return tuple(distances)
 
 

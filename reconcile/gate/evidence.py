@@ -40,7 +40,7 @@ from cutover.reconcile.gate.gate_values import (
 )
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.finding import RuleState
-from cutover.reconcile.selftest import record as selftests
+from cutover.reconcile.selftest import outcome as selftests
 from cutover.reconcile.verdict import records as recorded
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.watch.log_observer import (
@@ -51,7 +51,7 @@ from cutover.reconcile.watch.log_observer import (
     parse_retention,
 )
 from cutover.reconcile.window_audit import population
-from cutover.records.closing import compute_closing_watermark
+from cutover.records.watermark import compute_closing_watermark
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 

@@ -1,10 +1,17 @@
 """Stage of a pipeline and its history: each change appends one row with its author, its reason and the evidence.
 
 The serving view reads the latest row, so it changes in the same commit.
+
+State at the moment of a move: a new comparison, every check, every alert.
+
+Recorded evidence describes an earlier moment. Since then rows may have changed, the log may have lost records, and the
+stream may have stopped.
+
+Metrics of a decision of the gate: the resulting stage, whether the move was allowed, unmet conditions.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,21 +26,34 @@ from cutover.lake.journal import Journal, SequenceConflictError, retry_conflicts
 from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.lake.serving import serving_table
 from cutover.metrics import tasks
+from cutover.metrics.families import MetricSample
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
-from cutover.reconcile.gate import gate_metrics
 from cutover.reconcile.gate.approval import StageApproval, StageProposal, check_valid
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 
+
+def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample]:
+    """Yield the metrics of a decision."""
+    name = pipeline.name
+    current = decision.target if decision.allowed else decision.stage
+    for stage in Stage:
+        yield MetricSample("cutover_gate_stage", (name, str(stage)), float(stage is current))
+    yield MetricSample("cutover_gate_allowed", (name, decision.move), float(decision.allowed))
+    met_count = sum(condition.is_met for condition in decision.conditions)
+    for state, number in (("met", met_count), ("missing", len(decision.conditions) - met_count)):
+        yield MetricSample("cutover_gate_conditions", (name, state), number)
+
+
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 _ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRejectedError)
 """Outcomes that are not failures of a task: an invalid reason, a concurrent move, an outdated approval."""
 
 
-@tasks.write_metrics("gate", tasks.describe_samples(gate_metrics.samples), answers=_ANSWERS)
+@tasks.write_metrics("gate", tasks.describe_samples(samples), answers=_ANSWERS)
 def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and probe of a test
     settings: Settings,
     pipeline: Pipeline,
@@ -99,9 +119,9 @@ def _move(  # noqa: PLR0913 -- as `move`
     if approved is not None:
         check_valid(approved, pipeline, evidence, decision, turn=turn)
     if decision.allowed and direction == "advance":
-        from cutover.reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
+        from cutover.reconcile.gate.present import examine_present  # noqa: PLC0415 -- needs both paths and the log
 
-        present_state = present.examine_present(settings, pipeline, clock)
+        present_state = examine_present(settings, pipeline, clock)
         next_comparison = _read_next_sequence(settings, pipeline.name)
         now = clock.now()
         evidence = replace(evidence_of.read_evidence(settings, pipeline, now), present=present_state)
@@ -158,7 +178,7 @@ def _withdraw_now(settings: Settings, proposal: StageProposal, reason: str, cloc
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=reason)
 
 
-@tasks.write_metrics("gate", tasks.describe_samples(gate_metrics.samples), answers=(InvalidReasonError,))
+@tasks.write_metrics("gate", tasks.describe_samples(samples), answers=(InvalidReasonError,))
 def roll_back(  # noqa: PLR0913 -- as `move`
     settings: Settings,
     pipeline: Pipeline,

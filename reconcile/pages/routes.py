@@ -1,22 +1,117 @@
 """The addresses of the pages: every one asks who reads, none takes an action.
 
 Approvals are given in Airflow's Required Actions and rollbacks on the command line, so no form here can be forged.
+
+The pages as HTML: values escaped, no script, no request, one style that the policy allows by its digest.
+
+Source: W3C, Content Security Policy Level 3, section 2.3.1 (`hash-source`).
 """
 
-from collections.abc import Callable, Iterable
+import base64
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.reconcile.pages import html
-from cutover.reconcile.pages.inputs import PageInputs
-from cutover.reconcile.pages.report_files import FORMS, find_file, is_pipeline_name
-from cutover.reconcile.pages.view import bound_waiting
-from cutover.reconcile.report import runbooks, script
+from cutover.reconcile.pages.view import (
+    FORMS,
+    PageInputs,
+    PipelineLine,
+    PipelineView,
+    bound_waiting,
+    find_file,
+    is_pipeline_name,
+)
+from cutover.reconcile.report import script, steps
+from cutover.reconcile.result import text
+from cutover.reconcile.watch.status import describe_late_share
+from cutover.runbooks import folder
 from cutover.settings import Settings
+from cutover.timestamps import from_micros
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+@cache
+def _style() -> str:
+    return (_TEMPLATES / "pages.css").read_text(encoding="utf-8")
+
+
+@cache
+def policy() -> str:
+    """Return the Content-Security-Policy of the pages: their own style, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def render_index(summaries: Sequence[PipelineLine], problems: Sequence[str]) -> str:
+    """Return the list of pipelines, and what is wrong with the definitions that do not load."""
+    return _render("index", title="Pipelines", summaries=summaries, problems=problems)
+
+
+def render_pipeline(view: PipelineView) -> str:
+    """Show gate, reports, stream, differences, cost, and the runbooks that its alerts and its verdict name."""
+    stream, reports = view.stream.value, view.reports.value or ()
+    firing = [alert.name for alert in stream.alerts] if stream else []
+    named_runbooks = [report.runbook for report in reports[:1] if report.runbook]
+    return _render("pipeline", title=view.pipeline, v=view, runbooks=list(dict.fromkeys([*firing, *named_runbooks])))
+
+
+def render_run(pipeline: str, names: Sequence[str]) -> str:
+    """List pages by their files' names: one run may have compared at several cuts."""
+    return _render("run", title=f"Reports of this run of {pipeline}", pipeline=pipeline, names=names)
+
+
+def render_runbook(name: str, body: Markup) -> str:
+    """Frame a page of `docs/runbooks`, already HTML, in the style of the others."""
+    return _render("runbook", title=name, body=body)
+
+
+def _render(name: str, **values: Any) -> str:
+    names = folder.list_names()
+    style = Markup(_style())  # noqa: S704 -- an internal file
+    return _environment().get_template(f"{name}.html.j2").render(style=style, all_runbooks=names, **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_escape_value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for function in (text.duration, at, moment, describe_late_share):
+        environment.filters[function.__name__] = function
+    return environment
+
+
+def at(value: datetime) -> str:
+    """Return a time of the wall clock, in UTC, which the page's head says once."""
+    return f"{value:%Y-%m-%d %H:%M:%S}"
+
+
+def moment(micros: int | None) -> str:
+    """Return an event time in microseconds; `none` where there is none."""
+    return "none" if micros is None else at(from_micros(micros))
+
+
+def _escape_value(value: Any) -> Any:
+    """Make control characters visible in whatever a template writes that is not trusted markup."""
+    is_text = isinstance(value, str) and not isinstance(value, Markup)
+    return text.message(value) if is_text else value
+
 
 PREFIX = "/cutover"
 _PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
@@ -68,11 +163,11 @@ class _Routes:
         """Show those that the reader may read."""
         pipelines, problems = self._inputs.find_pipelines()
         readable = [pipeline for name, pipeline in sorted(pipelines.items()) if self._may_read(request, name)]
-        return _show(html.render_index([self._inputs.summary(pipeline) for pipeline in readable], problems))
+        return _show(render_index([self._inputs.summary(pipeline) for pipeline in readable], problems))
 
     def show_pipeline(self, request: Request, name: str) -> Response:
         """Show the page of one."""
-        return _show(html.render_pipeline(self._inputs.view(self._find(request, name))))
+        return _show(render_pipeline(self._inputs.view(self._find(request, name))))
 
     def show_report(self, request: Request, name: str, file: str) -> Response:
         """Send a file of a report: a page to be shown, any other form to be saved."""
@@ -88,10 +183,10 @@ class _Routes:
 
     def show_runbook(self, name: str) -> Response:
         """Show one of the pages for people on call; they hold no data."""
-        body = runbooks.html(name)
+        body = steps.html(name)
         if body is None:
             raise _not_here()
-        return _show(html.render_runbook(name, body))
+        return _show(render_runbook(name, body))
 
     def open_dag(self, request: Request, dag_id: str, run_id: _Id = None, map_index: _Short = None) -> Response:
         """Lead from a DAG, a run or a task to its report; where it has none, to the page of its pipeline."""
@@ -101,9 +196,7 @@ class _Routes:
         if len(report_paths) == 1:
             return _redirect(f"reports/{pipeline.name}/{report_paths[0]}")
         return (
-            _show(html.render_run(pipeline.name, report_paths))
-            if report_paths
-            else _redirect(f"pipelines/{pipeline.name}")
+            _show(render_run(pipeline.name, report_paths)) if report_paths else _redirect(f"pipelines/{pipeline.name}")
         )
 
     def refuse(self, path: str) -> Response:  # noqa: ARG002 -- whatever it is
@@ -140,7 +233,7 @@ def _not_here() -> HTTPException:
 
 
 def _show(page: str) -> Response:
-    headers = _PLAIN | {"Content-Security-Policy": html.policy() + _FRAMED}
+    headers = _PLAIN | {"Content-Security-Policy": policy() + _FRAMED}
     return Response(page, media_type="text/html; charset=utf-8", headers=headers)
 
 

@@ -1,27 +1,73 @@
-"""Content of the page of one pipeline, read without an engine; a part that cannot be read shows the reason."""
+"""Content of the page of one pipeline, read without an engine; a part that cannot be read shows the reason.
 
+Files of the reports folder that a reader may get: of the requested pipeline, by plain name, no links.
+
+Inputs of the pages, each cached for some seconds: definitions, lake and log.
+
+Many readers of one page cost one read.
+"""
+
+import re
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
+from threading import Lock
 from typing import Generic, TypeVar
 
-from cutover.clock import Clock
+from cutover.clock import Clock, SystemClock
+from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
+from cutover.lake import recorded_definitions
 from cutover.lake.control.stages import Stage, current_stage, read_events
 from cutover.reconcile.cli.recorded.differences import REST, count_states, describe_state
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, decide
-from cutover.reconcile.pages.report_files import list_forms
 from cutover.reconcile.result import text
-from cutover.reconcile.result.cost_text import describe_lines, describe_price
+from cutover.reconcile.result.cost import describe_lines, describe_price
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import WatchStatus, make_status
 from cutover.settings import Settings
+
+_PIPELINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\.(html|json|csv|parquet)\Z")
+FORMS = {
+    ".html": "text/html; charset=utf-8",
+    ".csv": "text/csv; charset=utf-8",
+    ".json": "application/json",
+    ".parquet": "application/vnd.apache.parquet",
+}
+"""Ending -> media type, in the order in which a page offers them."""
+
+
+def is_pipeline_name(name: str) -> bool:
+    """Return whether a text can be the name of a pipeline: nothing else is looked up anywhere."""
+    return _PIPELINE.match(name) is not None
+
+
+def find_file(settings: Settings, pipeline: str, name: str) -> Path | None:
+    """Return a report's file, resolved; None for every name that is not one of a plain file in the pipeline's folder.
+
+    A link is rejected, whatever its target: the folder itself must also lie in the reports folder under its own name.
+    """
+    if not is_pipeline_name(pipeline) or not _FILE.match(name):
+        return None
+    folder = settings.reports_dir.resolve() / pipeline
+    path = folder / name
+    return path if path.is_file() and path.resolve() == path else None
+
+
+def list_forms(settings: Settings, pipeline: str, run_id: str) -> tuple[str, ...]:
+    """Return the names of a run's files that exist, the page first."""
+    names = (f"{run_id}{ending}" for ending in FORMS)
+    return tuple(name for name in names if find_file(settings, pipeline, name) is not None)
+
 
 Value = TypeVar("Value")
 SHOWN = 10
@@ -217,3 +263,68 @@ def _try(look: Callable[[], Value | None]) -> Part[Value]:
         return Part(value=look())
     except CutoverError as error:
         return Part(error=str(error))
+
+
+CACHE_SECONDS = 10.0
+
+
+@dataclass(slots=True)
+class Cache(Generic[Value]):
+    """Values by name, each rebuilt once it is older than `CACHE_SECONDS`; one reader builds it, others wait."""
+
+    clock: Clock
+    _values: dict[str, tuple[float, Value]] = field(default_factory=dict)
+    _locks: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
+
+    def get(self, name: str, make: Callable[[], Value]) -> Value:
+        """Return the value of a name; an error of `make` is raised and not cached."""
+        with self._locks[name]:
+            cached = self._values.get(name)
+            if cached is not None and self.clock.monotonic() - cached[0] < CACHE_SECONDS:
+                return cached[1]
+            value = make()
+            self._values[name] = (self.clock.monotonic(), value)
+            return value
+
+
+@dataclass(slots=True)
+class PageInputs:
+    """Cached reads for the pages."""
+
+    settings: Settings
+    clock: Clock = field(default_factory=SystemClock)
+    _collectors: dict[str, FactCollector] = field(default_factory=dict)
+    _views: Cache[PipelineView] = field(init=False)
+    _summaries: Cache[PipelineLine] = field(init=False)
+    _catalogue: Cache[tuple[dict[str, Pipeline], tuple[str, ...]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._views, self._summaries, self._catalogue = Cache(self.clock), Cache(self.clock), Cache(self.clock)
+
+    def find_pipelines(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:
+        """Return the pipelines by name, and the errors of definitions that do not load."""
+        return self._catalogue.get("", self._scan)
+
+    def view(self, pipeline: Pipeline) -> PipelineView:
+        """Return gate, reports and stream at most `CACHE_SECONDS` old."""
+        return self._views.get(pipeline.name, lambda: self._gather(pipeline))
+
+    def summary(self, pipeline: Pipeline) -> PipelineLine:
+        """Return stage and newest verdict, at most `CACHE_SECONDS` old, without reading the log."""
+        return self._summaries.get(pipeline.name, lambda: read_summary(self.settings, pipeline))
+
+    def newest_page(self, pipeline: Pipeline) -> str | None:
+        """Return the file of the current report of a pipeline, if it exists."""
+        pages = (report.forms[0] for report in list_reports(self.settings, pipeline) if report.forms)
+        return next((name for name in pages if name.endswith(".html")), None)
+
+    def _scan(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:
+        current = catalogue.read_catalogue(self.settings)
+        recorded_pipelines = recorded_definitions.list_shown(self.settings, current)
+        return recorded_pipelines | current.pipelines, tuple(map(str, current.problems))
+
+    def _gather(self, pipeline: Pipeline) -> PipelineView:
+        collector = self._collectors.get(pipeline.name)
+        if collector is None or collector.pipeline != pipeline:
+            collector = self._collectors[pipeline.name] = FactCollector(self.settings, pipeline, self.clock)
+        return read_view(self.settings, pipeline, self.clock, collector)

@@ -1,16 +1,22 @@
-"""Preconditions for two sides to be comparable: pure checks over facts, each of which states why it fails."""
+"""Preconditions for two sides to be comparable: pure checks over facts, each of which states why it fails.
+
+Reasons why a comparison compared no window, and the next command: nothing equal to nothing proves nothing.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.epochs import chain
+from cutover.lake.control.versions import format_option
+from cutover.lake.epochs import offsets
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
-from cutover.reconcile.result.seal import SealBreach
+from cutover.reconcile.result.finding import Events, Windows
+from cutover.reconcile.result.seal import Seal, SealBreach
+from cutover.reconcile.result.text import count_noun, when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +76,8 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
 def _check_history(facts: SealFacts) -> Iterator[SealBreach]:
     """Transaction, newest row, numbers without a gap, earlier witnesses; each epoch starts where one ended."""
     name, records = facts.stream, facts.records
-    texts = [*facts.doubts, *chain.describe_number_gaps(name, records, facts.transaction)]
-    for text in (*texts, *islice(chain.describe_offset_breaks(name, records, facts.losses), 1)):
+    texts = [*facts.doubts, *offsets.describe_number_gaps(name, records, facts.transaction)]
+    for text in (*texts, *islice(offsets.describe_offset_breaks(name, records, facts.losses), 1)):
         yield _breach("history", text, "EpochHistoryBroken")
 
 
@@ -149,3 +155,54 @@ def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:
         text = f"Cut of epoch {facts.run.epoch}: {recorded_pairs} accepted pairs up to it,"
         text += f" {at_cut} can still be identified: "
         yield _breach("folded", text + "a fold merged epochs across it, and no pin held it.")
+
+
+LEDGER = "SELECT _class, reason, count(*) FROM ledger GROUP BY ALL"
+_EXCLUDED = ("malformed", "future", "filtered", "duplicate", "late")
+
+
+def make_breach(name: str, seal: Seal, windows: Windows, events: Events, *, requested: str | None) -> SealBreach:
+    """Return the reason why no window was compared, with a hint.
+
+    Args:
+        name: The pipeline.
+        seal: Cut and watermark.
+        windows: Windows counted at the cut; none was compared.
+        events: Records up to the cut, by class.
+        requested: Requested range of window starts, in words; None: none was requested.
+    """
+    text, hint = next(_list_reasons(name, seal, windows, events, requested))
+    message = f"Epoch {seal.epoch} of `{name}`: expected a closed window to compare, got {text}."
+    return SealBreach(code="nothing", message=f"{message} Hint: {hint}", runbook="NotComparable")
+
+
+def _list_reasons(
+    name: str, seal: Seal, windows: Windows, events: Events, requested: str | None
+) -> Iterator[tuple[str, str]]:
+    """Yield reasons and hints, the most specific one first."""
+    still_open, number = count_noun(windows.open, "open one"), seal.stream_version
+    option = format_option(number)
+    drain = f"cutover replay {name} --into {number}" if number else f"cutover stream {name} --drain"
+    if requested is not None:
+        open_note = f", {still_open}" if windows.open else ""
+        yield (
+            f"none that starts {requested}{open_note}",
+            f"`cutover reconcile {name}{option}` compares all closed windows.",
+        )
+    if windows.open:
+        watermark = when(seal.watermark) if seal.watermark else "none"
+        closing = f"newer records close windows, `cutover stream {name} --final` closes all for good"
+        yield (
+            f"{still_open} alone (watermark: {watermark})",
+            f"{closing}; then `cutover batch {name}{option}`, and compare again.",
+        )
+    counts = {kind: getattr(events, kind) for kind in _EXCLUDED}
+    records = events.accepted + sum(counts.values())
+    if records:
+        by_class = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+        yield (
+            f"no record of {records:,} that counts: {by_class}",
+            f"`cutover sql {name}{option} '{LEDGER}'` says why; the definition and what the producer sends do not fit.",
+        )
+    next_commands = f"`{drain}` and `cutover batch {name}{option}`"
+    yield "no record at all", f"`cutover produce FILE --pipeline {name}`, then {next_commands}."

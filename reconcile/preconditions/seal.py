@@ -1,6 +1,9 @@
-"""The seal: one log, one cut, one truth in force on both sides, readable tables; otherwise the data is not judged."""
+"""The seal: one log, one cut, one truth in force on both sides, readable tables; otherwise the data is not judged.
 
-from collections.abc import Sequence
+Windows that batch knows of from records that went before a version of the stream began: nothing to compare.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -9,6 +12,8 @@ from deltalake import DeltaTable
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.sessions import Sessions
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, merge_intervals
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
@@ -19,19 +24,72 @@ from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import NO_FAULTS, DeliveryFaults
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import COUNTED
-from cutover.lake.integrity import epoch_history, high_water, table_weights
+from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import split_cut
-from cutover.reconcile.preconditions import damage, settings_in_force, unread
+from cutover.reconcile.preconditions import damage, settings_in_force
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
 from cutover.settings import Settings
 from cutover.timestamps import format_micros
+
+_WINDOWS = f"""
+    SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM batch_index
+    JOIN starts ON starts.partition = _partition AND first_offset < starts.first
+    JOIN runs ON runs.run = _run
+    WHERE _kind = '{IndexKind.RANGE}' ORDER BY 1
+"""  # noqa: S608 -- a constant
+
+
+def find_unread_windows(
+    settings: Settings, pipeline: Pipeline, start: Mapping[int, int], runs: Sequence[BatchRun]
+) -> tuple[Range, ...]:
+    """Return the windows that hold records before the offsets at which the stream's first epoch starts.
+
+    Of sessions: the stretches of time, by whose touch a session may have such records.
+
+    A version begins where the log does: what retention took before, an earlier version has read, and batch.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        start: Partition -> offset at which epoch 0 of the version starts.
+        runs: Batch runs over the same log.
+    """
+    start_offsets = {partition: offset for partition, offset in start.items() if offset}
+    uri = batch_uri(settings, pipeline, "batch_index")
+    if not start_offsets or not delta.exists(uri):
+        return ()
+    with queries.connect() as connection:
+        delta.relation(connection, "batch_index", uri)
+        schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
+        offsets = {"partition": list(start_offsets), "first": list(start_offsets.values())}
+        connection.register("starts", pa.table(offsets, schema=schema))
+        connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
+        intervals = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
+    if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
+        return merge_intervals(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in intervals)
+    return _join_windows(intervals, pipeline.window)
+
+
+def _join_windows(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple[Range, ...]:
+    """Return windows that follow one another as one range: first start, last end."""
+    ranges: list[Range] = []
+    following = None
+    for start, end in windows:
+        if start == following:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((start, end))
+        following = window.next_start(start)
+    return tuple(ranges)
+
 
 _BOOKS = """
     SELECT _class, sum(_n) FILTER (_epoch <= ?), sum(_n) FROM books_all GROUP BY 1
@@ -151,7 +209,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         batch_definition=batch_fingerprint(pipeline),
         records=records,
         transaction=epoch_log.transaction(version.app_id),
-        doubts=epoch_history.find_inconsistencies(version, epoch_log.table, records, witnesses),
+        doubts=high_water.find_inconsistencies(version, epoch_log.table, records, witnesses),
         losses=losses.list_of_version(settings, version),
         run=run,
         unaccounted=_find_unaccounted(batch, runs, run),
@@ -168,7 +226,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         books=books,
         losses=losses.list_up_to(settings, version),
         delivered=delivery.find_delivery_faults(facts.up_to_cut, attempts),
-        unread=unread.find_unread_windows(
+        unread=find_unread_windows(
             settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
         ),
     )

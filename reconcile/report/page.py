@@ -1,9 +1,16 @@
 """The page of one comparison: everything in one file, no remote asset, one script, values escaped.
 
 Undefined names raise, so a test notices a missing field, not a reader.
+
+All charts of the report: each drawn twice, for a wide and for a narrow page, so that its texts stay readable.
+
+Pure functions from the result's data to SVG and to the table behind it. Without data they return None, and the page
+says so in words.
+
+Sections of a report in their order; each is a file of this name in `templates/sections`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +21,163 @@ from markupsafe import Markup
 from cutover.definition.loading.key_text import format_columns
 from cutover.log.topic_partitions import format_number
 from cutover.output.cells import visible
+from cutover.output.svg import NARROW, WIDE, element
 from cutover.reconcile.advisor import advice_text
-from cutover.reconcile.report import charts, outline, repeat, runbooks, script, steps, tree, verdicts
-from cutover.reconcile.report.drawings import calendar, epochs, rates
-from cutover.reconcile.result import cost_text, lateness_text, settlement_text, text
+from cutover.reconcile.report import script, steps, tree, verdicts
+from cutover.reconcile.report.drawings import calendar, curves, epochs, waterfall, windows
+from cutover.reconcile.report.drawings.chart import Chart
+from cutover.reconcile.result import cost, lateness_text, text
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.error_rates import list_uncounted
-from cutover.reconcile.result.finding import SideNames
+from cutover.reconcile.result.finding import SideNames, Waterfall
+from cutover.reconcile.result.rates import list_uncounted
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
+from cutover.reconcile.result.text import numeric
+
+
+def draw_both_widths(draw: Callable[[int], Markup]) -> Markup:
+    """Return a drawing for wide and one for narrow pages; the style sheet shows one of them."""
+    return element("div", draw(WIDE), class_="wide") + element("div", draw(NARROW), class_="narrow")
+
+
+def trend_of_runs(result: Report) -> Chart | None:
+    """Return the comparisons before this one and itself; one alone is no trend."""
+    if len(result.trend) < 2:  # noqa: PLR2004 -- a trend has two ends
+        return None
+    return Chart(
+        picture=draw_both_widths(lambda width: curves.draw_trend(result.trend, width)),
+        table=curves.tabulate_trend(result.trend),
+    )
+
+
+def calendar_of_windows(result: Report) -> Chart | None:
+    """Return the days on which windows start, coloured by their worst cause."""
+    if not result.finding.days:
+        return None
+    return Chart(
+        picture=draw_both_widths(lambda width: calendar.draw(result.finding.days, width)),
+        table=calendar.tabulate(result.finding.days),
+    )
+
+
+def waterfalls(result: Report, labels: SideNames) -> list[tuple[Waterfall, Chart | None]]:
+    """Return each measure with its waterfall; None where nothing stands between the two totals."""
+
+    def picture(steps_of_measure: Waterfall) -> Chart | None:
+        if all(numeric(step.amount) == 0 for step in steps_of_measure.steps):
+            return None
+        drawings = draw_both_widths(lambda width: waterfall.draw(steps_of_measure, labels, width))
+        return Chart(picture=drawings, table=waterfall.tabulate(steps_of_measure, labels))
+
+    return [(steps_of_measure, picture(steps_of_measure)) for steps_of_measure in result.finding.waterfall]
+
+
+def windows_over_time(result: Report, labels: SideNames) -> Chart | None:
+    """Return both sides by window and the rows that differ."""
+    if not windows.bins(result.finding.window_series, 1)[1]:
+        return None
+    measure, series = (
+        result.finding.waterfall[0].measure if result.finding.waterfall else "rows",
+        result.finding.window_series,
+    )
+    return Chart(
+        picture=draw_both_widths(lambda width: windows.draw(series, measure, labels, width)),
+        table=windows.tabulate(series, measure, labels),
+    )
+
+
+def lateness_histogram(result: Report) -> Chart | None:
+    """Return how late the late records were."""
+    histogram = result.finding.lateness_histogram
+    if not any(lateness_bin.events for lateness_bin in histogram):
+        return None
+    return Chart(
+        picture=draw_both_widths(lambda width: curves.draw_lateness(histogram, width)),
+        table=curves.tabulate_lateness(histogram),
+    )
+
+
+def settlement_curve(result: Report) -> Chart | None:
+    """Return what the log and the stream's answer hold of windows, by age."""
+    curve = result.settlement
+    if curve is None:
+        return None
+    return Chart(
+        picture=draw_both_widths(lambda width: curves.draw_settlement(curve, width)),
+        table=curves.tabulate_settlement(curve),
+    )
+
+
+def watermark_over_epochs(result: Report) -> Chart | None:
+    """Draw watermark and newest event by epoch, wide and narrow; None without epochs."""
+    epochs_series = result.finding.epochs_series
+    if not epochs_series:
+        return None
+    return Chart(
+        picture=draw_both_widths(lambda width: epochs.draw(epochs_series, width)), table=epochs.tabulate(epochs_series)
+    )
+
+
+Section = tuple[str, str]
+"""Its id, and its name among the links at the top."""
+
+
+def sections(result: Report) -> list[Section]:
+    """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
+    report_sections = [("compared", "Compared data")]
+    if result.finding.verdict != "NOT_COMPARABLE":
+        report_sections += _of_findings(result)
+    report_sections += _of_evidence(result)
+    if verdicts.find_runbook(result):
+        report_sections.append(("runbook", "What to do"))
+    if steps.commands(result):
+        report_sections.append(("deeper", "Repeat"))
+    return report_sections
+
+
+def _of_findings(result: Report) -> Iterator[Section]:
+    is_pipeline = result.finding.kind == "pipeline"
+    if is_pipeline or result.finding.days:
+        yield "calendar", "Calendar"
+    if is_pipeline or result.finding.waterfall:
+        yield "causes", "Causes" if is_pipeline else "Totals"
+    yield "differences", "Differences"
+    if is_pipeline or windows.bins(result.finding.window_series, 1)[1]:
+        yield "windows", "Windows"
+    yield "keys", "Keys"
+    if result.finding.apart:
+        yield "apart", "How far"
+    if result.finding.segments:
+        yield "segments", "Where"
+    if result.finding.accepted:
+        yield "accepted", "Accepted"
+    if is_pipeline:
+        yield "lateness", "Lateness"
+        yield "log-lateness", "Lateness of the log"
+        if result.settlement is not None:
+            yield "settlement", "Settlement"
+        if result.early is not None or result.finding.open_answers is not None:
+            yield "early", "Early answers"
+        yield "noise", "Noise"
+        yield "advice", "Advice"
+        yield "watermark", "Watermark"
+        yield "samples", "Records"
+        yield "contract", "Contract"
+
+
+def _of_evidence(result: Report) -> Iterator[Section]:
+    if result.finding.losses:
+        yield "lost", "Lost records"
+    if result.finding.kind == "pipeline":
+        yield "selftest", "Self-test"
+        if result.cost is not None:
+            yield "cost", "Cost"
+        yield "seal", "Seal"
+    if result.finding.readings or result.finding.equal_within:
+        yield "reading", "How it was read"
+    if result.finding.notes:
+        yield "notes", "Notes"
+
 
 _TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_TEXT = 4_000
@@ -60,11 +215,11 @@ def _environment() -> Environment:
         text.describe_lives,
         *lateness_text.FILTERS,
         *advice_text.FILTERS,
-        cost_text.size_text,
-        cost_text.nines_text,
-        cost_text.describe_waiting,
-        cost_text.describe_waiting_basis,
-        cost_text.describe_difference,
+        cost.size_text,
+        cost.nines_text,
+        cost.describe_waiting,
+        cost.describe_waiting_basis,
+        cost.describe_difference,
     ):
         environment.filters[function.__name__] = function
     return environment
@@ -106,15 +261,15 @@ def _view(result: Report) -> dict[str, Any]:
         "verdict_style": verdicts.find_report_style(result),
         "is_pipeline": is_pipeline,
         "is_comparable": finding.verdict != "NOT_COMPARABLE",
-        "sections": outline.sections(result),
+        "sections": sections(result),
         "because": text.counts(result.finding.windows.incomplete_because),
         "causes": _causes(result),
         "runbook": name,
-        "runbook_html": runbooks.html(name, partial(steps.fill_runbook, result=result)) if name else None,
+        "runbook_html": steps.html(name, partial(steps.fill_runbook, result=result)) if name else None,
         "details": steps.details(result),
         "advice_heads": advice_text.HEADS,
         "proof_heads": advice_text.PROOF_HEADS,
-        "commands": repeat.commands(result),
+        "commands": steps.commands(result),
         **_charts(result, labels),
         **_tables(result),
     }
@@ -122,19 +277,19 @@ def _view(result: Report) -> dict[str, Any]:
 
 def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
     return {
-        "trend_chart": charts.trend_of_runs(result),
-        "calendar_chart": charts.calendar_of_windows(result),
+        "trend_chart": trend_of_runs(result),
+        "calendar_chart": calendar_of_windows(result),
         "legend": calendar.legend(result.finding.days),
-        "waterfalls": charts.waterfalls(result, labels),
-        "windows_chart": charts.windows_over_time(result, labels),
-        "lateness_chart": charts.lateness_histogram(result),
-        "settlement_chart": charts.settlement_curve(result),
+        "waterfalls": waterfalls(result, labels),
+        "windows_chart": windows_over_time(result, labels),
+        "lateness_chart": lateness_histogram(result),
+        "settlement_chart": settlement_curve(result),
         "settled": None
         if result.settlement is None
-        else settlement_text.describe_settlement(result.settlement, result.finding.pipeline),
-        "epochs_chart": charts.watermark_over_epochs(result),
+        else lateness_text.describe_settlement(result.settlement, result.finding.pipeline),
+        "epochs_chart": watermark_over_epochs(result),
         "lag": epochs.describe_lag(result.finding.epochs_series),
-        "error_rates": rates.rows(result.self_test),
+        "error_rates": curves.rows(result.self_test),
         "uncounted": () if result.self_test is None else list_uncounted(result.self_test),
     }
 

@@ -1,11 +1,18 @@
-"""Sentences on the lateness of a log, for the terminal, the page and the pull request."""
+"""Sentences on lateness, on settlement and on the speed of a replay, for the terminal, the page and the pull request.
+
+Sentences on the lateness of a log, for the terminal, the page and the pull request.
+
+Sentences on a log that was replayed: the speed at which it was read, and the figures that remain unknown.
+
+Sentences on settlement: the ages from which on the stream's answer can be trusted and the log is complete.
+"""
 
 from collections.abc import Sequence
 
 from cutover.definition.loading.key_text import format_columns
 from cutover.reconcile.result import text
-from cutover.reconcile.result.replay_text import describe_pace_of_reading
-from cutover.reconcile.result.settlement import FEW, NEARLY_ALL
+from cutover.reconcile.result.settlement import FEW, NEARLY_ALL, Settlement, SettlementPoint
+from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 from cutover.reconcile.result.timeliness import (
     EarlyAnswers,
     EarlyPoint,
@@ -17,6 +24,30 @@ from cutover.reconcile.result.timeliness import (
     OpenPoint,
     tells_real_speed,
 )
+
+
+def describe_pace_of_reading(speed: float | None) -> str:
+    """Describe the speed at which a replayed log was read, relative to that at which it was written.
+
+    Args:
+        speed: Log time per second of processing; None if unknown, or if log timestamps are those of a bulk load.
+    """
+    if speed is None:
+        return "faster than it came about (how much is unknown: log timestamps do not show it)"
+    return f"about {round(speed):,} times faster than it came about"
+
+
+def describe_replay(pipeline: str, speed: float | None) -> str:
+    """Describe that a log was replayed, with the command that measures late records at real speed, if it can.
+
+    Args:
+        pipeline: Its name.
+        speed: As for `describe_pace_of_reading`.
+    """
+    read = f"The log was read {describe_pace_of_reading(speed)}"
+    if speed is None:
+        return f"{read}, so how many records would be late at real speed is unknown too."
+    return f"{read}: `cutover lateness {pipeline}` measures how many records would be late at real speed."
 
 
 def name_segment(segment: LatenessSegment | LateSource) -> str:
@@ -142,3 +173,83 @@ FILTERS = (
     name_lateness,
 )
 """Filters for templates, by function name."""
+
+
+_HOLD = f"a right answer holds at least 99.9{THIN}% of the records read so far"
+
+
+def describe_settlement(settlement: Settlement, pipeline: str) -> str:
+    """Describe the effect of waiting on the stream's answer, then on the log, with bounds.
+
+    Args:
+        settlement: Curves of a comparison.
+        pipeline: Its name, for the command that measures what a replay cannot show.
+    """
+    replay = (
+        f" Both are of a replay. {describe_replay(pipeline, settlement.read_speed)}" if settlement.is_replay else ""
+    )
+    return f"{describe_stream(settlement)} {describe_log(settlement)}{replay}"
+
+
+def describe_stream(settlement: Settlement) -> str:
+    """Describe the age from which on the stream's answer has nearly all records, or that waiting does not help."""
+    final, closing = settlement.final, _describe_closing(settlement)
+    right = f"{_count(final)} {_verb(final)} right"
+    if final.within.of < FEW:
+        return (
+            f"Too few windows have closed to say when the stream's answer can be trusted (at least {FEW} are needed):"
+            f" {right} {closing} ({_list_conditions(settlement)})."
+        )
+    trusted = settlement.trusted
+    if trusted is None:
+        return (
+            f"Waiting does not make the stream's answer right: {right} (at most {share(final.within.upper)}"
+            f" with 95{THIN}%) {closing} ({_list_conditions(settlement)}),"
+            " and no answer changes after that."
+        )
+    closing_text = "" if trusted is final else f"; {right} {closing}"
+    return (
+        f"The stream's answer can be trusted from {minutes(trusted.minutes)} after the end of its window on:"
+        f" {_count(trusted)} (at least {share(trusted.within.lower)} with 95{THIN}%) {_verb(trusted)} right"
+        f"{closing_text} ({_list_conditions(settlement)})."
+    )
+
+
+def _describe_closing(settlement: Settlement) -> str:
+    """Describe when windows close, for one window or for many."""
+    close, their = ("it closes", "its") if settlement.final.within.of == 1 else ("they close", "their")
+    return f"when {close}, {minutes(settlement.closing_minutes)} after {their} end"
+
+
+def _list_conditions(settlement: Settlement) -> str:
+    """Describe the criterion for a right answer, and the windows that differ for a cause other than late records."""
+    if not settlement.other_causes:
+        return _HOLD
+    differ = "differs" if settlement.other_causes == 1 else "differ"
+    return f"{_HOLD}; {count_noun(settlement.other_causes, 'window')} {differ} for another cause than late records"
+
+
+def describe_log(settlement: Settlement) -> str:
+    """Describe the age from which on the log has nearly all records that had been read at the cut."""
+    complete = settlement.complete
+    if complete is not None:
+        return (
+            f"The log, late records included, is complete from {minutes(complete.minutes)} on:"
+            f" {_count(complete)} that old."
+        )
+    known_points = [point for point in settlement.log if point.within.of >= FEW]
+    if not known_points:
+        return f"Too few windows are old enough to say when the log is complete (at least {FEW} are needed)."
+    oldest = known_points[-1]
+    return (
+        f"At no age does the log become complete and stay so: at {minutes(oldest.minutes)}, the greatest that was"
+        f" measured of {FEW} windows, it is in {_count(oldest)}."
+    )
+
+
+def _count(point: SettlementPoint) -> str:
+    return f"{point.within.hits:,} of {count_noun(point.within.of, 'window')}"
+
+
+def _verb(point: SettlementPoint) -> str:
+    return "is" if point.within.of == 1 else "are"

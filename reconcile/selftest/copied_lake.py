@@ -1,17 +1,53 @@
-"""A copy of what a comparison reads of one pipeline: links to the same files, which no table changes in place."""
+"""A copy of what a comparison reads of one pipeline: links to the same files, which no table changes in place.
+
+The untouched copy of a pipeline's tables: rows of both sides, compared windows, and existing differences.
+
+Another version of a dimension in a copy, as if only batch had joined a range of offsets with it.
+"""
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
 from cutover import files
-from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER
+from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Lookup
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
 from cutover.errors import LakeError, LogError
-from cutover.log.address import bootstrap_servers
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.dimensions import dimension, joined_versions, load
+from cutover.lake.dimensions.joined_versions import VersionSpan
+from cutover.lake.epochs.row_kinds import RowKind
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables.schemas import IndexKind, batch_schema
+from cutover.log.options import bootstrap_servers
+from cutover.reconcile.attribution import refold
+from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.attribution.dimension import Suspects, find_last_run, find_suspects
+from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.attribution.refold import RefoldPart
+from cutover.reconcile.compare import compare_at_cut
+from cutover.reconcile.comparison import sides
+from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.preconditions import seal
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.request import ComparisonRequest
+from cutover.reconcile.result.finding import Finding
+from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide, change_value
+from cutover.reconcile.selftest.table_rows import read_table_rows, replace_table_rows
+from cutover.reconcile.verdict.acceptance import Place, place_of
+from cutover.records.classes import Class
 from cutover.settings import Settings
 
 _LOG = "_delta_log"
@@ -58,3 +94,259 @@ def link_tree(source: Path, target: Path) -> None:
         for name in sorted(names, key=lambda name: (name != "_last_checkpoint", name)):
             with suppress(FileNotFoundError):
                 os.link(Path(folder) / name, place / name)
+
+
+ROWS_LISTED = 200_000
+"""Rows that a comparison lists for a self-test: a report lists fewer, and an omitted row could not be checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRows:
+    """Table of one side: its location, its rows, and the rows that a plant may change."""
+
+    uri: str
+    kind: str | None
+    rows: pa.Table
+    candidates: Sequence[int]  # rows of judged windows up to the cut
+
+    def draw(self, kind: PlantKind, random: Random) -> list[int]:
+        """Draw some candidates in the way that the kind of defect requires."""
+        count = random.randint(1, min(kind.max_rows, len(self.candidates)))
+        if kind.choice is Choice.ANY:
+            return sorted(random.sample(self.candidates, count))
+        start = random.randrange(len(self.candidates))
+        near = [*self.candidates[start : start + max(count, 2)]]
+        if kind.choice is Choice.PAIRS:
+            return near[:2] if len(near) > 1 else []
+        epochs = self.rows["_epoch"].take(pa.array(near, pa.int64())).to_pylist()
+        return [row for row, epoch in zip(near, epochs, strict=True) if epoch == epochs[0]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanCopy:
+    """Copy of the lake from which every trial starts."""
+
+    pipeline: Pipeline
+    settings: Settings  # of the copy
+    finding: Finding
+    skipped_ranges: tuple[Range, ...]
+    layout: Layout
+    columns: Mapping[PlantSide, PlantColumns]
+    tables: Mapping[PlantSide, TableRows]
+    late: pa.Table  # late rows up to the cut
+    log: LogReader | None
+    unexplained_places: frozenset[Place]  # of differences without a cause before anything is planted
+    causes: Mapping[Place, frozenset[str]]  # of listed differences
+    epoch: int  # of the cut
+
+    def is_judged(self, start: int) -> bool:
+        """Return whether windows that start then (microseconds) are compared."""
+        return not any(range_start <= start < range_end for range_start, range_end in self.skipped_ranges)
+
+
+def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | None) -> CleanCopy:
+    """Compare an unchanged copy and read its rows.
+
+    Raises:
+        LakeError: The sides cannot be compared, so the reconciler cannot be tested on them either.
+    """
+    outcome = compare_at_cut(settings, pipeline, ComparisonRequest(log=log, listed_rows=ROWS_LISTED))
+    finding, skipped_ranges = outcome.finding, outcome.skipped_ranges
+    evidence, causes = _find_evidence(settings, pipeline, finding), _list_known_causes(pipeline, finding)
+    with sides.open_sides(settings, pipeline, evidence) as opened:
+        layout = opened.layout
+    order = ("window_start", *pipeline.key, "_epoch")
+    stream = read_table_rows(evidence.version.uri, kind=RowKind.PARTIAL, order=order)
+    late = f"_class = '{Class.LATE}' AND _epoch <= {evidence.run.epoch}"
+    batch = read_table_rows(batch_uri(settings, pipeline), kind=None, order=order)
+    cut = evidence.run.epoch
+    return CleanCopy(
+        pipeline=pipeline,
+        settings=settings,
+        finding=finding,
+        skipped_ranges=skipped_ranges,
+        layout=layout,
+        columns={
+            side: _list_columns(pipeline, layout, rows)
+            for side, rows in ((PlantSide.STREAM, stream), (PlantSide.BATCH, batch))
+        },
+        tables={
+            PlantSide.STREAM: TableRows(
+                uri=evidence.version.uri,
+                kind=RowKind.PARTIAL,
+                rows=stream,
+                candidates=_candidates(stream, skipped_ranges, cut),
+            ),
+            PlantSide.BATCH: TableRows(
+                uri=batch_uri(settings, pipeline),
+                kind=None,
+                rows=batch,
+                candidates=_candidates(batch, skipped_ranges, cut),
+            ),
+        },
+        late=read_table_rows(evidence.version.uri, kind=RowKind.LEDGER, order=order, condition=late),
+        log=log,
+        unexplained_places=frozenset(place_of(cell) for cell in finding.differences if UNEXPLAINED in cell.cause),
+        causes=causes,
+        epoch=cut,
+    )
+
+
+def _find_evidence(settings: Settings, pipeline: Pipeline, finding: Finding) -> SealEvidence:
+    evidence = seal.evaluate_seal(settings, pipeline, epoch=None).evidence
+    if evidence is None or not finding.seal.holds or not finding.windows.compared:
+        msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {finding.sentence}"
+        raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` shows what to do.", runbook="NotComparable")
+    return evidence
+
+
+def _list_known_causes(pipeline: Pipeline, finding: Finding) -> Mapping[Place, frozenset[str]]:
+    causes = list_causes(finding)
+    if len(causes) > ROWS_LISTED // 2:
+        msg = f"Self-test of `{pipeline.name}`: expected at most {ROWS_LISTED // 2:,} rows that differ before anything"
+        msg += f" is planted, got {len(causes):,}.\nHint: `cutover report {pipeline.name}` says why they differ."
+        raise LakeError(msg)
+    return causes
+
+
+def list_causes(finding: Finding) -> Mapping[Place, frozenset[str]]:
+    """Collect the causes that a report names, by (window, key)."""
+    causes: dict[Place, set[str]] = defaultdict(set)
+    for cell in finding.differences:
+        causes[place_of(cell)].add(cell.cause)
+    return {place: frozenset(names) for place, names in causes.items()}
+
+
+def _list_columns(pipeline: Pipeline, layout: Layout, rows: pa.Table) -> PlantColumns:
+    compared = {value.name for value in layout.values if not value.is_implied}
+    states = {name for name in rows.column_names if not name.startswith("_") and "window_" not in name}
+    names = (compared | (states - {*pipeline.key})) & {*rows.column_names} - {"window_end"}
+    return PlantColumns(key=pipeline.key, values=tuple(sorted(names)))
+
+
+def _candidates(rows: pa.Table, skipped_ranges: tuple[Range, ...], cut: int) -> list[int]:
+    starts = rows["window_start"].cast(pa.int64()).to_numpy()
+    is_candidate = rows["_epoch"].to_numpy() <= cut
+    for start, end in skipped_ranges:
+        is_candidate &= ~((starts >= start) & (starts < end))
+    return [int(row) for row in np.flatnonzero(is_candidate)]
+
+
+_FOLDED = ("planted_once", "planted_twice")  # tables of a refold, equal here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherVersion:
+    """Rows of a dimension that only batch joined with, and the resulting rows of its table."""
+
+    table: str  # the dimension's name
+    rows: pa.Table  # all of them
+    run: BatchRun  # with the new version for a range of offsets
+    removed_rows: tuple[int, ...] = ()  # rows of batch's table, of the affected windows
+    replacement: pa.Table  # in their place
+
+
+def list_lookups(pipeline: Pipeline) -> tuple[str, ...]:
+    """List the lookups whose dimension the lake holds; none for sessions, which are never recomputed."""
+    if pipeline.window.merges:
+        return ()
+    return tuple(name for name, lookup in pipeline.lookups.items() if lookup.is_named and _list_copied_columns(lookup))
+
+
+def _list_copied_columns(lookup: Lookup) -> list[str]:
+    """List the columns that a lookup adds to rows, without the key of the dimension."""
+    return [name for name in lookup.columns if name not in lookup.on.values()]
+
+
+def draw_version(clean: CleanCopy, random: Random) -> OtherVersion | None:
+    """Change rows of a dimension and fold the rows that batch would then have; None if no window is affected."""
+    name = random.choice(list_lookups(clean.pipeline))
+    lookup, home = clean.pipeline.lookups[name], clean.settings.home
+    runs = batch_runs.read_effective_runs(clean.settings, clean.pipeline)
+    run = next((run for run in reversed(runs) if run.computed and run.dimensions.get(name)), None)
+    if run is None:
+        return None
+    with TemporaryDirectory(prefix="draw-", dir=home.parent) as folder:
+        link_tree(home, Path(folder))
+        settings = clean.settings.model_copy(update={"home": Path(folder)})
+        rows = _change_rows(dimension.own_uri(settings, lookup.table), lookup, random)
+        version = _load(settings, lookup.table, rows)
+        span, changed_spans = _change_span(run.dimensions[name], version, random)
+        other = replace(run, dimensions={**run.dimensions, name: changed_spans})
+        suspects = _find_windows(clean, runs[: runs.index(run) + 1], span)
+        if not suspects:
+            return None
+        replacement = _fold(settings, clean.pipeline, other, suspects)
+    starts = {start for suspect in suspects for start in suspect.windows}
+    batch = clean.tables[PlantSide.BATCH].rows["window_start"].cast(pa.int64()).to_pylist()
+    removed_rows = tuple(row for row, start in enumerate(batch) if start in starts)
+    return OtherVersion(table=lookup.table, rows=rows, run=other, removed_rows=removed_rows, replacement=replacement)
+
+
+def write_version(settings: Settings, pipeline: Pipeline, version: OtherVersion) -> None:
+    """Write a new version of the dimension into a copy, and record that the batch run joined with it."""
+    _load(settings, version.table, version.rows)
+    uri = batch_uri(settings, pipeline, "batch_index")
+    rows = read_table_rows(uri, kind=None, order=("_kind", "_run", "_partition", "window_start", "first_offset"))
+    index_rows = [
+        row | {"_record": version.run.to_json()}
+        if (row["_kind"], row["_run"]) == (IndexKind.RUN, version.run.run_id)
+        else row
+        for row in rows.to_pylist()
+    ]
+    replace_table_rows(uri, pa.Table.from_pylist(index_rows, schema=rows.schema), kind=None)
+
+
+def _change_rows(uri: str, lookup: Lookup, random: Random) -> pa.Table:
+    """Return the latest rows of a dimension, with one column changed in some of them."""
+    table = read_table_rows(uri, kind=None, order=tuple(lookup.on.values()))
+    column = random.choice(_list_copied_columns(lookup))
+    rows = table.to_pylist()
+    for number in random.sample(range(len(rows)), random.randint(1, len(rows))):
+        rows[number] = rows[number] | {column: change_value(rows[number][column], random)}
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+def _load(settings: Settings, name: str, rows: pa.Table) -> int:
+    with TemporaryDirectory(dir=settings.home) as folder:
+        file = Path(folder) / f"{name}.parquet"
+        parquet.write_table(rows, file)
+        return load.load(settings, name, file).version
+
+
+def _change_span(
+    spans: Sequence[VersionSpan], version: int, random: Random
+) -> tuple[VersionSpan, tuple[VersionSpan, ...]]:
+    """Draw a range of offsets with the new version, and return it and all spans including it."""
+    term = random.choice(spans)
+    first_offset = random.randrange(term.first, term.next)
+    changed_span = replace(term, first=first_offset, next=random.randint(first_offset + 1, term.next), version=version)
+    around = (replace(term, next=changed_span.first), changed_span, replace(term, first=changed_span.next))
+    other_spans = [span for span in spans if span != term]
+    return changed_span, joined_versions.merge_spans(
+        [*other_spans, *(span for span in around if span.first < span.next)]
+    )
+
+
+def _find_windows(clean: CleanCopy, runs: Sequence[BatchRun], span: VersionSpan) -> list[Suspects]:
+    """Return the batch windows that the last run computed and that hold records of a range of offsets."""
+    rows = clean.tables[PlantSide.BATCH].rows
+    starts, ends = (rows[name].cast(pa.int64()).to_numpy() for name in ("window_start", "window_end"))
+    windows = dict(zip(map(int, starts), map(int, ends), strict=True))
+    window_starts = [start for start, end in windows.items() if find_last_run(runs, start, end) == len(runs) - 1]
+    with queries.connect() as connection:
+        place = (span.partition, span.first, span.next)
+        return find_suspects(clean.settings, clean.pipeline, connection, runs, window_starts, [place])
+
+
+def _fold(settings: Settings, pipeline: Pipeline, run: BatchRun, suspects: Sequence[Suspects]) -> pa.Table:
+    """Fold batch's rows of some windows, with their records joined to the versions that a run records."""
+    parts = [
+        RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=run.dimensions, by_batch=run.dimensions)
+        for suspect in suspects
+    ]
+    with queries.connect() as connection:
+        refold.make_tables(connection, settings, pipeline, parts, into=_FOLDED)
+        rows: pa.Table = connection.sql(f"SELECT *, {run.epoch} AS _epoch FROM {_FOLDED[1]}").to_arrow_table()  # noqa: S608 -- ours
+    schema = batch_schema(pipeline)
+    return rows.select(schema.names).cast(schema)

@@ -7,9 +7,8 @@ from random import Random
 import pyarrow as pa
 
 from cutover.reconcile.comparison.sides import DIMENSION
-from cutover.reconcile.selftest import other_versions
-from cutover.reconcile.selftest.clean_copy import CleanCopy
-from cutover.reconcile.selftest.other_versions import OtherVersion
+from cutover.reconcile.selftest import copied_lake
+from cutover.reconcile.selftest.copied_lake import CleanCopy, OtherVersion
 from cutover.reconcile.selftest.plants import (
     FLIPPED,
     OTHER_VERSION,
@@ -102,7 +101,7 @@ def _draw_row_plant(clean: CleanCopy, random: Random) -> Plant | None:
 def draw_version_plant(clean: CleanCopy, random: Random) -> Plant | None:
     """Draw the rows that batch would have with other rows of a dimension; None if no draw changes any."""
     for _ in range(VERSION_DRAWS):
-        version = other_versions.draw_version(clean, random)
+        version = copied_lake.draw_version(clean, random)
         if version is None:
             continue
         expected, not_compared = _predict_result(clean, PlantSide.BATCH, version.removed_rows, version.replacement)

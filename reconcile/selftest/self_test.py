@@ -9,11 +9,9 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import spark
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.result.error_rates import KindRates
-from cutover.reconcile.result.rates import Rate, rate
-from cutover.reconcile.selftest import other_versions
-from cutover.reconcile.selftest.clean_copy import open_clean_copy
-from cutover.reconcile.selftest.copied_lake import open_copy
+from cutover.reconcile.result.rates import KindRates, Rate, rate
+from cutover.reconcile.selftest import copied_lake
+from cutover.reconcile.selftest.copied_lake import open_clean_copy, open_copy
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.trial import run_trial
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
@@ -48,7 +46,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
         LakeError: The sides cannot be compared as they are, or the lake cannot be copied.
     """
     at, began = clock.now(), clock.monotonic()
-    if other_versions.list_lookups(pipeline):  # Spark folds the results of another version; its start takes a while
+    if copied_lake.list_lookups(pipeline):  # Spark folds the results of another version; its start takes a while
         spark.start_early(settings, app=f"cutover-selftest-{pipeline.name}")
     with open_copy(settings, pipeline) as copied:
         clean = open_clean_copy(copied, pipeline, log)

@@ -10,9 +10,8 @@ import pyarrow as pa
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Finding, Verdict
-from cutover.reconcile.selftest import other_versions
-from cutover.reconcile.selftest.clean_copy import ROWS_LISTED, CleanCopy
-from cutover.reconcile.selftest.copied_lake import link_tree
+from cutover.reconcile.selftest import copied_lake
+from cutover.reconcile.selftest.copied_lake import ROWS_LISTED, CleanCopy, link_tree
 from cutover.reconcile.selftest.drawn_plants import (
     Plant,
     draw_row_plants,
@@ -54,7 +53,7 @@ def run_trial(clean: CleanCopy, number: int, seed: int) -> tuple[TrialResult, ..
     label = f"trial {number}"
     if random.random() >= TABLE_SHARE:
         return tuple(_evaluate_row_plants(clean, draw_row_plants(clean, random), random, label))
-    has_lookup = bool(other_versions.list_lookups(clean.pipeline)) and random.random() < VERSION_SHARE
+    has_lookup = bool(copied_lake.list_lookups(clean.pipeline)) and random.random() < VERSION_SHARE
     plant = (draw_version_plant(clean, random) if has_lookup else None) or draw_table_plant(random)
     if plant.kind in {REORDERED, OTHER_VERSION}:
         return tuple(_evaluate_row_plants(clean, [plant], random, label))
@@ -112,4 +111,4 @@ def _plant(clean: CleanCopy, settings: Settings, plants: Sequence[Plant], random
             )
             replace_table_rows(uri, replace_rows(table.rows, removed_rows, replacement), kind=table.kind)
     for version in (plant.version for plant in plants if plant.version is not None):
-        other_versions.write_version(settings, clean.pipeline, version)
+        copied_lake.write_version(settings, clean.pipeline, version)

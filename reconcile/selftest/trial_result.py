@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.result.finding import Finding, Verdict
-from cutover.reconcile.selftest.clean_copy import CleanCopy, list_causes
+from cutover.reconcile.selftest.copied_lake import CleanCopy, list_causes
 from cutover.reconcile.selftest.drawn_plants import Plant, find_scope
 from cutover.reconcile.selftest.plants import FLIPPED, TRUNCATED
 from cutover.reconcile.selftest.truth import PlantedRow

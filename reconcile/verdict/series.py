@@ -1,26 +1,40 @@
-"""Sections of a report other than the verdict: totals, windows over time, lateness, epochs, worst keys, samples."""
+"""Sections of a report other than the verdict: totals, windows over time, lateness, epochs, worst keys, samples.
+
+Comparison by day: windows compared, windows that differ, and their causes.
+
+Parts of a report that come from the history: the trend of comparisons, and the first occurrence of differences.
+"""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
-
-from collections.abc import Sequence
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.durations import parse_duration
 from cutover.engine.queries import fetch_row
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.quoting import identifier
-from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.comparison import apart, segments
-from cutover.reconcile.comparison.apart import Pair
+from cutover.lake.journal import Journal
+from cutover.quoting import identifier, literal
+from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
+from cutover.reconcile.comparison import diff, segments
 from cutover.reconcile.comparison.column_types import is_number
+from cutover.reconcile.comparison.diff import Pair
 from cutover.reconcile.comparison.layout import Value, additive
 from cutover.reconcile.comparison.segments import SegmentColumn
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.finding import (
     Apart,
+    Difference,
     EpochPoint,
+    Finding,
     KeySegment,
     LatenessBin,
     SampleRecord,
@@ -29,8 +43,15 @@ from cutover.reconcile.result.finding import (
     WindowPoint,
     WorstKey,
 )
-from cutover.records.closing import compute_late_margin
-from cutover.timestamps import format_micros
+from cutover.reconcile.result.overview import CalendarDay, DifferenceLife, RunOfTrend
+from cutover.reconcile.verdict import lifecycle, records
+from cutover.reconcile.verdict.acceptance import place_of
+from cutover.reconcile.verdict.history import HistoryEntry
+from cutover.reconcile.verdict.lifecycle import OpenDifference
+from cutover.reconcile.verdict.records import RecordedComparison
+from cutover.records.watermark import compute_late_margin
+from cutover.settings import Settings
+from cutover.timestamps import format_micros, to_micros
 
 POINTS_AT_MOST = 1_000
 KEYS_AT_MOST = 20
@@ -179,7 +200,7 @@ def measure_apart(sides: Sides) -> tuple[Apart, ...]:
         for i, value in enumerate(sides.layout.values)
         if value.is_measure and is_number(kinds[f"__b{i}"])
     ]
-    return apart.measure_distances(
+    return diff.measure_distances(
         sides.connection, f"(SELECT * FROM {SharedTable.TOUCHED} WHERE _kind = 'changed')", pairs
     )
 
@@ -224,3 +245,148 @@ def list_excluded_records(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecor
 
 def _key(pipeline: Pipeline, values: Sequence[object]) -> dict[str, Scalar]:
     return {name: scalar(value) for name, value in zip(pipeline.key, values, strict=True)}
+
+
+DAYS_AT_MOST = 1_500
+"""Maximum number of entries; if there are more days, each entry is a month, and if there are more months, a year."""
+
+_DAY = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def calendar(sides: Sides) -> tuple[CalendarDay, ...]:
+    """Return the days on which compared windows start, in order; needs `touched`.
+
+    Args:
+        sides: Open sides for which `causes.find_causes` has run.
+    """
+    day = f"epoch_us(window_start) // {_DAY}"
+    both = f"(SELECT window_start FROM {SharedTable.EXPECTED} UNION SELECT window_start FROM {stage(0)})"
+    query = f"""
+        WITH w AS (SELECT {day} AS d, count(DISTINCT window_start) AS many FROM {both} b
+              WHERE window_start IS NOT NULL GROUP BY 1),
+        t AS (SELECT {day} AS d, count(DISTINCT window_start) AS different FROM {SharedTable.TOUCHED} GROUP BY 1)
+        SELECT w.d, many, coalesce(different, 0) FROM w LEFT JOIN t ON w.d = t.d ORDER BY 1
+    """
+    causes = _causes(sides)
+    days = [
+        CalendarDay(day=_format_day(d), windows=int(window_count), different=int(different), causes=causes.get(d, {}))
+        for d, window_count, different in sides.connection.execute(query).fetchall()
+    ]
+    return shorten(days)
+
+
+def _causes(sides: Sides) -> dict[int, dict[str, int]]:
+    """Count rows by day and cause; a class without rows has no entry."""
+    conditions = {str(name): cause_sql(sides, name) for name in sides.merged} | {UNEXPLAINED: "t._explained = 0"}
+    rows_by_day: dict[int, dict[str, int]] = {}
+    for name, condition in conditions.items():
+        query = f"""
+            SELECT epoch_us(window_start) // {_DAY} AS d, {literal(name)}, count(*)
+            FROM {SharedTable.TOUCHED} t WHERE {condition} AND window_start IS NOT NULL GROUP BY 1 ORDER BY 1
+        """
+        for day, cause, rows in sides.connection.execute(query).fetchall():
+            rows_by_day.setdefault(day, {})[cause] = int(rows)
+    return rows_by_day
+
+
+def _format_day(number: int) -> str:
+    return (_EPOCH + timedelta(days=number)).date().isoformat()
+
+
+def shorten(days: Iterable[CalendarDay], limit: int = DAYS_AT_MOST) -> tuple[CalendarDay, ...]:
+    """Merge days into months, or months into years, if there are more entries than a limit."""
+    entries = tuple(days)
+    for length in (len("2013-02"), len("2013")):
+        if len(entries) > limit:
+            entries = _merge_days(entries, length)
+    return entries
+
+
+def _merge_days(days: Iterable[CalendarDay], length: int) -> tuple[CalendarDay, ...]:
+    """Add up the days whose texts start with the same prefix."""
+    merged: dict[str, CalendarDay] = {}
+    for day in days:
+        period = day.day[:length]
+        subtotal = merged.get(period, CalendarDay(day=period, windows=0, different=0, causes={}))
+        merged[period] = replace(
+            subtotal,
+            windows=subtotal.windows + day.windows,
+            different=subtotal.different + day.different,
+            causes=dict(Counter(subtotal.causes) + Counter(day.causes)),
+        )
+    return tuple(merged.values())
+
+
+RUNS_AT_MOST = 60
+
+
+def trend(history_entry: HistoryEntry) -> tuple[RunOfTrend, ...]:
+    """Return the latest complete comparisons by position, including that of an entry.
+
+    Args:
+        history_entry: Entry of a comparison in the history.
+    """
+    all_lines = [line for line in history_entry.lines if line.covers_all_windows]
+    ordered = records.sort_by_position([*all_lines, history_entry.comparison], history_entry.version)[-RUNS_AT_MOST:]
+    return tuple(map(_run, ordered))
+
+
+def _run(recorded_comparison: RecordedComparison) -> RunOfTrend:
+    def part(name: str) -> Mapping[str, Any]:
+        return recorded_comparison.result.get(name) or {}
+
+    return RunOfTrend(
+        run_id=recorded_comparison.run_id,
+        at=format_micros(to_micros(recorded_comparison.first_recorded)) or "",
+        epoch=recorded_comparison.epoch if recorded_comparison.has_cut else None,
+        verdict=recorded_comparison.verdict.value,
+        within=bool(part("policy").get("within", True)),
+        windows=int(part("windows").get("compared", 0)),
+        different=int(part("windows").get("different", 0)),
+        rows=sum(int(part("rows").get(kind, 0)) for kind in ("missing", "extra", "changed")),
+        unexplained=records.count_unexplained(recorded_comparison),
+        late_share=float(part("policy").get("late_share", 0)),
+    )
+
+
+def list_lives(
+    settings: Settings, pipeline: Pipeline, finding: Finding, history_entry: HistoryEntry
+) -> tuple[DifferenceLife, ...]:
+    """Return the lifetimes of the listed unexplained rows; this comparison counts among the runs that found them.
+
+    Args:
+        settings: Where the lake is; a version that does not serve has no such history.
+        pipeline: The definition.
+        finding: The comparison.
+        history_entry: Its entry in the history.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    cells = {place_of(difference): difference for difference in finding.differences if UNEXPLAINED in difference.cause}
+    if not cells or not finding.seal.holds or settings.stream_version is not None:
+        return ()
+    opened = lifecycle.fold_open_differences(settings, pipeline.name, history_entry.lines, history_entry.version)
+    rows = Journal(settings, pipeline.name, DifferenceEvent).read()
+    rows += lifecycle.make_rows(finding, history_entry.comparison, opened, history_entry.newer, history_entry.lines)
+    positions = {
+        line.run_id: records.position(line, history_entry.version)
+        for line in (*history_entry.lines, history_entry.comparison)
+    }
+    settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
+    differences = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), history_entry.comparison, settles)
+    return tuple(_make_life(cell, differences[place]) for place, cell in cells.items() if place in differences)
+
+
+def _make_life(cell: Difference, open_difference: OpenDifference) -> DifferenceLife:
+    return DifferenceLife(
+        window_start=open_difference.window_start,
+        key=cell.key,
+        state=open_difference.state.value,
+        rule=open_difference.rule,
+        first_seen=format_micros(to_micros(open_difference.first_seen)) or "",
+        first_run=open_difference.first_run,
+        runs=open_difference.runs,
+        returned=open_difference.returned,
+    )

@@ -2,10 +2,12 @@
 
 A sampled run may miss what another run has found. A violation of a sampled check is therefore closed only by an
 exhaustive run (`cutover verify P --all`).
+
+Metrics of the checks: the state of each, and the number of violations.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cutover.clock import Clock, SystemClock
@@ -16,11 +18,20 @@ from cutover.events import log
 from cutover.lake.control import versions
 from cutover.lake.journal import Journal
 from cutover.metrics import tasks
+from cutover.metrics.families import MetricSample
 from cutover.reconcile.journal_rows import VerificationRow
-from cutover.reconcile.verify import verify_metrics
 from cutover.reconcile.verify.model import CheckState, Verification
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
+
+
+def samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSample]:
+    """Yield a sample for each check and state; if no check could be evaluated, no state is 1."""
+    for name, result in verification.checks.items():
+        for state in CheckState:
+            yield MetricSample("cutover_verify_check", (pipeline.name, name, str(state)), float(state is result.state))
+    yield MetricSample("cutover_verify_violations", (pipeline.name,), len(verification.violations))
+
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
 """Checks that cover only a part of the log unless the run is exhaustive."""
@@ -35,7 +46,7 @@ class OpenViolation:
     epoch: int  # newest epoch that the run checked
 
 
-@tasks.write_metrics("verify", tasks.describe_samples(verify_metrics.samples))
+@tasks.write_metrics("verify", tasks.describe_samples(samples))
 def verify_and_record(
     settings: Settings,
     pipeline: Pipeline,

@@ -27,7 +27,7 @@ from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, Problem, seconds_since
 from cutover.recorded_times import RecordAge, bound_age, estimate_now, make_monotonic, measure_lag
-from cutover.records.closing import find_closed_end
+from cutover.records.watermark import find_closed_end
 from cutover.settings import Settings
 
 _MOST_MOMENTS = 100

@@ -15,13 +15,13 @@ from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
 from cutover.lake.control import losses, versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.next_epoch import expect_start
-from cutover.lake.integrity import epoch_history, high_water, lost_records, same_log, table_weights
+from cutover.lake.epochs.offsets import expect_start
+from cutover.lake.integrity import high_water, lost_records, same_log, table_weights
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_partition, name_log, split_topics
 from cutover.output.cells import visible
-from cutover.reconcile.watch import ages, findings, log_observer, storage
+from cutover.reconcile.watch import ages, findings, log_observer
 from cutover.reconcile.watch.facts import (
     Freshness,
     Problem,
@@ -33,9 +33,9 @@ from cutover.reconcile.watch.facts import (
     WatchFacts,
     require,
 )
+from cutover.reconcile.watch.findings import find_schema_mismatches
 from cutover.reconcile.watch.lag import LagSample, count_unread
 from cutover.reconcile.watch.log_observer import LogObserver
-from cutover.reconcile.watch.schema_mismatches import find_schema_mismatches
 from cutover.recorded_times import RecordAge
 from cutover.settings import Settings
 
@@ -79,7 +79,7 @@ class FactCollector:
             driver=driver,
             trigger_seconds=settings.stream.trigger_seconds,
             epochs=epochs,
-            free_bytes=self._try_read(lambda: storage.measure_free_bytes(settings)),
+            free_bytes=self._try_read(lambda: findings.measure_free_bytes(settings)),
             recent_growth_bytes=self._try_read(lambda: self._sum_recent_bytes(require(epochs), at)),
             row_growth=self._try_read(lambda: self._measure_row_growth(at)),
             batch_freshness=self._try_read(lambda: self._read_batch_freshness(require(epochs), at)),
@@ -120,7 +120,7 @@ class FactCollector:
         epochs = epoch_log.recent(log_observer.RECENT_EPOCHS)
         witnesses = () if isinstance(recorded_epochs, UnknownFact) else recorded_epochs
         witnesses += () if note is None or isinstance(note, UnknownFact) else (note,)
-        texts = epoch_history.find_inconsistencies(version, epoch_log.table, epochs[-1:], witnesses)
+        texts = high_water.find_inconsistencies(version, epoch_log.table, epochs[-1:], witnesses)
         self._problems += [Problem(runbook="EpochHistoryBroken", text=visible(text)) for text in texts]
         return epochs
 
@@ -233,7 +233,7 @@ class FactCollector:
 
     def _sum_recent_bytes(self, epochs: Sequence[EpochRecord], at: datetime) -> int:
         epoch_log = self._open_epoch_log()
-        return 0 if epoch_log is None else storage.sum_recent_bytes(epoch_log, epochs, at)
+        return 0 if epoch_log is None else findings.sum_recent_bytes(epoch_log, epochs, at)
 
     def _measure_row_growth(self, at: datetime) -> RowGrowth | None:
         now = self.clock.monotonic()
@@ -241,7 +241,7 @@ class FactCollector:
             epoch_log = self._open_epoch_log()
             if epoch_log is None:
                 return None
-            self._row_growth_at = now, storage.measure_row_growth(epoch_log, at)
+            self._row_growth_at = now, findings.measure_row_growth(epoch_log, at)
         return self._row_growth_at[1]
 
     def _read_batch_freshness(self, epochs: Sequence[EpochRecord], at: datetime) -> Freshness | None:

@@ -1,17 +1,34 @@
-"""Problems that comparisons, checks, audits and tables have recorded, and the pins in force."""
+"""Problems that comparisons, checks, audits and tables have recorded, and the pins in force.
 
+Records that the schema does not describe: the first with an unknown field, the first with an invalid field.
+
+Free disk space, and the growth of an epoch log in rows and bytes.
+"""
+
+import json
 import re
+import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.topic import Field, Topic, list_fields
+from cutover.engine import queries
+from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.control.pins import list_held
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
+from cutover.log import topic_partitions
+from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.text import number
@@ -19,9 +36,11 @@ from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.lifecycle import DifferenceState
 from cutover.reconcile.verdict.records import RecordedComparison
-from cutover.reconcile.verify import record
+from cutover.reconcile.verify.record import list_open_violations
 from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
-from cutover.reconcile.watch.facts import Pin, Problem, Regression
+from cutover.reconcile.watch.facts import Pin, Problem, Regression, RowGrowth, SchemaMismatch, compute_epoch_ages
+from cutover.records.classes import Class, Reason
+from cutover.records.reference.parse import parse_record
 from cutover.settings import Settings
 
 _INTERVAL = re.compile(r"interval (\d+) (hour|day|week)s?\Z", re.IGNORECASE)
@@ -86,7 +105,7 @@ def list_violated_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Pro
     Raises:
         LakeError: The record of the checks cannot be read.
     """
-    violations = record.list_open_violations(settings, pipeline)
+    violations = list_open_violations(settings, pipeline)
     if violations:
         more = f" (and {len(violations) - 1} more checks)" if len(violations) > 1 else ""
         text = visible(f"{violations[0].check}: {violations[0].text}{more}")
@@ -128,3 +147,165 @@ def _parse_file_retention(configuration: Mapping[str, str]) -> timedelta:
     """Parse how long a table keeps files that it no longer lists; without a setting, Delta keeps them for a week."""
     match = _INTERVAL.match(configuration.get("delta.deletedFileRetentionDuration", ""))
     return timedelta(hours=int(match[1]) * _HOURS[match[2].lower()]) if match else _DEFAULT_FILE_RETENTION
+
+
+MAX_RECORDS = 50_000
+"""Records of an epoch that are searched for the first one with an unknown field."""
+
+MAX_NAME_LENGTH = 63
+"""Characters of an unknown field's name that are shown, since it comes from the record."""
+
+_FIRST_MALFORMED = """
+    SELECT _epoch, p.partition, p."offset", p.reason
+    FROM (SELECT _epoch, unnest(_positions) AS p FROM rows WHERE _class = 'malformed' AND _epoch >= ?)
+    WHERE p.reason IN (?, ?) ORDER BY _epoch, p.partition, p."offset" LIMIT 1
+"""
+
+
+def find_schema_mismatches(
+    pipeline: Pipeline, epoch_log: EpochLog, log: LogClient, epochs: Sequence[EpochRecord]
+) -> Iterator[SchemaMismatch]:
+    """Yield the first record of each kind in some epochs, oldest first.
+
+    Raises:
+        LakeError: The table cannot be read.
+        LogError: The log does not answer, or no longer has the records.
+    """
+    if any(epoch.counts.get(Class.MALFORMED) for epoch in epochs):
+        yield from _find_malformed(pipeline, epoch_log, log, epochs[0].epoch)
+    with_unknown_fields = next((epoch for epoch in epochs if epoch.unknown), None)
+    if with_unknown_fields is not None:
+        yield from _find_unknown_field(pipeline, log, with_unknown_fields)
+
+
+def describe_mismatch(value: bytes | None, topic: Topic) -> str | None:
+    """Describe the field of a record that does not match the schema; None if no single field shows it."""
+    for name in _list_unknown_fields(value, topic):
+        return f"field `{visible(name)[:MAX_NAME_LENGTH]}` is not in the schema"
+    # The event time first, since every narrowed topic needs it.
+    for item in sorted(list_fields(topic), key=lambda item: item.name != topic.event_time):
+        reason = parse_record(value, _narrow_topic(topic, item)).reason
+        if reason in {Reason.TYPE, Reason.MISSING}:
+            problem = "is missing" if reason is Reason.MISSING else f"is no {item.type}"
+            return f"field `{item.name}` {problem}"
+    return None
+
+
+def _narrow_topic(topic: Topic, item: Field) -> Topic:
+    """Return the topic with one field of its schema, and the event time, which every topic has."""
+    column = f"`{item.name}` {item.type}" + ("" if item.nullable else " NOT NULL")
+    time = "" if item.name == topic.event_time else f", `{topic.event_time}` timestamp"
+    return replace(topic, schema=column + time)
+
+
+def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
+    if value is None or not parse_record(value, topic).unknown:
+        return []
+    return sorted(set(json.loads(value)) - {item.name for item in list_fields(topic)})
+
+
+def _find_malformed(
+    pipeline: Pipeline, epoch_log: EpochLog, log: LogClient, first_epoch: int
+) -> Iterator[SchemaMismatch]:
+    connection = queries.connect()
+    newest = epoch_log.newest()
+    epoch_log.relation(connection, "rows", epoch=-1 if newest is None else newest.epoch)
+    row = connection.execute(_FIRST_MALFORMED, [first_epoch, Reason.TYPE, Reason.MISSING]).fetchone()
+    if row is None:
+        return
+    _, partition, offset, reason = row
+    malformed = next(iter(log.read(topic_partitions.name_log(pipeline), {partition: [offset]})), None)
+    topic = topic_partitions.find_source(pipeline, partition)
+    description = None if malformed is None else describe_mismatch(malformed.value, topic)
+    yield SchemaMismatch(
+        description=description or f"a field does not fit ({reason})", partition=partition, offset=offset
+    )
+
+
+def _find_unknown_field(pipeline: Pipeline, log: LogClient, epoch: EpochRecord) -> Iterator[SchemaMismatch]:
+    ranges = {p: (epoch.start.get(p, 0), end) for p, end in epoch.end.items()}
+    record = _find_first(log.read_ranges(epoch.topic, ranges), pipeline)
+    if record is not None:
+        topic = topic_partitions.find_source(pipeline, record.partition)
+        description = describe_mismatch(record.value, topic) or "an unknown field"
+        yield SchemaMismatch(description=description, partition=record.partition, offset=record.offset)
+
+
+def _find_first(records: Iterable[RawRecord], pipeline: Pipeline) -> RawRecord | None:
+    """Find the first record with an unknown field, of the lowest partition that has one, in a bounded search."""
+    first_by_partition: dict[int, RawRecord] = {}
+    for _, record in zip(range(MAX_RECORDS), records, strict=False):
+        if record.partition in first_by_partition:
+            continue
+        if parse_record(record.value, topic_partitions.find_source(pipeline, record.partition)).unknown:
+            first_by_partition[record.partition] = record
+    return first_by_partition[min(first_by_partition)] if first_by_partition else None
+
+
+HOURS = 7 * 24
+"""Hours before the last one that define a usual hour: a week, so that nights and Sundays are included."""
+
+EPOCHS, SECONDS = 10, 300.0
+"""A disk must have room for the growth of this many epochs, and of this much time."""
+
+_ROWS_BY_HOUR = """
+    SELECT floor((? - epoch(TRY_CAST(json_extract_string(_record, '$.processing_time') AS TIMESTAMPTZ))) / 3600) AS ago,
+        sum(CAST(json_extract_string(_record, '$.rows') AS BIGINT))
+    FROM epochs_by_hour WHERE _record IS NOT NULL GROUP BY ago HAVING ago BETWEEN 0 AND ?"""
+
+
+def measure_row_growth(epoch_log: EpochLog, now: datetime) -> RowGrowth:
+    """Measure the rows added in the last hour, and in a usual hour of the week before it.
+
+    Args:
+        epoch_log: All of its epochs are read; those with a time count.
+        now: End of the last hour.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    with queries.connect() as connection:
+        delta.bind(connection, "epochs_by_hour", epoch_log.table, kinds=(RowKind.EPOCH,))
+        with delta.naming(epoch_log.table):
+            result = connection.execute(_ROWS_BY_HOUR, [now.timestamp(), HOURS]).fetchall()
+    rows_by_hour = {int(hours_ago): int(rows) for hours_ago, rows in result if rows}
+    last_hour = rows_by_hour.pop(0, 0)
+    usual = float(median(rows_by_hour.values())) if rows_by_hour else 0.0
+    return RowGrowth(last_hour=last_hour, usual=usual, hours=len(rows_by_hour))
+
+
+def sum_recent_bytes(epoch_log: EpochLog, epochs: Sequence[EpochRecord], now: datetime) -> int:
+    """Sum the sizes of the files that the newest epochs added to a local table; zero for an object store."""
+    if not epochs or delta.local_root(epoch_log.table) is None:
+        return 0
+    recent = [number for number, age in compute_epoch_ages(epochs, None, now).items() if age < SECONDS]
+    first_epoch = min([epochs[-1].epoch + 1 - EPOCHS, *recent])
+    return sum(size for newest, size in _list_files(epoch_log) if newest >= first_epoch)
+
+
+def _list_files(epoch_log: EpochLog) -> Iterator[tuple[int, int]]:
+    """Yield the newest epoch and the size of each file of an epoch log."""
+    for action in delta.actions(epoch_log.table):
+        newest = action.get("max._epoch")
+        yield -1 if newest is None else int(newest), int(action["size_bytes"])
+
+
+def measure_free_bytes(settings: Settings) -> Mapping[str, int]:
+    """Measure the free bytes for the lake, temporary files of Spark, run-time files and reports, by place.
+
+    Raises:
+        LakeError: The free space of a place cannot be read.
+    """
+    places = {
+        "lake": settings.lake_uri,
+        "home": str(settings.home.resolve()),
+        "temporary files of Spark": str(settings.home.resolve() / "tmp" / "spark"),
+        "run-time files": str(settings.run_dir),
+        "reports": str(settings.reports_dir),
+    }
+    try:
+        folders = {name: place for name, place in places.items() if "://" not in place and Path(place).is_dir()}
+        return {name: shutil.disk_usage(folder).free for name, folder in folders.items()}
+    except OSError as error:
+        msg = f"Free space: expected folders whose free space can be read, got: {error}."
+        raise LakeError(msg, runbook="DiskHeadroomLow") from error

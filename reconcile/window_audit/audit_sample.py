@@ -2,9 +2,11 @@
 
 The comparison is that of `cutover reconcile`, limited to the drawn windows: late rows that the ledger declares, and
 other differences with a proven cause, are not regressions.
+
+Descriptions of an audit of windows, the same at the terminal and in the task's log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -14,6 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
 from cutover.errors import CutoverError
 from cutover.events import log
+from cutover.lake.control.stages import Stage
 from cutover.lake.epochs.repeats import find_recompute
 from cutover.lineage import runs
 from cutover.reconcile import lineage
@@ -21,15 +24,16 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Difference, Finding, Verdict
+from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.acceptance import Acceptance, place_of
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict.audits.power import describe_requirement
 from cutover.reconcile.window_audit import population
-from cutover.reconcile.window_audit.draw import draw
-from cutover.reconcile.window_audit.population import Population
+from cutover.reconcile.window_audit.population import Population, draw
 from cutover.settings import Settings
-from cutover.timestamps import from_micros, parse_micros
+from cutover.timestamps import format_micros, from_micros, parse_micros
 
 MAX_EXAMPLES = 20
 """Rows that an audit lists."""
@@ -182,3 +186,33 @@ def _describe_row(difference: Difference) -> str:
     key = ", ".join(f"{name}={value}" for name, value in difference.key.items())
     values = f"served {difference.streaming}, recomputed {difference.batch}"
     return f"{difference.window_start} {key}: {difference.measure} {difference.kind}, {values}"
+
+
+def describe_audit(audit: WindowAudit) -> Iterator[str]:
+    """Describe the sample, its power and its result, one line each."""
+    if audit.state is AuditState.NOTHING_NEW:
+        return
+    span = f"after {format_micros(audit.since)}, up to {format_micros(audit.until)}"
+    yield (
+        f"{audit.judged:,} of {audit.population:,} windows that became final ({span}) recomputed from the log, "
+        f"{audit.rows:,} rows, seed {audit.seed}."
+    )
+    yield f"To find {describe_requirement(audit.audit)}: the audits of these days together have {audit.power:.1%}."
+    if audit.causes and audit.state is AuditState.AGREES:
+        yield "Explained: " + ", ".join(f"{name} {rows:,} rows" for name, rows in sorted(audit.causes.items())) + "."
+    yield audit.reason
+
+
+def describe_next_step(audit: WindowAudit, *, rolled_back: bool) -> str:
+    """Describe the result and the next step in one line."""
+    name = audit.pipeline
+    if audit.state is AuditState.AGREES:
+        return f"Audit of {name}: the {count_noun(audit.judged, 'window')} of the sample agree with the log."
+    if audit.state is AuditState.NOTHING_NEW:
+        return f"Audit of {name}: no window became final since the last one. Next: the same once one is."
+    if audit.state is AuditState.NOT_COMPARABLE:
+        return f"Audit of {name}: nothing can be said. See docs/runbooks/{audit.runbook or 'NotComparable'}.md."
+    text = f"Audit of {name}: {audit.unexplained:,} rows of final windows are wrong"
+    if rolled_back:
+        return f"{text}; {name} is back in {Stage.LAMBDA}. Next: `cutover batch {name}` catches batch up with the log."
+    return f"{text}. Next: docs/runbooks/RetirementRegression.md."

@@ -1,6 +1,10 @@
-"""Population of windows that an audit samples, and the power of a daily audit under the policy."""
+"""Population of windows that an audit samples, and the power of a daily audit under the policy.
 
-from collections.abc import Mapping, Sequence
+Sample of windows for an audit: a pure function of the seed.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
@@ -22,7 +26,7 @@ from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 from cutover.reconcile.verdict.audits.power import DAY, SamplePlan
 from cutover.reconcile.watch.log_observer import find_shortest, parse_retention
-from cutover.records.closing import compute_closing_watermark, find_closed_end
+from cutover.records.watermark import compute_closing_watermark, find_closed_end
 from cutover.settings import Settings
 
 _YEARS = 800 * DAY
@@ -168,3 +172,16 @@ def _count_rows(
             msg = f"Audit of `{pipeline.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
             raise LakeError(msg, runbook="TableUnreadable") from error
     return (None if oldest is None else int(oldest)), {int(at): int(count) for at, count in rows}
+
+
+def draw(windows: Iterable[Interval], count: int, seed: int) -> tuple[Interval, ...]:
+    """Draw windows uniformly; the same seed draws the same windows, whatever their order.
+
+    Each window has a rank that depends only on the seed and its start, so neither order nor ties matter.
+    """
+    ranked = sorted((_rank(window, seed), window) for window in windows)
+    return tuple(sorted(window for _, window in ranked[:count]))
+
+
+def _rank(interval: Interval, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}/{interval.start}".encode()).digest()

@@ -18,8 +18,8 @@ from cutover.output.console import Output, show_spinner
 from cutover.settings import Settings, load_settings
 from cutover.streaming import driver
 from cutover.streaming.cli import savepoint
-from cutover.streaming.cli.accept_loss import accept_loss
 from cutover.streaming.cli.replay import replay, serve
+from cutover.streaming.cli.savepoint import accept_loss
 from cutover.streaming.process import detached, heartbeat
 from cutover.streaming.process.heartbeat import Heartbeat
 

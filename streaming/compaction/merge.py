@@ -1,24 +1,107 @@
-"""One fold: a group of files becomes one file with the same meaning, streamed through DuckDB in bounded memory."""
+"""One fold: a group of files becomes one file with the same meaning, streamed through DuckDB in bounded memory.
 
-from collections.abc import Sequence
+Expiry of ids: a fold removes the ids that the oldest needed epoch no longer remembers.
+
+This is the oldest pinned epoch, else one that folds leave alone. A fold writes how far it has forgotten as a
+separate row (`_kind` ids, `_class` forgotten): an epoch whose watermark remembers more can no longer be forked.
+"""
+
+# ruff: noqa: S608 -- numbers and constant names
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.engine import queries
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
-from cutover.lake.tables import checksums
+from cutover.lake.tables import checksums, delta
 from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema
 from cutover.quoting import identifier, literal
 from cutover.records.classes import Class
 from cutover.records.fold import WINDOW, fold_sql
 from cutover.settings import Settings
-from cutover.streaming.compaction import id_expiry
 from cutover.streaming.sink import files
 from cutover.streaming.sink.files import File
+
+MARK = "forgotten"  # class of a row that holds the minute from which ids are complete
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryBound:
+    """Event minute from which ids are kept, and the epoch that needs them."""
+
+    epoch: int
+    minute: int | None  # microseconds; None: nothing is forgotten
+
+
+def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> ExpiryBound:
+    """Return the bound below which ids are needed by no pinned epoch and by none from `epoch` on."""
+    oldest = min([epoch, *pinned])
+    record = _records(table, [oldest]).get(oldest)
+    return ExpiryBound(
+        epoch=oldest, minute=None if record is None else compute_oldest_remembered(pipeline, record.watermark_after)
+    )
+
+
+def find_expired_files(table: DeltaTable, candidates: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:
+    """Return the id files that hold no id at or after the bound."""
+    files = [file for file in candidates if file.kind == RowKind.IDS and file.last_epoch <= expiry_bound.epoch]
+    if expiry_bound.minute is None or not files:
+        return []
+    records = _records(table, [file.last_epoch for file in files])
+    newest = {epoch: max(record.max_event.values(), default=expiry_bound.minute) for epoch, record in records.items()}
+    return [file for file in files if newest.get(file.last_epoch, expiry_bound.minute) < expiry_bound.minute]
+
+
+def retain_sql(relation: str, schema: pa.Schema, first_epoch: int, minute: int | None) -> str:
+    """Return the query of the ids that a fold retains, and of the fold's mark.
+
+    Args:
+        relation: Their rows.
+        schema: Of the files.
+        first_epoch: Epoch that the mark carries.
+        minute: Ids of earlier minutes are left out, microseconds; None: nothing is.
+    """
+    if minute is None:
+        return f"SELECT * FROM {relation}"
+    marked = f"SELECT max(epoch_us(window_start)) FROM {relation} WHERE _class = '{MARK}'"
+    own_columns = {
+        "_epoch": str(int(first_epoch)),
+        "_class": f"'{MARK}'",
+        "window_start": f"make_timestamptz(greatest({int(minute)}, coalesce(({marked}), {int(minute)})))",
+    }
+    mark = ", ".join(
+        f"CAST({own_columns.get(f.name, 'NULL')} AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema
+    )
+    remaining_sql = f"SELECT * FROM {relation} WHERE _class IS NULL AND epoch_us(window_start) >= {int(minute)}"
+    return f"{remaining_sql} UNION ALL SELECT {mark}"
+
+
+def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> bool:
+    """Return whether an epoch still needs ids that were removed from its epoch log."""
+    if pipeline.source.record_id is None:
+        return False
+    oldest_needed = compute_oldest_remembered(pipeline, record.watermark_after)
+    with queries.connect() as connection:
+        delta.bind(connection, "log", epochs.table, kinds=(RowKind.IDS,))
+        query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _class = '{MARK}'"
+        (newest_expired,) = connection.execute(query).fetchall()[0]
+    return newest_expired is not None and (oldest_needed is None or newest_expired > oldest_needed)
+
+
+def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]:
+    with queries.connect() as connection:
+        delta.bind(connection, "log", table, kinds=(RowKind.EPOCH,))
+        epoch_list = ", ".join(str(int(epoch)) for epoch in epochs)
+        query = f"SELECT _record FROM log WHERE _epoch IN ({epoch_list})"
+        epoch_records = (EpochRecord.from_json(row[0]) for row in connection.execute(query).fetchall())
+        return {record.epoch: record for record in epoch_records}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +142,7 @@ def merge_group(
         elif kind == RowKind.HELD:
             query = newest_held_sql(pipeline, "old")
         elif kind == RowKind.IDS:
-            query = id_expiry.retain_sql("old", schema, first_epoch, forgotten)
+            query = retain_sql("old", schema, first_epoch, forgotten)
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
         scratch = settings.home.resolve() / "tmp" / "folds"
@@ -76,7 +159,7 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
     place = ", ".join(identifier(name) for name in (*WINDOW, *pipeline.key))
     return f"""
         SELECT * FROM {relation} QUALIFY row_number() OVER (PARTITION BY {place} ORDER BY _epoch DESC) = 1
-    """  # noqa: S608 -- quoted
+    """
 
 
 def merge_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
@@ -88,4 +171,4 @@ def merge_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: in
         f" AS {identifier(f.name)}"
         for f in schema
     )
-    return f"SELECT {columns} FROM ({fold_sql(pipeline, relation)}) AS folded"  # noqa: S608 -- quoted above
+    return f"SELECT {columns} FROM ({fold_sql(pipeline, relation)}) AS folded"

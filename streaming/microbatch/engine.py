@@ -11,7 +11,7 @@ import pyarrow as pa
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.next_epoch import next_number
+from cutover.lake.epochs.offsets import next_number
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.streaming.compaction.compactor import Compactor

@@ -9,7 +9,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.dimensions import dimension as dimensions
-from cutover.lake.dimensions import frames as dimension_frames
+from cutover.lake.dimensions import joined_versions as dimension_frames
 from cutover.lake.dimensions.dimension import Dimension
 from cutover.records.enrich import DimensionFrame, Dimensions
 from cutover.settings import Settings

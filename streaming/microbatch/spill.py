@@ -24,7 +24,7 @@ from cutover.lake.tables import checksums, data_files
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from cutover.streaming.microbatch import aggregate, slices
+from cutover.streaming.microbatch import aggregate
 from cutover.streaming.microbatch.aggregate import AggregationPass, EpochCounts, EpochPlan
 from cutover.streaming.panes import values
 from cutover.streaming.sink import files
@@ -83,7 +83,7 @@ def _collect_slices(
     # Records that are late, or do not count, keep a row for each of their windows.
     bounded = frame if aggregate.pairs_bound(pipeline, plan) <= limit else frame.limit(limit + 1)
     partials = aggregate.collect_partials(bounded, pipeline)
-    rows = slices.open_slices(partials, pipeline, settings) if partials.num_rows <= limit else None
+    rows = aggregate.open_slices(partials, pipeline, settings) if partials.num_rows <= limit else None
     if rows is None:
         return None
     unknown = aggregate.sum_partial_rows(

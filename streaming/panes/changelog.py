@@ -28,7 +28,7 @@ from cutover.lake.serving.views import panes_sql
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from cutover.streaming.process.failure import one_line
+from cutover.streaming.process.health import one_line
 
 TOPIC_CONFIG = {"cleanup.policy": "compact"}
 SECONDS = 30.0

@@ -12,8 +12,7 @@ import pyarrow as pa
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.triggers import Trigger
 from cutover.definition.windows.window_fn import FOREVER, Interval
-from cutover.panes.held import Arrival, Contents, Held, Rules
-from cutover.panes.held_windows import HeldWindows
+from cutover.panes.held_windows import Arrival, Contents, Held, HeldWindows, Rules
 from cutover.panes.model import Key, Pane
 from cutover.streaming.panes import values
 

@@ -22,12 +22,12 @@ from cutover.engine import queries
 from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
-from cutover.panes.held import Arrival, Held
+from cutover.panes.held_windows import Arrival, Held
 from cutover.panes.machine import begin, dump_machine, load_machine
 from cutover.panes.model import Key, Pane, Timing
 from cutover.quoting import literal
-from cutover.records.closing import is_closed_sql
 from cutover.records.fold import fold_sql
+from cutover.records.watermark import is_closed_sql
 from cutover.streaming.compaction.merge import newest_held_sql
 from cutover.streaming.panes import values
 from cutover.streaming.panes.operator import Emission, RestoredWindows

@@ -12,11 +12,11 @@ from cutover.definition.windows.sessions import can_merge
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
-from cutover.panes.held import Arrival, Contents
+from cutover.panes.held_windows import Arrival, Contents
 from cutover.panes.model import Key, in_order
 from cutover.records.classes import Class
-from cutover.records.closing import compute_closing_watermark
 from cutover.records.fold import fold_sql
+from cutover.records.watermark import compute_closing_watermark
 
 
 class Partial(NamedTuple):

@@ -1,4 +1,7 @@
-"""Inputs of a driver run from outside its state."""
+"""Inputs of a driver run from outside its state.
+
+Time policy: how the watermark advances, which watermark decides lateness, what an epoch's end settles.
+"""
 
 import threading
 from collections.abc import Mapping

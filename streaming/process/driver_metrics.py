@@ -1,21 +1,31 @@
-"""Metrics of a driver: immutable values that the driver replaces and a scraper reads, without a lock."""
+"""Metrics of a driver: immutable values that the driver replaces and a scraper reads, without a lock.
+
+A driver's metrics over HTTP, on loopback; if they cannot be served the driver logs that once and continues.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cutover import files
+from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.topic_partitions import format_number
 from cutover.metrics import families
 from cutover.metrics.families import MetricSample
 from cutover.records.classes import Class
+from cutover.settings import Settings
 from cutover.streaming.process.backpressure import Pace
+from cutover.streaming.process.heartbeat import run_folder
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+
 
 BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the histograms, in seconds."""
@@ -145,3 +155,49 @@ class DriverCollector:
     def collect(self) -> Iterable["Metric"]:
         """Yield the current metric families."""
         return families.group_samples(self._metrics.samples(self._pipeline))
+
+
+LOOPBACK = "127.0.0.1"
+
+
+def target_path(settings: Settings, pipeline: str) -> Path:
+    """Return the file that says where a driver is scraped, as Prometheus' file discovery reads it."""
+    return settings.metrics_dir / "targets" / f"{run_folder(settings, pipeline).name}.json"
+
+
+@contextmanager
+def serve_metrics(settings: Settings, pipeline: str, metrics: DriverMetrics) -> Iterator[int | None]:
+    """Serve a driver's metrics while the block runs, if the settings enable it; yields the port."""
+    port = settings.metrics.port
+    if port is None:
+        yield None
+        return
+    from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 -- only where it is enabled
+
+    registry = CollectorRegistry()
+    registry.register(DriverCollector(metrics, pipeline))
+    try:
+        server, thread = start_http_server(port, addr=LOOPBACK, registry=registry)
+    except OSError as error:
+        log.warning("metrics_not_served", pipeline=pipeline, port=port, error=error.strerror or str(error))
+        yield None
+        return
+    target = target_path(settings, pipeline)
+    try:
+        _announce(target, pipeline, server.server_port)
+        yield server.server_port
+    finally:
+        with suppress(OSError):
+            target.unlink(missing_ok=True)
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _announce(target: Path, pipeline: str, port: int) -> None:
+    """Say where the driver is scraped: in a file, which a killed driver leaves, so that its silence is seen."""
+    targets = [{"targets": [f"{LOOPBACK}:{port}"], "labels": {"driver": target.stem}}]
+    try:
+        files.write_json(target, targets)
+    except OSError as error:
+        log.warning("metrics_not_announced", pipeline=pipeline, port=port, error=error.strerror or str(error))

@@ -16,9 +16,9 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
 from cutover.lake.control.signature import check_reason, user
 from cutover.lake.control.versions import Version
-from cutover.lake.epochs import offset_gaps
+from cutover.lake.epochs import offsets
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.next_epoch import next_number
+from cutover.lake.epochs.offsets import next_number
 from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.complete_read import ReadLog
@@ -34,7 +34,7 @@ from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import loss_extent
 from cutover.streaming.recovery.loss_extent import IncompleteRange, LogState, LossExtent, RewrittenLog
-from cutover.streaming.sink import fencing
+from cutover.streaming.sink import committer
 from cutover.streaming.source import start_offsets
 from cutover.timestamps import to_micros
 
@@ -221,7 +221,7 @@ def _explain_missing(pipeline: Pipeline, missing: Sequence[MissingRecords]) -> L
 def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
     """Return the newest epoch's record and the table's error, if any file of the table cannot be read."""
     try:
-        table, record = fencing.open_checked(settings, pipeline, version)
+        table, record = committer.open_checked(settings, pipeline, version)
         if table is not None:
             _read_whole(settings, table)
     except LakeError as error:
@@ -324,12 +324,12 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
     expected = start_offsets.find_expected_log(case.record, case.accepted)
     if expected not in {None, log.topic_id}:
         _reject_one_changed_topic(pipeline)
-        unread = offset_gaps.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
+        unread = offsets.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", loss_extent.compute_losses_of_new_log(pipeline, str(expected), unread, newest, log)
-    next_wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
+    next_wanted = offsets.next_offsets(case.record, case.accepted, log.topic_id)
     begin_offsets = {} if next_wanted is None else dict.fromkeys(log.earliest, 0) | next_wanted
-    missing = offset_gaps.find_missing(begin_offsets, earliest=log.earliest, latest=log.latest)
+    missing = offsets.find_missing(begin_offsets, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.rewritten.changes or any(hole.is_short for hole in missing):
         return "anew", loss_extent.compute_losses_without_table(pipeline, missing, log, case.rewritten)
     if case.incomplete:

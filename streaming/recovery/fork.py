@@ -20,7 +20,7 @@ from cutover.events import log
 from cutover.lake.control import losses, savepoints, versions
 from cutover.lake.control.savepoints import Savepoint
 from cutover.lake.control.versions import Fork, Version
-from cutover.lake.epochs import prefix
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import high_water, same_log
@@ -29,10 +29,10 @@ from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.quoting import identifier, literal
 from cutover.settings import Settings
-from cutover.streaming.compaction import compactor, id_expiry
+from cutover.streaming.compaction import compactor, merge
 from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
-from cutover.streaming.sink import fencing
+from cutover.streaming.sink import committer
 from cutover.streaming.sink.committer import NO_HOOKS
 from cutover.streaming.source import start_offsets
 
@@ -133,7 +133,7 @@ def copy_source_rows(settings: Settings, pipeline: Pipeline, version: Version) -
         hooks=NO_HOOKS,
     )
     filled = DeltaTable(version.uri)
-    fencing.check_fencing(filled, version)
+    committer.check_fencing(filled, version)
     high_water.write_note(version, record, int(filled.version()))
 
 
@@ -199,10 +199,10 @@ def _reject_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         LakeError: A fold has merged it with later ones.
     """
     epochs = EpochLog(source.uri)
-    short = prefix.find_folded_classes(
+    short = delivery.find_folded_classes(
         epochs, [epoch_record for epoch_record in epochs.records() if epoch_record.epoch <= record.epoch]
     )
-    if id_expiry.is_forgotten(pipeline, epochs, record):
+    if merge.is_forgotten(pipeline, epochs, record):
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
         msg += "remembers, some were forgotten since."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")

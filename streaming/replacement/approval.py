@@ -20,9 +20,9 @@ from cutover.errors import DefinitionError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.journal_rows import SwapEvent
 from cutover.settings import Settings
+from cutover.streaming.replacement.common_cut import find_stream
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
-from cutover.streaming.replacement.serve import Agreed, reject_others
-from cutover.streaming.replacement.stream import find_stream
+from cutover.streaming.replacement.replay import Agreed, reject_others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

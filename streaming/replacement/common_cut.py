@@ -1,10 +1,19 @@
-"""Cuts that two streams have in common: epochs of both that end at the same offsets of the same log."""
+"""Cuts that two streams have in common: epochs of both that end at the same offsets of the same log.
+
+A version of a stream and the definition that it runs, as the subject of comparisons, replays and switches.
+"""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake.epochs import prefix
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import table_weights
+from cutover.settings import Settings
 
 _NEWEST = 20
 """Newest common cuts that are tried although no reader has pinned them."""
@@ -70,4 +79,34 @@ def _key(record: EpochRecord) -> tuple[object, ...]:
 
 
 def _is_folded(log: EpochLog, records: Sequence[EpochRecord], epoch: int) -> bool:
-    return bool(prefix.find_folded_classes(log, [record for record in records if record.epoch <= epoch]))
+    return bool(delivery.find_folded_classes(log, [record for record in records if record.epoch <= epoch]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A version of a stream, and the definition that it runs."""
+
+    pipeline: Pipeline
+    version: Version
+
+    @property
+    def text(self) -> str:
+        """Return how messages name it: `flights stream-0`."""
+        return f"{self.pipeline.name} stream-{self.version.number}"
+
+    @property
+    def epoch_log(self) -> EpochLog:
+        """Open its current epoch log."""
+        return EpochLog(self.version.uri)
+
+
+def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = None) -> Stream:
+    """Return the version of a pipeline that serves, or one by number, with its existing epoch log.
+
+    Raises:
+        DefinitionError: There is no such version.
+        LakeError: It has no epoch log yet, or the epoch log was deleted.
+    """
+    version_settings = versions.select_stream_version(versions.looking_at_served(settings), number)
+    version = table_weights.check_epoch_log(version_settings, pipeline, versions.current(version_settings, pipeline))
+    return Stream(pipeline=pipeline, version=version)

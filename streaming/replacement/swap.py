@@ -19,10 +19,9 @@ from cutover.lake.serving import serving_table
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, check_valid, reject_replaced
-from cutover.streaming.replacement.common_cut import has_read_as_much, read_newest_epoch
+from cutover.streaming.replacement.common_cut import Stream, find_stream, has_read_as_much, read_newest_epoch
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
-from cutover.streaming.replacement.serve import Agreed, describe_comparison, reject_others
-from cutover.streaming.replacement.stream import Stream, find_stream
+from cutover.streaming.replacement.replay import Agreed, describe_comparison, reject_others
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 30.0, 0.2
 """Time that a running driver may take to catch up with the other one, and the polling interval."""

@@ -17,7 +17,7 @@ from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.engine import spark
 from cutover.errors import LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.next_epoch import next_number
+from cutover.lake.epochs.offsets import next_number
 from cutover.lake.epochs.repeats import EpochDone
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
@@ -31,8 +31,7 @@ from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.simulation.scratch import open_scratch_home
-from cutover.streaming.sink.committer import Committer
-from cutover.streaming.sink.run_id import new_run_id
+from cutover.streaming.sink.committer import Committer, new_run_id
 from cutover.streaming.source.start_offsets import StartOffsets
 
 if TYPE_CHECKING:

@@ -1,6 +1,14 @@
-"""Commit of an epoch: partial aggregates, ledger and record together, rejected if another driver was faster."""
+"""Commit of an epoch: partial aggregates, ledger and record together, rejected if another driver was faster.
+
+The fence's check: a handle must show the history that its next commit continues.
+
+Id of a driver's run: stored in every record it commits, so that the author of an epoch is known.
+"""
 
 import contextlib
+import os
+import re
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,17 +18,117 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
-from cutover.lake.epochs.next_epoch import follows
+from cutover.lake.epochs.offsets import follows
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import foreign_commits, high_water, table_weights
+from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import checksums, commits, data_files, delta
-from cutover.streaming.sink import fencing
-from cutover.streaming.sink.run_id import pid_of
+from cutover.settings import Settings
+
+
+def read_newest_epoch_record(table: DeltaTable) -> EpochRecord | None:
+    """Return the newest epoch's record, from the one file that holds it; None before the first epoch.
+
+    Raises:
+        LakeError: The file is not there or does not parse.
+    """
+    files = [a for a in delta.actions(table) if a["partition._kind"] == RowKind.EPOCH]
+    if not files:
+        return None
+    file = max(files, key=lambda a: int(str(a["max._epoch"])))
+    record = read_record(table, str(file["path"]))
+    if record is None:
+        msg = f"Table `{table.table_uri}`: file `{file['path']}` should hold an epoch's record and holds none."
+        raise LakeError(msg, runbook="EpochHistoryBroken")
+    return record
+
+
+def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
+    """Read one data file's rows for the newest epoch record; None of a file without rows.
+
+    Raises:
+        LakeError: The file is not there or does not parse.
+    """
+    try:
+        rows = data_files.read(table, path, ("_epoch", "_record")).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        cause = str(error).splitlines()[0]
+        msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+    newest_row = max(rows, key=lambda row: int(row["_epoch"]), default=None)
+    return None if newest_row is None else EpochRecord.from_json(newest_row["_record"])
+
+
+def open_checked(
+    settings: Settings, pipeline: Pipeline, version: Version
+) -> tuple[DeltaTable, EpochRecord | None] | tuple[None, None]:
+    """Return a version's epoch log and its newest record, checked; nothing where none was ever made.
+
+    A note of the driver that cannot be read is a witness less: the next epoch writes it again. Where the table is not
+    there either, nothing else may have seen it, and the version is not begun once more.
+
+    Raises:
+        LakeError: It is not there though a reader saw epochs of it, cannot be read, or was changed by hand.
+    """
+    # The high-water note is read before the table is opened: another driver may commit in between.
+    try:
+        witnesses = high_water.list_witnesses(settings, pipeline, version)
+    except LakeError as error:
+        if not delta.exists(version.uri):
+            raise
+        log.warning("epoch_note_unreadable", pipeline=version.pipeline, error=str(error).splitlines()[0])
+        witnesses = high_water.list_recorded(settings, pipeline, version)
+    if not (witnesses or delta.exists(version.uri)):
+        return None, None
+    table_weights.check_not_removed(settings, pipeline, version)
+    table = open_log(version.uri)
+    return table, check_fencing(table, version, witnesses)
+
+
+def check_fencing(table: DeltaTable, version: Version, witnesses: Sequence[Witness] = ()) -> EpochRecord | None:
+    """Return the newest epoch's record if nothing contradicts what a handle shows.
+
+    Args:
+        table: The handle.
+        version: Whose epoch log.
+        witnesses: Who saw which epoch, gathered before the handle was opened.
+
+    Raises:
+        LakeError: Something other than a driver changed the table.
+    """
+    record = read_newest_epoch_record(table)
+    inconsistencies = high_water.find_inconsistencies(version, table, [] if record is None else [record], witnesses)
+    if inconsistencies:
+        hint = "\nHint: a person or a tool restored or changed the table; nothing is written until it is repaired, or "
+        hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
+        raise LakeError(inconsistencies[0] + hint, runbook="EpochHistoryBroken")
+    foreign_commits.reject_foreign_change(
+        table,
+        0 if record is None else int(record.files, 16),
+        otherwise=f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version",
+    )
+    return record
+
+
+_PID = re.compile(r"^pid-(\d+)-")
+
+
+def new_run_id() -> str:
+    """Return the id of this process's run; it contains the pid and is never used twice."""
+    return f"pid-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+def pid_of(run_id: str) -> str:
+    """`unknown` where the run id names none."""
+    match = _PID.match(run_id)
+    return match[1] if match else "unknown"
+
 
 # Checkpoint and clean-up cost more than the commit itself; both are done in the compaction's slot.
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -51,7 +159,7 @@ class Committer:
         self.version, self.run_id = version, run_id
         self.accepted = tuple(accepted)  # recorded losses: the one excuse for an epoch that starts behind a gap
         self.table = table
-        self.newest = fencing.check_fencing(table, version)
+        self.newest = check_fencing(table, version)
         self.written_bytes = 0  # of the data files that this driver has added, folded ones too
         self.conflicts = 0  # rejected commits that no record has counted yet
         self._reload_every, self._since_load = reload_every, 0
@@ -142,7 +250,7 @@ class Committer:
             LakeError: It shows another driver's.
         """
         table = self._load()
-        newest_record = fencing.check_fencing(table, self.version)
+        newest_record = check_fencing(table, self.version)
         if newest_record != self.newest:
             raise self._make_fence_error(-1 if newest_record is None else newest_record.epoch, newest_record, table)
         self.table, self._since_load = table, 0
@@ -202,7 +310,7 @@ class Committer:
             LakeError: It is another driver's, or the table cannot be written.
         """
         table = self._load()
-        newest_record = fencing.check_fencing(table, self.version)
+        newest_record = check_fencing(table, self.version)
         if newest_record is not None and newest_record.epoch == record.epoch and newest_record.run_id == record.run_id:
             log.warning("epoch_found_committed", pipeline=self.version.pipeline, epoch=record.epoch)
             self.table, self.newest = table, newest_record
@@ -246,7 +354,7 @@ class Committer:
             return self._make_rollback_error(epoch_record)
         other = None
         with contextlib.suppress(LakeError):
-            other = fencing.read_newest_epoch_record(table)
+            other = read_newest_epoch_record(table)
         driver = "unknown" if other is None else pid_of(other.run_id)
         number = epoch if other is None else other.epoch
         msg = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.definition.model.pipeline import Pipeline
 from cutover.log import options, topic_partitions
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from cutover.settings import Settings
 
 if TYPE_CHECKING:

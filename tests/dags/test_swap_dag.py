@@ -20,8 +20,7 @@ from cutover.streaming import driver
 from cutover.streaming.replacement import approval
 from cutover.streaming.replacement import swap as swapping
 from cutover.streaming.replacement.compare import compare_definitions
-from cutover.streaming.replacement.replay import replay_definition
-from cutover.streaming.replacement.serve import Agreed
+from cutover.streaming.replacement.replay import Agreed, replay_definition
 from tests.dags import test_dag_rules as rules
 from tests.dags.conftest import DAGS
 from tests.integration.streaming import rig

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from tests.faults.running import producer
 from tests.faults.running.child import Child, Whom
 from tests.faults.stage import Stage

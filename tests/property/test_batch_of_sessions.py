@@ -13,13 +13,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.batch import sessions
+from cutover.batch import windows
 from cutover.batch.context import RunContext
 from cutover.batch.cut import BatchCut
 from cutover.batch.read import index, scan
-from cutover.batch.read.enrichment import BatchEnrichment
 from cutover.batch.read.index import IndexHistory
-from cutover.batch.read.scan import AGAIN, FIRST, LAST, SCAN
+from cutover.batch.read.scan import AGAIN, FIRST, LAST, SCAN, BatchEnrichment
 from cutover.batch.staging import Staging
 from cutover.batch.write.replace import replace_windows
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sum, Topic
@@ -29,12 +28,12 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
-from cutover.lake.serving.spans import is_affected
+from cutover.lake.serving.views import is_affected
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, partial_schema
 from cutover.log.kafka import LogClient
-from cutover.records.closing import find_closed_end
 from cutover.records.reading.scan import Offsets
+from cutover.records.watermark import find_closed_end
 from cutover.settings import KafkaSettings, Settings
 from tests.support.suite.depth import depth
 
@@ -113,7 +112,7 @@ class Batch:
         self._bind(SCAN, [new], earliest)
         scan._bind_touched(PIPELINE, self.connection, SCAN, condition="_class = 'accepted'")
         index.add_ranges(self.connection, scan.TOUCHED, work.scan)
-        computation = sessions.compute_sessions(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
+        computation = windows.compute_sessions(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
         self.connection.execute(f"DROP VIEW {scan.TOUCHED}")
         uri = batch_uri(self.settings, PIPELINE)
         schema = batch_schema(PIPELINE)

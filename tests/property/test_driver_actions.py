@@ -26,8 +26,8 @@ from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.log.options import bootstrap_servers
 from cutover.probe import Point
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile

@@ -6,10 +6,15 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.next_epoch import expect_start, find_breaks, follows, next_number
-from cutover.lake.epochs.offset_gaps import next_offsets
+from cutover.lake.epochs.offsets import (
+    describe_offset_breaks,
+    expect_start,
+    find_breaks,
+    follows,
+    next_number,
+    next_offsets,
+)
 from cutover.lake.journal_rows import Loss
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import epoch
@@ -57,7 +62,7 @@ def test_what_the_writer_lets_through_is_what_the_check_of_the_chain_says_of_par
     expected_offsets = expect_start(previous, losses, "topic-1")
     new = [p for p, offset in start.items() if p not in expected_offsets and offset]
 
-    is_whole = list(chain.describe_offset_breaks("clicks", [previous, following], losses)) == []
+    is_whole = list(describe_offset_breaks("clicks", [previous, following], losses)) == []
 
     assert is_whole == (follows(previous, following, losses) and not new)
     assert follows(previous, following, losses) == all(start.get(p) == offset for p, offset in expected_offsets.items())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.engine import queries
-from cutover.reconcile.advisor import lateness_tables
+from cutover.reconcile.advisor import log_lateness
 from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, compute_watermarks, find_append_times
 from tests.support.log.real_speed import Record, quantile, simulate
 
@@ -98,11 +98,11 @@ def test_quantiles_and_late_records_are_those_of_a_plain_fold(
         connection.execute("DROP TABLE IF EXISTS judged")
         schema = pa.schema([(name, pa.int64()) for name in ("__partition", "__first", "__read")])
         connection.register("reached", pa.Table.from_pylist(reached_rows))
-        lateness_tables.create_tables(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
-        shares = lateness_tables.count_late(connection, None)
-        quantiles = lateness_tables.measure_quantiles(connection)
-        histogram = lateness_tables.count_by_lateness(connection)
-        segments = lateness_tables.list_segments(connection, PIPELINE.key)
+        log_lateness.create_tables(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
+        shares = log_lateness.count_late(connection, None)
+        quantiles = log_lateness.measure_quantiles(connection)
+        histogram = log_lateness.count_by_lateness(connection)
+        segments = log_lateness.list_segments(connection, PIPELINE.key)
 
     delays = [0 if real is None else max(0, real - event) for _, _, event, real, _ in records]
     assert quantiles is not None

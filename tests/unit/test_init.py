@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cutover.cli.init import init, survey_topic
+from cutover.cli.log import init, survey_topic
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
 
@@ -113,6 +113,6 @@ def test_a_topic_of_many_partitions_is_read_from_each(settings: Settings, monkey
             SimpleNamespace(offset=offset, value=b'{"at": "2026-01-01T00:00:00Z"}') for offset in range(start, end)
         ],
     )
-    monkeypatch.setattr("cutover.cli.init.LogClient", lambda _: client)
+    monkeypatch.setattr("cutover.cli.log.LogClient", lambda _: client)
 
     assert survey_topic(settings, "wide").rows == 2_000

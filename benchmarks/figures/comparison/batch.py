@@ -7,7 +7,7 @@ from benchmarks.rounds import measure_interleaved, time_call
 from benchmarks.workloads import lakes
 from benchmarks.workloads.lakes import Lake
 from cutover.lake.serving import views
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 
 EVENTS = 1_000_000
 

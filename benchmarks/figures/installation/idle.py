@@ -15,7 +15,7 @@ from benchmarks.workloads import events
 from benchmarks.workloads.drivers import read_latest_epoch
 from benchmarks.workloads.triggers import wait_until
 from cutover.definition.model.pipeline import Pipeline
-from cutover.infra import start
+from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.demo.runs import Runs
 from cutover.infra.processes import ports
@@ -79,7 +79,7 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
     pipelines = [events.define(settings, name, cap=RECORDS) for name in PIPELINES]
     _run(settings, "up")
     try:
-        client = instance.api(settings, ports.choose_for_start(start.ports_path(settings), names=()))
+        client = instance.api(settings, ports.choose_for_start(installation.ports_path(settings), names=()))
         for pipeline in pipelines:
             events.fill(settings, pipeline.source.name, events.generate_events(RECORDS))
             Runs(api=client, settings=settings, pipeline=pipeline.name).start_stream()

@@ -17,7 +17,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.serving import views
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from cutover.probe import Point
 from cutover.streaming import driver
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 from cutover.definition.checks.definition import check
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.compiler import NEVER
+from cutover.definition.measures.doubles import Variance
 from cutover.definition.measures.kinds import Avg, Sum
-from cutover.definition.measures.variance import Variance
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.definition.model.record_ids import compute_id_horizon
 from cutover.definition.model.triggers import waits_for_watermark

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 import sqlglot
 from sqlglot.errors import SqlglotError
 
-from cutover.definition.expressions.casts import cast, limit_magnitude, make_finite
+from cutover.definition.expressions.functions import cast, limit_magnitude, make_finite
 from cutover.definition.expressions.terms import Both, Term
 from cutover.definition.expressions.walk import UnknownColumnError, compile_node
 from cutover.errors import DefinitionError

@@ -2,8 +2,7 @@
 
 from decimal import Decimal
 
-from cutover.definition.expressions.casts import cast
-from cutover.definition.expressions.functions import widen_to_common_type
+from cutover.definition.expressions.functions import cast, widen_to_common_type
 from cutover.definition.expressions.terms import (
     Both,
     Term,

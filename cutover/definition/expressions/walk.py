@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from cutover.definition.expressions.casts import cast
-from cutover.definition.expressions.functions import FUNCTIONS, check_arguments, concat
+from cutover.definition.expressions.functions import FUNCTIONS, cast, check_arguments, concat
 from cutover.definition.expressions.operators import (
     convert_to_common_type,
     make_arithmetic,
@@ -13,7 +12,7 @@ from cutover.definition.expressions.operators import (
     to_double,
     widen_numbers,
 )
-from cutover.definition.expressions.refusals import explain_rejection, format_whitelist, get_function_name
+from cutover.definition.expressions.statements import explain_rejection, format_whitelist, get_function_name
 from cutover.definition.expressions.terms import (
     BIGINT_RANGE,
     INT_RANGE,

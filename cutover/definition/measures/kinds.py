@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from cutover.definition.measures import doubles
+from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.ordered import Bag, First, Last
 from cutover.definition.measures.states import Finish, Merge, StateColumn, compute_sum_type, is_float
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
-from cutover.definition.measures.variance import Stddev, Variance
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,17 @@
-"""Times as records encode them: the `timestamp` values that parsers accept, and names of the forms that they reject."""
+"""Times as records encode them: the `timestamp` values that parsers accept, and names of the forms that they reject.
+
+Ranges of event time as people enter them: a date is a day as the pipeline's windows count days.
+"""
 
 import re
 from calendar import monthrange
 from datetime import UTC, datetime
 from typing import Literal
 
-from cutover.definition.windows.window_fn import EARLIEST, LATEST
+from cutover.definition.windows.window_fn import (
+    EARLIEST,
+    LATEST,
+)
 from cutover.timestamps import to_micros
 
 ISO_TIMESTAMP = (

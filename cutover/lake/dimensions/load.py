@@ -1,7 +1,10 @@
-"""Versions of dimensions in the lake: a file, or an older version, becomes the newest version in one checked commit."""
+"""Versions of dimensions in the lake: a file, or an older version, becomes the newest version in one checked commit.
+
+Rows of a CSV file for a dimension: each cell is validated by the parser of records.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -15,15 +18,98 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from cutover.definition.model.topic import SIMPLE, check_name, parse_decimal_type, parse_schema
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.dimensions import csv_rows
 from cutover.lake.dimensions.dimension import own_uri
 from cutover.lake.dimensions.shrinkage import NewRows, check_replacement
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import arrow_type, spark_type
 from cutover.quoting import identifier, literal
-from cutover.records.files.cells import format_name
+from cutover.records.record_files import convert_cell, describe_invalid_value, format_name, read_csv
+from cutover.records.reference.parse import InvalidValueError, parse_value
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
+
+CHUNK = 50_000
+
+
+def read_header(file: Path) -> list[str]:
+    """Return the names of the columns.
+
+    Raises:
+        DefinitionError: The file is no CSV with a header.
+    """
+    _, header = next(read_csv(file), (1, []))
+    if not header:
+        msg = f"{file}, line 1: expected a header, got an empty file."
+        raise DefinitionError(msg)
+    return header
+
+
+def read_typed_rows(place: str, file: Path, columns: Mapping[str, str]) -> pa.Table:
+    """Return the rows of a CSV file with typed columns; an empty cell is null, times are in ISO 8601.
+
+    Args:
+        place: Prefix of messages.
+        file: CSV with a header.
+        columns: Name to type, in the order of the header.
+
+    Raises:
+        DefinitionError: The file cannot be read, a row has another number of cells, or cells are not values of their
+            type; names the number of such cells, and the first line, column and cell.
+    """
+    schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns.items()])
+    reader = _TypedReader(place, file, columns)
+    batches = [pa.Table.from_pydict(chunk, schema=schema) for chunk in reader.read_chunks()]
+    reader.check()
+    return pa.concat_tables([schema.empty_table(), *batches])
+
+
+class _TypedReader:
+    def __init__(self, place: str, file: Path, columns: Mapping[str, str]) -> None:
+        self._place = place
+        self._file = file
+        self._columns = columns
+        self._invalid_cells = 0
+        self._first = ""
+
+    def read_chunks(self) -> Iterator[dict[str, list[Any]]]:
+        """Yield the values of some rows by column."""
+        records = islice(read_csv(self._file), 1, None)
+        while chunk := list(islice(records, CHUNK)):
+            for line, cells in chunk:
+                if len(cells) != len(self._columns):
+                    msg = f"{self._place}, line {line}: expected {len(self._columns)} cells, got {len(cells)}."
+                    raise DefinitionError(msg)
+            yield {
+                name: self._read_column(name, kind, [(line, cells[place]) for line, cells in chunk])
+                for place, (name, kind) in enumerate(self._columns.items())
+            }
+
+    def check(self) -> None:
+        """Check that all cells were values of their type.
+
+        Raises:
+            DefinitionError: Names the first cell that was not.
+        """
+        if self._invalid_cells:
+            further = f"; {self._invalid_cells - 1:,} other cells do not fit either" if self._invalid_cells > 1 else ""
+            msg = f"{self._place}, {self._first}{further}."
+            raise DefinitionError(msg + "\nHint: such as -12, 1.5e3, true, 2013-01-31 or 2013-01-31 23:59:59.5 (UTC).")
+
+    def _read_column(self, name: str, kind: str, cells: Sequence[tuple[int, str]]) -> list[Any]:
+        if kind == "string":
+            return [cell or None for _, cell in cells]
+        return [self._read_cell(name, kind, line, cell) for line, cell in cells]
+
+    def _read_cell(self, name: str, kind: str, line: int, cell: str) -> Any:
+        value = convert_cell(cell, kind, "iso")
+        try:
+            return parse_value(value, kind, "iso")
+        except InvalidValueError:
+            if not self._invalid_cells:
+                self._first = f"line {line}, column `{name}`: {describe_invalid_value(value, kind, 'iso')}"
+            self._invalid_cells += 1
+            return None
+
 
 RETENTION = {
     "delta.logRetentionDuration": "interval 30 days",
@@ -253,7 +339,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> d
 def _csv(
     connection: duckdb.DuckDBPyConnection, place: str, file: Path, types: Mapping[str, str], schema: str | None
 ) -> dict[str, str]:
-    names = csv_rows.read_header(file)
+    names = read_header(file)
     declared = {field.name: field.type for field in parse_schema(schema)} if schema else {}
     unknown = [name for name in declared if name not in names]
     if unknown:
@@ -263,7 +349,7 @@ def _csv(
     for name in names:
         check_name(name, of=place)
     columns = {name: declared.get(name, types.get(name, "string")) for name in names}
-    connection.register(FILE, csv_rows.read_typed_rows(place, file, columns))
+    connection.register(FILE, read_typed_rows(place, file, columns))
     return columns
 
 

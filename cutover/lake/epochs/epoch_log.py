@@ -1,10 +1,19 @@
-"""Epoch log for readers: the record of each epoch, and the rows up to an epoch."""
+"""Epoch log for readers: the record of each epoch, and the rows up to an epoch.
 
-from collections.abc import Collection, Iterable, Mapping
+Kinds of rows of an epoch log, the columns that each fills, and the condition that selects some of them.
+
+Epochs whose partial aggregates share a row: after a fold, in a fork, and in adopted files.
+
+View `epochs`: one row per epoch, for queries in SQL.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 import duckdb
+import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover import json_text
@@ -16,8 +25,7 @@ from cutover.json_text import EXACT
 from cutover.lake.epochs.row_kinds import COUNTED, RowKind
 from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import delta
-from cutover.log.cut import Cut, LogId
-from cutover.log.mark import Marks
+from cutover.log.cut import Cut, LogId, Marks
 from cutover.quoting import identifier
 
 
@@ -181,3 +189,63 @@ class EpochLog:
         delta.bind(connection, f"{view}_all", self.table, kinds=kinds)
         rows = f"SELECT * FROM {identifier(f'{view}_all')} WHERE _epoch <= {int(epoch)}"  # noqa: S608 -- quoted
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {identifier(view)} AS {rows}")
+
+
+SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
+"""Part of the path of a file whose rows may belong to any epoch from the first to the second number."""
+
+Span = tuple[int, int]  # first and last epoch
+
+
+def list_merged_spans(table: DeltaTable) -> list[Span]:
+    """List the spans of epochs that were merged into files with partial aggregates, by the files' names."""
+    partials = (action for action in delta.actions(table) if str(action["partition._kind"]) == RowKind.PARTIAL)
+    matches = (SPAN.search(str(partial["path"])) for partial in partials)
+    return sorted({(int(match[2]), int(match[3])) for match in matches if match})
+
+
+def find_span(spans: Sequence[Span], epoch: int) -> Span:
+    """Find the first and the last epoch to which a row with an epoch's number may belong."""
+    containing = [span for span in spans if span[0] <= epoch <= span[1]]
+    return (min((start for start, _ in containing), default=epoch), max((end for _, end in containing), default=epoch))
+
+
+_TIME = pa.timestamp("us", tz="UTC")
+_OFFSETS = pa.map_(pa.int32(), pa.int64())
+_COUNTS = pa.map_(pa.string(), pa.int64())
+COLUMNS: Mapping[str, pa.DataType] = {
+    "epoch": pa.int64(),
+    "processing_time": pa.string(),
+    "records": pa.int64(),  # read
+    "rows": pa.int64(),  # partial rows that it added to the epoch log
+    "start_offsets": _OFFSETS,  # partition -> first offset that was read
+    "end_offsets": _OFFSETS,  # partition -> next offset: the epoch's cut
+    "counts": _COUNTS,  # class -> (record, window) pairs
+    "watermark_before": _TIME,  # judged the epoch's rows
+    "watermark_after": _TIME,
+    "idle": pa.list_(pa.int32()),  # partitions that held the watermark no longer
+    "lag": pa.int64(),  # records still unread when it was planned
+    "seconds": pa.float64(),
+    "tick": pa.bool_(),  # an epoch without data
+    "final": pa.bool_(),
+    "conflicts": pa.int64(),
+    "dimensions": _COUNTS,  # lookup -> version of its table
+    "run_id": pa.string(),
+}
+_NAMED = {"start_offsets": "start", "end_offsets": "end"}
+
+
+def epoch_rows(records: Sequence[EpochRecord]) -> pa.Table:
+    """Return a table with the columns of `COLUMNS`, one row per record, in the order of the records."""
+    arrays = [
+        pa.array([_plain(getattr(record, _NAMED.get(name, name))) for record in records], kind)
+        for name, kind in COLUMNS.items()
+    ]
+    return pa.Table.from_arrays(arrays, names=list(COLUMNS))
+
+
+def _plain(value: object) -> object:
+    """Convert a mapping to its sorted pairs, as Arrow requires; other values are unchanged."""
+    if isinstance(value, Mapping):
+        return sorted(value.items())
+    return list(value) if isinstance(value, tuple) else value

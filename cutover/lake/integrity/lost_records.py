@@ -19,8 +19,8 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.log import topic_partitions
+from cutover.log.cut import Mark
 from cutover.log.kafka import LogClient, Ranges
-from cutover.log.mark import Mark
 from cutover.log.marks import make_mark
 from cutover.log.record_batches import (
     MissingRecords,

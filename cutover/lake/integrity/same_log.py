@@ -12,8 +12,8 @@ from typing import Protocol
 
 from cutover.errors import LogError
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.log.cut import Mark, Marks
 from cutover.log.kafka import LogClient
-from cutover.log.mark import Mark, Marks
 from cutover.log.marks import MarkReader
 from cutover.log.topic_partitions import format_partition
 from cutover.timestamps import from_micros

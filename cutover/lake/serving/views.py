@@ -4,36 +4,150 @@ Views: `serving` (served rows, and the side that serves them), `streaming` (fold
 `batch_ledger` (each record that did not count, by position), `epochs` (one row per epoch), `panes` (results that were
 emitted of each window, and when; empty if the definition has no trigger). In `serving` and `streaming`, `_state` is the
 state of the window: `open`, `final`, or `incomplete` with a reason: lost, doubled, expired.
+
+Windows that a range of event time affects where rows may be missing: those inside it; of sessions, all it touches.
+
+The bounds of a session depend on its rows, so a row that is missing inside a range may belong to every session that
+touches the range, and may merge two of them. Ranges of sessions extend by the gap after the last row that may be
+missing.
+
+Windows that only an earlier version of the stream can serve: the log that it read was recreated or rewritten.
+
+The current version cannot read the lost records again. Of each window that they affect, the version that counted more
+records is served, so that no window disappears or shrinks; its state is `incomplete(lost)`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
+from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.sessions import can_merge
+from cutover.definition.windows.window_fn import Interval, WindowFn
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
+from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
 from cutover.lake.control.stages import Stage, current_stage
-from cutover.lake.epochs import delivery, prefix
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import DOUBLED, DeliveryFaults
-from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.view import epoch_rows
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, epoch_rows
 from cutover.lake.integrity import table_weights
+from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri
-from cutover.lake.serving import earlier_versions
-from cutover.lake.serving.spans import is_affected_sql
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
 from cutover.quoting import identifier
-from cutover.records.closing import is_closed_sql
 from cutover.records.fold import finish_columns, finish_sql, make_finishable
+from cutover.records.watermark import is_closed_sql
 from cutover.settings import Settings
+
+
+def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
+    """Return DuckDB's condition over `window_start` and `window_end` that one of the ranges affects a window."""
+    start, end = "epoch_us(window_start)", "epoch_us(window_end)"
+    if window.merges:
+        return " OR ".join(f"({start} <= {int(b)} AND {end} >= {int(a)})" for a, b in ranges) or "false"
+    return " OR ".join(f"({start} >= {int(a)} AND {end} <= {int(b)})" for a, b in ranges) or "false"
+
+
+def is_affected(window: WindowFn, interval: Interval, ranges: Iterable[Range]) -> bool:
+    """Return whether a range contains a window entirely, or touches a session."""
+    if window.merges:
+        return any(can_merge(interval, Interval(*span)) for span in ranges)
+    return any(start <= interval.start and interval.end <= end for start, end in ranges)
+
+
+def list_earlier(settings: Settings, pipeline: Pipeline, version: Version) -> list[Version]:
+    """List the versions that read records which the log of a version no longer holds, newest first."""
+    accepted, lateness = losses.list_up_to(settings, version), lateness_fingerprint(pipeline)
+    candidates = {
+        version.number: version
+        for version in versions.list_versions(settings, pipeline)
+        if version.lateness_fingerprint == lateness and not version.beside
+    }
+    return list(_follow(candidates, accepted, version.number))
+
+
+def _follow(candidates: dict[int, Version], losses: Sequence[Loss], number: int) -> Iterator[Version]:
+    while any(loss.stream_version == number and _is_of_another_log(loss) for loss in losses):
+        previous = max((n for n in candidates if n < number), default=None)
+        if previous is None:
+            return
+        yield candidates[previous]
+        number = previous
+
+
+def _is_of_another_log(loss: Loss) -> bool:
+    """Return whether the previous version read another log; otherwise its own table was broken, and is not used."""
+    return loss.kind == "anew" and (loss.again or loss.topic_id != loss.onward_topic_id)
+
+
+def bind_served_rows(
+    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, version: Version, *, is_lost: str
+) -> str:
+    """Return the relation of the rows that the streaming side serves.
+
+    Args:
+        connection: Has the view `streaming` of the version.
+        settings: Location of the lake.
+        pipeline: The definition.
+        version: The current version.
+        is_lost: Condition that recorded losses affect a window.
+    """
+    relation = "streaming"
+    for earlier in list_earlier(settings, pipeline, version):
+        name = f"lost_{earlier.number}"
+        if _bind_lost(connection, pipeline, earlier, name=name, is_lost=is_lost):
+            connection.execute(f"CREATE TEMP VIEW {name}_served AS {_merge_sql(pipeline, relation, name)}")
+            relation = f"{name}_served"
+    return relation
+
+
+def _bind_lost(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, earlier: Version, *, name: str, is_lost: str
+) -> bool:
+    """Read the affected windows of an earlier version; return False if its table can no longer be read."""
+    try:
+        epochs = EpochLog(earlier.uri)
+        newest = epochs.newest()
+        if newest is None:
+            return False
+        epochs.relation(connection, f"{name}_log", epoch=newest.epoch)
+        rows = f"SELECT * FROM ({finish_sql(pipeline, f'{name}_log')}) WHERE {is_lost}"  # noqa: S608 -- ours
+        connection.execute(f"CREATE TEMP TABLE {name} AS {rows}")
+    except (LakeError, duckdb.Error) as error:
+        log.warning("earlier_version_unreadable", version=earlier.app_id, error=str(error).partition("\n")[0])
+        return False
+    return True
+
+
+def _merge_sql(pipeline: Pipeline, relation: str, earlier: str) -> str:
+    """Return the query of a relation's rows, with the windows of an earlier version of which it holds fewer records.
+
+    Of sessions, those of the earlier version are added that touch no session of the same key.
+    """
+    columns = ", ".join(map(identifier, ("window_start", "window_end", *pipeline.key, *pipeline.measures, "_n")))
+    newer, older = f"SELECT {columns} FROM {relation} AS newer", f"SELECT {columns} FROM {earlier} AS older"  # noqa: S608 -- quoted
+    if pipeline.window.merges:
+        same_key = (f"r.{key} IS NOT DISTINCT FROM older.{key}" for key in map(identifier, pipeline.key))
+        touches = " AND ".join(("r.window_start <= older.window_end AND older.window_start <= r.window_end", *same_key))
+        return f"{newer} UNION ALL {older} WHERE NOT EXISTS (SELECT 1 FROM {relation} AS r WHERE {touches})"  # noqa: S608 -- quoted
+    totals = "SELECT window_start, sum(_n) AS records FROM {} GROUP BY window_start"
+    larger = (
+        f"SELECT window_start FROM ({totals.format(earlier)}) AS before"  # noqa: S608 -- ours
+        f" LEFT JOIN ({totals.format(relation)}) AS since USING (window_start)"
+        " WHERE before.records > coalesce(since.records, 0)"
+    )
+    return f"{newer} WHERE window_start NOT IN ({larger}) UNION ALL {older} WHERE window_start IN ({larger})"
+
 
 _LEDGER = """
     SELECT _class, window_start, window_end, {keys}, _epoch, position.partition AS _partition,
@@ -82,7 +196,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     connection.register("batch_held", _list_ranges(batch_runs.list_held_ranges(runs)))
     repaired = [span for run in runs if run.repair is not None for span in run.computed]
     connection.register("batch_repaired", _list_ranges(repaired))
-    rows = earlier_versions.bind_served_rows(connection, settings, pipeline, version, is_lost=states.is_lost)
+    rows = bind_served_rows(connection, settings, pipeline, version, is_lost=states.is_lost)
     connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, states, rows)}")
     return connection
 
@@ -97,7 +211,7 @@ def _read_records(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) ->
         existing = f"0 to {records[-1].epoch}" if records else "none yet"
         msg = f"Epoch of `{pipeline.name}`: expected an existing one ({existing}), got {epoch}."
         raise DefinitionError(msg)
-    if prefix.find_folded_classes(epoch_log, selected):
+    if delivery.find_folded_classes(epoch_log, selected):
         msg = f"Epoch {epoch} of `{pipeline.name}`: expected separate rows, they were folded into later epochs."
         raise LakeError(msg + "\nHint: a savepoint protects an epoch from being folded; choose a later epoch.")
     return selected

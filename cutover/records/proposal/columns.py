@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cutover.definition.model.times import YEARS_2000_TO_2100, name_time_form
-from cutover.records.files.cells import convert_cell, format_value
-from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject, parse_value
+from cutover.records.record_files import convert_cell, format_value
+from cutover.records.reference.parse import InvalidValueError, JsonNumber, JsonObject, parse_value
 
 WHOLE_TEXT = "whole text"
 """Integers of CSV with more than 38 digits: strings, unless a value with a fraction shows that they are numbers."""

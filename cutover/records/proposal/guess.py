@@ -11,10 +11,10 @@ from typing import Any
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, TimeFormat
-from cutover.records.files.cells import convert_cell, format_value
 from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, TimeForm
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
-from cutover.records.reference.values import InvalidValueError, parse_value
+from cutover.records.record_files import convert_cell, format_value
+from cutover.records.reference.parse import InvalidValueError, parse_value
 
 SAMPLE = 1_000
 """Number of first records from which the key is inferred; for a topic, the newest records."""

@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cutover.errors import LogError
 from cutover.log import options, topic_partitions
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.log.record_batches import RecordBatch, parse_headers
 from cutover.log.transient_errors import retry_transient
 from cutover.settings import Settings

@@ -1,4 +1,7 @@
-"""Joins in plain Python: all pairs of the rows of both sides, and each measure over these pairs."""
+"""Joins in plain Python: all pairs of the rows of both sides, and each measure over these pairs.
+
+Lookups in plain Python: each dimension is a dictionary by key.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,8 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition.compile.bags import Side
-from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.compile.compiled import Side, compile_pipeline
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, SelfJoin

@@ -11,12 +11,12 @@ from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
-from cutover.records.closing import compute_late_margin
 from cutover.records.reference import joined
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
 from cutover.records.reference.lookups import DimensionsAt, join_dimensions, no_dimensions
 from cutover.records.reference.measures import EventPosition, finish_values, merge_values
 from cutover.records.reference.parse import ParsedRecord, parse_record
+from cutover.records.watermark import compute_late_margin
 
 CountedRow = tuple[Mapping[str, Any], EventPosition]  # values of the measures' expressions, and the record's position
 Twin = tuple[Any, int]  # record id, event time (microseconds): only one of the records that share it counts

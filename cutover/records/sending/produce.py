@@ -16,7 +16,6 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, InterruptedRunError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
-from cutover.records.sending.delivered import find_delivered
 from cutover.records.sending.produced import (
     NO_HISTORY,
     FileDifference,
@@ -29,7 +28,7 @@ from cutover.records.sending.produced import (
 from cutover.records.sending.rows import ALL_TIMES, FileContent, LogTimeRange, find_line, read_rows
 from cutover.records.sending.spool import Spool
 from cutover.records.sending.topic import find_topic, prepare_topic
-from cutover.records.sending.transmit import ProgressCallback, pace_rows, send_records
+from cutover.records.sending.transmit import ProgressCallback, find_delivered, pace_rows, send_records
 from cutover.settings import Settings
 
 EXAMPLES = 10  # of malformed records in a summary

@@ -16,11 +16,18 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic, list_fields
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
-from cutover.records.files.cells import convert_cell, describe_invalid_value, encode_value, format_name
-from cutover.records.files.lines import reject
-from cutover.records.files.tables import is_json, parse_line, read_csv, read_json_lines
-from cutover.records.reference.parse import InvalidField, ParsedRecord, parse_fields
-from cutover.records.reference.values import JsonNumber, JsonObject
+from cutover.records.record_files import (
+    convert_cell,
+    describe_invalid_value,
+    encode_value,
+    format_name,
+    is_json,
+    parse_line,
+    read_csv,
+    read_json_lines,
+    reject,
+)
+from cutover.records.reference.parse import InvalidField, JsonNumber, JsonObject, ParsedRecord, parse_fields
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HASH_BYTES = 8  # of each record

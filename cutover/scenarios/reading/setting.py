@@ -1,6 +1,10 @@
-"""Conversion of a validated form into a setting; fields that contradict each other are rejected with their place."""
+"""Conversion of a validated form into a setting; fields that contradict each other are rejected with their place.
+
+Validated scenario: the setting for every runner, the style of its times, and the expected outcome.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NoReturn
 
@@ -16,10 +20,41 @@ from cutover.definition.windows.window_fn import FOREVER
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, WatermarkStep
-from cutover.scenarios.reading.file_form import ListedEpochsForm, PointForm, ScenarioForm
-from cutover.scenarios.reading.forms import BoundedForm, EstimatorForm, IdealForm, StepsForm
-from cutover.scenarios.reading.scenario import Expected, Scenario
-from cutover.scenarios.reading.times import ScenarioTime, Style, write
+from cutover.scenarios.reading.forms import (
+    BoundedForm,
+    DroppedForm,
+    EstimatorForm,
+    IdealForm,
+    ListedEpochsForm,
+    PaneForm,
+    PointForm,
+    ScenarioForm,
+    StepsForm,
+    WaitingForm,
+)
+from cutover.scenarios.reading.texts import ScenarioTime, Style, write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """Outcome that a file expects; None for parts that it leaves out."""
+
+    panes: tuple[PaneForm, ...]
+    tolerance: int = 0  # microseconds by which the processing time of a pane may differ
+    dropped: tuple[DroppedForm, ...] | None = None
+    waiting: tuple[WaitingForm, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Setting for a runner, with title, case, style and expected outcome."""
+
+    title: str
+    case: int | None
+    setting: Setting
+    style: Style
+    expected: Expected | None = None
+
 
 MOST_ROWS = 1_000_000
 """Maximum number of rows, each counted once per window: about 2 GB of memory and one to two minutes."""

@@ -47,7 +47,7 @@ def propose(pipeline: str, run: str) -> dict[str, Any]:  # noqa: ARG001 -- every
 
 def _format_numbers(condition: "Condition") -> str:
     """Format a condition's value and its threshold as one cell."""
-    from cutover.reconcile.gate.condition_text import describe_number, describe_threshold  # noqa: PLC0415 -- as above
+    from cutover.reconcile.gate.criteria import describe_number, describe_threshold  # noqa: PLC0415 -- as above
 
     fields = asdict(condition)
     return format_cell(f"{describe_number(fields)}, {describe_threshold(fields)}")

@@ -91,7 +91,7 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
         AirflowFailException: The approved comparison is no longer valid, or undeclared differences have appeared; the
             message has the reason.
     """
-    from cutover.streaming.replacement import approval, serve, swap  # noqa: PLC0415 -- as above
+    from cutover.streaming.replacement import approval, replay, swap  # noqa: PLC0415 -- as above
 
     agreed, reason = approval.SwapProposal.from_json(proposal), parse_reason(answer)
     approved = approval.SwapApproval(proposal=agreed, who=parse_person(answer))
@@ -102,7 +102,7 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
             log.info("%s was swapped to %s by this approval already", old.name, new.name)
             return old.name
         try:
-            swap.swap(settings, new, old, reason=reason, agreed=serve.Agreed(), clock=SystemClock(), approved=approved)
+            swap.swap(settings, new, old, reason=reason, agreed=replay.Agreed(), clock=SystemClock(), approved=approved)
         except CutoverError:  # an earlier try may still have been running, and have made the swap
             if approval.find_state(settings, agreed) is not approval.SwapState.MADE:
                 raise

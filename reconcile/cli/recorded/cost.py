@@ -10,8 +10,10 @@ from cutover.cli.definitions import find_definition
 from cutover.output.console import Line, Output, make_table
 from cutover.reconcile.cost.measure import find_agreement, measure_costs
 from cutover.reconcile.result.codec import encode
-from cutover.reconcile.result.cost import Delay, PathCosts, PathTotal
-from cutover.reconcile.result.cost_text import (
+from cutover.reconcile.result.cost import (
+    Delay,
+    PathCosts,
+    PathTotal,
     amount_text,
     describe_costs,
     describe_nine,

@@ -13,7 +13,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError, LakeError
 from cutover.output.console import Line, Output, make_table
-from cutover.reconcile.audit import noise_record
+from cutover.reconcile.audit import noise
 from cutover.reconcile.report import files
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.finding import Difference, Verdict
@@ -21,8 +21,7 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, number, share, when
 from cutover.reconcile.verdict import history as comparisons
 from cutover.reconcile.verdict import records
-from cutover.reconcile.verdict.records import RecordedComparison
-from cutover.reconcile.verdict.run_changes import RunChanges, WindowState, compare_runs, window_state
+from cutover.reconcile.verdict.records import RecordedComparison, RunChanges, WindowState, compare_runs, window_state
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import to_micros
 
@@ -170,9 +169,9 @@ def _list_noise_lines(settings: Settings, pipeline: Pipeline) -> Iterator[str]:
     """Yield the result of the newest measurement of noise; its JSON is that of `cutover noise`."""
     measured = None
     with suppress(LakeError):  # a lake of an older release has no such table; comparisons are shown all the same
-        measured = noise_record.find_newest_noise(settings, pipeline)
+        measured = noise.find_newest_noise(settings, pipeline)
     if measured is not None:
-        yield f"{when(measured.at)}: {noise_record.describe_noise(measured)}"
+        yield f"{when(measured.at)}: {noise.describe_noise(measured)}"
 
 
 def _list_change_lines(run_changes: RunChanges) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.finding import EpochPoint
 from cutover.reconcile.result.text import duration, moment, number, numeric, when
@@ -38,8 +38,8 @@ def draw(series: Sequence[EpochPoint], width: int) -> Markup:
         *_records(epoch_points, read, place),
     ]
     marks = [m for m in svg.ticks(place.low, place.high, 4 if narrow else 8) if place.low <= m <= place.high]
-    parts += axes.horizontal(read, [(place(m), axes.format_axis_value(m)) for m in marks if m == int(m)])
-    parts.append(axes.unit(read, "epoch"))
+    parts += chart.horizontal(read, [(place(m), chart.format_axis_value(m)) for m in marks if m == int(m)])
+    parts.append(chart.unit(read, "epoch"))
     label = f"Watermark and newest event of epochs {series[0].epoch} to {series[-1].epoch}"
     return svg.drawing(width, read.bottom + 44, label, *parts)
 
@@ -51,10 +51,10 @@ def _progress(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Ma
     }
     times = [at for points in lines.values() for _, at in points]
     if not times:
-        return [axes.caption(box, "event time: no watermark yet")]
+        return [chart.caption(box, "event time: no watermark yet")]
     start, end = min(times), max(times)
     scale = Scale(low=start.timestamp(), high=end.timestamp(), start=box.bottom, end=box.top)
-    parts = [axes.caption(box, "event time reached")]
+    parts = [chart.caption(box, "event time reached")]
     for at, label in svg.time_ticks(start, end, 5):
         y = scale(at.timestamp())
         parts += [
@@ -75,18 +75,18 @@ def _utc(at: datetime) -> datetime:
 def _lag(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     points = [(p.epoch, p.lag) for p in epoch_points if p.lag is not None]
     if not points:
-        return [axes.caption(box, "watermark lag: none yet")]
+        return [chart.caption(box, "watermark lag: none yet")]
     longest = max(1.0, *(lag for _, lag in points))
     size, unit = next(candidate for candidate in UNITS if longest >= 2 * candidate[0] or candidate[0] == 1)
-    scale, parts = axes.vertical(box, 0, longest / size, about=2)
-    parts.append(axes.caption(box, f"watermark lag ({unit}), at most {duration(max(lag for _, lag in points))}"))
+    scale, parts = chart.vertical(box, 0, longest / size, about=2)
+    parts.append(chart.caption(box, f"watermark lag ({unit}), at most {duration(max(lag for _, lag in points))}"))
     parts.append(svg.path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
     return parts
 
 
 def _records(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
-    scale, parts = axes.vertical(box, 0, max(1, *(p.records for p in epoch_points)), about=1)
-    parts.append(axes.caption(box, "records read by an epoch"))
+    scale, parts = chart.vertical(box, 0, max(1, *(p.records for p in epoch_points)), about=1)
+    parts.append(chart.caption(box, "records read by an epoch"))
     parts.append(svg.path([(place(p.epoch), scale(p.records)) for p in epoch_points], "line-records"))
     return parts
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable, tone
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import SideNames, Waterfall, WaterfallStep
@@ -44,7 +44,7 @@ def draw(waterfall: Waterfall, sides: SideNames, width: int) -> Markup:
     parts = [svg.line(scale(m), box.top, scale(m), box.bottom, "axis" if m == 0 else "grid") for m in marks]
     for index, row in enumerate(rows):
         parts += _line(row, box, scale, box.top + ROW * index + ROW / 2)
-    parts += [svg.text(scale(mark), box.bottom + 18, axes.format_axis_value(mark), anchor="middle") for mark in marks]
+    parts += [svg.text(scale(mark), box.bottom + 18, chart.format_axis_value(mark), anchor="middle") for mark in marks]
     parts.append(svg.text(box.left, 14, f"difference from {sides.expected}", class_="caption"))
     steps = ", ".join(f"{row.name} {row.value}" for row in rows)
     return svg.drawing(width, box.bottom + 28, f"Waterfall of {waterfall.measure}: {steps}", *parts)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
-from cutover.reconcile.report.drawings import axes
+from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.finding import SideNames, WindowPoint
 from cutover.reconcile.result.text import duration, moment, number, numeric
@@ -72,14 +72,14 @@ def draw(series: Sequence[WindowPoint], measure: str, sides: SideNames, width: i
     low = Box(left=box.left, top=box.bottom + 42, width=box.width, height=56)
     time = _time(places, size, box)
     values = [p.mean(side) for p in places for side in SIDES]
-    scale, parts = axes.vertical(box, min(0.0, *values), max(0.0, *values) or 1, about=5)
+    scale, parts = chart.vertical(box, min(0.0, *values), max(0.0, *values) or 1, about=5)
     for side in SIDES:
         runs = _runs([(p.start, p.mean(side)) for p in places], size)
         parts += [_side(run, f"side-{side}", time, scale, size) for run in runs]
     per = _caption(measure, places, size)
-    parts.append(axes.caption(box, per))
+    parts.append(chart.caption(box, per))
     parts += _draw_different(places, size, time, low)
-    parts += axes.horizontal(low, _time_marks(places, size, time, 4 if narrow else 12))
+    parts += chart.horizontal(low, _time_marks(places, size, time, 4 if narrow else 12))
     count = sum(p.different for p in places)
     label = f"{per}, {sides.expected} and {sides.actual}; {count} rows differ"
     return svg.drawing(width, low.bottom + 26, label, *parts)
@@ -125,9 +125,9 @@ def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Sc
 def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> list[Markup]:
     highest = max(place.different for place in places)
     if highest == 0:
-        return [axes.caption(box, "different rows: none")]
-    scale, parts = axes.vertical(box, 0, highest, about=1)
-    parts.append(axes.caption(box, "different rows"))
+        return [chart.caption(box, "different rows: none")]
+    scale, parts = chart.vertical(box, 0, highest, about=1)
+    parts.append(chart.caption(box, "different rows"))
     for place in (p for p in places if p.different):
         x1, x2 = time(place.start.timestamp()), time(_plus(place.start, size).timestamp())
         y = scale(place.different)

@@ -1,16 +1,24 @@
-"""A report as Markdown, for a pull request: what the page says, in tables that stay short."""
+"""A report as Markdown, for a pull request: what the page says, in tables that stay short.
 
+The differences of a report as a CSV sheet.
+"""
+
+import io
 import re
+from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from cutover.definition.loading.key_text import format_columns
+from cutover.definition.loading.key_text import format_columns, make_cells
+from cutover.output.cells import write_rows
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.result import cost_text, lateness_text, settlement_text, text
-from cutover.reconcile.result.error_rates import list_uncounted
+from cutover.reconcile.result import cost, lateness_text, text
+from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.result.rates import list_uncounted
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 
@@ -37,12 +45,12 @@ def render_markdown(result: Report) -> str:
             listed_differences=result.finding.differences[:SHOWN],
             advice_heads=advice_text.HEADS,
             proof_heads=advice_text.PROOF_HEADS,
-            cost=cost_text.describe_lines(result.cost),
+            cost=cost.describe_lines(result.cost),
             readings=(*describe_readings(result.finding.readings), *describe_equal_within(result.finding.equal_within)),
             uncounted=() if result.self_test is None else list_uncounted(result.self_test),
             settled=None
             if result.settlement is None
-            else settlement_text.describe_settlement(result.settlement, result.finding.pipeline),
+            else lateness_text.describe_settlement(result.settlement, result.finding.pipeline),
         )
     )
 
@@ -70,3 +78,45 @@ def _environment() -> Environment:
 def escape(value: object) -> str:
     """Return a text in which every sign that Markdown or HTML could read is a character reference."""
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text.message(str(value)))
+
+
+def format_csv(result: Report) -> str:
+    """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause, rule.
+
+    Where the report lists some of them only, the last line says of how many.
+    """
+    if not result.finding.differences:
+        return ""
+    columns = [
+        "window_start",
+        *result.finding.differences[0].key,
+        "measure",
+        result.finding.sides.expected,
+        result.finding.sides.actual,
+    ]
+    columns += ["difference", "row", "cause", "accepted_by"]
+    text = io.StringIO()
+    write_rows(text, chain([columns], map(_values, result.finding.differences), _format_cut_line(result, len(columns))))
+    return text.getvalue()
+
+
+def _values(difference: Difference) -> list[object]:
+    return [
+        difference.window_start,
+        *make_cells(difference.key.values()),
+        difference.measure,
+        difference.batch,
+        difference.streaming,
+        difference.difference,
+        difference.kind,
+        difference.cause,
+        difference.accepted_by,
+    ]
+
+
+def _format_cut_line(result: Report, columns: int) -> Iterator[list[str]]:
+    """Give the last line of a sheet that lists some of the differences only."""
+    listed_count = len(result.finding.differences)
+    if listed_count < result.finding.differences_total:
+        cut_text = f"cut here: {listed_count:,} of {result.finding.differences_total:,} differing cells are listed"
+        yield [cut_text, *("" for _ in range(1, columns))]

@@ -6,19 +6,19 @@ from dataclasses import replace
 import duckdb
 
 from cutover.errors import CutoverError
-from cutover.reconcile.verify.facts import batch_ledger, log_counts, paths, recompute, results, rows
+from cutover.reconcile.verify.facts import log_counts, recompute, results, rows
 from cutover.reconcile.verify.facts.facts import NOT_REQUESTED, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source, explain_unreadable
 from cutover.reconcile.verify.model import Unknown
 
 PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "books": rows.compute_totals,
-    "batch_ledger": batch_ledger.read_batch_ledger,
+    "batch_ledger": rows.read_batch_ledger,
     "commits": rows.read_commits,
     "reopened": rows.find_reopened,
     "log": log_counts.count_log_records,
     "prefix": recompute.recompute_prefix,
-    "paths": paths.compare_paths,
+    "paths": results.compare_paths,
     "finals": results.compare_finals,
     "repeated": results.compare_repeated_runs,
     "foreign": rows.list_foreign_changes,

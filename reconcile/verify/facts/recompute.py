@@ -1,28 +1,118 @@
-"""Epochs recomputed by plain Python from the log, with their stored rows; results before and after folds."""
+"""Epochs recomputed by plain Python from the log, with their stored rows; results before and after folds.
 
+Ids that a stream had seen before some of its epochs, as its epoch log retains them.
+
+For event minutes whose ids have left the epoch log, the first record of an id can no longer be determined. There, a
+record that the ledger lists as a duplicate counts as one.
+"""
+
+# ruff: noqa: S608 -- our constant names, and numbers
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
-
 import random
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from cutover.lake.control import pins
-from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.lost_records import LostRecords, record_bounds
 from cutover.log.kafka import RawRecord
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.equal import to_plain
-from cutover.reconcile.verify.facts import known_ids, log_counts, results, rows
-from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, VerifyFacts
+from cutover.reconcile.comparison.layout import to_plain
+from cutover.reconcile.verify.facts import log_counts, results, rows
+from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, Refold, Twin, VerifyFacts
 from cutover.reconcile.verify.facts.log_counts import SameLog
-from cutover.reconcile.verify.facts.segments import Segment, segments
-from cutover.reconcile.verify.facts.source import ROWS, Source
+from cutover.reconcile.verify.facts.rows import Segment, segments
+from cutover.reconcile.verify.facts.source import ALL_ROWS, ROWS, Source
 from cutover.reconcile.verify.model import format_time
 from cutover.records import reference
+from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
-from cutover.records.reference import ResultRow
+from cutover.records.parsing.limits import MAX_MICROS
+from cutover.records.reference import ResultRow, UncountedPair
+from cutover.records.reference.parse import parse_record
+from cutover.timestamps import to_micros
+
+_IDS = kind_sql(RowKind.IDS)
+
+
+def find_earlier_ids(
+    source: Source, segment: Segment, records: Sequence[RawRecord], ledger: Iterable[UncountedPair]
+) -> frozenset[Twin]:
+    """Find the ids and event times of some records that appear in earlier epochs.
+
+    Args:
+        source: An open epoch log.
+        segment: The epochs.
+        records: The records that these epochs read.
+        ledger: The ledger's rows of these epochs (late, duplicate, ...).
+    """
+    topic = source.pipeline.source
+    if topic.record_id is None:
+        return frozenset()
+    values = {(r.partition, r.offset): parse_record(r.value, topic).values for r in records}
+    twins = {
+        at: (value[topic.record_id], value[topic.event_time])
+        for at, value in values.items()
+        if value.get(topic.event_time) is not None
+    }
+    earlier_ids = _read_known_ids(source, segment.first_epoch, {event for _, event in twins.values()})
+    duplicates = {(row.partition, row.offset) for row in ledger if row.cls is Class.DUPLICATE}
+    accepted_twins = {twin for at, twin in twins.items() if at not in duplicates}
+    forgotten_time = _find_forgotten_time(source)
+    forgotten_duplicates = {twins[at] for at in duplicates if at in twins and twins[at][1] < forgotten_time}
+    return frozenset(earlier_ids | (forgotten_duplicates - accepted_twins))
+
+
+def read_new_ids(source: Source, segment: Segment) -> frozenset[Twin]:
+    """Read the ids that appear first in some epochs, without event minutes that the epoch log has forgotten."""
+    if source.pipeline.source.record_id is None:
+        return frozenset()
+    query = f"""
+        SELECT id, epoch_us(event_time) FROM (
+            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS}
+            WHERE {_IDS} AND _epoch BETWEEN {int(segment.first_epoch)} AND {int(segment.last_epoch)}
+        )
+    """
+    rows = source.connection.execute(query).fetchall()
+    return select_retained_ids(source, ((_plain(name), event) for name, event in rows))
+
+
+def select_retained_ids(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
+    """Select the ids whose event minutes have not left the epoch log."""
+    if source.pipeline.source.record_id is None:
+        return frozenset()
+    forgotten = _find_forgotten_time(source)
+    return frozenset(twin for twin in twins if twin[1] >= forgotten)
+
+
+def _read_known_ids(source: Source, epoch: int, events: set[int]) -> set[Twin]:
+    """Read the ids of earlier epochs at some event times, as far as the epoch log retains them."""
+    if not events:
+        return set()
+    event_list = ", ".join(str(int(event)) for event in sorted(events))
+    query = f"""
+        SELECT id, epoch_us(event_time) FROM (
+            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS} WHERE {_IDS} AND _epoch < {int(epoch)}
+        ) WHERE epoch_us(event_time) IN ({event_list})
+    """
+    return {(_plain(name), event) for name, event in source.connection.execute(query).fetchall()}
+
+
+def _find_forgotten_time(source: Source) -> int:
+    """Return the event time before which ids may have left the epoch log, microseconds."""
+    query = f"SELECT max(epoch_us(window_start)) FROM {ALL_ROWS} WHERE {_IDS} AND _class = 'forgotten'"
+    (newest_forgotten,) = source.connection.execute(query).fetchall()[0]
+    return -MAX_MICROS if newest_forgotten is None else int(newest_forgotten)
+
+
+def _plain(name: Any) -> Any:
+    """Convert an id to a plain Python value: a time becomes microseconds."""
+    return to_micros(name) if hasattr(name, "tzinfo") else name
+
 
 MOST = 4_000  # records that plain Python recomputes unless a run is exhaustive: about a second
 
@@ -150,7 +240,7 @@ def _recompute_portion(
         epochs=[record.end for record in records],
         watermarks=watermarks,
         dimensions=rejoin.at(rejoin.collect_recorded(records)),
-        known_twins=known_ids.find_earlier_ids(source, segment, raw, actual_ledger),
+        known_twins=find_earlier_ids(source, segment, raw, actual_ledger),
     )
     return RecomputedPortion(
         first_epoch=segment.first_epoch,
@@ -160,8 +250,8 @@ def _recompute_portion(
         actual=_read_rows(source, facts, segment.last_epoch),
         expected_ledger=expected.ledger,
         actual_ledger=actual_ledger,
-        expected_ids=known_ids.select_retained_ids(source, expected.new_twins),
-        actual_ids=known_ids.read_new_ids(source, segment),
+        expected_ids=select_retained_ids(source, expected.new_twins),
+        actual_ids=read_new_ids(source, segment),
     )
 
 

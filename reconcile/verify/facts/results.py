@@ -1,7 +1,9 @@
-"""Comparison by digests of the same windows at two versions of a table: final windows, repeated batch runs."""
+"""Comparison by digests of the same windows at two versions of a table: final windows, repeated batch runs.
+
+Comparison of both paths at the cut of the newest batch run, by the reconciler.
+"""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +12,10 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.loading import acceptance_files
+from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine import queries
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
@@ -19,14 +24,21 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.quoting import identifier
+from cutover.reconcile.attribution import cells
+from cutover.reconcile.attribution.attribution import attribute_causes
+from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
-from cutover.reconcile.preconditions import damage
-from cutover.reconcile.verify.facts.facts import Finals, RepeatedRuns, VerifyFacts
+from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.preconditions import damage, seal
+from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, place_of
+from cutover.reconcile.verify.facts.facts import Finals, Paths, RepeatedRuns, VerifyFacts
 from cutover.reconcile.verify.facts.source import ROWS, Source
-from cutover.reconcile.verify.model import Unknown
-from cutover.records.closing import is_closed_sql
+from cutover.reconcile.verify.model import MOST, Unknown
 from cutover.records.fold import finish_sql
+from cutover.records.watermark import is_closed_sql
 
 
 def bind_integers(
@@ -156,3 +168,54 @@ def intersect_ranges(ranges: Sequence[Range], other_ranges: Sequence[Range]) -> 
     """Return the intersections of the ranges of two runs."""
     pairs = ((max(a[0], b[0]), min(a[1], b[1])) for a in ranges for b in other_ranges)
     return sorted((start, end) for start, end in pairs if start < end)
+
+
+def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
+    """Compare both paths and list the differences without a cause, or return why they cannot be compared."""
+    examined = seal.evaluate_seal(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
+    evidence = examined.evidence
+    if evidence is None:
+        return Unknown(reason=examined.seal.breaches[0].message)
+    with sides.open_sides(source.settings, facts.pipeline, evidence) as opened:
+        try:
+            attribution = attribute_causes(source.settings, facts.pipeline, evidence, opened)
+        except seal.SealError as error:
+            return Unknown(reason=error.breach.message)
+        if attribution.unproven is not None:
+            return Unknown(reason=attribution.unproven.message)
+        opened, findings = attribution.sides, attribution.findings  # noqa: PLW2901 -- the same sides, with all stages
+        if not findings.plain.groups:
+            return Unknown(reason=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
+        differences, accepted = _read_unexplained(source, facts, opened) if findings.unexplained else ((), 0)
+        rows = queries.fetch_number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")
+        texts = tuple(dict.fromkeys(map(_describe_difference, differences)))
+        suffix = "further rows of both paths differ without a cause."
+        more = findings.unexplained - accepted - len({(d.window_start, format_columns(d.key)) for d in differences})
+        return Paths(
+            epoch=evidence.run.epoch,
+            windows=findings.plain.groups,
+            rows=rows,
+            late_rows=findings.causes["late"].rows,
+            unexplained=(
+                *texts,
+                *([f"{more:,} {suffix}"] if more > 0 else []),
+            ),
+            incomplete=opened.incomplete_windows,
+            accepted=accepted,
+        )
+
+
+def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
+    """Read the first cells without a cause that no rule accepts, and count the rows that rules accept."""
+    now = history.find_rule_time(source.settings, facts.pipeline, source.request.now)
+    rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=now)
+    differences, accepted = apply_rules(rules, cells.read_cells(opened, condition="_explained = 0"))
+    unaccepted = [cell for cell in differences if cell.accepted_by is None]
+    places = list(dict.fromkeys(place_of(cell) for cell in unaccepted))[: MOST + 1]
+    return tuple(cell for cell in unaccepted if place_of(cell) in places), count_accepted_rows(accepted)
+
+
+def _describe_difference(difference: Difference) -> str:
+    place = f"Window {difference.window_start}, {format_columns(difference.key)}, {difference.measure}"
+    values = f"expected {difference.batch} as in batch, got {difference.streaming}"
+    return f"{place}: {values} and no cause for it ({difference.kind})."

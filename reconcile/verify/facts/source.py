@@ -17,7 +17,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.epochs.row_kinds import COUNTED, kind_sql
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.tables import delta
-from cutover.reconcile.attribution import ledger
+from cutover.reconcile.attribution import attribution
 from cutover.reconcile.preconditions import damage
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.settings import Settings
@@ -66,7 +66,7 @@ def open_source(settings: Settings, pipeline: Pipeline, request: VerifyRequest) 
         records = tuple(log.records())
         delta.bind(connection, ALL_ROWS, log.table)
         connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE {kind_sql(*COUNTED)}")  # noqa: S608 -- ours
-        ledger.make_tables(connection, pipeline, records)
+        attribution.make_tables(connection, pipeline, records)
     except duckdb.Error as error:
         raise explain_unreadable(log, error) from error
     facts = VerifyFacts(

@@ -8,7 +8,7 @@ records, which outlive clean-up and compaction (`chain`).
 
 from collections.abc import Iterator
 
-from cutover.lake.epochs import chain
+from cutover.lake.epochs import offsets
 from cutover.lake.integrity import high_water
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.verify.facts.facts import VerifyFacts
@@ -20,10 +20,10 @@ TITLE = "no gap, no overlap"
 def check(facts: VerifyFacts) -> Iterator[Violation]:
     """Yield the places at which offsets were skipped, read twice, or come from another log."""
     name, records = facts.stream, facts.records
-    yield from cap_violations("N3", [*chain.describe_number_gaps(name, records, facts.transaction)])
+    yield from cap_violations("N3", [*offsets.describe_number_gaps(name, records, facts.transaction)])
     yield from cap_violations("N3", [*_find_vanished(facts)])
-    yield from cap_violations("N3", [*chain.describe_offset_breaks(name, records, facts.losses)])
-    yield from cap_violations("N3", [*chain.describe_log_changes(name, records)])
+    yield from cap_violations("N3", [*offsets.describe_offset_breaks(name, records, facts.losses)])
+    yield from cap_violations("N3", [*offsets.describe_log_changes(name, records)])
 
 
 def _find_vanished(facts: VerifyFacts) -> tuple[str, ...]:

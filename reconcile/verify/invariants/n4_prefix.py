@@ -14,7 +14,7 @@ retained.
 from collections.abc import Iterator, Mapping
 
 from cutover.log.topic_partitions import format_number
-from cutover.reconcile.comparison.equal import same
+from cutover.reconcile.comparison.layout import same
 from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
 from cutover.reconcile.verify.model import Violation, cap_violations, format_time
 from cutover.records.reference import ResultRow, UncountedPair

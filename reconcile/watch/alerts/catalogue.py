@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from cutover.output.cells import visible
-from cutover.reconcile.watch.alerts import driver, event_time, log, records, results, tables
+from cutover.reconcile.watch.alerts import driver, log, records, results
 from cutover.reconcile.watch.alerts.spec import SEVERITIES, Alert, AlertSpec
 from cutover.reconcile.watch.facts import Problem, UnknownFact, UnknownFactError, WatchFacts
 
 GROUPS: Mapping[str, tuple[AlertSpec, ...]] = {
     "records of the log are lost, or soon will be": log.ALERTS,
-    "a table was changed or damaged from outside": tables.ALERTS,
+    "a table was changed or damaged from outside": results.ALERTS,
     "the driver does not process the log": driver.ALERTS,
     "a result is wrong, late or unverified": results.ALERTS,
-    "event time runs ahead or stops": event_time.ALERTS,
+    "event time runs ahead or stops": driver.ALERTS,
     "records are not as the definition expects": records.ALERTS,
 }
 """Alerts by what they mean, causes before consequences."""

@@ -19,7 +19,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
-from cutover.infra import start, stop
+from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import FINAL
 from cutover.infra.demo.runs import Runs
@@ -68,7 +68,7 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with suppress(CutoverError):
         LogClient(settings).create_topic(NAME, partitions=2, config={"retention.ms": "-1"})
     _send(settings, range(1_000))
-    running = start.up(settings, broker_only=False, report_progress=lambda _: None)
+    running = installation.up(settings, broker_only=False, report_progress=lambda _: None)
     new_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     try:
         new_runs.start_stream()
@@ -76,7 +76,7 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         new_runs.unpause(f"{NAME}_reconcile")
         yield new_runs
     finally:
-        stop.down(settings, report_progress=lambda _: None)
+        installation.down(settings, report_progress=lambda _: None)
 
 
 def _send(settings: Settings, numbers: range) -> None:
@@ -312,10 +312,10 @@ def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
     stage.move(settings, pipeline, "advance", "by hand", SystemClock())
     moves = read_moves(runs)
 
-    stop.down(settings, report_progress=lambda _: None)
+    installation.down(settings, report_progress=lambda _: None)
     for file in instance.folder(settings).glob("airflow.db*"):
         file.unlink()
-    running = start.up(settings, broker_only=False, report_progress=lambda _: None)
+    running = installation.up(settings, broker_only=False, report_progress=lambda _: None)
     restored_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     restored_runs.unpause(BACK)
     assert restored_runs.api.get(f"dags/{BACK}/dagRuns")["total_entries"] == 0

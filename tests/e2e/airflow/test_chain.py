@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from cutover.errors import CutoverError
-from cutover.infra import start, stop
+from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.demo.runs import Runs
 from cutover.infra.processes.supervisor import Supervisor
@@ -64,13 +64,13 @@ def runs(collector: tuple[str, Hook], kafka_bootstrap: str, tmp_path_factory: py
     with suppress(CutoverError):
         LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})
     send(settings, first_number=0, count=1_000)
-    running = start.up(settings, broker_only=False, report_progress=lambda _: None)
+    running = installation.up(settings, broker_only=False, report_progress=lambda _: None)
     new_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline="chain")
     try:
         streaming(new_runs)
         yield new_runs
     finally:
-        stop.down(settings, report_progress=lambda _: None)
+        installation.down(settings, report_progress=lambda _: None)
     assert Supervisor(settings.home.resolve()).leftovers() == []
 
 

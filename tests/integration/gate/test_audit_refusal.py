@@ -21,9 +21,8 @@ from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.verdict.audits.power import DAY
 from cutover.reconcile.window_audit import audit_sample
-from cutover.reconcile.window_audit.audit_sample import audit_windows
+from cutover.reconcile.window_audit.audit_sample import audit_windows, describe_audit, describe_next_step
 from cutover.reconcile.window_audit.population import _measure_gap, find_audit_problem, find_population
-from cutover.reconcile.window_audit.sentence import describe_audit, describe_next_step
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.audits import make_audit

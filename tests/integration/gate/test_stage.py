@@ -25,7 +25,7 @@ from cutover.lake.control.stages import Stage, current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.lake.serving import serving_table
-from cutover.metrics import text_files
+from cutover.metrics import tasks
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row, record_stage
@@ -131,9 +131,7 @@ def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, 
 def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, reason: str) -> None:
     with pytest.raises(DefinitionError, match="expected a reason"):
         stage.move(place, clicks, "rollback", reason, CLOCK)
-    assert not text_files.make_metrics_path(
-        place, "gate_run", "clicks"
-    ).exists()  # no alert TaskFailed for a typing error
+    assert not tasks.make_metrics_path(place, "gate_run", "clicks").exists()  # no alert TaskFailed for a typing error
 
 
 def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,7 +258,7 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
     with pytest.raises(SequenceConflictError):
         stage.roll_back(place, clicks, "late burst", CLOCK)
 
-    text = text_files.make_metrics_path(place, "gate_run", "clicks").read_text()
+    text = tasks.make_metrics_path(place, "gate_run", "clicks").read_text()
     assert 'cutover_task_failed{pipeline="clicks",task="gate"} 1' in text
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cutover.infra import start, stop
+from cutover.infra import installation
 from cutover.infra.broker import server
 from cutover.infra.processes import family
 from cutover.infra.processes.supervisor import ProgramState, Supervisor
@@ -18,9 +18,9 @@ def quiet(_text: str) -> None:
 
 
 @pytest.fixture
-def running(settings: Settings) -> Iterator[start.Running]:
-    yield start.up(settings, broker_only=True, report_progress=quiet)
-    stop.down(settings, report_progress=quiet)
+def running(settings: Settings) -> Iterator[installation.Running]:
+    yield installation.up(settings, broker_only=True, report_progress=quiet)
+    installation.down(settings, report_progress=quiet)
 
 
 def broker_state(settings: Settings) -> ProgramState:
@@ -28,7 +28,7 @@ def broker_state(settings: Settings) -> ProgramState:
 
 
 def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
-    settings: Settings, running: start.Running
+    settings: Settings, running: installation.Running
 ) -> None:
     killed_broker = broker_state(settings)
     os.kill(killed_broker.pid, signal.SIGKILL)
@@ -38,7 +38,7 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
 
     leader = Supervisor(settings.home).identity()
     assert leader is not None
-    stopped = stop.down(settings, report_progress=quiet)
+    stopped = installation.down(settings, report_progress=quiet)
 
     assert stopped.programs == ("broker",)
     assert second
@@ -46,17 +46,17 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
     assert server.reachable(running.bootstrap) is None
 
 
-def test_a_second_start_changes_nothing(settings: Settings, running: start.Running) -> None:
+def test_a_second_start_changes_nothing(settings: Settings, running: installation.Running) -> None:
     pid = broker_state(settings).pid
 
-    running_again = start.up(settings, broker_only=True, report_progress=quiet)
+    running_again = installation.up(settings, broker_only=True, report_progress=quiet)
 
     assert running_again.bootstrap == running.bootstrap
     assert broker_state(settings).pid == pid
 
 
 def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
-    settings: Settings, running: start.Running
+    settings: Settings, running: installation.Running
 ) -> None:
     leader = Supervisor(settings.home).identity()
     orphan = identify(broker_state(settings).pid)
@@ -65,7 +65,7 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
     os.kill(leader.pid, signal.SIGKILL)
     assert family.wait_for_end([leader], timeout=10) == []
 
-    running_again = start.up(settings, broker_only=True, report_progress=quiet)
+    running_again = installation.up(settings, broker_only=True, report_progress=quiet)
 
     assert running_again.bootstrap == running.bootstrap
     assert not is_alive(orphan)

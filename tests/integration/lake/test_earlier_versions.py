@@ -5,7 +5,7 @@ from dataclasses import replace
 import duckdb
 
 from cutover.definition import Count, Sessions
-from cutover.lake.serving.earlier_versions import _merge_sql
+from cutover.lake.serving.views import _merge_sql
 from tests.integration.reconcile.lake_of import PIPELINE
 
 SESSIONS = replace(PIPELINE, window=Sessions("10 minutes"), measures={"sales": Count()})

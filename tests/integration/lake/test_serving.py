@@ -17,7 +17,7 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
-from cutover.lake.serving.unserved import list_unserved
+from cutover.lake.serving.vacuum import list_unserved
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.settings import Settings

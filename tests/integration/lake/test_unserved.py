@@ -18,8 +18,8 @@ from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.paths import version_uri
-from cutover.lake.serving import unserved
-from cutover.lake.serving.unserved import Unserved, delete_unserved, list_unserved
+from cutover.lake.serving import vacuum
+from cutover.lake.serving.vacuum import Unserved, delete_unserved, list_unserved
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.journal_rows import record_stage
@@ -33,13 +33,13 @@ CHANGED = replace(PIPELINE, measures={"sales": Count(), "paid": Sum("amount")})
 OWN = result_fingerprint(PIPELINE)
 
 
-FIND_SHOWN_TIME = unserved.find_shown_time
+FIND_SHOWN_TIME = vacuum.find_shown_time
 
 
 @pytest.fixture(autouse=True)
 def _always_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Report a record at every requested time."""
-    monkeypatch.setattr(unserved, "find_shown_time", lambda _settings, _names, _epochs, now: now)
+    monkeypatch.setattr(vacuum, "find_shown_time", lambda _settings, _names, _epochs, now: now)
 
 
 def texts(unserved: list[Unserved]) -> list[tuple[str, str | None]]:
@@ -62,7 +62,7 @@ AHEAD, RIGHT = LATER.now(), datetime.now(UTC) + timedelta(hours=1)
 def test_nothing_goes_before_epochs_and_another_record_show_the_time(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, committed: datetime, released: datetime, *, is_deleted: bool
 ) -> None:
-    monkeypatch.setattr(unserved, "find_shown_time", FIND_SHOWN_TIME)
+    monkeypatch.setattr(vacuum, "find_shown_time", FIND_SHOWN_TIME)
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     lake = lake_of(SALES, slower)
@@ -83,7 +83,7 @@ def test_nothing_goes_before_epochs_and_another_record_show_the_time(
 def test_a_record_of_the_future_shows_nothing_once_another_follows_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unserved, "find_shown_time", FIND_SHOWN_TIME)
+    monkeypatch.setattr(vacuum, "find_shown_time", FIND_SHOWN_TIME)
     write(settings, lake_of(SALES))
     version = versions.current(settings, PIPELINE)
     assert version is not None
@@ -92,7 +92,7 @@ def test_a_record_of_the_future_shows_nothing_once_another_follows_it(
 
     epochs = [replace(epoch, processing_time=AHEAD.isoformat()) for epoch in lake_of(SALES).epochs]
 
-    assert unserved.find_shown_time(settings, {PIPELINE.name}, epochs, AHEAD) == RIGHT
+    assert vacuum.find_shown_time(settings, {PIPELINE.name}, epochs, AHEAD) == RIGHT
 
 
 def test_what_is_served_is_never_listed(settings: Settings) -> None:
@@ -266,14 +266,14 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     write(settings, lake_of(SALES, slower), slower)
-    real = unserved.list_unserved
+    real = vacuum.list_unserved
 
     def served_meanwhile(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
         unserved_tables = real(settings, pipeline, now)
         versions.register(settings, pipeline, LATER, expected_sequence=versions.next_sequence(settings, pipeline))
         return unserved_tables
 
-    monkeypatch.setattr(unserved, "list_unserved", served_meanwhile)
+    monkeypatch.setattr(vacuum, "list_unserved", served_meanwhile)
     with pytest.raises(SequenceConflictError):
         delete_unserved(settings, slower, LATER, why="old")
 
@@ -297,7 +297,7 @@ def test_a_deletion_that_was_killed_is_finished(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(unserved, "_remove", killed)
+        patch.setattr(vacuum, "_remove", killed)
         with pytest.raises(KeyboardInterrupt):
             delete_unserved(settings, CHANGED, LATER, why="old")
 

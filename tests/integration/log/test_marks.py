@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.lake.integrity import same_log
+from cutover.log.cut import Mark, compute_digest
 from cutover.log.kafka import LogClient
-from cutover.log.mark import Mark, compute_digest
 from cutover.log.marks import MarkReader
 from cutover.settings import Settings
 from tests.integration.streaming import rig

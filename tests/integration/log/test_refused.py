@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
 from cutover.errors import LogError
 from cutover.infra.broker import server as brokers
 from cutover.lake.control import versions
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig

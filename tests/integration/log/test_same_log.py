@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from cutover.errors import LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import same_log
+from cutover.log.cut import Mark
 from cutover.log.kafka import LogClient
-from cutover.log.mark import Mark
 from cutover.log.marks import MarkReader
 from cutover.settings import Settings
 from tests.integration.streaming.log.loss import cut_away

@@ -19,7 +19,7 @@ from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, 
 from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.definition.windows.window_fn import select_last_window
-from cutover.engine import confs, readback
+from cutover.engine import effective_settings, readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
@@ -127,7 +127,7 @@ def reconcile(settings: Settings, pipeline: Pipeline, **options: Any) -> Report:
 
 def in_force(pipeline: Pipeline = PIPELINE) -> EffectiveSettings:
     """Return the settings that both sides record: those of this process, and of a session without options."""
-    further = {"spark": confs.PINNED, "jvm": {"locale": "en_US", "time zone": "UTC"}}
+    further = {"spark": effective_settings.PINNED, "jvm": {"locale": "en_US", "time zone": "UTC"}}
     return EffectiveSettings({**_process_settings(pipeline.lateness).families, **further})
 
 

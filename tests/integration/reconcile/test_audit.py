@@ -13,8 +13,8 @@ from cutover.definition.measures.states import StateColumn
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.durations import MICROSECONDS
 from cutover.errors import LogError
-from cutover.reconcile.audit import noise_record, run
-from cutover.reconcile.audit.noise import make_rule, measure_noise
+from cutover.reconcile.audit import run
+from cutover.reconcile.audit.noise import find_newest_noise, make_rule, measure_noise, record_noise
 from cutover.settings import Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -121,7 +121,7 @@ def test_noise_is_measured_and_recorded_and_a_sound_definition_has_none(clicks: 
     assert noise.measures[0].size is not None
     assert noise.measures[0].size.largest >= 1
     assert make_rule(noise, planted) is not None
-    assert noise_record.find_newest_noise(settings, planted) is None
-    noise_record.record_noise(settings, noise, clock)
-    assert noise_record.find_newest_noise(settings, planted) == noise
-    assert noise_record.find_newest_noise(settings, pipeline) is None
+    assert find_newest_noise(settings, planted) is None
+    record_noise(settings, noise, clock)
+    assert find_newest_noise(settings, planted) == noise
+    assert find_newest_noise(settings, pipeline) is None

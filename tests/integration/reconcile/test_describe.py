@@ -7,7 +7,7 @@ import jsonschema
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.reconcile.advisor import record as advice_record
-from cutover.reconcile.audit import noise_record
+from cutover.reconcile.audit import noise
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, edit_batch_row, lake_of, reconcile, replace_batch, write
 from tests.integration.reconcile.test_run import CLEAN, LATE, SCHEMA, run
@@ -81,15 +81,13 @@ def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Se
     unproven = replace(advice, at="2026-11-24T13:00:00Z", proven=(), proven_at=None)
     for example in (advice, unproven):
         advice_record.record_advice(settings, example, SystemClock())
-    noise_record.record_noise(
-        settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock()
-    )
+    noise.record_noise(settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock())
 
     report_after = reconcile(settings, PIPELINE)
 
     assert (report_before.advice, report_before.noise) == (None, None)
     assert report_after.advice == replace(unproven, proven=advice.proven, proven_at=advice.proven_at)
     assert report_after.noise is not None
-    assert report_after.noise.sentence == noise_record.describe_noise(NOISE)
+    assert report_after.noise.sentence == noise.describe_noise(NOISE)
     assert (report_after.run.run_id, report_after.run.repeats) == (report_before.run.run_id, 1)
     jsonschema.validate(report_after.to_json(), SCHEMA)

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 
 from cutover.definition import Count, Fixed, Lookup, Max, Pipeline, Sum, Topic
 from cutover.lake.dimensions import dimension
-from cutover.lake.dimensions import frames as dimension_frames
+from cutover.lake.dimensions import joined_versions as dimension_frames
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.log.kafka import RawRecord
 from cutover.records import reference

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own alias
 from cutover.definition import Quantile
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
-from cutover.reconcile.comparison.equal import same, to_plain
+from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.records import reference
 from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records

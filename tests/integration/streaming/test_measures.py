@@ -18,7 +18,7 @@ from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.reconcile.attribution.explain import explain_cell
-from cutover.reconcile.comparison.equal import same, to_plain
+from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile

@@ -22,8 +22,8 @@ from cutover.log.kafka import RawRecord
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.preconditions import seal
-from cutover.records.closing import compute_late_margin, find_closed_end
 from cutover.records.parsing import limits
+from cutover.records.watermark import compute_late_margin, find_closed_end
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import Lake, in_force, log_of_lake, write
 from tests.support.suite.depth import depth

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Pipeline
 from cutover.definition.model.joins import How
-from cutover.reconcile.comparison.equal import same, to_plain
+from cutover.reconcile.comparison.layout import same, to_plain
 from tests.support.rows.joined import (
     HOWS,
     ONE,

@@ -12,7 +12,7 @@ from cutover.errors import DefinitionError
 from cutover.panes import batch, reference
 from cutover.scenarios.compare import differences
 from cutover.scenarios.plot import draw
-from cutover.scenarios.reading.file_form import ScenarioForm
+from cutover.scenarios.reading.forms import ScenarioForm
 from cutover.scenarios.reading.parse import parse, parse_cases
 from cutover.scenarios.show import to_json
 from tests.support.pages import figures

@@ -21,7 +21,7 @@ from cutover.streaming import driver
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
-from cutover.streaming.sink.run_id import new_run_id
+from cutover.streaming.sink.committer import new_run_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

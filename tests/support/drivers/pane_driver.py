@@ -17,7 +17,7 @@ from cutover.panes.model import InputRow, Outcome, Setting, is_too_late
 from cutover.streaming.panes import rows as pane_rows
 from cutover.streaming.panes import values
 from cutover.streaming.panes.operator import PaneOperator, TimeProgress
-from cutover.streaming.simulation import scenario
+from cutover.streaming.simulation import runner
 
 
 class PaneDriver:
@@ -25,7 +25,7 @@ class PaneDriver:
 
     def __init__(self, setting: Setting, folder: Path) -> None:
         self.setting, self.uri = setting, str(folder / "log")
-        self.pipeline: Pipeline = scenario.pipeline_of(setting, "t")
+        self.pipeline: Pipeline = runner.pipeline_of(setting, "t")
         self.schema = epoch_log_schema(self.pipeline)
         delta.ensure(self.uri, self.schema, partition_by=["_kind"])
         self.epoch, self.offset, self.watermark = 0, 0, -FOREVER
@@ -51,7 +51,7 @@ class PaneDriver:
                     self._row(row)
                 case Ends():
                     self._end(happening)
-        return scenario.outcome_of(self.setting, self.pipeline, EpochLog(self.uri))
+        return runner.outcome_of(self.setting, self.pipeline, EpochLog(self.uri))
 
     def _row(self, row: InputRow) -> None:
         self.offset += 1
@@ -73,7 +73,7 @@ class PaneDriver:
         self._commit(partial_schema(self.pipeline).empty_table(), passing)
 
     def _partials(self, row: InputRow) -> list[dict[str, object]]:
-        value = scenario._value(self.setting, row)
+        value = runner._value(self.setting, row)
         measure = next(iter(self.pipeline.measures))
         states: dict[str, object] = {
             measure: 1 if self.setting.measure.expression is None else value,
@@ -85,7 +85,7 @@ class PaneDriver:
             late = is_too_late(self.setting, window, self.watermark)
             position = {"partition": 0, "offset": self.offset - 1, "event_time": row.event_time, "reason": None}
             about = {"_class": "late", "_positions": [position]} if late else {"_class": "accepted"}
-            key = {"key": scenario._key_text(row.key)}
+            key = {"key": runner._key_text(row.key)}
             partials.append({**states, **about, **values.bounds(window), **key, "_n": 1})
         return partials
 

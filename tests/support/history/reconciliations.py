@@ -9,7 +9,6 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
-from cutover.reconcile.result.error_rates import ErrorRates, KindRates
 from cutover.reconcile.result.finding import (
     Cause,
     Difference,
@@ -28,7 +27,7 @@ from cutover.reconcile.result.finding import (
     WorstKey,
 )
 from cutover.reconcile.result.overview import CalendarDay, RunOfTrend
-from cutover.reconcile.result.rates import Rate, rate
+from cutover.reconcile.result.rates import ErrorRates, KindRates, Rate, rate
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, TablesRead
 from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint

@@ -2,8 +2,8 @@
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.settings import Settings
 from tests.support.suite.until import until
 

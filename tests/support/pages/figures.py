@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cutover.scenarios.reading.parse import parse
-from cutover.scenarios.reading.scenario import Scenario
+from cutover.scenarios.reading.setting import Scenario
 
 DOCS = Path(__file__).parents[3] / "docs" / "scenarios"
 FILE = DOCS / "dataflow-figures.json"

@@ -35,7 +35,7 @@ from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
 from cutover.records.fold import finish_sql, fold_sql
-from cutover.records.reference.hashes import spark_hash
+from cutover.records.reference.measures import spark_hash
 from tests.support.log.logs import PARTITIONS
 from tests.support.rows.digits import digits_of
 

@@ -10,9 +10,8 @@ from pydantic import ValidationError
 from cutover.definition import Count, Fixed, Max, Pipeline, Topic
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.reconcile.audit import blame
-from cutover.reconcile.audit.noise import Noise, NoiseOfMeasure, make_rule
-from cutover.reconcile.audit.noise_record import describe_noise
-from cutover.reconcile.audit.replays import draw_batch_replay
+from cutover.reconcile.audit.noise import Noise, NoiseOfMeasure, describe_noise, make_rule
+from cutover.reconcile.audit.run import draw_batch_replay
 
 PIPELINE = Pipeline(
     name="clicks",

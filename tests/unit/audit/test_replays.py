@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.audit.replays import MOST_EPOCHS, draw_replay, whole
+from cutover.reconcile.audit.run import MOST_EPOCHS, draw_replay, whole
 from cutover.records.reading.scan import Offsets
 
 SPANS = st.dictionaries(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.batch.plan.dirty import (
+from cutover.batch.plan import (
     PlanBounds,
     RunPlan,
     TouchedWindow,

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from cutover.batch.plan.dirty import PlanBounds, TouchedWindow, plan
-from cutover.batch.plan.retention import (
+from cutover.batch.plan import (
+    PlanBounds,
+    TouchedWindow,
     find_complete_start,
     find_unrecorded_gaps,
     first_left,
     is_outdated,
+    plan,
     remaining_offsets,
 )
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic

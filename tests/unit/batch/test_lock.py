@@ -1,6 +1,6 @@
 import pytest
 
-from cutover.batch.lock import writer_lock
+from cutover.batch.context import writer_lock
 from cutover.errors import LakeError
 from cutover.settings import Settings
 

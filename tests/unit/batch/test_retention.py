@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.batch.plan.retention import (
+from cutover.batch.plan import (
     find_complete_start,
     find_newest_lost,
     find_unrecorded_gaps,

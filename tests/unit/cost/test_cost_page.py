@@ -6,8 +6,7 @@ from pathlib import Path
 
 import jsonschema
 
-from cutover.reconcile.cost.fold import fold
-from cutover.reconcile.cost.nines import price
+from cutover.reconcile.cost.fold import fold, price
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.cost import Agreement

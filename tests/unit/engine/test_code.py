@@ -15,7 +15,7 @@ from cutover.engine import readback
 from cutover.engine.code import SHARED, hash_modules, list_window_modules
 from cutover.records import classify, fold
 from cutover.records.parsing import limits, parser
-from cutover.streaming.microbatch import settings_in_force as streaming_settings
+from cutover.streaming.microbatch import epoch_record as streaming_settings
 from tests.integration.streaming import rig
 
 PRINT = "import json; from cutover.engine.code import hash_modules; print(json.dumps(hash_modules()))"

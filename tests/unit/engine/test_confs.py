@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.engine.confs import PINNED, find_rejected_conf, select_relevant_confs
+from cutover.engine.effective_settings import PINNED, find_rejected_conf, select_relevant_confs
 
 
 @pytest.mark.parametrize("key", sorted(PINNED))

@@ -8,47 +8,43 @@ import pytest
 from cutover.batch.read import settings_in_force as batch_settings
 from cutover.definition import windows
 from cutover.engine.code import SHARED
-from cutover.streaming.microbatch import settings_in_force as streaming_settings
+from cutover.streaming.microbatch import epoch_record as streaming_settings
 
 ROOMS = ("cutover", "streaming", "batch")
 NO_VALUE = {
     "messages, stored state and settings, which change no record": """
         cutover.clock cutover.errors cutover.events cutover.process cutover.settings cutover.lake.control.signature
-        cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs
-        cutover.engine.effective_settings cutover.engine.readback cutover.streaming.microbatch.settings_in_force
+        cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code
+        cutover.engine.effective_settings cutover.engine.readback cutover.streaming.microbatch.epoch_record
         cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost cutover.recorded_times""",
     "refuses a definition, or says when a pane comes": """
-        cutover.definition.expressions.refusals cutover.definition.expressions.statements
-        cutover.definition.model.triggers cutover.panes.held
+        cutover.definition.expressions.statements cutover.definition.model.triggers cutover.panes.held_windows
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
     "asks the log; what a reader gets is settings": """
-        cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options
-        cutover.log.marks cutover.log.transient_errors cutover.log.reachability""",
+        cutover.log.options cutover.log.cut cutover.log.kafka cutover.log.marks cutover.log.reachability
+        cutover.log.transient_errors""",
     "counts the records read, and rejects the run if records are missing": """
         cutover.lake.integrity.complete_read cutover.lake.integrity.lost_records cutover.log.record_batches""",
     "files and their records: bytes are verified by checksums, rows by recorded totals": """
-        cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal
-        cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows
-        cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
-        cutover.lake.control.losses cutover.lake.tables.commit_outcome
-        cutover.lake.paths cutover.lake.sequence_marks cutover.lake.journal_rows
-        cutover.lake.control.pins cutover.engine.queries
+        cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal cutover.lake.tables.run_memory
+        cutover.lake.tables.data_files cutover.lake.tables.file_rows cutover.lake.epochs.delivery
+        cutover.lake.epochs.epoch_log cutover.lake.control.losses cutover.lake.tables.commits cutover.lake.paths
+        cutover.lake.sequence_marks cutover.lake.journal_rows cutover.lake.control.pins cutover.engine.queries
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
-        cutover.lake.control.versions cutover.lake.tables.commits cutover.lake.integrity.foreign_commits
-        cutover.lake.integrity.high_water cutover.lake.integrity.table_weights cutover.files
-        cutover.streaming.sink.files cutover.streaming.compaction.id_expiry cutover.batch.read.index
-        cutover.batch.staging cutover.batch.cut cutover.batch.context""",
+        cutover.lake.control.versions cutover.lake.integrity.foreign_commits cutover.lake.integrity.high_water
+        cutover.lake.integrity.table_weights cutover.files cutover.streaming.sink.files
+        cutover.batch.read.index cutover.batch.staging cutover.batch.cut
+        cutover.batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
-        cutover.lake.dimensions.dimension cutover.batch.read.enrichment""",
+        cutover.lake.dimensions.dimension""",
     "plain Python reference of both paths": "cutover.records.reference.lookups",
-    "what the log no longer holds: such windows are incomplete by name": "cutover.batch.plan.retention",
 }
 OF_A_WINDOW = frozenset(module.name for module in pkgutil.iter_modules(windows.__path__, f"{windows.__name__}."))
 """Hashed in addition to the listed modules if a definition has such a window."""
 KNOWN = frozenset(name for names in NO_VALUE.values() for name in names.split()) | OF_A_WINDOW - {*SHARED}
 
 
-NOT_OF_A_PATH = tuple(f"cutover.records.{room}" for room in ("reference", "files", "proposal", "sending"))
+NOT_OF_A_PATH = tuple(f"cutover.records.{room}" for room in ("reference", "record_files", "proposal", "sending"))
 """Plain Python that the paths are tested against, and files on their way to the log."""
 
 

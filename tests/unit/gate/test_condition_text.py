@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cutover.reconcile.gate.condition_text import describe_number, describe_threshold
+from cutover.reconcile.gate.criteria import describe_number, describe_threshold
 from cutover.reconcile.gate.decide import Condition
 from cutover.reconcile.result.text import THIN
 

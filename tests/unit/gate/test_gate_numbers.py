@@ -5,7 +5,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.lake.control.stages import Stage
 from cutover.metrics.families import MetricSample
-from cutover.reconcile.gate import gate_metrics
+from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_newer_cut, list_blocks
 from tests.support.history.gate_evidence import HOUR, make_run
 
@@ -27,7 +27,7 @@ def test_a_decision_is_published_as_metrics(missing: int, resulting_stage: Stage
     conditions = [Condition(name=f"c{n}", is_met=n >= missing, detail="") for n in range(3)]
     decision = GateDecision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, conditions=tuple(conditions))
 
-    assert list(gate_metrics.samples(PIPELINE, decision)) == [
+    assert list(stage.samples(PIPELINE, decision)) == [
         *(
             MetricSample("cutover_gate_stage", ("clicks", str(stage)), float(stage is resulting_stage))
             for stage in Stage

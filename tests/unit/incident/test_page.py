@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.driver_state import DriverState
-from cutover.reconcile.incident.page import NONE_RECORDED, fill_page
+from cutover.reconcile.incident import NONE_RECORDED, fill_page
 from cutover.reconcile.watch.alerts.catalogue import make_alert
 from cutover.reconcile.watch.status import WatchStatus
 from cutover.runbooks import folder

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cutover.lake.journal_rows import Loss
-from cutover.reconcile.incident.similar import list_of_checks, list_of_comparisons, list_of_losses
+from cutover.reconcile.incident import list_of_checks, list_of_comparisons, list_of_losses
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.verdict.records import RecordedComparison

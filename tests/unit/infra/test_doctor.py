@@ -4,8 +4,8 @@ import pytest
 
 from cutover.errors import DefinitionError
 from cutover.infra import doctor
-from cutover.infra.broker.timestamps import LONG, TopicTimestamps
-from cutover.infra.install import java
+from cutover.infra.doctor import LONG, TopicTimestamps
+from cutover.infra.install import jars
 
 
 @pytest.mark.parametrize(("gib", "grade"), [(20, "ok"), (3, "note"), (0.5, "broken")])
@@ -20,11 +20,11 @@ def test_little_memory_is_noted(gib: int, grade: str) -> None:
 
 @pytest.mark.parametrize(("version", "fits"), [("17.0.15", True), ("21", True), ("25-ea", True), ("1.8.0_402", False)])
 def test_java_17_or_newer_is_accepted(version: str, fits: bool) -> None:
-    assert java.fits(version) == fits
+    assert jars.fits(version) == fits
 
 
 def test_missing_java_is_rejected() -> None:
-    assert not java.fits(None)
+    assert not jars.fits(None)
 
 
 def test_a_topic_without_a_bound_on_timestamps_is_noted() -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from cutover.infra.cli import screens
+from cutover.infra.cli.screens import list_finding_lines, list_status_lines
 from cutover.infra.doctor import Diagnosis, Examination
 from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.supervisor import ProgramState
@@ -72,7 +72,7 @@ def test_status_ends_in_what_runs_and_what_to_do_next(
         password_file=Path("passwords"),
     )
 
-    render(iter([Output(lines=screens.list_status_lines(installation_status))]))
+    render(iter([Output(lines=list_status_lines(installation_status))]))
 
     assert last_line(capsys.readouterr().out).endswith(ending)
 
@@ -88,6 +88,6 @@ def test_doctor_ends_in_its_count_and_what_to_do_next(
     grade: Any, ending: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     examination = Examination(findings=(Diagnosis(thing="java", grade=grade, found="17"),), settings=())
-    render(iter([Output(lines=screens.list_finding_lines(examination))]))
+    render(iter([Output(lines=list_finding_lines(examination))]))
 
     assert last_line(capsys.readouterr().out) == ending

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from cutover.infra import settings_table
-from cutover.infra.settings_table import HIDDEN, SettingRow
+from cutover.infra import doctor
+from cutover.infra.doctor import HIDDEN, SettingRow
 from cutover.settings import KafkaSettings, Settings, SparkSettings
 
 
 def row(settings: Settings, name: str, **environment: str) -> SettingRow:
-    rows = settings_table.rows(settings, environment=environment, toml={"kafka": {"user": "u"}})
+    rows = doctor.rows(settings, environment=environment, toml={"kafka": {"user": "u"}})
     return next(r for r in rows if r.name == name)
 
 
@@ -45,6 +45,6 @@ def test_a_setting_shows_its_source() -> None:
 
 
 def test_every_setting_of_the_model_is_listed() -> None:
-    names = {r.name for r in settings_table.rows(Settings(), environment={}, toml={})}
+    names = {r.name for r in doctor.rows(Settings(), environment={}, toml={})}
 
     assert {"home", "kafka.password", "spark.conf", "stream.trigger_seconds"} <= names

@@ -9,7 +9,7 @@ import pytest
 from cutover import json_text
 from cutover.lake.batch_runs import BatchRun, Incomplete
 from cutover.lake.dimensions.joined_versions import VersionSpan
-from cutover.log.mark import Mark
+from cutover.log.cut import Mark
 
 RUN = BatchRun(
     run_id="r",

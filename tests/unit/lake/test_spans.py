@@ -5,7 +5,7 @@ import pytest
 
 from cutover.definition import Fixed, Sessions
 from cutover.definition.windows.window_fn import Interval, WindowFn
-from cutover.lake.serving.spans import is_affected, is_affected_sql
+from cutover.lake.serving.views import is_affected, is_affected_sql
 
 SPAN = (10, 20)
 

@@ -11,8 +11,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.settings import MetricsSettings, Settings
-from cutover.streaming.process.driver_metrics import BOUNDS, DriverCollector, DriverMetrics, TimeSpread
-from cutover.streaming.process.endpoint import serve_metrics, target_path
+from cutover.streaming.process.driver_metrics import (
+    BOUNDS,
+    DriverCollector,
+    DriverMetrics,
+    TimeSpread,
+    serve_metrics,
+    target_path,
+)
 from tests.support.history.watch_facts import MICROS, make_epoch
 
 Key = tuple[str, str]

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.metrics import tasks, text_files
+from cutover.metrics import tasks
 from cutover.metrics.families import MetricSample
 from cutover.settings import MetricsSettings, Settings
 from tests.support.history.watch_facts import PIPELINE
@@ -30,25 +30,25 @@ def work(settings: Settings, pipeline: Pipeline, value: int) -> int:  # noqa: AR
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_name_stays_in_the_folder(settings: Settings, name: str) -> None:
-    assert text_files.write_text_file(settings, "watch", name, "")
+    assert tasks.write_text_file(settings, "watch", name, "")
 
     (file,) = settings.metrics_dir.iterdir()
-    assert file.parent == text_files.make_metrics_path(settings, "watch", name).parent == settings.metrics_dir
+    assert file.parent == tasks.make_metrics_path(settings, "watch", name).parent == settings.metrics_dir
     assert file.name.startswith("cutover_watch-")
     assert file.suffix == ".prom"
 
 
 def test_two_hostile_names_have_two_files(settings: Settings) -> None:
-    assert len({text_files.make_metrics_path(settings, "watch", name) for name in HOSTILE}) == len(HOSTILE)
+    assert len({tasks.make_metrics_path(settings, "watch", name) for name in HOSTILE}) == len(HOSTILE)
 
 
 def test_task_publishes_its_run_and_its_result(settings: Settings) -> None:
     assert work(settings, PIPELINE, 2) == 5
 
-    run = read(text_files.make_metrics_path(settings, "batch_run", "clicks"))
+    run = read(tasks.make_metrics_path(settings, "batch_run", "clicks"))
     assert run["cutover_task_failed"] == 0
     assert run["cutover_task_last_run_timestamp_seconds"] > 1.7e9
-    assert read(text_files.make_metrics_path(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
+    assert read(tasks.make_metrics_path(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
 
 
 def test_failed_task_is_reported_and_keeps_the_last_result(settings: Settings) -> None:
@@ -56,14 +56,14 @@ def test_failed_task_is_reported_and_keeps_the_last_result(settings: Settings) -
     with pytest.raises(ZeroDivisionError):
         work(settings, PIPELINE, 0)
 
-    assert read(text_files.make_metrics_path(settings, "batch_run", "clicks"))["cutover_task_failed"] == 1
-    assert read(text_files.make_metrics_path(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
+    assert read(tasks.make_metrics_path(settings, "batch_run", "clicks"))["cutover_task_failed"] == 1
+    assert read(tasks.make_metrics_path(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
 
 
 def test_other_users_can_read_a_file(settings: Settings) -> None:
     work(settings, PIPELINE, 2)
 
-    assert text_files.make_metrics_path(settings, "batch", "clicks").stat().st_mode & 0o777 == 0o644
+    assert tasks.make_metrics_path(settings, "batch", "clicks").stat().st_mode & 0o777 == 0o644
 
 
 @pytest.mark.parametrize("folder", ["/proc/nowhere", "/dev/null/x"])
@@ -84,7 +84,7 @@ def test_a_rejected_run_keeps_the_metrics_of_the_previous_one(settings: Settings
             raise error
         return 7
 
-    place = text_files.make_metrics_path(settings, "batch_run", "clicks")
+    place = tasks.make_metrics_path(settings, "batch_run", "clicks")
     with pytest.raises(KeyError):
         asked(settings, PIPELINE, KeyError("x"))
     assert not place.exists()

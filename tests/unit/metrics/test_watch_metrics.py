@@ -5,7 +5,7 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.driver_state import DriverState
-from cutover.metrics import text_files
+from cutover.metrics import tasks
 from cutover.reconcile.watch.alerts.catalogue import ALERTS
 from cutover.reconcile.watch.facts import Problem
 from cutover.reconcile.watch.status import make_status, write_metrics_file
@@ -17,7 +17,7 @@ DAMAGED = Problem(runbook="TableUnreadable", text="file gone")
 
 
 def read_alerts(settings: Settings) -> dict[str, tuple[str, float]]:
-    text = text_files.make_metrics_path(settings, "watch", "clicks").read_text(encoding="utf-8")
+    text = tasks.make_metrics_path(settings, "watch", "clicks").read_text(encoding="utf-8")
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
     (sampled_at,) = families["cutover_watch_last_sample_timestamp_seconds"]
     assert sampled_at.value == NOW.timestamp()

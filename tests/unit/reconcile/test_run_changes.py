@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from cutover.reconcile.result.finding import Cause, Difference, Verdict, WindowPoint
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.verdict.records import RecordedComparison
-from cutover.reconcile.verdict.run_changes import WindowState, compare_runs, window_state
+from cutover.reconcile.verdict.records import RecordedComparison, WindowState, compare_runs, window_state
 from cutover.timestamps import parse_micros
 from tests.support.history.reports import make_report
 

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from cutover.reconcile.report.forms import markdown
-from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.rates import list_uncounted, rate
 from cutover.reconcile.result.text import THIN
 from cutover.reconcile.selftest.self_test import compute_totals
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult

@@ -11,7 +11,7 @@ from cutover.reconcile.attribution.causes import _select_records_sql
 from cutover.reconcile.attribution.claims import Place
 from cutover.reconcile.attribution.proof import _read_places, find_broken_places
 from cutover.reconcile.comparison import duplicates
-from cutover.reconcile.comparison.components import MEMBERS
+from cutover.reconcile.comparison.digests import MEMBERS
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
 

@@ -9,7 +9,7 @@ from cutover.definition import Count, Fixed, Lookup, Pipeline, Topic
 from cutover.definition.model.topic import TimeFormat
 from cutover.errors import DefinitionError
 from cutover.records.enrich import join_dimensions
-from cutover.records.parsing.fields import FieldSql, make_field_sqls
+from cutover.records.parsing.parser import FieldSql, make_field_sqls
 
 SCHEMA = (
     "at timestamp NOT NULL, seen timestamp, whole bigint NOT NULL, flag boolean, part double, text string, day date, "

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.definition import ApproxDistinct
-from cutover.records.reference.hashes import spark_hash, xxhash64
-from cutover.records.reference.measures import finish_measure
+from cutover.records.reference.measures import finish_measure, spark_hash, xxhash64
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from cutover.definition import ApproxDistinct, Count, Fixed, Lateness, Pipeline,
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.reference import run, spread
-from cutover.records.reference.hashes import spark_hash
-from cutover.records.reference.measures import finish_measure
+from cutover.records.reference.measures import finish_measure, spark_hash
 from cutover.records.reference.place import place_records
 
 MICROS = 1_000_000

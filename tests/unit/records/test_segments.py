@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.records.reading.segments import MAX_RANGES, MERGED_GAP, OffsetSpan, plan_reads
+from cutover.records.reading.scan import MAX_RANGES, MERGED_GAP, OffsetSpan, plan_reads
 
 
 def span(partition: int, first_offset: int, last_offset: int) -> OffsetSpan:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
-from cutover.reconcile.report import charts, repeat
-from cutover.reconcile.report.drawings import epochs, lateness, waterfall, windows
+from cutover.reconcile.report import page, steps
+from cutover.reconcile.report.drawings import curves, epochs, waterfall, windows
 from cutover.reconcile.result.finding import LatenessBin, SideNames, Waterfall, WaterfallStep, WindowPoint
 from tests.support.history.reconciliations import START, flights, iso
 from tests.support.history.reports import change_report, make_report
@@ -43,7 +43,7 @@ def all_pictures(width: int) -> list[Markup]:
     return [
         waterfall.draw(result.finding.waterfall[0], SIDES, width),
         windows.draw(result.finding.window_series, "flights", SIDES, width),
-        lateness.draw(result.finding.lateness_histogram, width),
+        curves.draw_lateness(result.finding.lateness_histogram, width),
         epochs.draw(result.finding.epochs_series, width),
     ]
 
@@ -95,7 +95,7 @@ def test_waterfall_leaves_out_causes_without_a_share_but_never_unexplained() -> 
 def test_equal_totals_have_no_waterfall() -> None:
     waterfall = Waterfall(measure="m", batch=1, steps=(WaterfallStep(cause="late", amount=0),), streaming=1)
 
-    assert charts.waterfalls(change_report(flights(), waterfall=(waterfall,)), SideNames()) == [(waterfall, None)]
+    assert page.waterfalls(change_report(flights(), waterfall=(waterfall,)), SideNames()) == [(waterfall, None)]
 
 
 @pytest.mark.parametrize(
@@ -149,15 +149,15 @@ def test_thinning_keeps_the_largest_lag() -> None:
 
 
 def test_one_bin_of_lateness_can_be_drawn() -> None:
-    assert inside(lateness.draw((LatenessBin(from_minutes=0, to_minutes=30, events=3),), NARROW))
+    assert inside(curves.draw_lateness((LatenessBin(from_minutes=0, to_minutes=30, events=3),), NARROW))
 
 
 def test_chart_without_data_is_none() -> None:
     empty = make_report(pipeline="p", run_id="r", at="", verdict=flights().finding.verdict, exit_code=0, sentence="")
     pictures = (
-        charts.windows_over_time(empty, SideNames()),
-        charts.lateness_histogram(empty),
-        charts.watermark_over_epochs(empty),
+        page.windows_over_time(empty, SideNames()),
+        page.lateness_histogram(empty),
+        page.watermark_over_epochs(empty),
     )
 
     assert pictures == (None, None, None)
@@ -165,7 +165,7 @@ def test_chart_without_data_is_none() -> None:
 
 def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
     change = replace(flights().finding.differences[0], key={"a": "x'; rm -rf /", "b": None})
-    lines = [line for _, line in repeat.commands(change_report(flights(), differences=(change,)))]
+    lines = [line for _, line in steps.commands(change_report(flights(), differences=(change,)))]
 
     assert lines[1].endswith("'x'\"'\"'; rm -rf /,null'")
 
@@ -174,13 +174,13 @@ def test_first_command_repeats_this_comparison() -> None:
     report = change_report(flights(), from_="2013-02-01T00:00:00Z")
 
     line = "cutover reconcile flights --cut 328 --from 2013-02-01T00:00:00Z --json"
-    assert repeat.commands(report)[0] == ("the same comparison again, at this cut", line)
+    assert steps.commands(report)[0] == ("the same comparison again, at this cut", line)
 
 
 def test_key_that_cannot_be_quoted_has_no_command() -> None:
     change = replace(flights().finding.differences[0], key={"a": "x" * 201})
 
-    assert "explain" not in str(repeat.commands(change_report(flights(), differences=(change,))))
+    assert "explain" not in str(steps.commands(change_report(flights(), differences=(change,))))
 
 
 def test_different_windows_have_a_recompute_command() -> None:
@@ -188,10 +188,10 @@ def test_different_windows_have_a_recompute_command() -> None:
         replace(flights().finding.differences[0], window_start=f"2013-02-08T{hour}:00:00Z") for hour in (14, 14, 15)
     ]
 
-    lines = [line for _, line in repeat.commands(change_report(flights(), differences=tuple(cells)))]
+    lines = [line for _, line in steps.commands(change_report(flights(), differences=tuple(cells)))]
 
     assert "cutover repair flights --window 2013-02-08T14:00:00Z --window 2013-02-08T15:00:00Z" in lines
-    none = [line for _, line in repeat.commands(change_report(flights(), differences=()))]
+    none = [line for _, line in steps.commands(change_report(flights(), differences=()))]
     assert [line for line in none if "repair" in line] == []
 
 
@@ -199,7 +199,7 @@ def test_sessions_that_differ_are_recomputed_by_batch() -> None:
     report = flights()
     sessions = replace(report, finding=replace(report.finding, windows=replace(report.finding.windows, merges=True)))
 
-    lines = [line for _, line in repeat.commands(sessions)]
+    lines = [line for _, line in steps.commands(sessions)]
 
     assert "cutover batch flights && cutover reconcile flights" in lines
     assert not any("repair" in line for line in lines)

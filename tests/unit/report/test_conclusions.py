@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed
-from cutover.log.mark import Mark
+from cutover.log.cut import Mark
 from cutover.reconcile.cost.fold import fold
 from cutover.reconcile.report import page
-from cutover.reconcile.report.drawings import rates, trend
+from cutover.reconcile.report.drawings import curves
 from cutover.reconcile.report.forms import exposition
-from cutover.reconcile.result.cost_text import describe_lines
+from cutover.reconcile.result.cost import describe_lines
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_early
 from cutover.reconcile.result.rates import rate
@@ -103,10 +103,10 @@ def test_speed_of_a_replay_follows_from_log_timestamps(log_days: int | None, exp
 def test_a_run_without_comparison_has_no_figures_in_the_trend() -> None:
     refused = replace(flights().trend[0], verdict=Verdict.NOT_COMPARABLE.value, rows=0, late_share=0.0)
 
-    (row,) = trend.tabulate([refused]).rows
+    (row,) = curves.tabulate_trend([refused]).rows
 
     assert row[3:] == ("none",) * 5
-    assert "0 rows differ" not in trend.draw([refused, flights().trend[1]], 960)
+    assert "0 rows differ" not in curves.draw_trend([refused, flights().trend[1]], 960)
 
 
 def test_prometheus_has_no_share_of_nothing() -> None:
@@ -126,7 +126,7 @@ def test_a_rate_of_nothing_is_no_zero() -> None:
     section = page.render_page(replace(flights(), self_test=untested)).split('id="selftest"')[1].split("</section>")[0]
 
     assert ">none</td>" in section
-    assert "settled" not in rates.draw("causes named right", rate(0, 0))
+    assert "settled" not in curves.draw_rates("causes named right", rate(0, 0))
 
 
 def test_delays_name_excluded_records() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
-from cutover.reconcile.report import charts, outline, page
-from cutover.reconcile.report.drawings import calendar, settlement, trend, waterfall
+from cutover.reconcile.report import page
+from cutover.reconcile.report.drawings import calendar, curves, waterfall
 from cutover.reconcile.result.finding import SideNames, Verdict, Waterfall, WaterfallStep
 from cutover.reconcile.result.overview import CalendarDay
-from cutover.reconcile.verdict import days
+from cutover.reconcile.verdict import series
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
 from tests.support.pages import report_size
@@ -96,7 +96,7 @@ def test_first_of_march_of_2026_is_in_the_ninth_week_on_a_sunday() -> None:
 @settings(deadline=None)
 @given(calendar_days=DAYS, max_days=st.integers(1, 12))
 def test_months_and_years_hold_the_same_windows(calendar_days: list[CalendarDay], max_days: int) -> None:
-    short = days.shorten(calendar_days, max_days)
+    short = series.shorten(calendar_days, max_days)
 
     def count(calendar_days: list[CalendarDay]) -> tuple[int, int, int]:
         return (
@@ -114,7 +114,7 @@ def test_hundred_thousand_windows_of_a_day_are_months() -> None:
     first_day = datetime(1950, 1, 1, tzinfo=UTC)
     all_days = [day(f"{first_day + timedelta(days=i):%Y-%m-%d}", late=1) for i in range(40_000)]
 
-    short = days.shorten(all_days)
+    short = series.shorten(all_days)
 
     assert (len(short), short[0].day, short[0].windows) == (1315, "1950-01", 31 * 24)
 
@@ -138,26 +138,26 @@ def test_trend_and_curve_stay_inside(width: int) -> None:
     result = flights()
     assert result.settlement is not None
 
-    assert inside(trend.draw(result.trend, width))
-    assert inside(settlement.draw(result.settlement, width))
+    assert inside(curves.draw_trend(result.trend, width))
+    assert inside(curves.draw_settlement(result.settlement, width))
 
 
 def test_trend_shows_diverged_runs() -> None:
-    picture = trend.draw(flights().trend, WIDE)
+    picture = curves.draw_trend(flights().trend, WIDE)
 
     assert picture.count("tone-bad") == 2
-    assert [row[1] for row in trend.tabulate(flights().trend).rows].count("Diverged") == 2
+    assert [row[1] for row in curves.tabulate_trend(flights().trend).rows].count("Diverged") == 2
 
 
 def test_one_comparison_is_no_trend() -> None:
-    assert charts.trend_of_runs(replace(flights(), trend=flights().trend[:1])) is None
+    assert page.trend_of_runs(replace(flights(), trend=flights().trend[:1])) is None
 
 
 def test_curve_with_a_single_age_is_drawn() -> None:
     curve = flights().settlement
     assert curve is not None
 
-    assert inside(settlement.draw(replace(curve, log=curve.log[3:4], stream=curve.stream[-1:]), WIDE))
+    assert inside(curves.draw_settlement(replace(curve, log=curve.log[3:4], stream=curve.stream[-1:]), WIDE))
 
 
 NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(-(10**9), 10**9, places=4).map(str)
@@ -189,7 +189,7 @@ def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
         html = page.render_page(result)
         ids = re.findall(r'<section id="([\w-]+)"', html)
 
-        assert ids == [name for name, _ in outline.sections(result)]
+        assert ids == [name for name, _ in page.sections(result)]
 
 
 @pytest.mark.parametrize(("windows", "hours"), [(100_000, 1), (100_000, 24), (36_000, 1)])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.reconcile.report import page, runbooks, steps
+from cutover.reconcile.report import page, steps
 from cutover.reconcile.result.finding import PolicyResult, Verdict
 from cutover.reconcile.result.overview import RunOfTrend
 from cutover.reconcile.result.report import Report
@@ -60,8 +60,8 @@ def test_example_remains_without_differences() -> None:
 @pytest.mark.parametrize("text", [*HOSTILE, "a`b", "x|y", "[a](http://e)"])
 def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
     result = change_report(hostile(text), pipeline=text)
-    plain = runbooks.html("DivergenceUnexplained")
-    filled = runbooks.html("DivergenceUnexplained", lambda example_text: steps.fill_runbook(example_text, result))
+    plain = steps.html("DivergenceUnexplained")
+    filled = steps.html("DivergenceUnexplained", lambda example_text: steps.fill_runbook(example_text, result))
 
     assert plain is not None
     assert filled is not None

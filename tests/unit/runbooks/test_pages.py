@@ -11,7 +11,7 @@ from cutover.reconcile.report import verdicts
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, ALERTS_BY_NAME
 from cutover.runbooks import folder
 from cutover.runbooks.commands import check_line, find_unknown_commands
-from cutover.runbooks.parse import split_head
+from cutover.runbooks.page import split_head
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("cutover", "streaming", "batch", "reconcile", "infra", "dags")

@@ -2,11 +2,11 @@
 
 import pytest
 
+from cutover.cli.simulate import Runner
 from cutover.panes import batch, reference
 from cutover.scenarios.compare import differences
-from cutover.scenarios.reading.scenario import Expected, Scenario
-from cutover.scenarios.reading.times import read
-from cutover.scenarios.runners import Runner
+from cutover.scenarios.reading.setting import Expected, Scenario
+from cutover.scenarios.reading.texts import read
 from tests.support.pages.capabilities import note_feature
 from tests.support.pages.figures import FIGURES, scenario
 

@@ -32,7 +32,7 @@ from cutover.definition.windows.window_fn import FOREVER, WindowFn
 from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, WatermarkStep
 from cutover.scenarios.reading import setting
-from cutover.scenarios.reading.times import Style
+from cutover.scenarios.reading.texts import Style
 from tests.support.rows.scenario_parts import (
     AT_WATERMARK,
     COUNT,

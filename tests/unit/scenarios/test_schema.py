@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from cutover.errors import DefinitionError
-from cutover.scenarios.reading.file_form import make_schema
+from cutover.scenarios.reading.forms import make_schema
 from cutover.scenarios.reading.parse import parse
 from tests.support.pages.figures import DOCS, EXAMPLES, FIGURES
 

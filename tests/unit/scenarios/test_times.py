@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.errors import DefinitionError
-from cutover.scenarios.reading.times import Style, read, write
+from cutover.scenarios.reading.texts import Style, read, write
 
 SECOND = 1_000_000
 

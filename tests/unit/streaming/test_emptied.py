@@ -4,7 +4,7 @@ import pytest
 
 from cutover.errors import DefinitionError
 from cutover.streaming.replacement.compare import StreamComparison
-from cutover.streaming.replacement.serve import Agreed, reject_others
+from cutover.streaming.replacement.replay import Agreed, reject_others
 
 NOTHING = StreamComparison(
     serving="flights stream-0",

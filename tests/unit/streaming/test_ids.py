@@ -15,7 +15,7 @@ from cutover.engine import queries
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.settings import Settings
-from cutover.streaming.compaction import id_expiry
+from cutover.streaming.compaction import merge
 from cutover.streaming.microbatch import dedup_state
 from cutover.streaming.microbatch.dedup_state import DedupState
 
@@ -124,7 +124,7 @@ def test_a_fold_drops_expired_ids_and_records_the_bound(settings: Settings) -> N
     delta.bind(connection, "old", table)
 
     for minute in (MINUTE, 7 * MINUTE, MINUTE):  # a bound never goes back
-        query = id_expiry.retain_sql("old", schema, 0, minute)
+        query = merge.retain_sql("old", schema, 0, minute)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE once AS {query}")
         connection.execute("CREATE OR REPLACE TEMP VIEW old AS FROM once")
         connection.execute("CREATE OR REPLACE TEMP TABLE kept AS FROM once")
@@ -139,7 +139,7 @@ def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
     connection = queries.connect()
     delta.bind(connection, "old", table)
 
-    query = id_expiry.retain_sql("old", epoch_log_schema(PIPELINE), 0, None)
+    query = merge.retain_sql("old", epoch_log_schema(PIPELINE), 0, None)
 
     assert len(connection.execute(query).fetchall()) == 2
 

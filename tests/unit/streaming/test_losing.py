@@ -8,7 +8,7 @@ from cutover.definition import Lateness
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offset_gaps import OffsetGap
+from cutover.lake.epochs.offsets import OffsetGap
 from cutover.records.parsing import limits
 from cutover.streaming.recovery import loss_extent
 from cutover.streaming.recovery.loss_extent import IncompleteRange, LogState, RewrittenLog

@@ -5,8 +5,8 @@ import pytest
 from cutover.errors import LakeError, LogError
 from cutover.streaming.microbatch import spill
 from cutover.streaming.process.backpressure import Pace, next_pace
-from cutover.streaming.process.failure import one_line
-from cutover.streaming.sink.run_id import new_run_id, pid_of
+from cutover.streaming.process.health import one_line
+from cutover.streaming.sink.committer import new_run_id, pid_of
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.streaming.compaction.policy import due
+from cutover.streaming.compaction.compactor import due
 from cutover.streaming.sink.files import File
 
 

@@ -11,8 +11,8 @@ from cutover.lake import batch_runs
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema
-from cutover.reconcile.verify.facts.batch_ledger import read_batch_ledger
 from cutover.reconcile.verify.facts.facts import BatchLedger, DoubledPosition, RescannedOffsets, VerifyFacts
+from cutover.reconcile.verify.facts.rows import read_batch_ledger
 from cutover.reconcile.verify.invariants import n1_completeness
 from cutover.reconcile.verify.model import Unknown
 from cutover.settings import Settings

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
-from cutover.reconcile.comparison.equal import same, to_plain
+from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.reconcile.verify.facts.facts import (
     Finals,
     LogCounts,

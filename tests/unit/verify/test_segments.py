@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.reconcile.verify.facts.segments import Segment, segments
+from cutover.reconcile.verify.facts.rows import Segment, segments
 from cutover.records.classes import Class
 from tests.unit.verify.epochs import COUNTS, chain_of
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cutover.output.console import Output, render
-from cutover.reconcile.verify import show
+from cutover.reconcile.cli import audit
 from cutover.reconcile.verify.model import CheckResult, CheckState, Verification, Violation
 
 
@@ -14,7 +14,7 @@ def test_hint_is_text_and_data_shows_control_characters(
     )
 
     verification = Verification(pipeline="p", checks={"N9": checked}, runbook=None, seconds=0.0)
-    render(iter([Output(lines=show.list_verification_lines(verification))]))
+    render(iter([Output(lines=audit.list_verification_lines(verification))]))
 
     assert (
         "Table `a\\nb`: expected no writer but ours, got an UPDATE. Hint: `RESTORE` undoes it."

@@ -9,7 +9,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.reconcile.watch.facts import RowGrowth
-from cutover.reconcile.watch.storage import measure_row_growth
+from cutover.reconcile.watch.findings import measure_row_growth
 from tests.support.history.watch_facts import NOW, PIPELINE, make_epoch
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine import confs
+from cutover.engine import effective_settings
 from cutover.lake import batch_runs
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.reconcile.result.finding import Verdict
@@ -38,7 +38,7 @@ def in_environment(values: Mapping[str, str]) -> None:
 
 
 def conf(key: str, value: str) -> None:
-    confs.PINNED[key] = value
+    effective_settings.PINNED[key] = value
 
 
 def read_uncommitted() -> None:

@@ -13,8 +13,9 @@ from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.tables import delta
 from cutover.probe import Point
 from cutover.reconcile.gate import evidence as evidence_of
-from cutover.reconcile.gate import present, stage
+from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.gate.present import examine_present
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history
@@ -151,7 +152,7 @@ def _open_the_gate(rig: Rig) -> None:
     rig.reconcile()
     record_passed(rig.settings, rig.pipeline)
     rig.note("before", _is_move_allowed(rig))
-    present_state = present.examine_present(rig.settings, rig.pipeline, SystemClock())
+    present_state = examine_present(rig.settings, rig.pipeline, SystemClock())
     rig.note(
         "present",
         [present_state.run.is_within_policy, present_state.reason, *present_state.violations, *present_state.pages],

@@ -10,7 +10,7 @@ from functools import partial
 import psutil
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from cutover.log.address import bootstrap_servers
+from cutover.log.options import bootstrap_servers
 from tests.faults.fault import STREAM, Fault, Part
 from tests.faults.refused import text_of
 from tests.faults.running.proxy import Proxy

@@ -8,8 +8,8 @@ from cutover.batch.read import scan
 from cutover.batch.recompute import run
 from cutover.errors import LogError
 from cutover.lake.batch_runs import read_effective_runs
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.records.parsing.limits import MIN_MICROS
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, hours
 from tests.support.suite.until import until

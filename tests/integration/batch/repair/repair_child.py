@@ -6,8 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cutover.batch.repair.repair import make_draft, publish_draft
-from cutover.batch.repair.undo import undo
+from cutover.batch.repair.repair import make_draft, publish_draft, undo
 from cutover.clock import SystemClock
 from cutover.probe import Point
 from cutover.settings import Settings

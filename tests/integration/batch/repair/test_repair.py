@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from cutover.batch.lock import writer_lock
+from cutover.batch.context import writer_lock
 from cutover.batch.recompute import run
 from cutover.batch.repair.checks import require_windows
 from cutover.batch.repair.draft import RECORD, draft_folder, find_waiting
-from cutover.batch.repair.repair import list_repairs, make_draft, publish_draft
-from cutover.batch.repair.undo import undo
+from cutover.batch.repair.repair import list_repairs, make_draft, publish_draft, undo
 from cutover.clock import SystemClock
 from cutover.definition import Sessions
 from cutover.errors import DefinitionError, LakeError, LogError

@@ -6,8 +6,7 @@ import pytest
 
 from cutover.batch.recompute import run
 from cutover.batch.repair.draft import find_waiting
-from cutover.batch.repair.repair import make_draft, publish_draft
-from cutover.batch.repair.undo import undo
+from cutover.batch.repair.repair import make_draft, publish_draft, undo
 from cutover.lake.batch_runs import read_effective_runs
 from tests.integration.batch.lab import BASE, HOUR, Lab
 from tests.integration.batch.repair.repair_child import kill_at

@@ -20,7 +20,7 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import select_stream_version
 from cutover.lake.dimensions import dimension, load
-from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.probe import Point

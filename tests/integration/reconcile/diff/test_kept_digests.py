@@ -15,8 +15,8 @@ from deltalake import write_deltalake
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums
 from cutover.reconcile.external import open_tables
-from cutover.reconcile.external.doubled_keys import count_doubled
 from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.side_digests import count_doubled
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cutover.reconcile.external import doubled_keys, side_digests
+from cutover.reconcile.external import side_digests
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.report import Report
@@ -76,7 +76,7 @@ def without_digest_notes(result: Report) -> Report:
 def sort_chunks(patch: pytest.MonkeyPatch, rows: int) -> None:
     """Sort the hashes of `rows` rows together, and of all rows that windows hold together."""
     for name, size in (("FEWEST", 0), ("CHUNK", rows), ("LARGEST_CHUNK", 10_000)):
-        patch.setattr(doubled_keys, name, size)
+        patch.setattr(side_digests, name, size)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -94,8 +94,8 @@ def test_keys_are_counted_alike_in_pieces_of_any_size(
     shutil.copy(next(folder.iterdir()), folder / "again.parquet")
     request = DiffRequest(expected=str(folder), actual=str(folder), key=("w", "k"), window="w")
     usual = without_digest_notes(compare_tables(request))
-    chunks = Mock(wraps=doubled_keys._sort_chunk)
-    monkeypatch.setattr(doubled_keys, "_sort_chunk", chunks)
+    chunks = Mock(wraps=side_digests._sort_chunk)
+    monkeypatch.setattr(side_digests, "_sort_chunk", chunks)
 
     for size in (1, 100, 1_000):
         sort_chunks(monkeypatch, size)

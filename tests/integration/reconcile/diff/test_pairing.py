@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cutover.reconcile.comparison.pairing import match_most
+from cutover.reconcile.comparison.diff import match_most
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.finding import Rows

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.engine import confs, queries, readback
+from cutover.engine import effective_settings, queries, readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.reconcile.preconditions.settings_in_force import list_session_differences
 from cutover.reconcile.result.finding import Verdict
@@ -147,7 +147,10 @@ def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.
 
 
 def test_every_pinned_conf_is_compared() -> None:
-    assert confs.PINNED.keys() <= confs.select_relevant_confs({**confs.PINNED, "spark.app.name": "x"}).keys()
+    assert (
+        effective_settings.PINNED.keys()
+        <= effective_settings.select_relevant_confs({**effective_settings.PINNED, "spark.app.name": "x"}).keys()
+    )
 
 
 def test_a_session_that_folds_windows_anew_is_held_to_the_same_settings() -> None:

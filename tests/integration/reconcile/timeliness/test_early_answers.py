@@ -12,7 +12,7 @@ from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_early
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.timeliness import EarlyAnswers
-from cutover.reconcile.verdict.ages import AGES
+from cutover.reconcile.verdict.settlement import AGES
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,

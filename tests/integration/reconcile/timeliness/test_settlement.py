@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 
 from cutover.definition import Count, Lateness, Pipeline, Sessions
+from cutover.reconcile.cost.fold import price
 from cutover.reconcile.cost.measure import parse_agreement
-from cutover.reconcile.cost.nines import price
 from cutover.reconcile.report import page
+from cutover.reconcile.result.lateness_text import describe_settlement
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.settlement import FEW, Settlement, SettlementPoint
-from cutover.reconcile.result.settlement_text import describe_settlement
-from cutover.reconcile.verdict.ages import AGES
+from cutover.reconcile.verdict.settlement import AGES
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,

@@ -15,7 +15,7 @@ from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.compaction import compactor
-from cutover.streaming.sink import fencing
+from cutover.streaming.sink import committer
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.drivers.background import WITHIN
@@ -79,7 +79,7 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     assert any(f.kind == "partial" and f.span > 1 for f in files)
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
     assert (len(epochs) - 1) == table.transaction_version(version.app_id)
-    assert epochs[-1] == fencing.read_newest_epoch_record(table)
+    assert epochs[-1] == committer.read_newest_epoch_record(table)
 
 
 def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(quick: Settings, topic: str) -> None:

@@ -3,8 +3,8 @@
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.settings import Settings
 from tests.integration.streaming import rig
 from tests.support.suite.until import until

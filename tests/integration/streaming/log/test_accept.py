@@ -28,8 +28,7 @@ from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import accept_loss
-from cutover.streaming.sink import fencing
-from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink.committer import Committer, check_fencing
 from cutover.streaming.source import start_offsets
 from tests.integration.streaming import rig
 from tests.integration.streaming.log.loss import cut_away, delete, recreate
@@ -61,7 +60,7 @@ def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
     table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     client = LogClient(settings)
     opened = start_offsets.find_start(
-        pipeline, client, fencing.check_fencing(table, version), losses.list_of_version(settings, version)
+        pipeline, client, check_fencing(table, version), losses.list_of_version(settings, version)
     )
     committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=opened.accepted)
     newest_record, end = committer.newest, client.latest(opened.log.topic)

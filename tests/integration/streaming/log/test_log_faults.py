@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 
 from cutover.errors import CutoverError, LogError
 from cutover.lake.control import versions
-from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient
+from cutover.log.options import bootstrap_servers
 from cutover.probe import Point, Probe
 from cutover.settings import Settings
 from cutover.streaming import driver

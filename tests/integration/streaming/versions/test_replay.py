@@ -13,7 +13,7 @@ from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError, LogError
 from cutover.lake.control import versions
 from cutover.lake.control.versions import select_stream_version
-from cutover.lake.epochs import prefix
+from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.reconcile.result.finding import Verdict
@@ -195,9 +195,9 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
     driver.run(settings, pipeline, until="drain")
     log = rig.epoch_log(settings, pipeline)
     newest = log.records()[-1].epoch
-    real = prefix.find_folded_classes
+    real = delivery.find_folded_classes
     monkeypatch.setattr(
-        prefix,
+        delivery,
         "find_folded_classes",
         lambda version, records: ["accepted"] if records[-1].epoch == newest else real(version, records),
     )

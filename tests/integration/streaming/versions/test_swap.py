@@ -41,11 +41,15 @@ from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.replacement import swap as swapping
-from cutover.streaming.replacement.compare import compare_definitions, compare_versions
-from cutover.streaming.replacement.fairness import Coverage, find_coverage, reject_unfair
-from cutover.streaming.replacement.replay import replay, replay_definition
-from cutover.streaming.replacement.serve import Agreed
-from cutover.streaming.replacement.stream import find_stream
+from cutover.streaming.replacement.common_cut import find_stream
+from cutover.streaming.replacement.compare import (
+    Coverage,
+    compare_definitions,
+    compare_versions,
+    find_coverage,
+    reject_unfair,
+)
+from cutover.streaming.replacement.replay import Agreed, replay, replay_definition
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.log.losses import LOSS

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import duckdb
 
-from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.view import COLUMNS, epoch_rows
+from cutover.lake.epochs.epoch_log import COLUMNS, EpochRecord, epoch_rows
 
 RECORD = EpochRecord(
     epoch=3,

@@ -6,9 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.merged_epochs import list_merged_spans
-from cutover.lake.epochs.prefix import find_folded_classes
+from cutover.lake.epochs.delivery import find_folded_classes
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, list_merged_spans
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import make_schema
 from tests.unit.streaming.epochs import FIRST, SECOND

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.lake.epochs.merged_epochs import SPAN, find_span
+from cutover.lake.epochs.epoch_log import SPAN, find_span
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: (min(pair), max(pair))), max_size=5)
 

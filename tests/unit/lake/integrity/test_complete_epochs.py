@@ -11,7 +11,7 @@ from cutover.definition.windows.sliding import Fixed, SlidingWindows
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.lost_records import find_complete_epochs
-from cutover.log.mark import Mark, compute_digest
+from cutover.log.cut import Mark, compute_digest
 from cutover.log.record_batches import MissingRecords, RecordBatch, exclude_ranges, find_missing_records
 from tests.unit.verify.epochs import epoch
 

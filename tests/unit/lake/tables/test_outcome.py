@@ -14,7 +14,7 @@ from cutover.lake.control import pins
 from cutover.lake.control.versions import Version
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import GateEvent
-from cutover.lake.tables import commit_outcome, commits, delta
+from cutover.lake.tables import commits, delta
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 
@@ -151,7 +151,7 @@ def test_an_append_is_found_before_later_ones(table: DeltaTable, monkeypatch: py
         return opened
 
     loses_the_answer(DeltaError("timeout"), monkeypatch)
-    monkeypatch.setattr(commit_outcome, "DeltaTable", open_late)
+    monkeypatch.setattr(commits, "DeltaTable", open_late)
     commits.append(table, ROWS)
 
     assert delta.open_table(table.table_uri).version() == 4
@@ -167,7 +167,7 @@ def test_an_append_is_not_missing_if_a_later_entry_is_unreadable(
         return opened
 
     loses_the_answer(DeltaError("timeout"), monkeypatch)
-    monkeypatch.setattr(commit_outcome, "DeltaTable", open_damaged)
+    monkeypatch.setattr(commits, "DeltaTable", open_damaged)
 
     with pytest.raises(LakeError, match="it is unknown whether it was committed"):
         commits.append(table, ROWS)

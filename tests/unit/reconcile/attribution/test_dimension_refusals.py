@@ -11,8 +11,7 @@ from deltalake import write_deltalake
 
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.dimensions import dimension as dimensions
-from cutover.lake.dimensions.joined_versions import VersionSpan
-from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.lake.dimensions.joined_versions import Rejoin, VersionSpan
 from cutover.log.cut import LogId
 from cutover.reconcile.attribution import dimension
 from cutover.reconcile.attribution.dimension import Suspects, _check_settings, _make_unprovable_error

@@ -10,7 +10,7 @@ import pytest
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.attribution import ledger
+from cutover.reconcile.attribution import attribution
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from tests.unit.reconcile.attribution.indexed import HOUR
@@ -80,7 +80,7 @@ def doubts(
 ) -> list[tuple[str, int | None]]:
     """Return what is doubted of rows, each time with the offset of the record that is meant."""
     insert_rows(connection, rows)
-    ledger.make_tables(connection, pipeline, records)
+    attribution.make_tables(connection, pipeline, records)
     query = f"SELECT why, _offset FROM {SharedTable.DOUBTFUL} ORDER BY ALL"  # noqa: S608 -- ours
     return connection.execute(query).fetchall()
 
@@ -174,7 +174,7 @@ def test_doubts_of_one_kind_are_one_note_with_their_number(connection: duckdb.Du
     insert_rows(connection, [listing((0, 4, 7), (0, 3, 7)), replace(LATE, record_count=2)])
     layout = Layout(keys=("window_start", "who"), values=(), group=None, wide=frozenset())
 
-    notes = ledger.list_doubts(
+    notes = attribution.list_doubts(
         Mock(connection=connection, layout=layout), PIPELINE, [epoch(1, watermark_before=CLOSED)]
     )
 

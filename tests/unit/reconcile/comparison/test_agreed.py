@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from cutover.reconcile.attribution.cells import are_equal
-from cutover.reconcile.comparison.equal import same
-from cutover.reconcile.comparison.layout import agreement_of, value_of
-from cutover.records.reference import ApproximateFloat, spread
+from cutover.reconcile.comparison.layout import agreement_of, same, value_of
+from cutover.records.reference import ApproximateFloat
+from cutover.records.reference.spread import stddev
 from tests.support.rows.measured import PIPELINE
 
 
@@ -49,7 +49,7 @@ def test_plain_python_bounds_the_effect_of_summation_order() -> None:
 
 
 def test_squares_beyond_the_largest_double_are_not_compared() -> None:
-    beyond = spread.stddev([1e200, -1e200])
+    beyond = stddev([1e200, -1e200])
 
     assert same(beyond, math.nan)
     assert not same(beyond, None)

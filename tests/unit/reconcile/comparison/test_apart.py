@@ -3,8 +3,8 @@
 import pytest
 
 from cutover.engine import queries
-from cutover.reconcile.comparison import apart
-from cutover.reconcile.comparison.apart import Pair
+from cutover.reconcile.comparison import diff
+from cutover.reconcile.comparison.diff import Pair
 from cutover.reconcile.result.finding import Apart
 
 PAIR = Pair(name="amount", expected="b", actual="s", differs="b IS DISTINCT FROM s")
@@ -12,7 +12,7 @@ PAIR = Pair(name="amount", expected="b", actual="s", differs="b IS DISTINCT FROM
 
 def measure(rows: str) -> tuple[Apart, ...]:
     with queries.connect() as connection:
-        return apart.measure_distances(connection, f"(SELECT * FROM (VALUES {rows}) t(b, s))", [PAIR])  # noqa: S608 -- ours
+        return diff.measure_distances(connection, f"(SELECT * FROM (VALUES {rows}) t(b, s))", [PAIR])  # noqa: S608 -- ours
 
 
 def test_sizes_and_directions_are_those_of_the_rows_that_differ_with_a_number_on_both_sides() -> None:

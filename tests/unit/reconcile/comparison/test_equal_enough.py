@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition import Avg, Count, Fixed, Pipeline, Sum, Topic
 from cutover.engine import queries
-from cutover.reconcile.comparison import equal
+from cutover.reconcile.comparison import layout
 from cutover.reconcile.comparison.column_types import is_alike, is_number, is_time, kind_of
 from cutover.reconcile.comparison.diff import WHOLE, Budget, diff_relations
 from cutover.reconcile.comparison.layout import (
@@ -248,11 +248,15 @@ def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_por
 def test_a_value_of_plain_python_is_that_of_a_table_up_to_what_the_order_of_a_sum_may_change(
     expected: Any, actual: Any, *, is_same: bool
 ) -> None:
-    assert equal.same(expected, actual) is is_same
+    assert layout.same(expected, actual) is is_same
 
 
 def test_times_of_a_table_are_in_utc_without_a_zone_at_any_depth() -> None:
     noon = datetime(2026, 1, 1, 12)  # noqa: DTZ001 -- as plain Python has it
     zoned = datetime(2026, 1, 1, 14, tzinfo=timezone(timedelta(hours=2)))
 
-    assert equal.to_plain([zoned, {"at": noon.replace(tzinfo=UTC), "n": 1}, noon]) == [noon, {"at": noon, "n": 1}, noon]
+    assert layout.to_plain([zoned, {"at": noon.replace(tzinfo=UTC), "n": 1}, noon]) == [
+        noon,
+        {"at": noon, "n": 1},
+        noon,
+    ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.reconcile.preconditions.nothing_compared import make_breach
+from cutover.reconcile.preconditions.checks import make_breach
 from cutover.reconcile.result.finding import Events, Windows
 from cutover.reconcile.result.seal import Seal
 

@@ -13,7 +13,7 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
-from cutover.reconcile.preconditions import unread
+from cutover.reconcile.preconditions import seal
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
@@ -67,7 +67,7 @@ def find(
     commits.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
     return tuple(
         (range_start, end)
-        for range_start, end in unread.find_unread_windows(settings, pipeline, start, [Mock(run_id=run)])
+        for range_start, end in seal.find_unread_windows(settings, pipeline, start, [Mock(run_id=run)])
     )
 
 
@@ -111,4 +111,4 @@ def test_only_what_lies_before_the_first_offset_was_not_read(
 
 
 def test_without_an_index_nothing_is_known(settings: Settings) -> None:
-    assert unread.find_unread_windows(settings, FIXED, {0: 5}, []) == ()
+    assert seal.find_unread_windows(settings, FIXED, {0: 5}, []) == ()

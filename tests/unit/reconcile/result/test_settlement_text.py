@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.report.drawings import settlement as drawing
+from cutover.reconcile.report.drawings import curves as drawing
+from cutover.reconcile.result.lateness_text import describe_log, describe_settlement, describe_stream
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
-from cutover.reconcile.result.settlement_text import describe_log, describe_settlement, describe_stream
 
 
 def point(minutes: float, hits: int, of: int) -> SettlementPoint:
@@ -94,16 +94,16 @@ def test_windows_without_age_conclude_nothing_about_the_log() -> None:
     result = replace(settlement(point(60, 20, 20)), log=())
 
     assert "Too few windows are old enough" in describe_log(result)
-    assert [row[:4] for row in drawing.tabulate(result).rows] == [
+    assert [row[:4] for row in drawing.tabulate_settlement(result).rows] == [
         ("1\N{NARROW NO-BREAK SPACE}h", "no window that old", "", "20 of 20")
     ]
-    assert "20 of 20 windows are right" in drawing.draw(result, 800)
+    assert "20 of 20 windows are right" in drawing.draw_settlement(result, 800)
 
 
 def test_the_table_counts_the_windows_of_each_curve() -> None:
     result = settlement(point(60, 24, 70), log=(point(60, 24, 68), point(86_400, 51, 51)))
 
-    rows = [tuple(map(plain, row)) for row in drawing.tabulate(result).rows]
+    rows = [tuple(map(plain, row)) for row in drawing.tabulate_settlement(result).rows]
 
     assert [row[:4] for row in rows] == [
         ("1 h", "24 of 68", "64.71 %", "24 of 70"),

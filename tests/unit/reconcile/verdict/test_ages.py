@@ -1,6 +1,6 @@
 """Measured ages: round ones, and four for each doubling beyond 30 days."""
 
-from cutover.reconcile.verdict.ages import AGES, MINUTE, list_ages
+from cutover.reconcile.verdict.settlement import AGES, MINUTE, list_ages
 
 DAY = 1440 * MINUTE
 

@@ -16,7 +16,7 @@ from cutover.reconcile.comparison.layout import Layout, Value, value_of
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.result.finding import Apart, SampleRecord
 from cutover.reconcile.result.overview import CalendarDay, RecordBehind
-from cutover.reconcile.verdict import all_differences, behind, days, series
+from cutover.reconcile.verdict import all_differences, series
 
 LAYOUT = Layout(
     keys=("window_start", "shop"),
@@ -70,7 +70,7 @@ def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_b
     ledger_rows = (f"('late', {at(1)}, 'a')", f"('late', {at(1)}, 'b')", f"('late', {at(1)}, 'c')")
     create_table(connection, "ledger_keys", "_class, window_start, shop", *ledger_rows)
 
-    assert days.calendar(sides(connection)) == (
+    assert series.calendar(sides(connection)) == (
         CalendarDay(day="2026-01-01", windows=2, different=1, causes={"late": 3, "unexplained": 1}),
         CalendarDay(day="2026-01-02", windows=1, different=0, causes={}),
         CalendarDay(day="2026-01-04", windows=1, different=1, causes={"unexplained": 1}),
@@ -86,7 +86,7 @@ def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_b
     ],
 )
 def test_days_stay_as_they_are_as_long_as_there_is_room(max_days: int, expected: list[str]) -> None:
-    calendar_days = days.shorten(
+    calendar_days = series.shorten(
         [
             CalendarDay(day=day, windows=5, different=2, causes={"late": 1, "future": 2})
             for day in ("2026-01-30", "2026-01-31", "2026-02-01")
@@ -120,7 +120,7 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
     create_table(connection, SharedTable.LEDGER, names, *ledger_rows)
     layout = replace(LAYOUT, keys=("window_start", "shop", "desk"))
 
-    records_behind = behind.read_records_behind(sides(connection, layout=layout), DESKS, limit=10)
+    records_behind = all_differences.read_records_behind(sides(connection, layout=layout), DESKS, limit=10)
 
     assert [(record.partition, record.offset) for record in records_behind] == [
         *((0, offset) for offset in (0, 2, 4, 6, 8, 10, 12)),
@@ -136,7 +136,7 @@ def test_the_first_ten_records_of_a_row_are_shown_once_however_many_copies_it_ha
         epoch=3,
         reason="why",
     )
-    assert behind.read_records_behind(sides(connection, layout=layout, merged=()), DESKS, limit=10) == ()
+    assert all_differences.read_records_behind(sides(connection, layout=layout, merged=()), DESKS, limit=10) == ()
 
 
 def test_samples_are_the_first_records_of_each_class_the_late_ones_first(connection: duckdb.DuckDBPyConnection) -> None:

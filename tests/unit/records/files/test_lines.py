@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.records.files.lines import read_lines
+from cutover.records.record_files import read_lines
 
 TEXT = b'a,b\r\n1,"x\r\ny"\r\n\xc3\xbf,\x00\xef\xbb\xbf\nlast'
 LINES = [(1, b"a,b\r\n"), (2, b'1,"x\r\n'), (3, b'y"\r\n'), (4, b"\xc3\xbf,\x00\xef\xbb\xbf\n"), (5, b"last")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cutover.cli.init import init
+from cutover.cli.log import init
 from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql
 from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.cli.init import survey_file
+from cutover.cli.log import survey_file
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue

@@ -9,8 +9,8 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import DefinitionError
+from cutover.records import record_files
 from cutover.records.classes import Reason
-from cutover.records.files import lines
 from cutover.records.reference.parse import parse_record
 from cutover.records.sending.rows import (
     ALL_TIMES,
@@ -228,7 +228,7 @@ def test_message_over_the_limit_is_rejected_with_its_line(tmp_path: Path) -> Non
 
 
 def test_endless_line_is_rejected_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE", 1_000)
+    monkeypatch.setattr(record_files, "MAX_LINE", 1_000)
 
     with pytest.raises(DefinitionError, match=r"line 2: expected at most 1,000 bytes in a line"):
         rows(json_file(tmp_path, b'{"seen":1}\n' + b"x" * 1_001))
@@ -243,7 +243,7 @@ def test_gzip_bomb_of_one_line_is_rejected_at_the_line_limit(tmp_path: Path) -> 
 
 
 def test_gzip_bomb_of_many_lines_is_rejected_by_its_growth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "FREE_EXPANSION", 0)
+    monkeypatch.setattr(record_files, "FREE_EXPANSION", 0)
     path = tmp_path / "a.jsonl"
     path.write_bytes(gzip.compress(b'{"seen":1}\n' * 200_000, mtime=0))
 

@@ -14,10 +14,10 @@ from cutover.engine import code, readback
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
 from cutover.lake.epochs.delivery import Attempt
-from cutover.streaming.microbatch import aggregate, delivery, settings_in_force
+from cutover.streaming.microbatch import aggregate, delivery, epoch_record
 from cutover.streaming.microbatch.enrichment import _reject_other
+from cutover.streaming.microbatch.epoch_record import DriverSettingsRecorder
 from cutover.streaming.microbatch.held_state import HeldState
-from cutover.streaming.microbatch.settings_in_force import DriverSettingsRecorder
 from cutover.streaming.microbatch.spill import EpochPartials
 from tests.support.suite.standing_clock import StandingClock
 from tests.unit.streaming.epochs import FIRST, SCHEMA
@@ -60,7 +60,7 @@ class Judged:
         patched.setattr(readback, "read_session_settings", self._read)
         patched.setattr(readback, "read_isolation", lambda *_: "read_uncommitted")
         patched.setattr(code, "hash_modules", lambda _: {})
-        patched.setattr(settings_in_force, "log", SimpleNamespace(warning=self.warned))
+        patched.setattr(epoch_record, "log", SimpleNamespace(warning=self.warned))
 
     def _read(self, *_: object) -> EffectiveSettings:
         self.reads += 1

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from cutover.lake.dimensions import dimension, frames
+from cutover.lake.dimensions import dimension, joined_versions
 from cutover.settings import Settings
 from cutover.streaming.microbatch.enrichment import StreamEnrichment
 from tests.support.drivers.fed import HandClock
@@ -23,7 +23,7 @@ def enrichment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[StreamE
         return SimpleNamespace(version=next(versions), table_id="t", size=1, is_newest=lambda *_: False)
 
     monkeypatch.setattr(dimension, "open_dimension", open_dimension)
-    monkeypatch.setattr(frames, "join_version", Mock())
+    monkeypatch.setattr(joined_versions, "join_version", Mock())
     clock = HandClock()
     return StreamEnrichment(Settings(home=tmp_path), Mock(lookups={"rates": Mock()}), clock), clock
 

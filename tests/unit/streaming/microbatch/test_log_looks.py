@@ -9,8 +9,7 @@ import pytest
 
 from cutover.errors import LogError
 from cutover.lake.integrity import complete_read
-from cutover.log.cut import LogEnd, LogId
-from cutover.log.mark import Mark
+from cutover.log.cut import LogEnd, LogId, Mark
 from cutover.streaming.microbatch import continuity
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity

@@ -11,8 +11,7 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import LogError
-from cutover.log.cut import LogEnd, LogId
-from cutover.log.mark import Mark
+from cutover.log.cut import LogEnd, LogId, Mark
 from cutover.streaming.microbatch import continuity, engine
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity

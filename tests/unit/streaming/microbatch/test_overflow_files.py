@@ -13,7 +13,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums
 from cutover.lake.tables.schemas import partial_schema
-from cutover.streaming.microbatch import aggregate, slices, spill
+from cutover.streaming.microbatch import aggregate, spill
 from cutover.streaming.microbatch.aggregate import EpochCounts, EpochPlan
 from cutover.streaming.microbatch.spill import EpochPartials
 
@@ -141,7 +141,7 @@ def test_rows_of_slices_are_collected_up_to_the_limit_and_opened(
     collected = Mock(return_value=sliced)
     monkeypatch.setattr(aggregate, "pairs_bound", lambda *_: upper_bound)
     monkeypatch.setattr(aggregate, "collect_partials", collected)
-    monkeypatch.setattr(slices, "open_slices", lambda *_: opened)
+    monkeypatch.setattr(aggregate, "open_slices", lambda *_: opened)
     monkeypatch.setattr(spill, "sums", lambda _: (1, {}))
     monkeypatch.setattr(spill, "_collect_partials", lambda *_: "by window")
     batch_pass: Any = Mock()

@@ -15,7 +15,7 @@ from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.tables.schemas import partial_schema
 from cutover.settings import Settings, StreamSettings
-from cutover.streaming.microbatch import slices
+from cutover.streaming.microbatch import aggregate
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TOPIC = Topic(name="t", schema="k string, v bigint, at timestamp", event_time="at")
@@ -104,7 +104,7 @@ def test_windows_have_the_totals_of_their_slices(
         values.setdefault((*interval, key), []).append(value)
     expected = [accepted(*place, of_place) for place, of_place in values.items()]
 
-    opened = slices.open_slices(table(pipeline, rows), pipeline, Settings(home=home))
+    opened = aggregate.open_slices(table(pipeline, rows), pipeline, Settings(home=home))
 
     assert opened is not None
     assert by_place(opened) == by_place(table(pipeline, [*expected, late(0, window.size)]))
@@ -115,7 +115,7 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
     rows = table(pipeline, [accepted(0, 2, key, [1]) for key in "abc"])
 
     def made(limit: int) -> pa.Table | None:
-        return slices.open_slices(rows, pipeline, Settings(home=home, stream=StreamSettings(overflow_rows=limit)))
+        return aggregate.open_slices(rows, pipeline, Settings(home=home, stream=StreamSettings(overflow_rows=limit)))
 
     assert made(15) is not None
     assert made(14) is None
@@ -124,7 +124,7 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
 def test_only_sliding_windows_have_slices() -> None:
     windows = (SlidingWindows(size=10, every=2), SlidingWindows(size=10, every=10), Fixed(hours=1))
 
-    assert [slices.are_of(pipeline_of(window)) for window in windows] == [True, False, False]
+    assert [aggregate.are_of(pipeline_of(window)) for window in windows] == [True, False, False]
 
 
 @pytest.mark.parametrize(("slices_found", "limit", "is_made"), [(24, 6, True), (25, 6, False), (20, 5, False)])
@@ -135,6 +135,6 @@ def test_slices_are_opened_up_to_twenty_times_the_limit(
     rows = [accepted(0, 2, "a", [1])] * slices_found + [late(0, 10)]
     settings = Settings(home=home, stream=StreamSettings(overflow_rows=limit))
 
-    opened = slices.open_slices(table(pipeline, rows), pipeline, settings)
+    opened = aggregate.open_slices(table(pipeline, rows), pipeline, settings)
 
     assert (None if opened is None else opened.num_rows) == (5 + 1 if is_made else None)

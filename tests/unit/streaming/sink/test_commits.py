@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
-from cutover.lake.epochs.merged_epochs import list_merged_spans
+from cutover.lake.epochs.epoch_log import list_merged_spans
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import checksums, commits, delta
-from cutover.streaming.sink import fencing, files
-from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink import committer, files
+from cutover.streaming.sink.committer import Committer, read_newest_epoch_record
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
 THIRD = replace(SECOND, epoch=2, start={0: 20}, end={0: 30})
@@ -120,7 +120,7 @@ def test_rows_may_be_committed_before_the_first_record(version: Version) -> None
     committer.add(partial(0), 0)
     committer.commit(partial(0).slice(0, 0), FIRST)
 
-    assert (epochs(committer.table), fencing.read_newest_epoch_record(committer.table)) == ([0], FIRST)
+    assert (epochs(committer.table), read_newest_epoch_record(committer.table)) == ([0], FIRST)
 
 
 def test_separate_rows_after_another_drivers_epoch_fence_their_driver(version: Version) -> None:
@@ -203,7 +203,7 @@ def test_replaced_files_keep_the_newest_epoch(version: Version, tmp_path: Path) 
     assert merged_file.data_change is False  # followers of the table's changes do not see its rows again
     assert committer.replace_files([merged_file, *map(files.make_removal, replaced_files)], reason="fold") is True
     assert list_merged_spans(delta.open_table(version.uri)) == [(0, 1)]
-    assert fencing.read_newest_epoch_record(committer.table) == SECOND
+    assert read_newest_epoch_record(committer.table) == SECOND
     committer.commit(partial(2), THIRD)
     assert epochs(committer.table) == [0, 1, 2]
 
@@ -215,9 +215,9 @@ def test_a_version_with_known_epochs_but_no_table_is_rejected(
     settings: Any = None
     pipeline: Any = None
     shutil.rmtree(version.uri)
-    assert fencing.open_checked(settings, pipeline, version) == (None, None)
+    assert committer.open_checked(settings, pipeline, version) == (None, None)
 
     monkeypatch.setattr(high_water, "list_witnesses", lambda *_: ("a reader",))
     monkeypatch.setattr(table_weights, "check_not_removed", lambda *_: None)
     with pytest.raises(LakeError):
-        fencing.open_checked(settings, pipeline, version)
+        committer.open_checked(settings, pipeline, version)

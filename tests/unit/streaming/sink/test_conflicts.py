@@ -13,8 +13,7 @@ from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import commits, delta
-from cutover.streaming.sink import fencing
-from cutover.streaming.sink.committer import ATTEMPTS, Committer
+from cutover.streaming.sink.committer import ATTEMPTS, Committer, read_newest_epoch_record
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
 
@@ -64,7 +63,7 @@ def test_rejected_commit_is_retried_and_counted(
     monkeypatch.setattr(commits, "transact", rewrite_before_commits(version.uri, ATTEMPTS - 1))
     committer.commit(rows(SECOND), SECOND)
 
-    assert (committer.conflicts, fencing.read_newest_epoch_record(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
+    assert (committer.conflicts, read_newest_epoch_record(DeltaTable(version.uri))) == (ATTEMPTS - 1, SECOND)
 
 
 def test_conflicts_are_reset_once_recorded(
@@ -86,4 +85,4 @@ def test_epoch_rejected_three_times_ends_its_driver(
     with pytest.raises(LakeError, match="epoch 1 was rejected 3 times") as refused:
         committer.commit(rows(SECOND), SECOND)
     assert refused.value.runbook == "CommitConflictRateHigh"
-    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == FIRST
+    assert read_newest_epoch_record(DeltaTable(version.uri)) == FIRST

@@ -15,8 +15,8 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import checksums, data_files, delta
 from cutover.streaming.compaction import compactor
-from cutover.streaming.sink import fencing, files
-from cutover.streaming.sink.committer import Actions, Committer
+from cutover.streaming.sink import files
+from cutover.streaming.sink.committer import Actions, Committer, read_newest_epoch_record
 from tests.support.log.losses import LOSS
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
@@ -116,7 +116,7 @@ def test_fold_of_rewritten_files_is_skipped_and_is_no_fence(
     assert not committer.replace_files([folded_file, *group], reason="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
     committer.commit(rows(THIRD), THIRD)
-    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == THIRD
+    assert read_newest_epoch_record(DeltaTable(version.uri)) == THIRD
 
 
 class Overtaken(Committer):
@@ -147,7 +147,7 @@ def test_foreign_rewrite_is_no_fence(version: Version, driver: Callable[[str], C
     DeltaTable(version.uri).optimize.compact()
     committer.commit(rows(THIRD), THIRD)
 
-    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == THIRD
+    assert read_newest_epoch_record(DeltaTable(version.uri)) == THIRD
 
 
 def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: Callable[[str], Committer]) -> None:

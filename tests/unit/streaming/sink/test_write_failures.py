@@ -12,8 +12,7 @@ from cutover.errors import LakeError
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import commits, delta
-from cutover.streaming.sink import fencing
-from cutover.streaming.sink.committer import Committer
+from cutover.streaming.sink.committer import Committer, read_newest_epoch_record, read_record
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
 
 
@@ -52,7 +51,7 @@ def test_unwritable_separate_rows_are_reported_with_the_cause(
         "Epoch log of flights: epoch 1: expected to write its data, got: No space left on device."
     )
     assert refused.value.runbook == "TableUnreadable"
-    assert fencing.read_newest_epoch_record(DeltaTable(version.uri)) == FIRST
+    assert read_newest_epoch_record(DeltaTable(version.uri)) == FIRST
 
 
 def forget(uri: str, first_version: int) -> None:
@@ -87,7 +86,7 @@ def test_invalid_record_in_a_foreign_file_is_reported_on_one_line(version: Versi
     listed_file(version.uri, "theirs.parquet").write_bytes(content)
 
     with pytest.raises(LakeError) as refused:
-        fencing.read_record(DeltaTable(version.uri), "_kind=epoch/theirs.parquet")
+        read_record(DeltaTable(version.uri), "_kind=epoch/theirs.parquet")
 
     assert "file `_kind=epoch/theirs.parquet` is listed and cannot be read: " in refused.value.text
     assert ("\n" in refused.value.text, refused.value.runbook) == (False, "TableUnreadable")
@@ -97,4 +96,4 @@ def test_record_in_a_file_without_its_columns_names_the_missing_ones(version: Ve
     pq.write_table(pa.table({"_epoch": [0]}), listed_file(version.uri, "theirs.parquet"))
 
     with pytest.raises(LakeError, match="cannot be read: expected columns _epoch, _record, got a file without _record"):
-        fencing.read_record(DeltaTable(version.uri), "_kind=epoch/theirs.parquet")
+        read_record(DeltaTable(version.uri), "_kind=epoch/theirs.parquet")

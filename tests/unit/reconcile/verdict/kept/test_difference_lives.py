@@ -14,7 +14,7 @@ from cutover.reconcile.result.finding import Cause, Difference, Finding, Verdict
 from cutover.reconcile.result.overview import DifferenceLife
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal
-from cutover.reconcile.verdict import history, lifecycle, trend
+from cutover.reconcile.verdict import history, lifecycle, series
 from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference
 from cutover.reconcile.verdict.records import RecordedComparison
@@ -258,7 +258,7 @@ def test_a_report_dates_each_listed_unexplained_row(settings: Settings) -> None:
         cell("a"), cell("a", measure="other"), cell("b", "2026-01-01T02:00:00Z"), cell("c", cause="late")
     )
 
-    lives = trend.list_lives(settings, SALES, finding, place(settings, finding))
+    lives = series.list_lives(settings, SALES, finding, place(settings, finding))
 
     life_fields: dict[str, Any] = {"rule": None, "returned": 0, "first_seen": "2026-01-02T00:00:00Z"}
     assert lives == (
@@ -279,6 +279,6 @@ def test_no_row_has_a_history_without_comparison_or_for_another_version(settings
     broken = replace(finding, seal=replace(finding.seal, holds=False))
     other_version = settings.model_copy(update={"stream_version": 0})
 
-    assert trend.list_lives(settings, SALES, broken, place(settings, broken)) == ()
-    assert trend.list_lives(other_version, SALES, finding, place(settings, finding)) == ()
-    assert trend.list_lives(settings, SALES, comparison(), place(settings, comparison())) == ()
+    assert series.list_lives(settings, SALES, broken, place(settings, broken)) == ()
+    assert series.list_lives(other_version, SALES, finding, place(settings, finding)) == ()
+    assert series.list_lives(settings, SALES, comparison(), place(settings, comparison())) == ()

@@ -1,0 +1,263 @@
+"""Charts of one series each: late records, settlement, comparisons in a row, and error rates.
+
+Chart of late records: a histogram over the time since their window stopped accepting.
+
+Settlement curves: windows complete in the log, and right in the stream's answer, by age; ages by powers of ten.
+
+Comparisons in a row: the rows that differed in each, those without a cause separately, and its verdict as a sign.
+
+Chart of the error rates of the reconciler: each share on a line from 0 to 1, with a bar for its 95 % bounds.
+"""
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from cutover.output import svg
+from cutover.output.svg import NARROW, Box, Scale
+from cutover.reconcile.report import verdicts
+from cutover.reconcile.report.drawings import chart
+from cutover.reconcile.report.drawings.chart import ChartTable
+from cutover.reconcile.result.finding import LatenessBin, Verdict
+from cutover.reconcile.result.overview import RunOfTrend
+from cutover.reconcile.result.rates import ErrorRates, Rate
+from cutover.reconcile.result.settlement import Settlement, SettlementPoint
+from cutover.reconcile.result.text import minutes, number, share, when
+
+
+def draw_lateness(histogram: Sequence[LatenessBin], width: int) -> Markup:
+    """Return the histogram as SVG: one place a bin, its edges below; bins may be of unequal width."""
+    narrow = width <= NARROW
+    box = Box(left=44, top=30, width=width - 56, height=150 if narrow else 180)
+    scale, parts = chart.vertical(box, 0, max(1, *(b.events for b in histogram)), label=_format_whole)
+    step = box.width / len(histogram)
+    for index, lateness_bin in enumerate(histogram):
+        y = scale(lateness_bin.events)
+        bar_left, inner = box.left + index * step + step * 0.08, step * 0.84
+        edges = f"{_edge(lateness_bin.from_minutes)} to {_edge(lateness_bin.to_minutes)}"
+        title = f"{edges}: {number(lateness_bin.events)} records"
+        parts.append(svg.bar(Box(left=bar_left, top=y, width=inner, height=box.bottom - y), "cause", title))
+        if lateness_bin.events and step > 26:  # noqa: PLR2004 -- a narrower bar has no room for its number
+            parts.append(
+                svg.text(
+                    bar_left + inner / 2, y - 5, number(lateness_bin.events), anchor="middle", class_="value-small"
+                )
+            )
+    parts += chart.horizontal(box, _edges(histogram, box, step, room=58 if narrow else 64))
+    parts.append(chart.caption(box, "late records"))
+    parts.append(chart.unit(box, "time since the window stopped accepting"))
+    total = sum(b.events for b in histogram)
+    return svg.drawing(width, box.bottom + 44, f"Lateness of {total} late records", *parts)
+
+
+def _format_whole(value: float) -> str:
+    return chart.format_axis_value(value) if value == int(value) else ""
+
+
+def _edge(value: float) -> str:
+    return "longer" if value == float("inf") else minutes(value)
+
+
+def _edges(histogram: Sequence[LatenessBin], box: Box, step: float, room: float) -> list[tuple[float, str]]:
+    label_step = max(1, -(-int(room) // max(int(step), 1)))
+    values = [b.from_minutes for b in histogram] + [histogram[-1].to_minutes]
+    return [(box.left + i * step, _edge(value)) for i, value in enumerate(values) if i % label_step == 0]
+
+
+def tabulate_lateness(histogram: Sequence[LatenessBin]) -> ChartTable:
+    """Return late records by how late they were, and which share of them was no later."""
+    total, rows, upto = sum(b.events for b in histogram), [], 0
+    for lateness_bin in histogram:
+        upto += lateness_bin.events
+        edges = f"{_edge(lateness_bin.from_minutes)} to {_edge(lateness_bin.to_minutes)}"
+        rows.append((edges, number(lateness_bin.events), share(upto / max(total, 1))))
+    return ChartTable(
+        title="Late records by time since the window stopped accepting",
+        heads=("late by", "records", "so late or less"),
+        rows=tuple(rows),
+    )
+
+
+_LETTER = 7.0  # pixels, at most, of a letter of a label
+_HIGH_SHARE = 0.9
+"""Where every share is at least this, the axis begins here."""
+
+
+def draw_settlement(settlement: Settlement, width: int) -> Markup:
+    """Return both curves, the stream's drawn flat from the closing on, and the age from which it can be trusted."""
+    box = Box(left=62, top=30, width=width - 78, height=170 if width <= NARROW else 190)
+    ages = sorted({max(point.minutes, 1.0) for point in (*settlement.log, *settlement.stream)})
+    least = min(map(_share, (*settlement.log, *settlement.stream)))
+    up, parts = chart.vertical(box, _HIGH_SHARE if least >= _HIGH_SHARE else 0.0, 1.0, label=share)
+    along = Scale(low=math.log10(ages[0]), high=math.log10(ages[-1]), start=box.left, end=box.right)
+
+    def locate(point: SettlementPoint) -> tuple[float, float]:
+        return along(math.log10(max(point.minutes, 1.0))), up(_share(point))
+
+    stream = [locate(point) for point in settlement.stream]
+    if len(ages) > 1:
+        stream.append((box.right, stream[-1][1]))
+    parts.append(chart.caption(box, "windows that hold 99.9 % of the records read so far"))
+    parts.append(svg.path([locate(point) for point in settlement.log], "curve-log"))
+    parts.append(svg.path(stream, "curve-stream"))
+    if settlement.trusted is not None:
+        x = locate(settlement.trusted)[0]
+        parts.append(svg.line(x, box.top, x, box.bottom, "settled"))
+    parts += chart.horizontal(box, _pick_marks([(along(math.log10(age)), minutes(age)) for age in ages]))
+    parts.append(chart.unit(box, "age of the window"))
+    return svg.drawing(width, box.bottom + 44, _describe(settlement), *parts)
+
+
+def _share(point: SettlementPoint) -> float:
+    return point.within.hits / point.within.of if point.within.of else 0.0
+
+
+def _pick_marks(marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    """Leave out marks whose labels would lie on one another."""
+    chosen_marks = list(marks[:1])
+    for x, label in marks[1:]:
+        if x - chosen_marks[-1][0] > _LETTER * (len(label) + len(chosen_marks[-1][1])) / 2 + 10:
+            chosen_marks.append((x, label))
+    return chosen_marks
+
+
+def _describe(settlement: Settlement) -> str:
+    final = settlement.final
+    answer = f"Settlement curves: {_count(final)} windows are right in the stream's answer from their closing on"
+    if not settlement.log:
+        return f"{answer}, at {minutes(final.minutes)}; no window is old enough to show the log"
+    final_point = settlement.log[-1]
+    return (
+        f"{answer}, at {minutes(final.minutes)}; the log is complete in {_count(final_point)} windows"
+        f" at {minutes(final_point.minutes)}"
+    )
+
+
+def _count(point: SettlementPoint) -> str:
+    return f"{number(point.within.hits)} of {number(point.within.of)}"
+
+
+def tabulate_settlement(settlement: Settlement) -> ChartTable:
+    """Return both curves by age: windows complete or right of those counted, and the share of records missing."""
+    log = {point.minutes: point for point in settlement.log}
+    stream = {point.minutes: point for point in settlement.stream}
+    ages = sorted(log.keys() | stream.keys())
+    rows = tuple(_make_row(age, log.get(age), stream.get(age), settlement) for age in ages)
+    heads = (
+        "age of the window",
+        "complete in the log",
+        "missing in the worst",
+        "right in the stream's answer",
+        "missing in half",
+        "in 90 %",
+        "in 99 %",
+        "in the worst",
+    )
+    return ChartTable(title="What the log and the stream's answer hold, by age", heads=heads, rows=rows)
+
+
+def _make_row(
+    age: float, log: SettlementPoint | None, answer: SettlementPoint | None, settlement: Settlement
+) -> tuple[str, ...]:
+    in_log = ("no window that old", "") if log is None else (_count(log), share(log.largest))
+    if answer is None:
+        return (minutes(age), *in_log, f"as at {minutes(settlement.closing_minutes)}", "", "", "", "")
+    missing = (answer.p50, answer.p90, answer.p99, answer.largest)
+    return (minutes(age), *in_log, _count(answer), *map(share, missing))
+
+
+_WIDEST = 44.0
+_LEAST = 2.0  # pixels of a bar whose share is too small to be seen
+
+
+def draw_trend(runs: Sequence[RunOfTrend], width: int) -> Markup:
+    """Return the newest runs as SVG, the oldest of them on the left."""
+    shown_runs = runs[-14:] if width <= NARROW else runs
+    box = Box(left=52, top=26, width=width - 64, height=54)
+    scale, parts = chart.vertical(box, 0, max(1, *(run.rows for run in shown_runs)), about=2, label=_format_whole)
+    parts.append(chart.caption(box, "rows that differ, by comparison"))
+    step = min(box.width / len(shown_runs), _WIDEST)
+    for place, run in enumerate(shown_runs):
+        slot = Box(left=box.left + place * step, top=box.top, width=step, height=box.height)
+        parts += _draw_run(run, slot, scale)
+    last_x = box.left + (len(shown_runs) - 0.5) * step
+    parts.append(svg.text(box.left, box.bottom + 38, when(shown_runs[0].at), class_="tick"))
+    if len(shown_runs) > 1 and last_x > box.left + 240:
+        parts.append(svg.text(last_x + step / 2, box.bottom + 38, when(shown_runs[-1].at), anchor="end"))
+    label = f"Trend of {len(shown_runs)} comparisons: " + ", ".join(_describe_run(run) for run in shown_runs[-5:])
+    return svg.drawing(width, box.bottom + 44, label, *parts)
+
+
+def _draw_run(run_of_trend: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Markup]:
+    shape = verdicts.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within)
+    middle, wide = slot.left + slot.width / 2, max(slot.width * 0.6, 2.0)
+    parts = []
+    for rows, class_ in ((run_of_trend.rows, "cause"), (run_of_trend.unexplained, "cause-unexplained")):
+        if rows:
+            high = max(slot.bottom - scale(rows), _LEAST)
+            bar = Box(left=middle - wide / 2, top=slot.bottom - high, width=wide, height=high)
+            parts.append(svg.bar(bar, class_, f"{when(run_of_trend.at)}: {_describe_run(run_of_trend)}"))
+    parts.append(svg.text(middle, slot.bottom + 18, shape.sign, anchor="middle", class_=f"mark tone-{shape.tone}"))
+    return parts
+
+
+def _describe_run(run_of_trend: RunOfTrend) -> str:
+    word = verdicts.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within).word
+    return (
+        word if run_of_trend.verdict == Verdict.NOT_COMPARABLE else f"{word}, {number(run_of_trend.rows)} rows differ"
+    )
+
+
+def tabulate_trend(runs: Sequence[RunOfTrend]) -> ChartTable:
+    """Return the comparisons, the newest first."""
+    rows = tuple(
+        (
+            when(run.at),
+            verdicts.find_style(Verdict(run.verdict), within=run.within).word,
+            "none" if run.epoch is None else number(run.epoch),
+            *_list_figures(run),
+        )
+        for run in reversed(runs)
+    )
+    heads = ("made (UTC)", "verdict", "epoch", "windows", "differ", "rows differ", "unexplained", "late share")
+    return ChartTable(title="Comparisons, the newest first", heads=heads, rows=rows, words=2)
+
+
+def _list_figures(run_of_trend: RunOfTrend) -> tuple[str, ...]:
+    """Return what a comparison found; where nothing was compared no figure is known."""
+    if run_of_trend.verdict == Verdict.NOT_COMPARABLE:
+        return ("none", "none", "none", "none", "none")
+    counts = (run_of_trend.windows, run_of_trend.different, run_of_trend.rows, run_of_trend.unexplained)
+    return (*map(number, counts), share(run_of_trend.late_share))
+
+
+_WIDTH, _HEIGHT = 160.0, 14.0
+
+
+def rows(error_rates: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
+    """Return what was measured: in words, as a share, as a picture; nothing without a self-test."""
+    if error_rates is None:
+        return []
+    named_rates = (
+        ("planted differences found", error_rates.detection_rate),
+        ("false alarms in clean windows", error_rates.false_alarm_rate),
+        ("causes named right", error_rates.right_cause_rate),
+    )
+    return [(name, rate, draw_rates(name, rate)) for name, rate in named_rates]
+
+
+def draw_rates(name: str, rate: Rate) -> Markup:
+    """Draw the bounds of a share between 0 and 1, and the share as a stroke across."""
+    scale = Scale(low=0, high=1, start=2, end=_WIDTH - 2)
+    middle = _HEIGHT / 2
+    low, high = scale(rate.lower), scale(rate.upper)
+    bounds = Box(left=low, top=middle - 3, width=max(high - low, 2.0), height=6)
+    at = scale(rate.hits / rate.of) if rate.of else scale(0)
+    label = f"{name}: {share(rate.lower)} to {share(rate.upper)}"
+    parts = (
+        svg.line(2, middle, _WIDTH - 2, middle, "axis"),
+        svg.bar(bounds, "cause", label),
+        *([svg.line(at, 1, at, _HEIGHT - 1, "settled")] if rate.of else []),
+    )
+    return svg.drawing(_WIDTH, _HEIGHT, label, *parts)
