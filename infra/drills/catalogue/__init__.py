@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from cutover.infra.drills.catalogue import inputs, lake, log, results, retirement
 from cutover.infra.drills.drill import Drill
 
-ALL = (*results.DRILLS, *lake.DRILLS, *inputs.DRILLS, *log.DRILLS, *log.DRILLS, *retirement.DRILLS)
+ALL = (*results.DRILLS, *lake.DRILLS, *inputs.DRILLS, *log.DRILLS, *retirement.DRILLS)
 
 DRILLS: Mapping[str, Drill] = {drill.name: drill for drill in ALL}
 """Drills by the name of their alert."""

@@ -158,6 +158,12 @@ def resume_suspended_driver(stack: Stack) -> None:
 
 
 DRILLS = (
+    Drill(name="StreamNotRunning", title="the driver is killed while records arrive", inject=kill_driver),
+    Drill(
+        name="StreamFenced",
+        title="the driver is suspended, a driver of another home commits, and the first one resumes",
+        inject=resume_suspended_driver,
+    ),
     Drill(
         name="OpenTransactionHoldsLog",
         title="a producer leaves a transaction open",
@@ -192,11 +198,5 @@ DRILLS = (
         inject=recreate_topic,
         definition={"max_ahead": "10 seconds"},  # so that windows of the old log end soon after its latest record
         is_isolated=True,
-    ),
-    Drill(name="StreamNotRunning", title="the driver is killed while records arrive", inject=kill_driver),
-    Drill(
-        name="StreamFenced",
-        title="the driver is suspended, a driver of another home commits, and the first one resumes",
-        inject=resume_suspended_driver,
     ),
 )

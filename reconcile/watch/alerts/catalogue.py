@@ -10,10 +10,10 @@ from cutover.reconcile.watch.facts import Problem, UnknownFact, UnknownFactError
 
 GROUPS: Mapping[str, tuple[AlertSpec, ...]] = {
     "records of the log are lost, or soon will be": log.ALERTS,
-    "a table was changed or damaged from outside": results.ALERTS,
-    "the driver does not process the log": driver.ALERTS,
-    "a result is wrong, late or unverified": results.ALERTS,
-    "event time runs ahead or stops": driver.ALERTS,
+    "a table was changed or damaged from outside": results.TABLE_ALERTS,
+    "the driver does not process the log": driver.DRIVER_ALERTS,
+    "a result is wrong, late or unverified": results.RESULT_ALERTS,
+    "event time runs ahead or stops": driver.EVENT_TIME_ALERTS,
     "records are not as the definition expects": records.ALERTS,
 }
 """Alerts by what they mean, causes before consequences."""

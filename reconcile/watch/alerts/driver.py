@@ -169,7 +169,7 @@ def _has_unread(sample: LagSample) -> bool:
     return any(end > sample.epoch.end.get(p, 0) for p, end in ends.items())
 
 
-ALERTS = (
+DRIVER_ALERTS = (
     AlertSpec(
         name="StreamFenced",
         severity="page",
@@ -216,6 +216,9 @@ ALERTS = (
         limits=("alerts.skew_seconds",),
         no_drill="a wrong clock is corrected outside of Cutover; the fault F17 of `make faults` causes it",
     ),
+)
+
+EVENT_TIME_ALERTS = (
     AlertSpec(
         name="WatermarkAheadOfClock",
         severity="page",

@@ -80,7 +80,7 @@ def _find_pins_at_risk(facts: WatchFacts) -> Iterator[str]:
             yield f"{pin.holder} holds epoch {pin.epoch}, its files may be deleted from {deletable_at} UTC"
 
 
-ALERTS = (
+RESULT_ALERTS = (
     AlertSpec(
         name="InvariantBroken",
         severity="page",
@@ -141,6 +141,9 @@ ALERTS = (
         rule=_find_old_audit,
         limits=("alerts.audit_schedules",),
     ),
+)
+
+TABLE_ALERTS = (
     AlertSpec(
         name="EpochHistoryBroken",
         severity="page",
