@@ -9,7 +9,7 @@ are compared: closed at the cut, covered by batch, in the requested range; for s
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,26 +20,22 @@ from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number
-from cutover.lake.batch_runs import EXPIRED, LOST, Range
-from cutover.lake.control.losses import find_touched_windows
-from cutover.lake.epochs.delivery import DOUBLED
+from cutover.lake.batch_runs import LOST, Range
 from cutover.lake.serving.views import is_affected, is_affected_sql
-from cutover.lake.tables import delta, overflow
+from cutover.lake.tables import overflow
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import digests, duplicates
 from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, narrow_types, value_of, wide_columns
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.side import BatchSide, StreamSide, list_incomplete_ranges, list_merged_classes
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
-from cutover.records.watermark import find_closed_end, is_closed_sql
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
-STALE = "stale"  # changed since batch computed it
 DIMENSION = "dimension"  # the stage in which another version of a dimension was joined
-UNREAD = "unread"  # has records that had left the log before this version of the stream started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +67,17 @@ def open_sides(
 ) -> Iterator[Sides]:
     """Open both sides for window starts in `[start, end)`; they are closed when the context exits."""
     with queries.connect(queries.make_reader_limits(settings)) as connection:
-        evidence.epoch_log.relation(connection, SharedTable.STREAM_LOG, epoch=evidence.run.epoch)
-        delta.bind(connection, "batch_table", evidence.batch)
+        stream, batch = own_sides = open_own_sides(pipeline, evidence)
+        for side in own_sides:
+            side.create_rows(connection)
         same_definition = isinstance(pipeline.batch, SameDefinition)
-        merged = _list_merged_classes(pipeline, same_definition=same_definition)
+        merged = tuple(list_merged_classes(stream, batch))
         if duplicates.keeps_twins(pipeline):
             duplicates.create_tables(connection, settings, pipeline, evidence.run)
-        in_range, is_closed = _within(start, end), is_closed_sql(pipeline, evidence.watermark)
-        is_compared = f"{in_range} AND {is_closed} AND NOT ({_is_uncovered_sql(pipeline, evidence)})"
+        incomplete_ranges = list_incomplete_ranges(own_sides)
+        in_range, is_final = _within(start, end), " AND ".join(f"({side.is_final_sql()})" for side in own_sides)
+        is_uncovered = is_affected_sql(pipeline.window, _flatten(incomplete_ranges))
+        is_compared = f"{in_range} AND {is_final} AND NOT ({is_uncovered})"
         for stage_number in range(len(merged) + 1):
             _fold(connection, pipeline, (Class.ACCEPTED, *merged[:stage_number]), stage_number)
         _choose(connection, pipeline, len(merged) + 1, is_compared)
@@ -88,9 +87,9 @@ def open_sides(
             merged=merged,
             same_definition=same_definition,
             has_twin_tables=duplicates.keeps_twins(pipeline),
-            open_windows=_count(connection, f"{in_range} AND NOT {is_closed}"),
-            incomplete=_count_incomplete(connection, pipeline, evidence, f"{in_range} AND {is_closed}"),
-            skipped_ranges=_find_skipped_ranges(connection, pipeline, evidence, is_compared),
+            open_windows=_count(connection, f"{in_range} AND NOT ({is_final})"),
+            incomplete=_count_incomplete(connection, pipeline, incomplete_ranges, f"{in_range} AND {is_final}"),
+            skipped_ranges=_find_skipped_ranges(connection, pipeline, incomplete_ranges, is_compared),
         )
 
 
@@ -115,13 +114,6 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
     for name, side in sides.items():
         kind = "TABLE" if name == SharedTable.EXPECTED else "VIEW"
         connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {side} WHERE {is_compared}")
-
-
-def _list_merged_classes(pipeline: Pipeline, *, same_definition: bool) -> tuple[Class, ...]:
-    """Return the classes whose rows are merged, in the documented order."""
-    if same_definition:
-        return (Class.LATE,)
-    return (Class.LATE, Class.FUTURE, *(() if pipeline.source.record_id is None else (Class.DUPLICATE,)))
 
 
 def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int) -> None:
@@ -205,29 +197,9 @@ def _timestamp(moment: datetime) -> str:
     return f"make_timestamptz({to_micros(moment)})"
 
 
-def list_uncovered_ranges(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:
-    """Return the ranges that are not compared, for `spans`."""
-    return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
-
-
-def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Range]]:
-    """Return the ranges that are not compared, by reason; the first reason that applies to a window counts.
-
-    Windows with accepted losses are not compared, even if the batch run is complete.
-    """
-    # An entry of `incomplete` may span many windows: all those before the oldest record that the log still has.
-    incomplete = {
-        reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
-        for reason in (LOST, EXPIRED)
-    }
-    lost_ranges = [(a, pipeline.window.last_end_before(b)) for a, b in find_touched_windows(evidence.losses)]
-    return {
-        LOST: [*lost_ranges, *incomplete[LOST], *evidence.delivered.lost_windows],
-        DOUBLED: list(evidence.delivered.doubled_windows),
-        EXPIRED: incomplete[EXPIRED],
-        UNREAD: list(evidence.unread),
-        STALE: list(evidence.run.stale),
-    }
+def open_own_sides(pipeline: Pipeline, evidence: SealEvidence) -> tuple[StreamSide, BatchSide]:
+    """Return the side that is judged, and the one that it is expected to equal."""
+    return StreamSide(pipeline, evidence), BatchSide(pipeline, evidence)
 
 
 def state_of(pipeline: Pipeline, evidence: SealEvidence, interval: Interval) -> str:
@@ -235,36 +207,41 @@ def state_of(pipeline: Pipeline, evidence: SealEvidence, interval: Interval) -> 
 
     The state is `closed` (the only one that is compared), `open` or `incomplete(reason)`.
     """
-    closed_end = find_closed_end(pipeline, evidence.watermark)
-    is_closed = closed_end is not None and interval.end <= closed_end
-    for reason, ranges in _by_reason(pipeline, evidence).items():
-        if (is_closed or reason == LOST) and is_affected(pipeline.window, interval, ranges):
+    own_sides = open_own_sides(pipeline, evidence)
+    is_final = all(side.is_final(interval) for side in own_sides)
+    for reason, ranges in list_incomplete_ranges(own_sides).items():
+        if (is_final or reason == LOST) and is_affected(pipeline.window, interval, ranges):
             return f"incomplete({reason})"
-    return "closed" if is_closed else "open"
+    return "closed" if is_final else "open"
 
 
-def _is_uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
-    """Return SQL that is true for windows that are not compared."""
-    return is_affected_sql(pipeline.window, list_uncovered_ranges(pipeline, evidence))
+def _flatten(ranges_by_reason: Mapping[str, Sequence[Range]]) -> tuple[Range, ...]:
+    return tuple(span for ranges in ranges_by_reason.values() for span in ranges)
 
 
 def _find_skipped_ranges(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, is_compared: str
+    connection: duckdb.DuckDBPyConnection,
+    pipeline: Pipeline,
+    incomplete_ranges: Mapping[str, Sequence[Range]],
+    is_compared: str,
 ) -> tuple[Range, ...]:
     """Return the ranges whose differences keep their state: those not compared; for sessions their actual extent."""
     if not pipeline.window.merges:
-        return list_uncovered_ranges(pipeline, evidence)
+        return _flatten(incomplete_ranges)
     bounds = "epoch_us(window_start), epoch_us(window_end) + 1"
     query = f"SELECT {bounds} FROM {SharedTable.WINDOWS} WHERE NOT ({is_compared}) ORDER BY 1, 2"
     return tuple((start, end) for start, end in connection.execute(query).fetchall())
 
 
 def _count_incomplete(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, condition: str
+    connection: duckdb.DuckDBPyConnection,
+    pipeline: Pipeline,
+    incomplete_ranges: Mapping[str, Sequence[Range]],
+    condition: str,
 ) -> dict[str, int]:
     """Count the windows that are not compared, by the first reason that applies."""
     counts, has_earlier_reason = {}, "false"
-    for reason, ranges in _by_reason(pipeline, evidence).items():
+    for reason, ranges in incomplete_ranges.items():
         is_in_ranges = is_affected_sql(pipeline.window, ranges)
         count = _count(connection, f"{condition} AND ({is_in_ranges}) AND NOT ({has_earlier_reason})")
         has_earlier_reason = f"{has_earlier_reason} OR {is_in_ranges}"

@@ -104,10 +104,7 @@ def the_rows_name_exactly_what_was_counted_and_is_gone(rig: Rig) -> Iterator[str
         yield f"expected the ranges {expected}, recorded are {recorded_ranges}"
     for partition, (first_offset, next_one) in expected.items():
         text = f"Topic {rig.topic}, partition {partition}: expected at offset "
-        if (
-            text not in rig.evidence["said"]
-            or f"offsets {first_offset} to {next_one - 1} " not in rig.evidence["said"]
-        ):
+        if text not in rig.evidence["said"] or f"offsets {first_offset} to {next_one - 1} " not in rig.evidence["said"]:
             yield f"expected `{text}..., offsets {first_offset} to {next_one - 1} ...` in: {rig.evidence['said']}"
 
 

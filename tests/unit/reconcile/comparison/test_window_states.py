@@ -8,7 +8,8 @@ from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import Incomplete, Range
 from cutover.lake.epochs.delivery import NO_FAULTS
-from cutover.reconcile.comparison.sides import list_uncovered_ranges, state_of
+from cutover.reconcile.comparison.side import list_incomplete_ranges
+from cutover.reconcile.comparison.sides import open_own_sides, state_of
 
 HOUR = 3_600_000_000
 PIPELINE = Pipeline(
@@ -59,8 +60,10 @@ def test_a_lost_and_expired_window_is_lost() -> None:
 def test_each_uncompared_range_is_listed_once() -> None:
     mock_evidence = evidence((1, 3, "expired"), (5, 6, "lost"), stale=((6 * HOUR, 7 * HOUR),))
 
-    assert list_uncovered_ranges(PIPELINE, mock_evidence) == (
-        (5 * HOUR, 6 * HOUR),
-        (1 * HOUR, 3 * HOUR),
-        (6 * HOUR, 7 * HOUR),
-    )
+    assert list_incomplete_ranges(open_own_sides(PIPELINE, mock_evidence)) == {
+        "lost": [(5 * HOUR, 6 * HOUR)],
+        "doubled": [],
+        "expired": [(1 * HOUR, 3 * HOUR)],
+        "unread": [],
+        "stale": [(6 * HOUR, 7 * HOUR)],
+    }
