@@ -1,8 +1,6 @@
-"""Inputs and state of one run, shared by its steps, and the lock that admits one run at a time.
+"""Inputs and state of one batch run, shared by its steps, and the lock that admits one run of a pipeline at a time.
 
-Inputs and state of one run, shared by its steps.
-
-Lock for one batch writer per pipeline; the kernel releases it when its holder dies.
+The kernel releases the lock when its holder dies.
 """
 
 import fcntl

@@ -1,10 +1,8 @@
-"""Plan of a run: the windows that it computes, and those that are frozen because the log lost their records. Pure.
+"""Plan of a batch run: the windows that it computes, and those that are frozen. Pure.
 
-Windows that a run computes: closed at the cut, and touched by a record since they were last computed. Pure.
-
-Ranges are `[first window start, last window end)` in microseconds; a window lies in one if it lies wholly inside.
-
-Windows that have lost records to retention: they are frozen, and never replaced by what is left of them.
+A run computes windows that are closed at the cut and that a record touched since they were last computed. Windows that
+have lost records to retention are frozen: what is left of them never replaces their rows. Ranges are
+`[first window start, last window end)` in microseconds; a window is in a range only if it lies wholly inside.
 """
 
 from bisect import bisect_left, bisect_right

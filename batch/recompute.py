@@ -1,6 +1,6 @@
 """One run of the batch path: from the log to the batch table, up to a cut, for the windows that are dirty there.
 
-Metrics of a batch run: its cut, the records that it read and the rows that it wrote.
+The metrics of a run are its cut, the records that it read and the rows that it wrote.
 """
 
 import uuid

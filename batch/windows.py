@@ -1,13 +1,12 @@
 """Windows that a run computes: inputs of the pure plan, from the index and the log.
 
-Sessions are not known in advance, so a run computes all that may have changed, from a time on.
+The sessions of a run are not known in advance, so everything from a certain time on is folded again (`SessionsSince`):
+no session that changed since the last run, or was open then, begins earlier. The index knows the hours that hold rows
+(`HOURS`), so only their offsets are read again. Records that have left the log freeze sessions: one that may have begun
+with them keeps its row and is incomplete(expired).
 
-From that time (`SessionsSince`) everything is folded again: no session that changed since the last run, or was open at
-it, begins earlier. The index knows the hours that hold rows (`HOURS`), so only their offsets are read again. Records
-that have left the log freeze sessions: one that may have begun with them keeps its row and is incomplete(expired).
-
-Ranges of missing rows (`incomplete`, `stale`) apply to all sessions that they touch, ranges of written rows
-(`computed`) to sessions that lie wholly inside.
+Ranges of missing rows (`incomplete`, `stale`) apply to all sessions that they touch; ranges of written rows
+(`computed`) apply to sessions that lie wholly inside.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted or internal

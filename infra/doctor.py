@@ -1,8 +1,7 @@
-"""Diagnosis of the machine and the installation, with every setting, for `cutover doctor`.
+"""Diagnosis of the machine and the installation for `cutover doctor`, and the table of all settings.
 
-Table of all settings with value, source and meaning; secrets are hidden.
-
-Timestamp settings of topics: a producer that may set arbitrary log times can move Cutover's clock undetected.
+Secrets are hidden. Of topics the timestamp setting is checked: a producer that may set arbitrary log times can move
+Cutover's clock undetected.
 """
 
 import os

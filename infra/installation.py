@@ -1,8 +1,7 @@
 """Start and stop of the installation: broker, Airflow and drivers, in an order in which nothing is lost.
 
-Start of the broker and Airflow under one supervisor, with the wait until they answer, for `cutover up`.
-
-Stop of Airflow, its tasks, the stream drivers and the broker, in this order, for `cutover down`.
+`cutover up` starts the broker and Airflow under one supervisor and waits until they answer. `cutover down` stops
+Airflow, its tasks, the stream drivers and the broker, in this order.
 """
 
 import fcntl

@@ -1,8 +1,6 @@
-"""A runbook for one pipeline now: what fires, which windows and offsets, and the last similar incident.
+"""A runbook for one pipeline now: what fires, which windows and offsets, the last similar incident, then the page.
 
-Last similar incident of a pipeline, from its recorded comparisons, checks and accepted losses.
-
-A runbook for one pipeline now: what fires, which windows and offsets, the last similar incident, then the page.
+The last similar incident is found in the recorded comparisons, checks and accepted losses.
 """
 
 import json

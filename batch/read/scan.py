@@ -1,6 +1,6 @@
-"""The one scan of new offsets: every class aggregated by partition, window and key, with the offsets that hold it.
+"""One scan of new offsets: every class aggregated by partition, window and key, with the offsets that hold it.
 
-Dimensions that a run joins records with: for each record the version that the stream recorded for its epoch.
+Each record is joined with the versions of dimensions that the stream recorded for its epoch.
 """
 
 from collections import defaultdict

@@ -1,8 +1,6 @@
-"""Drafting a repair, publishing it, and undoing it: each holds the batch lock.
+"""Draft, publication and undo of a repair: each holds the batch lock, and none waits for another run.
 
-Drafting a repair, and publishing it: each holds the batch lock, and none waits for another run.
-
-Undo of a repair: a separate run restores the rows that it replaced; its scan of the log stays valid.
+Undo is a separate run that restores the rows that the repair replaced; the repair's scan of the log stays valid.
 """
 
 import uuid

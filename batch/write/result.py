@@ -1,6 +1,6 @@
-"""Compute the planned windows, in the batch table's columns, without publishing them.
+"""Results of the planned windows, in the batch table's columns, before they are published.
 
-The team's own SQL over the records that parsed: what a batch job computes today, in the definition's columns.
+If the definition has the team's own SQL, it computes them from the parsed records, as the team's batch job does today.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Command line: one Typer app with the commands that each folder registers by entry point.
 
-Summaries of commands, parsed from their source, so that listing commands imports no other module.
+Summaries of commands are parsed from their source, so listing the commands imports no other module.
 """
 
 import ast

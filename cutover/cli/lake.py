@@ -1,9 +1,4 @@
-"""`cutover sql`, `vacuum`, `restore-control`: query the lake, delete unneeded files, undo changes of other writers.
-
-`cutover unserved`: tables that no longer serve anyone, and their deletion by policy.
-
-`cutover serve-view`: a table with a stable name for Spark, DuckDB and delta-rs, whichever path is served.
-"""
+"""Commands on the lake: `cutover sql`, `vacuum`, `unserved`, `serve-view` and `restore-control`."""
 
 import json
 import re

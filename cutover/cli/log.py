@@ -1,7 +1,4 @@
-"""`cutover produce` writes a file to a topic; `cutover init` proposes a definition from a file or a topic.
-
-`cutover init`: a proposed definition, inferred from a file or from records of a topic.
-"""
+"""Commands on files and topics: `cutover produce` sends a file, `cutover init` proposes a definition."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,8 +1,7 @@
 """`cutover simulate SCENARIO.json`: the panes that come out of a scenario, as a table, as JSON, compared or drawn.
 
-Runners of scenarios. Each engine registers its runner by entry point, so this package depends on none of them.
-
-A runner is a function of a `Setting` that returns an `Outcome`, in the group `cutover.runners`.
+Each engine registers its runner, a function from `Setting` to `Outcome`, by entry point in the group `cutover.runners`;
+so this module depends on none of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Effective settings of processes, and the items in which several processes differ. Pure.
 
-Classification of Spark confs: pinned, without effect on results, or recorded and compared. Pure.
+Each Spark conf is pinned, without effect on results, or recorded and compared.
 """
 
 import hashlib

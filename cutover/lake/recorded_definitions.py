@@ -1,10 +1,8 @@
-"""Definition that a pipeline's driver last ran with, so that running and computed pipelines stay visible by name.
+"""Definition that a pipeline's driver last ran with, and the choice of the definition by which a name is shown.
 
 A definition is a file that people edit. If the file no longer loads, was deleted, or describes something else now,
 running and computed pipelines are shown by the definition that was recorded when the driver started. Recorded
 definitions are never computed. Batch runs follow a stream, so every result has a definition that a driver ran with.
-
-Definition by which a name is shown: that of its file, or the recorded one if the file does not describe it.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A cut: the next offset of every partition of one log, at which both paths are compared.
+"""A cut: the next offset of every partition of one log, at which both paths are compared, and marks before an offset.
 
-Marks: fingerprints of the last records before an offset. Needs no client, since tables store marks too.
+Marks are fingerprints of the last records before an offset. They need no client, since tables store them too.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
-"""Client options from the neutral settings of the log; other client keys have to be on an allow-list.
+"""Client options from the neutral settings of the log, and the cluster's address for modules that need no client.
 
-Address of the cluster, for modules that need no client.
+Client keys that these settings do not contain have to be on an allow-list.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""Decorator that writes metrics of a task's runs; failures are logged and never fail the task.
+"""Metrics of a task's runs: a decorator that writes them, and their text files.
 
-Text files of metrics for node_exporter's textfile collector: one per task and pipeline, replaced atomically.
+The textfile collector of node_exporter reads one file per task and pipeline, which is replaced atomically. Failures to
+write are logged and never fail the task.
 """
 
 import hashlib

@@ -1,10 +1,8 @@
-"""The console: a command returns what it found as an `Output`, and this module alone prints it.
+"""The console: a command returns an `Output`, and this module alone prints it.
 
 `command` wraps the function of a command: it adds `--json` to its options, prints the output as JSON or as lines and
 tables, and returns the exit code. Text from data is escaped on the way, so that no key can move the cursor or add
 markup. Progress goes to standard error: a spinner or a bar on a terminal, otherwise one line per step.
-
-Escaping of data for a terminal library that interprets markup.
 """
 
 import inspect

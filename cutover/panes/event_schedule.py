@@ -1,4 +1,4 @@
-"""Events of a simulation, in order: rows arrive, then their moment ends. The same script for every engine.
+"""Events of a simulation, in order, and the watermark that they move; the same script for every engine.
 
 The events of one moment have a fixed order, so every engine can be compared with one answer:
 
@@ -10,8 +10,6 @@ The events of one moment have a fixed order, so every engine can be compared wit
 
 So a row that arrives exactly at the end of a period or epoch is part of that pane, and one that arrives at the moment
 at which the watermark passes its window is on time.
-
-Watermark of a simulation: its value as rows arrive, and the times at which it advances.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Begoli et al., Watermarks in Stream Processing Systems,

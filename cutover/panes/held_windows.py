@@ -1,9 +1,8 @@
 """All windows of one operator: rows arrive, time advances, panes come out. A simulation and a stream share this code.
 
 At one moment rows arrive first (`add_rows`) and are evaluated against the watermark as it was; then time advances
-(`settle`). The cost of a moment depends on the windows that it touches, not on the number of windows in state.
-
-State of one window and key between its firings. Frozen: adding rows and firing return the next state.
+(`settle`). The cost of a moment depends on the windows that it touches, not on the number of windows in state. The
+state of a window and key is frozen: adding rows and firing return the next state.
 """
 
 from bisect import bisect_left, bisect_right, insort

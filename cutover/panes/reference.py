@@ -1,12 +1,11 @@
 """Reference runner: simulates rows, a watermark and a trigger, moment by moment of processing time.
 
+The state of a window has a constant size, sufficient for every measure of a scenario: a pane costs the same whether its
+window has ten rows or a million. `cutover.panes.batch` measures all rows of a window at once, so the two can be
+compared.
+
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, sections 2.2 to 2.4.
-
-Constant-size state of a window in the reference runner, sufficient for every measure of a scenario.
-
-A pane costs the same whether its window has ten rows or a million. `cutover.panes.batch` measures all rows of a window
-at once, so the two can be compared.
 """
 
 from collections.abc import Sequence

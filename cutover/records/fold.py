@@ -1,11 +1,10 @@
 """Fold: merge partial aggregates into one row per window and key, in DuckDB SQL, independent of order and grouping.
 
-Measures of a join, computed from the left and right bags of a window and key in DuckDB SQL, without lists of pairs.
-
-Within a window and key every left row is paired with every right row. A measure that uses columns of one side only
-needs the number of rows of the other side. A measure that uses both sides is computed over pairs of distinct values,
-weighted by the product of both counts; these pairs stream through a hash join into an aggregate. (Measured on 2 cores:
-10,000 by 10,000 distinct values take 2 s; a correlated subquery over the two lists exceeded 2 GB.)
+For a join, every left row of a window and key is paired with every right row, without lists of pairs. A measure that
+uses columns of one side only needs the number of rows of the other side. A measure that uses both sides is computed
+over pairs of distinct values, weighted by the product of both counts; these pairs stream through a hash join into an
+aggregate. (Measured on 2 cores: 10,000 by 10,000 distinct values take 2 s; a correlated subquery over the two lists
+exceeded 2 GB.)
 """
 
 # ruff: noqa: S608 -- names are checked when a definition is loaded, expressions are compiled from the whitelist

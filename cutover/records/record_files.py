@@ -1,10 +1,7 @@
 """Records of a file: lines, compressed or not, as cells of CSV or objects of JSON lines.
 
-Conversion of CSV cells to JSON values, and descriptions of invalid values for messages.
-
-Lines of a file, compressed or not; their length and the decompressed size are limited, so memory use is bounded.
-
-Readers of the records of a file: cells of CSV, objects of JSON lines.
+The length of a line and the decompressed size are limited, so memory use is bounded. Cells of CSV are converted to JSON
+values; messages describe the invalid ones.
 """
 
 import bz2

@@ -1,7 +1,8 @@
-"""The watermark: event time up to which a path expects to have seen everything. Pure; the time is a parameter.
+"""The watermark: event time up to which a path expects to have seen everything; it closes windows and makes rows late.
 
-It is the minimum over the active partitions of the newest event time seen in each, minus the out-of-orderness, and
-never decreases. All parsed records advance it, except those of class `future`. A partition
+Pure; the time is a parameter. The watermark is the minimum over the active partitions of the newest event time seen in
+each, minus the out-of-orderness, and never decreases. All parsed records advance it, except those of class `future`. A
+partition
 
 - that never had a record is not active;
 - with unread records and no event time seen so far keeps the watermark at its value;
@@ -11,16 +12,14 @@ never decreases. All parsed records advance it, except those of class `future`. 
 
 If all partitions are idle, the watermark does not change.
 
-Source:
-    Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Begoli et al., Watermarks in Stream Processing Systems,
-    VLDB 2021, section 3 (idle inputs).
-
-Watermark at which a window closes, and at which a row is late for its window.
-
 The `end` of a window without a gap is exclusive: the window is closed, and its rows are late, once the watermark has
 reached `end + allowed`. The end of a session is inclusive, since the gap is. A row at time t is late once the watermark
 has passed `t + gap + allowed`. A row exactly at the end of a session still extends it, and that row is accepted until
 the watermark has passed `end + gap + allowed`: only then is the session closed.
+
+Source:
+    Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Begoli et al., Watermarks in Stream Processing Systems,
+    VLDB 2021, section 3 (idle inputs).
 """
 
 from collections.abc import Mapping

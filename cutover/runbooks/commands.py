@@ -1,6 +1,6 @@
-"""Check of a page's commands against the command line, without running them.
+"""Checks of a page's commands: of their options, against the command line without running them, and of their output.
 
-Comparison of a command's output with a runbook: a number matches any number, `...` any text.
+In the expected output a number matches any number, and `...` any text.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Values of a runbook: its head, its sections, and the blocks of commands that a drill runs.
+"""A runbook as values and its strict parser: its head, its sections, and the blocks of commands that a drill runs.
 
-Strict parser of runbook pages: an invalid part is reported with file and line.
+An invalid part is reported with file and line.
 """
 
 import re

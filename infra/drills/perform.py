@@ -1,6 +1,6 @@
 """Execution of one drill: inject the fault, wait for the alert, follow the runbook literally, and check the tables.
 
-Process of `cutover watch` during a drill, and the alerts of its latest sample.
+The alerts are those of the latest sample of a `cutover watch` process that runs during the drill.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Sequence of drills on one embedded stack, in a folder and on a broker that no real pipeline uses.
+"""Sequence of drills on one embedded stack, in a folder and on a broker that no real pipeline uses, and its results.
 
-Results of drills: the file with the latest outcomes, the table in `docs/drills.md`, the times in runbooks.
+The results are the file with the latest outcomes, the table in `docs/drills.md`, and the times in runbooks.
 """
 
 import json

@@ -1,10 +1,9 @@
 """JARs of Spark, Kafka and object stores, fetched once by PySpark's Ivy and verified by locked SHA-256 sums.
 
-The sets `spark` and `kafka` are never on one class path. `s3` lets Spark access an object store; the bootstrap does not
-fetch it (0.7 GB). The JARs are stored in `<prefix of the interpreter>/share/cutover/jars/`: they belong to the
-installed environment, not to the state of an installation, so `make purge` retains them.
-
-Java runtime of this machine.
+PySpark runs on the Java runtime that is found on this machine. The sets `spark` and `kafka` are never on one class
+path. `s3` lets Spark access an object store; the bootstrap does not fetch it (0.7 GB). The JARs are stored in
+`<prefix of the interpreter>/share/cutover/jars/`: they belong to the installed environment, not to the state of an
+installation, so `make purge` retains them.
 """
 
 import hashlib

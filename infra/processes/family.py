@@ -1,6 +1,6 @@
-"""Processes of a session or a family, listed and stopped by identity, because a pid may be reused.
+"""Processes of a session or a family, listed and stopped by identity, because a pid may be reused, and their memory.
 
-Memory of processes and all their children, as proportional set size, so that shared pages count once.
+Memory is the proportional set size of a process and all its children, so that shared pages count once.
 """
 
 import contextlib

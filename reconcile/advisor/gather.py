@@ -1,10 +1,9 @@
-"""Delays of the records of a log, as they were read and as they were appended: read by Spark, folded in DuckDB.
-
-Records of a log with their windows, read once by Spark: input of the advisor and of the lateness of a log.
+"""Records of a log with their windows, read once by Spark, and their delays, folded in DuckDB.
 
 `pairs` has one row for each window of each record: `__partition`, `__offset`, `__log` and `__event` (microseconds),
 `__starts` and `__ends` of the window, the key, and `__epoch` that read the record. A record that counts in no window
-has one row with a null end. An event time is null where it does not move the watermark.
+has one row with a null end. An event time is null where it does not move the watermark. Delays are those of the records
+as they were appended and as they were read.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

@@ -1,11 +1,9 @@
 """Delays of a log's records by partition and value of the key, both when appended and when read.
 
-The log is read once by Spark; the log timestamp shows when each record was appended, the epochs show when it was read.
-
-The lateness of records in tables of DuckDB: quantiles, histogram, segments, and which of them alone are late.
-
-`judged` has one row for each record that counts in a window: `__partition`, the key, `__behind` (microseconds),
-`__pairs` (windows), `__late` (of these late at real speed), `__missed` (of these late as they were read).
+The log timestamp shows when each record was appended, the epochs show when it was read. Tables of DuckDB hold quantiles
+and a histogram, by segment, and show which segments alone are late. `judged` has one row for each record that counts in
+a window: `__partition`, the key, `__behind` (microseconds), `__pairs` (windows), `__late` (of these late at real
+speed), `__missed` (of these late as they were read).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

@@ -1,13 +1,12 @@
 """Predicted effect of settings of lateness: a pure function of the delay of each record.
 
 A record's delay is how far the newest event time of the slowest partition was, before its epoch, beyond the end of its
-window. The watermark is that time less the out-of-orderness o, and a window takes rows until the watermark has passed
-its end by the allowed lateness a. So a record is late exactly where its delay is at least o + a: which records count,
-and how many windows are kept, depends on the sum alone; when the on-time answer comes, on o alone.
+window. The watermark is that time less the out-of-orderness o, and a window accepts rows until the watermark has passed
+its end by the allowed lateness a. So a record is late if and only if its delay is at least o + a: which records count,
+and how many windows are kept, depends on the sum alone; when the on-time answer comes depends on o alone. Proposed
+lengths of time are whole units, as large as the window allows.
 
 Source: Akidau et al., The Dataflow Model, VLDB 2015, sections 2.3 and 3.1 (watermarks, allowed lateness).
-
-Lengths of time that people set: whole units as large as the window allows.
 """
 
 import math

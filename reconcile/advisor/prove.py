@@ -1,10 +1,8 @@
 """Proof of predictions: the streaming path runs with the settings over the same epochs, without serving its results.
 
-A window's on-time answer is its result when the watermark passes its end, so it was exact if no record came later.
-For sessions this takes a run without allowed lateness, in which all such records are late; for other windows the epochs
-of one run show it, since each row has its epoch.
-
-Markdown table of the predicted and the measured effect of settings.
+A window's on-time answer is its result when the watermark passes its end, so it was exact if no record came later. For
+sessions this takes a run without allowed lateness, in which all such records are late; for other windows the epochs of
+one run show it, since each row has its epoch. A table in Markdown shows the predicted and the measured effect.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`, the rest are internal numbers

@@ -1,11 +1,10 @@
 """Attribution of differences: check the ledger, assign causes to rows, and prove the causes from the log.
 
-Checks of the stream's ledger: a record counts as late only if its position, epoch and watermark confirm it.
-
-The temporary tables are `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`,
-`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, window or component, and key), `doubtful`
-(window, key, why, and `_epoch`, `_partition`, `_offset` if the doubt is about one record). For sessions the window is
-that of the record alone, with the component in a further column.
+A record of the stream's ledger counts as late only if its position, epoch and watermark confirm it. The temporary
+tables are `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`, `_offset`,
+`event_time`, `reason`), `ledger_keys` (records by class, window or component, and key), `doubtful` (window, key, why,
+and `_epoch`, `_partition`, `_offset` if the doubt is about one record). For sessions the window is that of the record
+alone, with the component in a further column.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

@@ -6,15 +6,11 @@ does not list must yield the stream's value, those plus the records of each clas
 them the batch's value. A contradicted claim is added to `doubtful`, so its row stays unexplained; a claim whose records
 have left the log is not proven.
 
-A proven claim is not read from the log again while nothing it depends on has changed (`proof_cache`).
-
 Of records with the same id, batch may count a different one than the stream. No merge can show that: the last stage
 then has the batch's row in every place where the records that batch counts, taken from the log alone, yield it.
 
-Cache of proven claims, so that a claim is not read from the log again.
-
-A late row differs permanently, while the log eventually deletes its records. A claim stays proven as long as all inputs
-of its proof are unchanged; the cache stores a digest of these inputs.
+A late row differs permanently, while the log eventually deletes its records. So proven claims are cached with a digest
+of all inputs of the proof: a claim stays proven, and is not read from the log again, while these are unchanged.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or a constant

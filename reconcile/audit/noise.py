@@ -1,10 +1,9 @@
-"""The noise of a pipeline: what its answer differs from itself by, over the same records, and what could be accepted.
+"""Noise of a pipeline: how far its results differ over the same records, and the tolerances that would accept it.
 
 Batch is computed again in one epoch with other tasks, the stream with other epoch ends, order and tasks; all of them
-are compared with one answer. Integers, decimals and doubles add up exactly in any order here, so a measure without a
-cause for noise has none at all: all noise comes from the expression.
-
-Measurements of noise: one row each, the newest of a definition counts.
+are compared with one result. Integers, decimals and doubles add up exactly in any order here, so a measure without a
+cause for noise has none at all: all noise comes from the expression. Of the recorded measurements, the newest one of a
+definition counts.
 """
 
 from collections.abc import Iterable, Sequence

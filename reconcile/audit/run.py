@@ -1,10 +1,8 @@
-"""Replay a log in several ways and compare the answers: accepted and late records together must give the same.
+"""Replays of a log in several ways, compared: accepted and late records together must give the same result.
 
-Each replay ends its epochs elsewhere, deals the records of an epoch out to another number of tasks, in another order,
-and folds the result. Which records are late depends on where epochs end, and is reported separately. Of records with
-the same id and event time the same one counts in all replays.
-
-Plan of a replay: the ends of its epochs and its number of tasks, a pure function of a seed.
+A plan is a pure function of a seed: each replay ends its epochs elsewhere, distributes the records of an epoch over
+another number of tasks, in another order, and folds the result. Which records are late depends on where epochs end, and
+is reported separately. Of records with the same id and event time the same one counts in all replays.
 """
 
 import random

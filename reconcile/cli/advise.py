@@ -1,6 +1,7 @@
-"""`cutover advise P`: which settings of lateness would have been right, from the log and its epochs.
+"""Commands on lateness: `cutover advise P` and `cutover lateness P`.
 
-`cutover lateness P`: how late records are, whose, and what share would be late at real speed.
+`advise` shows which settings would have been right, from the log and its epochs. `lateness` shows how late records are,
+from which producers, and what share would be late at real speed.
 """
 
 from collections.abc import Iterator, Sequence

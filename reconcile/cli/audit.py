@@ -1,12 +1,7 @@
 """Commands that check Cutover itself: `cutover verify`, `audit`, `noise` and `selftest`.
 
-`cutover audit determinism|windows P`, `cutover noise P`: replays of the log, and samples of what is served.
-
-`cutover selftest P`: how often the reconciler itself errs on a pipeline, found out on copies of its tables.
-
-Text of a verification: a row for each check, then violations, then omissions.
-
-`cutover verify P`: every check that must hold whatever happened.
+`verify` evaluates every check that must always hold. `audit determinism` and `noise` replay the log, `audit windows`
+samples what is served. `selftest` measures how often the reconciler itself errs, on copies of a pipeline's tables.
 """
 
 import secrets

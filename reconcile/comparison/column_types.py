@@ -1,6 +1,6 @@
-"""Kinds of DuckDB's types: numbers, times, and types that are comparable with each other.
+"""Kinds of DuckDB's types that are comparable with each other, and SQL for the equality of nested values.
 
-SQL for the equality of lists, structs and maps whose numbers are compared with a tolerance.
+The numbers in lists, structs and maps are compared with a tolerance.
 """
 
 from collections.abc import Callable

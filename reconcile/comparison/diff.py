@@ -4,13 +4,9 @@ The result has the layout's keys and component, `__diff` (missing: only the expe
 actual side; changed), `__copy` (2 and up: an additional row with the same key), and per value number i `__e<i>`,
 `__a<i>` (both sides) and `__d<i>` (they differ).
 
-Pairing of rows with the same key: equal rows first, then near rows, then the remaining ones in order.
-
-Rows are a multiset. Equal rows are paired one to one; of the remaining rows, as many as possible are paired within
-their tolerances; only the others differ, in the order of their values. Order alone is not sufficient: near rows would
-differ if a column with a tolerance sorts them differently, and one additional row would shift all following ones.
-
-Distances between the values of a column, over the rows on both sides that differ.
+Of rows with the same key, equal rows are paired one to one; of the remaining rows, as many as possible are paired
+within their tolerances; only the others differ, in the order of their values. Order alone is not sufficient: near rows
+would differ if a column with a tolerance sorts them differently, and one additional row would shift all following ones.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

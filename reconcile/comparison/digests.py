@@ -1,13 +1,12 @@
-"""Digests by window: windows with equal digests need no join.
+"""Digests by window, and components of sessions: windows with equal digests need no join.
 
 A digest is a count, the xor and the sum of the hashes of all rows: the order of rows does not matter; a pair of equal
 rows cancels in the xor but not in the sum. Digests ignore tolerances, so some groups without a difference are joined.
 
-Components of sessions that are compared together: all sessions of a key on either side that overlap transitively.
-
-A late row may join two sessions, so that one side has one session and the other has two: that is one difference. Rows
-of both sides get the start of their component, and a component is compared only if all of it is closed, covered and in
-the requested range. For windows with fixed bounds, each window is a component.
+A component has all sessions of a key on either side that overlap transitively: a late row may join two sessions, so
+that one side has one session and the other has two, which is one difference. Rows of both sides get the start of their
+component, and a component is compared only if all of it is closed, covered and in the requested range. For windows with
+fixed bounds, each window is a component.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

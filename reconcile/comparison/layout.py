@@ -1,6 +1,6 @@
 """Common layout of two tables: key columns, compared columns and their tolerances.
 
-Equality of a value of plain Python and one of a table: exact, except for the order in which floats were added.
+A value of plain Python equals one of a table exactly, except for the order in which floats were added.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""From the records of epochs and batch runs to what both paths cost. Pure: what was not recorded stays unknown.
+"""Costs of both paths and of each nine of agreement, from the records of epochs and batch runs. Pure.
 
-Delays of records on each path: at most the time from the oldest log timestamp of their epoch to the commit.
-
-Costs of each nine of agreement: rows that may differ, and the wait if the stream alone reaches it, else batch.
+What was not recorded stays unknown. The delay of a record is at most the time from the oldest log timestamp of its
+epoch to the commit. A nine of agreement costs the rows that may differ, and the wait if the stream alone reaches it,
+else that for batch.
 """
 
 from collections import deque

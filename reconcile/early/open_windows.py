@@ -1,10 +1,9 @@
-"""Accuracy of the stream's results for windows that are open at the cut, compared with the log's records.
+"""Accuracy of the stream's results for windows that are open at the cut, by age, compared with the log's records.
 
 Batch computes only closed windows, so the open ones are folded here from the log in plain Python: the newest ones, up
 to a number of records. They are compared with the results that users see: the newest pane of each row, or without
-panes the accepted rows so far. Panes follow a trigger and therefore lag; accepted rows should be equal.
-
-Open windows grouped by age: the event time that has passed since their start.
+panes the accepted rows so far. Panes follow a trigger and therefore lag; accepted rows should be equal. The age of a
+window is the event time that has passed since its start.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

@@ -1,6 +1,6 @@
-"""Columns that two tables have in common, each in the type that both fit; what does not fit is no equal value.
+"""Columns that two tables have in common, each in the type that both fit; a value that does not fit is never equal.
 
-Hints for columns of two tables whose names look alike: other case, blanks at an end, invisible characters.
+Hints name columns whose names look alike: other case, blanks at an end, invisible characters.
 """
 
 import shlex

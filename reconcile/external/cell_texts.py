@@ -1,14 +1,12 @@
-"""Cells without a type (of CSV, and of folder names) as values: which texts a type reads, and as what, in SQL.
+"""Cells without a type (of CSV, and of folder names) as values, in SQL: which texts a type accepts, and their values.
 
-A cell is read as a value of a type only where the text is a way to write exactly that value. Any other text stays what
-it is, so that no reading makes two different texts equal: `007` is not 7, `0x1F` not 31, and a number of 40 digits is
-not the double nearest to it.
+A cell is read as a value of a type only if the text is a way to write exactly that value. Any other text stays what it
+is, so that no reading makes two different texts equal: `007` is not 7, `0x1F` not 31, and a number of 40 digits is not
+the double nearest to it.
 
-Rows that differ only in how numbers are written, in columns of texts that hold other cells, too.
-
-`1.0` and `1` are one number, and two texts. Where every cell of a column is a number they are compared as such, where
-the type of the column is stated as that says. In between neither answer can be proven, so that such rows are no
-evidence: they are not counted where other rows differ.
+`1.0` and `1` are one number, and two texts. If every cell of a column is a number they are compared as such; if the
+type of the column is stated, as that type says. In columns of texts that also hold other cells neither answer can be
+proven, so rows that differ only in how numbers are written are no evidence: they are not counted if other rows differ.
 """
 
 import re

@@ -1,13 +1,10 @@
-"""Dialect of CSV: how a file separates, quotes and encodes its cells, and what its head is.
+"""Dialect of CSV: how a file separates, quotes and encodes its cells, what its head is, and the form of its records.
 
-Nothing is left to DuckDB to guess, since its guess depends on rows: the delimiter comes from the head alone, and every
-cell is read as the text that is written there. Types are chosen later, from both sides (`column_types`).
-
-Form of CSV records: every cell is written in a way that has one meaning, or the file is rejected by line.
-
-DuckDB drops blanks around quotes and an empty cell after the last column, which would make different files equal. So
-every record is checked before it is read: each has as many cells as the head, a cell begins with a quote or has none
-after leading blanks, and a closing quote ends its cell.
+DuckDB infers nothing, since its inference depends on rows: the delimiter comes from the head alone, and every cell is
+read as the text that is written there. Types are chosen later, from both sides (`alignment`). DuckDB would also drop
+blanks around quotes and an empty cell after the last column, which would make different files equal. So every record is
+checked before it is read, and a file is rejected by line: each record has as many cells as the head, a cell begins with
+a quote or has none after leading blanks, and a closing quote ends its cell.
 """
 
 import csv

@@ -1,15 +1,13 @@
 """Digests of earlier comparisons, stored by the bytes of each file and the rules that they depend on.
 
-Parquet files under `<home>/digests`, a few for each request, each name ending with the checksum of the file's own
-bytes, as the lake's files have it. Columns: `_side` (0 expected, 1 actual; 2: whole groups of either side), `_content`
-(checksum of a data file), `_group`, `_bucket`, `n`, `x`, `s_high` and `s_low` (`s` in two halves: Parquet has no whole
-number of its size), `doubled` (keys with more than one row, where such a digest is that of a whole group). What does
-not hold what was written is named in a note and never read.
+A stored digest belongs to bytes, not to a name, a size or a time: a file that was put in place of another, or in which
+one bit flipped, has no stored digest, and its rows are read. Files that change during the comparison are detected.
 
-Contents of the files of a table, by the checksum of their bytes, and files that change while they are read.
-
-A digest that is kept belongs to bytes, not to a name, a size or a time: a file that was put in place of another, or in
-which one bit flipped, has no digest that is kept, and its rows are read.
+The store is Parquet files under `<home>/digests`, a few for each request, each name ending with the checksum of the
+file's own bytes, as the lake's files have it. Columns: `_side` (0 expected, 1 actual; 2: whole groups of either side),
+`_content` (checksum of a data file), `_group`, `_bucket`, `n`, `x`, `s_high` and `s_low` (`s` in two halves: Parquet
+has no whole number of its size), `doubled` (keys with more than one row, if such a digest is that of a whole group). A
+file that does not hold what was written is named in a note and never read.
 """
 
 # ruff: noqa: S608 -- every name in a query is ours

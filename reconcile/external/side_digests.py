@@ -1,14 +1,12 @@
-"""Digests of two tables by group and bucket of keys, computed file by file, so that those of each file can be kept.
+"""Digests of two tables by group and bucket of keys, computed file by file, so that those of each file can be stored.
 
 Temporary tables: `side_files` (`_file`: number of a content of a side, `_side`, `_path`, `_content`); `file_digests`
 (`_file`, a digest for each content and group, `_new`: of this run); `digests_0` and `digests_1` (of the whole sides,
 with `doubled`: how many keys of a group have more than one row; `_is_known`: counted before this run).
 
-Number of keys of each side that have more than one row, counted from hashes of keys unless it is known.
-
-Hashes of keys are sorted, some files at a time, which takes a quarter of the time of a table of all of them. Files that
-share a group are sorted together, so that no key is in two chunks; where that is too much for the memory, DuckDB groups
-by way of the disk. What occurs twice among hashes is looked up by the keys themselves.
+Keys with more than one row are counted from hashes, which are sorted, some files at a time; this takes a quarter of the
+time of a table of all of them. Files that share a group are sorted together, so that no key is in two chunks; if that
+exceeds the memory, DuckDB groups on disk. Hashes that occur twice are looked up by the keys themselves.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`

@@ -1,7 +1,4 @@
-"""Conditions of a move, one function each: number, threshold, and what would satisfy them.
-
-Numbers and thresholds of conditions, formatted for people.
-"""
+"""Conditions of a move, one function each: number, threshold, and what would satisfy them, formatted for people."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

@@ -1,13 +1,8 @@
-"""Stage of a pipeline and its history: each change appends one row with its author, its reason and the evidence.
+"""Stage of a pipeline and its history, and the state at the moment of a move.
 
-The serving view reads the latest row, so it changes in the same commit.
-
-State at the moment of a move: a new comparison, every check, every alert.
-
-Recorded evidence describes an earlier moment. Since then rows may have changed, the log may have lost records, and the
-stream may have stopped.
-
-Metrics of a decision of the gate: the resulting stage, whether the move was allowed, unmet conditions.
+Each change appends one row with its author, its reason and the evidence; the serving view reads the latest row, so it
+changes in the same commit. Recorded evidence describes an earlier moment: since then rows may have changed, the log may
+have lost records, and the stream may have stopped. So a move requires a new comparison, every check, and every alert.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""The addresses of the pages: every one asks who reads, none takes an action.
+"""Addresses of the pages and their HTML: every address checks who reads, none performs an action.
 
 Approvals are given in Airflow's Required Actions and rollbacks on the command line, so no form here can be forged.
-
-The pages as HTML: values escaped, no script, no request, one style that the policy allows by its digest.
+Values are escaped; there is no script and no request, and one style, which the policy allows by its digest.
 
 Source: W3C, Content Security Policy Level 3, section 2.3.1 (`hash-source`).
 """

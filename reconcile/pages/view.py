@@ -1,10 +1,7 @@
 """Content of the page of one pipeline, read without an engine; a part that cannot be read shows the reason.
 
-Files of the reports folder that a reader may get: of the requested pipeline, by plain name, no links.
-
-Inputs of the pages, each cached for some seconds: definitions, lake and log.
-
-Many readers of one page cost one read.
+Inputs (definitions, lake and log) are cached for some seconds each, so that many readers of one page cost one read. Of
+the reports folder a reader gets files of the requested pipeline, by plain name, no links.
 """
 
 import re

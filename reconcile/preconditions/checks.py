@@ -1,6 +1,6 @@
 """Preconditions for two sides to be comparable: pure checks over facts, each of which states why it fails.
 
-Reasons why a comparison compared no window, and the next command: nothing equal to nothing proves nothing.
+A comparison that compared no window states the reasons and the next command: nothing equal to nothing proves nothing.
 """
 
 from collections.abc import Iterator, Mapping

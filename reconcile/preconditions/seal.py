@@ -1,6 +1,6 @@
-"""The seal: one log, one cut, one truth in force on both sides, readable tables; otherwise the data is not judged.
+"""The seal: one log, one cut, one set of settings on both sides, readable tables; otherwise the data is not compared.
 
-Windows that batch knows of from records that went before a version of the stream began: nothing to compare.
+Windows that batch knows from records that were deleted before a version of the stream began are not compared.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,13 +1,9 @@
 """The page of one comparison: everything in one file, no remote asset, one script, values escaped.
 
-Undefined names raise, so a test notices a missing field, not a reader.
-
-All charts of the report: each drawn twice, for a wide and for a narrow page, so that its texts stay readable.
-
-Pure functions from the result's data to SVG and to the table behind it. Without data they return None, and the page
-says so in words.
-
-Sections of a report in their order; each is a file of this name in `templates/sections`.
+Sections stand in the order of their list; each is a file of its name in `templates/sections`. Undefined names raise, so
+a test notices a missing field, not a reader. Charts are drawn by pure functions, from the result's data to SVG and to
+the table behind it, each for a wide and for a narrow page, so that its texts stay readable. Without data a function
+returns None, and the page says so in words.
 """
 
 from collections.abc import Callable, Iterator, Mapping

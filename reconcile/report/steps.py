@@ -1,8 +1,7 @@
-"""Next steps after one comparison: a runbook filled with its own pipeline, windows and offsets.
+"""Next steps after one comparison: a runbook filled with the pipeline, its windows and its offsets.
 
-Command lines that make the comparison again and lead to the rows behind it; values are quoted for a shell.
-
-Runbooks as the report shows them: the page of `docs/runbooks` in full, so that it opens without a network.
+Command lines make the comparison again and lead to the rows behind it; values are quoted for a shell. The report shows
+the page of `docs/runbooks` in full, so that it opens without a network.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Cost of both paths as a frozen tree: a part of a report, and the output of `cutover cost --json`.
-
-Texts on costs for people.
-"""
+"""Cost of both paths as a frozen tree, part of a report and the output of `cutover cost --json`, with its texts."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,7 @@
 """Sentences on lateness, on settlement and on the speed of a replay, for the terminal, the page and the pull request.
 
-Sentences on the lateness of a log, for the terminal, the page and the pull request.
-
-Sentences on a log that was replayed: the speed at which it was read, and the figures that remain unknown.
-
-Sentences on settlement: the ages from which on the stream's answer can be trusted and the log is complete.
+Of a log that was replayed they state the speed at which it was read, and the figures that remain unknown; of
+settlement, the ages from which on the stream's answer can be trusted and the log is complete.
 """
 
 from collections.abc import Sequence

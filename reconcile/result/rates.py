@@ -1,7 +1,4 @@
-"""Rates with their exact 95 % confidence intervals.
-
-Error rates of the reconciler for a report: rates with their bounds, in total and by kind of defect.
-"""
+"""Error rates of the reconciler for a report, with exact 95 % confidence intervals, in total and by kind of defect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,7 @@
 """A copy of what a comparison reads of one pipeline: links to the same files, which no table changes in place.
 
-The untouched copy of a pipeline's tables: rows of both sides, compared windows, and existing differences.
-
-Another version of a dimension in a copy, as if only batch had joined a range of offsets with it.
+The untouched copy has the rows of both sides, the compared windows and the existing differences. In a further copy
+another version of a dimension is recorded, as if only batch had joined a range of offsets with it.
 """
 
 import os

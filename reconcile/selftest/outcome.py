@@ -1,7 +1,4 @@
-"""Result of a self-test, as `--json` prints it and the lake stores it.
-
-History of self-tests: one row for each, of which the newest of a definition counts.
-"""
+"""Result of a self-test, as `--json` prints it, and the history in which the newest one of a definition counts."""
 
 import json
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Parquet file with every row that differs; a report lists only some of them.
 
-Records of the ledger that cause the rows listed in a report, by partition and offset.
+The records of the ledger that cause the listed rows are given by partition and offset.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

@@ -1,12 +1,11 @@
-"""Recorded comparisons and their order: by version, by cut, then by time of recording.
+"""Recorded comparisons in their order, by version, by cut, then by time of recording, and the changes between two.
 
 A comparison is valid for its cut. A comparison at an older cut, however late it ends, or one over a range never clears
 a difference that a newer one found; a difference stays open until a complete comparison at a newer cut, or a later one
 at the same cut, agrees. The order of recording is the sequence of the history, not a clock.
 
-Changes between two comparisons, and the state of one window in each, from their reports. Pure.
-
-A report lists at most 500 rows, so results state whether the lists were complete.
+Changes, and the state of one window in both comparisons, come from their reports. A report lists at most 500 rows, so
+results state whether the lists were complete.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Sections of a report other than the verdict: totals, windows over time, lateness, epochs, worst keys, samples.
 
-Comparison by day: windows compared, windows that differ, and their causes.
-
-Parts of a report that come from the history: the trend of comparisons, and the first occurrence of differences.
+By day it counts windows compared, windows that differ, and their causes. The trend of comparisons and the first
+occurrence of differences come from the history.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`

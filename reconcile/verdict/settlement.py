@@ -2,15 +2,13 @@
 
 Until a window closes both are the same, because the stream's result contains all records read so far. Afterwards a late
 record completes the log, but the stream drops it, so the stream's result stays as it was at closing. A window counts at
-every age that it had reached at the cut; before closing, only if its result at that age is known (`ages`). Results of
-sessions, which grow, are unknown before they close.
+every age that it had reached at the cut; before closing, only if its result at that age is known. Results of sessions,
+which grow, are unknown before they close. Records that arrive after the cut are unknown: the windows that closed last
+may still miss some.
 
-Records that arrive after the cut are unknown: the windows that closed last may still miss some.
-
-Ages of windows by epoch: the event time reached before and after each epoch, for results by age.
-
-A row is missing at an age if its window had reached that age before the epoch that read the row. Files of folds, forks
-and adopted rows contain rows of several epochs, so the earliest and the latest possible epoch count for these.
+The result at an age follows from the event time reached before and after each epoch: a row is missing at an age if its
+window had reached that age before the epoch that read the row. Files of folds, forks and adopted rows contain rows of
+several epochs, so the earliest and the latest possible epoch count for these.
 """
 
 # ruff: noqa: S608 -- names of tables are constants

@@ -1,9 +1,7 @@
-"""History of check results: a violation stays open until a later run evaluates that check again and it holds.
+"""History and metrics of check results: a violation stays open until a later run evaluates that check and it holds.
 
 A sampled run may miss what another run has found. A violation of a sampled check is therefore closed only by an
-exhaustive run (`cutover verify P --all`).
-
-Metrics of the checks: the state of each, and the number of violations.
+exhaustive run (`cutover verify P --all`). Metrics are the state of each check and the number of violations.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Problems that comparisons, checks, audits and tables have recorded, and the pins in force.
+"""Problems and pins that tables record, records that the schema does not describe, and the growth of tables.
 
-Records that the schema does not describe: the first with an unknown field, the first with an invalid field.
-
-Free disk space, and the growth of an epoch log in rows and bytes.
+Problems were recorded by comparisons, checks, audits and tables. Of the records, the first with an unknown field and
+the first with an invalid field are found. Growth is that of an epoch log in rows and bytes, next to the free space.
 """
 
 import json

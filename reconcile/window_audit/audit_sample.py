@@ -1,9 +1,7 @@
 """Audit of a sample of windows: draw, recompute by the batch path, compare, record. The served tables do not change.
 
 The comparison is that of `cutover reconcile`, limited to the drawn windows: late rows that the ledger declares, and
-other differences with a proven cause, are not regressions.
-
-Descriptions of an audit of windows, the same at the terminal and in the task's log.
+other differences with a proven cause, are not regressions. The terminal and the task's log show the same descriptions.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""Population of windows that an audit samples, and the power of a daily audit under the policy.
+"""Population of windows that an audit samples, the sample, and the power of a daily audit under the policy.
 
-Sample of windows for an audit: a pure function of the seed.
+The sample is a pure function of the seed.
 """
 
 import hashlib

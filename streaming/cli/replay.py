@@ -1,6 +1,7 @@
-"""`cutover replay` and `cutover serve`: fill another stream, compare it with the serving one, switch to it.
+"""Commands that replace a stream: `cutover replay`, `serve` and `swap`.
 
-`cutover swap`: serve a changed definition in place of the one that its note names, or swap back.
+`replay` fills another stream and compares it with the serving one, `serve` switches to it. `swap` serves a changed
+definition in place of the one that its note names, or swaps back.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

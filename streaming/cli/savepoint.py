@@ -1,6 +1,7 @@
-"""`cutover savepoint P create|list|release|fork`: keep an epoch under a name, and fork the stream there.
+"""Commands that continue a stream from an epoch: `cutover savepoint P create|list|release|fork` and `accept-loss`.
 
-`cutover accept-loss`: show what a stream has lost, and record it so that the stream can continue.
+A savepoint keeps an epoch under a name, where the stream can be forked. `accept-loss` shows what a stream has lost, and
+records it so that the stream can continue.
 """
 
 from collections.abc import Iterator, Sequence

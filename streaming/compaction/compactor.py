@@ -1,10 +1,9 @@
 """Compaction of old epochs' files, computed in a background thread and committed by the driver between two epochs.
 
 Accepted partials of epochs (a, b] become one row for each window and key with `_epoch = b`. Rows of the ledger and
-records of epochs are copied as they are; ids that will not be needed again are left out. The commit carries the
-stream's application id: a stale driver's fold is rejected.
-
-Selection of the files to fold next: young ones often, old ones seldom, never across a pinned epoch. Pure.
+records of epochs are copied as they are; ids that will not be needed again are left out. Young files are folded often,
+old ones seldom, and never across a pinned epoch; the selection is pure. The commit carries the stream's application id:
+a stale driver's fold is rejected.
 """
 
 import threading

@@ -1,9 +1,8 @@
 """One fold: a group of files becomes one file with the same meaning, streamed through DuckDB in bounded memory.
 
-Expiry of ids: a fold removes the ids that the oldest needed epoch no longer remembers.
-
-This is the oldest pinned epoch, else one that folds leave alone. A fold writes how far it has forgotten as a
-separate row (`_kind` ids, `_class` forgotten): an epoch whose watermark remembers more can no longer be forked.
+A fold removes the ids that the oldest needed epoch no longer remembers: the oldest pinned epoch, else one that folds
+leave alone. It writes how far it has forgotten as a separate row (`_kind` ids, `_class` forgotten): an epoch whose
+watermark remembers more can no longer be forked.
 """
 
 # ruff: noqa: S608 -- numbers and constant names

@@ -1,9 +1,8 @@
 """One pass over one micro-batch: parse once, classify, aggregate, and observe the event time of each partition.
 
-Slices: a record of sliding windows is aggregated once; the driver makes windows from what slices add up to.
-
-Only records that count in all of their windows are: a late one keeps a row for each of its windows. What is committed
-adds up to the same as without slices.
+A record of sliding windows is aggregated once, in its slice; the driver makes windows from what slices add up to. Only
+records that count in all of their windows are: a late one keeps a row for each of its windows. What is committed adds
+up to the same as without slices.
 
 Source:
     Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005, section 3 (there a slice is called a pane).

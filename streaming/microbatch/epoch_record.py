@@ -1,6 +1,6 @@
 """Record of an epoch: offsets read, state of time and log, and settings under which its records were classified.
 
-Settings under which epochs classify records: read from the micro-batches' session, again when that changes.
+The settings are read from the micro-batches' session, and again whenever its confs change.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Inputs of a driver run from outside its state.
+"""Inputs of a driver run from outside its state, and its time policy.
 
-Time policy: how the watermark advances, which watermark decides lateness, what an epoch's end settles.
+The policy determines how the watermark advances, which watermark decides lateness, and what an epoch's end settles.
 """
 
 import threading

@@ -1,6 +1,6 @@
-"""Metrics of a driver: immutable values that the driver replaces and a scraper reads, without a lock.
+"""Metrics of a driver: immutable values that the driver replaces and a scraper reads over HTTP, without a lock.
 
-A driver's metrics over HTTP, on loopback; if they cannot be served the driver logs that once and continues.
+They are served on loopback; if that fails, the driver logs it once and continues.
 """
 
 from bisect import bisect_left

@@ -1,6 +1,7 @@
-"""Start of each ongoing problem, as the driver sees it; the heartbeat carries it for readers that poll rarely.
+"""Start of each ongoing problem, as the driver sees it, and the cause of a stream's end.
 
-Cause of a stream's end, in one line for the person on call, without the JVM's stack.
+The heartbeat carries the problems for readers that poll rarely. The cause is one line for the person on call, without
+the JVM's stack.
 """
 
 import re

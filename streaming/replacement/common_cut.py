@@ -1,6 +1,6 @@
 """Cuts that two streams have in common: epochs of both that end at the same offsets of the same log.
 
-A version of a stream and the definition that it runs, as the subject of comparisons, replays and switches.
+A stream is a version and the definition that it runs: the subject of comparisons, replays and switches.
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence

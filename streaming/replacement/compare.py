@@ -1,12 +1,9 @@
 """Comparison of two streams at one cut: accepted and late records together must give the same rows.
 
-Which records are late follows from where epochs end and may differ between two streams; what they add up to may not.
-A changed definition may differ in whatever its change note declares, and in nothing else.
-
-Conditions under which two streams can be compared at a cut.
-
-Differences that come from epoch boundaries, from the time at which a dimension was read, or from unread records,
-are not differences of the definitions. Where the two kinds cannot be distinguished, the comparison is rejected.
+Which records are late follows from where epochs end and may differ between two streams; what they add up to may not. A
+changed definition may differ in whatever its change note declares, and in nothing else. Differences that come from
+epoch boundaries, from the time at which a dimension was read, or from unread records are not differences of the
+definitions; where the two kinds cannot be distinguished, the comparison is rejected.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours

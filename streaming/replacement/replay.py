@@ -1,9 +1,8 @@
 """Replay: fill a new version of a stream, or a changed definition, from the log, in parallel with the serving one.
 
 A driver with a separate lock and heartbeat reads the log at full speed and ends at an epoch boundary of the serving
-stream, so that both can be compared even while records arrive. The result serves nothing until a person switches to it.
-
-Switch to another version of a stream, after a comparison whose differences a person has agreed to.
+stream, so that both can be compared even while records arrive. The result serves nothing until a person has agreed to
+the differences of a comparison and switches to it.
 """
 
 import time

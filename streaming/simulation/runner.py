@@ -1,10 +1,7 @@
 """A scenario on the streaming path: a real topic, the real query, the real epoch log; clock and watermark are a script.
 
-Topic and table are created for it and deleted afterwards.
-
-A scenario as a pipeline and a log: what is sent, how it is defined, and what the epoch log says of it.
-
-A driver whose time is a script: each row is an epoch, and at the end of each moment in between a tick settles it.
+Topic, pipeline and table are created for the scenario and deleted afterwards. Each row is an epoch; at the end of each
+moment in between, a tick settles it.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Commit of an epoch: partial aggregates, ledger and record together, rejected if another driver was faster.
 
-The fence's check: a handle must show the history that its next commit continues.
-
-Id of a driver's run: stored in every record it commits, so that the author of an epoch is known.
+The fence checks that a handle shows the history that its next commit continues. Every record that a run commits stores
+the id of the run, so that the author of an epoch is known.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
 """Validation of a whole definition; each message has file, field, expected and actual value, and a hint.
 
-Check of a definition's values against the type annotations of their fields, before any value is used.
+Values are checked against the type annotations of their fields before any of them is used.
 """
 
 import re

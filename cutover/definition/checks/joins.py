@@ -1,9 +1,4 @@
-"""Checks of joins and lookups: conditions, names and types, key and measures.
-
-Checks of a join: conditions, column names, key and measures.
-
-Checks of lookups: names and types, without reading the dimensions.
-"""
+"""Checks of joins and lookups: conditions, column names and types, key and measures; no dimension is read."""
 
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches

@@ -4,9 +4,8 @@ No SQL text here raises when it is evaluated; `row_failed` is true on rows where
 reason `expression`). Columns are in backticks in Spark's SQL; a plain column stays a plain column. Types are known
 without an engine, since the whitelist of expressions is typed.
 
-State of a join's sides: per window and key a bag of rows with counts, reduced to the columns that measures read.
-
-Bags merge to the same state for any split into epochs. Pairs are built when a result is computed
+The state of a join is one bag of rows with counts for each side, window and key, reduced to the columns that measures
+read. Bags merge to the same state for any split into epochs. Pairs are built when a result is computed
 (`cutover.records.fold`), so a late row of either side is paired with every partner that has arrived.
 """
 

@@ -1,12 +1,8 @@
 """Functions and casts of the whitelist, each with its types and its SQL in both engines.
 
-Functions of the whitelist, each with its argument types and its SQL in both engines.
-
 `tests/spec/test_expressions.py` runs each of them in Spark and in DuckDB over a table of edge cases.
 
-CAST between the types of the schema, restricted to the forms on which both engines agree.
-
-Stricter than Spark where Spark and DuckDB differ: text is a number only as sign, digits, point and exponent
+Casts are stricter than Spark's where Spark and DuckDB differ: text is a number only as sign, digits, point and exponent
 without blanks, a date only as `2013-01-31`, a timestamp only as `2013-01-31 23:59:59.123456` (`T` for the blank and a
 final `Z` are read). Casts without an equal form in both engines (a double, decimal or timestamp to text, text to
 boolean) are rejected.

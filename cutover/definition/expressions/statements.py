@@ -1,6 +1,6 @@
-"""Parser of Spark SQL statements.
+"""Parser of Spark SQL statements, and the reasons for rejecting an expression.
 
-Reasons for rejecting an expression: it cannot be replayed, does not merge, or is not on the whitelist.
+An expression is rejected if it cannot be replayed, does not merge, or is not on the whitelist.
 """
 
 from itertools import pairwise

@@ -1,20 +1,19 @@
-"""Reproducible sums of doubles: each double is split into digits, and the sums of digits are exact in any order.
+"""Reproducible sums of doubles, and the variance and standard deviation of samples that are computed from sums.
 
-A double is represented by 12 digits of 30 bits each, from 2^-180 to 2^180, and the sum of each digit is a bigint. Sums
-of whole numbers are equal for any order and any split, even if values cancel or differ widely in size. Anything below
-2^-180 (6.5e-55) is rounded per value, which does not depend on the order. A value too large for the highest digit fails
-on its record (`malformed`, reason `expression`) on every path: a sum never becomes infinite.
+A double is represented by 12 digits of 30 bits each, from 2^-180 to 2^180, and the sum of each digit is a bigint, so
+sums are exact in any order. Sums of whole numbers are equal for any order and any split, even if values cancel or
+differ widely in size. Anything below 2^-180 (6.5e-55) is rounded per value, which does not depend on the order. A value
+too large for the highest digit fails on its record (`malformed`, reason `expression`) on every path: a sum never
+becomes infinite.
+
+The state of a variance is count, sum and sum of squares. For integers and decimals it is exact: whole numbers in units
+of the type's last digit. The finish does not suffer from cancellation either: it sums squared distances from the whole
+number nearest to the mean, and the correction for the remainder is less than half of the result. For doubles the state
+is exact except for the rounding of each square, which does not depend on the order; the finish has an error of a few
+units in the last place of the mean square, the same on every path.
 
 Source:
     Demmel, Nguyen, Parallel Reproducible Summation, IEEE Transactions on Computers 64(7), 2015 (digits by fixed bins).
-
-Sample variance and standard deviation, from count, sum and sum of squares.
-
-For integers and decimals the state is exact: whole numbers in units of the type's last digit. The finish does not
-suffer from cancellation either: it sums squared distances from the whole number nearest to the mean, and the correction
-for the remainder is less than half of the result. For doubles the state is exact except for the rounding of each
-square, which does not depend on the order; the finish has an error of a few units in the last place of the mean square,
-the same on every path.
 """
 
 from collections.abc import Iterable

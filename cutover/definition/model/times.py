@@ -1,6 +1,7 @@
-"""Times as records encode them: the `timestamp` values that parsers accept, and names of the forms that they reject.
+"""Times as records encode them, and ranges of event time as people enter them.
 
-Ranges of event time as people enter them: a date is a day as the pipeline's windows count days.
+Parsers accept the forms of `timestamp`; messages name the other common forms. In a range a date is a day as the
+pipeline's windows count days.
 """
 
 import re

@@ -1,10 +1,8 @@
-"""Calendar windows: they start at a local time of certain days in a time zone.
+"""Calendar windows of a time zone: they start at a local time of certain days, or of a day of each month.
 
 A local time that a clock change skips is interpreted with the UTC offset before the change: midnight, skipped from
 00:00 to 01:00, is 01:00, the moment of the change; 02:30, skipped from 02:00 to 03:00, is 03:30. Of a local time that
 occurs twice, the first occurrence counts. Python and Spark agree on both.
-
-Calendar months of a time zone, such as billing periods, which can start on another day or hour.
 """
 
 from abc import abstractmethod

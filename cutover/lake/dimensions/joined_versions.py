@@ -1,10 +1,7 @@
-"""Version of a dimension that each record was joined with, by its place in the log, as epochs and batch runs record it.
+"""Versions of dimensions that records were joined with, as epochs and batch runs record them, and the join in Spark.
 
-Pure.
-
-Dimensions in Spark: small ones through Arrow, so that no job reads them again, large ones by Delta's reader.
-
-Join records again with the versions of dimensions that were recorded for them.
+Small dimensions are read through Arrow, so that no job reads them again, large ones by Delta's reader. A rejoin joins
+records again with the versions that were recorded for their place in the log.
 """
 
 from collections import defaultdict

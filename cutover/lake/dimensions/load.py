@@ -1,6 +1,6 @@
 """Versions of dimensions in the lake: a file, or an older version, becomes the newest version in one checked commit.
 
-Rows of a CSV file for a dimension: each cell is validated by the parser of records.
+Each cell of a CSV file is validated by the parser of records.
 """
 
 import json

@@ -2,9 +2,8 @@
 
 Each commit of data has a row that describes its attempt: run, offsets, and windows. A recorded epoch without an attempt
 was lost; every attempt except the one of the driver that recorded the epoch is a duplicate. Under `exactly_once` data
-and offsets are one commit, and no such row exists.
-
-Prefixes of an epoch log: rows up to an epoch, unless a fold has merged them with rows of later epochs.
+and offsets are one commit, and no such row exists. A prefix of an epoch log has the rows up to an epoch, unless a fold
+has merged them with rows of later epochs.
 """
 
 from collections import Counter

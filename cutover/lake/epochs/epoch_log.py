@@ -1,10 +1,6 @@
-"""Epoch log for readers: the record of each epoch, and the rows up to an epoch.
+"""Epoch log for readers: kinds of rows, the record of each epoch, the rows up to an epoch, and the view `epochs`.
 
-Kinds of rows of an epoch log, the columns that each fills, and the condition that selects some of them.
-
-Epochs whose partial aggregates share a row: after a fold, in a fork, and in adopted files.
-
-View `epochs`: one row per epoch, for queries in SQL.
+After a fold, in a fork, and in adopted files, epochs share a row for their partial aggregates.
 """
 
 import re

@@ -1,17 +1,12 @@
 """Offsets of epochs: where the next epoch starts, offsets that the log no longer holds, and the check N3.
 
-Successor of an epoch: its number, and the offset at which it starts in each partition.
+The code that writes an epoch, reads its records from the log or checks the written ones uses this one definition of
+where an epoch starts.
 
-One definition for the code that writes an epoch, reads its records from the log, or checks the written ones.
-
-Next offsets to read that a log does not hold: expired at its beginning, or beyond its end.
-
-Check N3, no gap and no overlap: every offset up to the newest epoch belongs to exactly one epoch.
-
-All epochs have one topic id; epoch e + 1 starts where epoch e ended, in every partition; a new partition starts at 0,
-and no partition disappears; epochs 0 to E have no gap; the table's transaction is E; no reader has seen a later epoch.
-The check uses the rows of the epochs, which survive clean-up and compaction. The functions yield sentences, also for
-the seal.
+N3, no gap and no overlap, holds if every offset up to the newest epoch belongs to exactly one epoch: all epochs have
+one topic id; epoch e + 1 starts where epoch e ended, in every partition; a new partition starts at 0, and no partition
+disappears; epochs 0 to E have no gap; the table's transaction is E; no reader has seen a later epoch. The check uses
+the rows of the epochs, which survive clean-up and compaction. It yields sentences, also for the seal.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,10 +1,9 @@
-"""Lower bounds of the newest epoch of an epoch log, from evidence outside its table.
+"""Consistency of an epoch log with what was committed to it: transaction, newest row, its commit, and witnesses.
 
 If the last entries of a table's log are deleted, transaction and newest row are both lost without an error. So all
 other records of an epoch are read: a note that the driver writes next to the table after each commit, batch runs,
-comparisons, and pins. Each is a lower bound, and the offsets that it names must be those of the epoch's record.
-
-Consistency of an epoch log with what was committed to it: transaction, newest row, its commit, and witnesses.
+comparisons, and pins. Each is a lower bound of the newest epoch, and the offsets that it names must be those of the
+epoch's record.
 """
 
 import json

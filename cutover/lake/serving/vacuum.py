@@ -1,15 +1,14 @@
-"""Deletion of what no reader needs: files that no recent version lists, and tables that no longer serve anyone.
+"""Deletion of what no reader needs: files that no recent version lists, and tables that no longer serve any reader.
 
-Vacuum: delete files that no version of the last hours lists, unless a version that a reader holds needs them.
+Vacuum deletes files that no version of the last hours lists, unless a version that a reader holds needs them.
 
-Tables that no longer serve any reader: retained so that a change can be rolled back, deleted when the policy allows.
-
-They belong to a version that another one replaced, to a definition that changed under its name, or to a pipeline whose
-name another one serves. All tables of a definition have one age, so that they are deleted together. Tables that are
-written or held are retained; so are all tables while their replacement has no epoch, or until both an epoch of the
-replacement and another record show that the time has passed, so that one host whose clock is ahead deletes nothing. A
-deletion is a row in the history of versions, appended under the sequence at which it was decided; the serving version
-is read again before anything is removed.
+Unserved tables belong to a version that another one replaced, to a definition that changed under its name, or to a
+pipeline whose name another one serves. They are retained so that the change can be rolled back, and deleted when the
+policy allows. All tables of a definition have one age, so that they are deleted together. Tables that are written or
+held are retained; so are all tables while their replacement has no epoch, or until both an epoch of the replacement and
+another record show that the time has passed, so that one host whose clock is ahead deletes nothing. A deletion is a row
+in the history of versions, appended under the sequence at which it was decided; the serving version is read again
+before anything is removed.
 """
 
 from collections.abc import Collection, Iterator, Sequence

@@ -5,16 +5,13 @@ Views: `serving` (served rows, and the side that serves them), `streaming` (fold
 emitted of each window, and when; empty if the definition has no trigger). In `serving` and `streaming`, `_state` is the
 state of the window: `open`, `final`, or `incomplete` with a reason: lost, doubled, expired.
 
-Windows that a range of event time affects where rows may be missing: those inside it; of sessions, all it touches.
+A range of event time where rows may be missing affects the windows inside it, and all sessions that it touches: a
+missing row may belong to each of them and may merge two of them. Ranges of sessions extend by the gap after the last
+row that may be missing.
 
-The bounds of a session depend on its rows, so a row that is missing inside a range may belong to every session that
-touches the range, and may merge two of them. Ranges of sessions extend by the gap after the last row that may be
-missing.
-
-Windows that only an earlier version of the stream can serve: the log that it read was recreated or rewritten.
-
-The current version cannot read the lost records again. Of each window that they affect, the version that counted more
-records is served, so that no window disappears or shrinks; its state is `incomplete(lost)`.
+If the log was recreated or rewritten, the current version cannot read the lost records again. Of each window that they
+affect, the version that counted more records is served, so that no window disappears or shrinks; its state is
+`incomplete(lost)`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

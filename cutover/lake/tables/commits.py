@@ -1,6 +1,6 @@
 """Commits of Cutover to Delta tables: files that are named by their checksum, listed in one transaction.
 
-Resolve commits whose acknowledgement was lost: every append carries a mark by which its commit is recognized.
+Every append carries a mark, by which a commit whose acknowledgement was lost is recognized.
 """
 
 import uuid

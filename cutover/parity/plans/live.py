@@ -1,6 +1,6 @@
 """Reader of a DataFrame's analyzed plan inside Spark: with types, and with Spark's knowledge of determinism.
 
-Impure calls of Python functions in a plan, found in their bytecode.
+Impure calls of Python functions in a plan are found in their bytecode.
 """
 
 import dis

@@ -1,8 +1,6 @@
 """Readers of plans as text: `df.explain("extended")`, `df.explain("formatted")`, and `queryExecution.logical.toJSON`.
 
-Reader of the output of `df.explain("extended")` and `df.explain("formatted")`.
-
-Reader of `queryExecution.logical.toJSON`: an analyzed plan, or an unresolved one.
+A plan as JSON is analyzed or unresolved.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""Exact reads of the log by Spark: bounded offset ranges, never up to `latest`.
+"""Exact reads of the log by Spark: bounded offset ranges, never up to `latest`, and their planning.
 
-A read can count its records, so that the caller can check that every offset is accounted for.
-
-Planning of reads: a few offset ranges per partition that contain all records of some windows. Pure.
+A read can count its records, so that the caller can check that every offset is accounted for. The plan is pure: a few
+offset ranges per partition that contain all records of some windows.
 """
 
 import json

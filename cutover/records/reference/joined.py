@@ -1,7 +1,4 @@
-"""Joins in plain Python: all pairs of the rows of both sides, and each measure over these pairs.
-
-Lookups in plain Python: each dimension is a dictionary by key.
-"""
+"""Joins and lookups in plain Python: all pairs of the rows of both sides with their measures, and dimensions by key."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,11 +1,10 @@
 """Measures in plain Python, computed over all values of a group at once, without partial aggregates.
 
-xxHash64 in plain Python, with the seed (42) and the byte encoding of each type that Spark's `xxhash64` uses.
+Variance uses exact fractions and, for doubles, a bound on the rounding error. xxHash64 has the seed (42) and the byte
+encoding of each type that Spark's `xxhash64` uses.
 
 Source:
     xxHash fast digest algorithm, specification 0.1.1, section XXH64.
-
-Variance in plain Python, with exact fractions and, for doubles, a bound on the rounding error.
 """
 
 import math

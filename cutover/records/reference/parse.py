@@ -2,8 +2,6 @@
 
 It also validates records before they are sent (`cutover produce`) and infers the columns of a draft (`cutover init`).
 Spark's parser is tested against it.
-
-Conversion of one JSON field to a value of its type, or its rejection.
 """
 
 import json

@@ -1,9 +1,8 @@
-"""Delivery of messages to the broker: idempotent, in order, waiting for every acknowledgement.
+"""Delivery of messages to the broker, idempotent and in order, and detection of those delivered by an interrupted run.
 
-Detection of records that an interrupted run delivered: a header of each message contains its run and record number.
-
-The log is the source of truth, not the local notes, since a killed run may not know what the broker accepted. Headers
-are visible under either isolation level, and among the records of other producers.
+A header of each message contains its run and record number. The log is the source of truth, not the local notes, since
+a killed run may not know what the broker accepted. Headers are visible under either isolation level, and among the
+records of other producers. Every acknowledgement is awaited.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

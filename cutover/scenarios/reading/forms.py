@@ -1,8 +1,7 @@
-"""Forms of windows, triggers and watermarks in a scenario file: objects with a `type` and its fields.
+"""Form of a scenario file: one scenario, or several cases with shared fields. Published as a JSON schema.
 
-Unknown fields and values that no definition accepts are rejected; nothing is ignored.
-
-Form of a scenario file: one scenario, or several cases with shared fields. Published as a JSON schema.
+Windows, triggers and watermarks are objects with a `type` and its fields. Unknown fields and values that no definition
+accepts are rejected; nothing is ignored.
 """
 
 import inspect

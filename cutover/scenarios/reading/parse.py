@@ -1,6 +1,6 @@
-"""Parser of scenario files with one scenario or several cases. docs/scenarios.md describes the format.
+"""Strict parser of scenario files with one scenario or several cases. docs/scenarios.md describes the format.
 
-Strict JSON reader for scenario files: UTF-8, one object, no duplicate fields, exact numbers.
+A file is UTF-8 with one JSON object, no duplicate fields, and exact numbers.
 """
 
 import json

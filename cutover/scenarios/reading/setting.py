@@ -1,6 +1,6 @@
-"""Conversion of a validated form into a setting; fields that contradict each other are rejected with their place.
+"""Validated scenario: the setting for every runner, the style of its times, and the expected outcome.
 
-Validated scenario: the setting for every runner, the style of its times, and the expected outcome.
+Fields of the form that contradict each other are rejected with their place.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

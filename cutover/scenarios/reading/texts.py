@@ -1,8 +1,7 @@
 """Scalar values of a scenario file: times, durations, numbers, keys; each is parsed once or rejected.
 
-The published schema and the messages share their descriptions.
-
-Times of a scenario: by clock (`12:05:19`), by date (`2013-03-10T02:30:00Z`), or without end (`+inf`).
+A time is given by clock (`12:05:19`), by date (`2013-03-10T02:30:00Z`), or without end (`+inf`). The published schema
+and the messages share their descriptions.
 """
 
 import re

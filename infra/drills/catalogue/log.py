@@ -1,6 +1,7 @@
-"""Alerts on the log: open transaction, broker down, short retention, new partitions, lost records, recreated topic.
+"""Drills of alerts on the log and on the driver.
 
-Alerts on the driver: it ended while records arrive, or another driver has committed.
+Log: open transaction, broker down, short retention, new partitions, lost records, recreated topic. Driver: it ended
+while records arrive, or another driver has committed.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""A chart and the table behind it: the same data twice, for those who see shapes and for those who read.
+"""A chart and the table behind it: the same data twice, for people who look at shapes and for those who read.
 
-Axes and legends that all charts share.
+All charts share these axes and legends.
 """
 
 from collections.abc import Callable, Sequence

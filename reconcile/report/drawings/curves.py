@@ -1,12 +1,9 @@
-"""Charts of one series each: late records, settlement, comparisons in a row, and error rates.
+"""Charts of one series each: late records, settlement, consecutive comparisons, and error rates.
 
-Chart of late records: a histogram over the time since their window stopped accepting.
-
-Settlement curves: windows complete in the log, and right in the stream's answer, by age; ages by powers of ten.
-
-Comparisons in a row: the rows that differed in each, those without a cause separately, and its verdict as a sign.
-
-Chart of the error rates of the reconciler: each share on a line from 0 to 1, with a bar for its 95 % bounds.
+Late records are a histogram over the time since their window stopped accepting. Settlement has two curves over the age
+of windows, by powers of ten: windows complete in the log, and windows right in the stream's answer. Comparisons show
+the rows that differed, those without a cause separately, and the verdict as a sign. Error rates of the reconciler are
+shares on a line from 0 to 1, with a bar for the 95 % bounds.
 """
 
 import math

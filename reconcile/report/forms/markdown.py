@@ -1,7 +1,4 @@
-"""A report as Markdown, for a pull request: what the page says, in tables that stay short.
-
-The differences of a report as a CSV sheet.
-"""
+"""A report as Markdown for a pull request, in tables that stay short, and its differences as a CSV sheet."""
 
 import io
 import re

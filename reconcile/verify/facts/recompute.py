@@ -1,9 +1,8 @@
 """Epochs recomputed by plain Python from the log, with their stored rows; results before and after folds.
 
-Ids that a stream had seen before some of its epochs, as its epoch log retains them.
-
-For event minutes whose ids have left the epoch log, the first record of an id can no longer be determined. There, a
-record that the ledger lists as a duplicate counts as one.
+The ids that a stream had seen before an epoch are those that its epoch log retains. For event minutes whose ids have
+left the epoch log, the first record of an id can no longer be determined: there, a record that the ledger lists as a
+duplicate counts as one.
 """
 
 # ruff: noqa: S608 -- our constant names, and numbers

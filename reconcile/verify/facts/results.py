@@ -1,6 +1,6 @@
-"""Comparison by digests of the same windows at two versions of a table: final windows, repeated batch runs.
+"""Comparisons of results: of the same windows at two versions of a table, and of both paths at batch's newest cut.
 
-Comparison of both paths at the cut of the newest batch run, by the reconciler.
+Final windows and repeated batch runs are compared by digests, both paths by the reconciler.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant

@@ -1,8 +1,8 @@
-"""Facts from the rows of the epoch log: totals, commits, foreign changes, reopened windows.
+"""Facts from the rows of the epoch log and of the batch path: totals, commits, foreign changes, duplicates.
 
-Duplicates in the batch path's ledger and index: each offset is scanned once, each position listed once.
-
-Segments of epochs whose accepted rows share one epoch number: folded rows carry the number of the last epoch.
+In batch's ledger and index each offset is scanned once and each position listed once. In the epoch log a segment is the
+epochs whose accepted rows share one epoch number: folded rows carry the number of the last epoch. It also shows windows
+that were reopened.
 """
 
 # ruff: noqa: S608 -- every name in a query is ours

@@ -1,6 +1,7 @@
-"""Alerts on the driver: it ended, it commits nothing, the broker is silent, its clock or its commits are off.
+"""Alerts on the driver and on event time.
 
-Alerts on event time: the watermark is ahead of the log, does not move while records are read, or has no input.
+Driver: it ended, it commits nothing, the broker is silent, its clock or its commits are off. Event time: the watermark
+is ahead of the log, does not move while records are read, or has no input.
 """
 
 from collections.abc import Iterator, Sequence

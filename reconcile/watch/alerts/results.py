@@ -1,6 +1,7 @@
-"""Alerts on results: what comparisons, checks and audits found, and the ages of batch runs, comparisons and audits.
+"""Alerts on results and on tables and disks.
 
-Alerts on tables and disks: damaged or changed by another writer, growing, short of space, files of pins at risk.
+Results: what comparisons, checks and audits found, and the ages of batch runs, comparisons and audits. Tables: damaged
+or changed by another writer, growing, short of space, files of pins at risk.
 """
 
 from collections.abc import Iterator
