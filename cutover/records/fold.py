@@ -10,7 +10,7 @@ exceeded 2 GB.)
 # ruff: noqa: S608 -- names are checked when a definition is loaded, expressions are compiled from the whitelist
 from collections.abc import Sequence
 
-from cutover.definition.compile.compiled import SIDES, CompiledPipeline, Name, Side, compile_pipeline
+from cutover.definition.compile.compiled import SIDES, CompiledPipeline, JoinSide, Name, compile_pipeline
 from cutover.definition.expressions.compiler import NEVER, Expression
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.measures import doubles
@@ -87,14 +87,14 @@ def _block_steps(compiled: CompiledPipeline, relation: str) -> list[str]:
     ]
 
 
-def _side_rows_sql(compiled: CompiledPipeline, side: Side, bag: str, other_count: str) -> str:
+def _side_rows_sql(compiled: CompiledPipeline, side: JoinSide, bag: str, other_count: str) -> str:
     """Return the rows of one side, weighted by their count times the number of rows on the other side."""
     rows = f"SELECT __group, {_keys(compiled)}, {other_count}, unnest({bag}) AS __u FROM blocks"
     columns = ", ".join([_keys(compiled), *_fields(side, "__u"), f"__u['count'] * {other_count} AS __weight"])
     return f"SELECT __group, {columns} FROM ({rows})"
 
 
-def _pair_rows_sql(compiled: CompiledPipeline, side: Side, right: Side) -> str:
+def _pair_rows_sql(compiled: CompiledPipeline, side: JoinSide, right: JoinSide) -> str:
     """Return the pairs of distinct values, weighted by the product of their counts."""
     lefts = f"SELECT __group, {_keys(compiled)}, __block, unnest(__l) AS __u FROM blocks"
     rights = "SELECT __block, unnest(__r) AS __v FROM blocks"
@@ -103,7 +103,7 @@ def _pair_rows_sql(compiled: CompiledPipeline, side: Side, right: Side) -> str:
     return f"SELECT __group, {columns}, {weight} FROM ({lefts}) JOIN ({rights}) USING (__block)"
 
 
-def _fields(side: Side, row: str) -> list[str]:
+def _fields(side: JoinSide, row: str) -> list[str]:
     columns = {name: (f"{row}['value']['{name}']", kind) for name, kind in side.types.items()}
     return [f"{_drop_zone(column, kind)} AS {identifier(name)}" for name, (column, kind) in columns.items()]
 

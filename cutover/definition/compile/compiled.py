@@ -37,8 +37,8 @@ PLACEHOLDER = "there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """Side of a join."""
+class JoinSide:
+    """One side of a join, with its types, sources and condition."""
 
     name: Name
     types: Mapping[str, str]  # columns that measures read, by their names in pairs -> types; without the key's
@@ -213,7 +213,7 @@ class CompiledPipeline:
         return self.definition.measures[name].finish(name, self.measured_type(name))
 
     @cached_property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[JoinSide, JoinSide]:
         """Left and right side of the join; only for a definition that has one."""
         return (self._make_side("left"), self._make_side("right"))
 
@@ -235,7 +235,7 @@ class CompiledPipeline:
         measures = self.definition.measures.items()
         return {name: find_columns(str(measure.expression or "1")) for name, measure in measures}
 
-    def _make_side(self, name: Name) -> Side:
+    def _make_side(self, name: Name) -> JoinSide:
         join, key = self.definition.join, self.definition.key
         read_columns = frozenset[str]().union(*self._read_columns.values())
         types_of_side = self.own_types if name == "left" else self.right_types
@@ -250,7 +250,7 @@ class CompiledPipeline:
             condition = f"{self.side_conditions[f'join.{name}'].spark} IS TRUE"
             prefix = join.prefix if join is not None and name == "right" else ""
         sources = {column: f"`{column.removeprefix(prefix)}`" for column in types}
-        return Side(name=name, types=types, sources=sources, condition=condition)
+        return JoinSide(name=name, types=types, sources=sources, condition=condition)
 
 
 def _compile_measure(name: str, measure: Measure, types: Types) -> Expression | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition.compile.compiled import Side, compile_pipeline
+from cutover.definition.compile.compiled import JoinSide, compile_pipeline
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, SelfJoin
@@ -99,12 +99,12 @@ def _pair_bags(
     return [*unmatched, *([(null_row, right_rows)] if join_type == "full" else [])]
 
 
-def _make_bag(pipeline: Pipeline, side: Side, rows: Sequence[CountedRow]) -> Counter[Any]:
+def _make_bag(pipeline: Pipeline, side: JoinSide, rows: Sequence[CountedRow]) -> Counter[Any]:
     side_rows = [values for values, position in rows if _is_on_side(pipeline, side, values, position)]
     return Counter(tuple((name, values[name]) for name in side.types) for values in side_rows)
 
 
-def _is_on_side(pipeline: Pipeline, side: Side, values: Mapping[str, Any], position: EventPosition) -> bool:
+def _is_on_side(pipeline: Pipeline, side: JoinSide, values: Mapping[str, Any], position: EventPosition) -> bool:
     if isinstance(pipeline.join, SelfJoin):
         return values[f"join.{side.name}"] is True
     return (position[1] >= RIGHT_PARTITION_BASE) == (side.name == "right")

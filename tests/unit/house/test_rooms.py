@@ -25,6 +25,8 @@ PAGES = [
     *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
 ]
 NAMED = re.compile(r"(?<![\w/.<*-])((?:cutover|streaming|batch|reconcile|infra|tests|dags)/[\w/.-]*\w/?)")
+BARE = re.compile(r"`(?:[\w/]+/)?(\w+\.py)`")
+OF_THE_READER = {"orders.py"}  # a definition that the tutorial writes
 
 
 def test_a_room_is_imported_by_its_name_under_cutover() -> None:
@@ -91,3 +93,12 @@ def test_every_file_named_in_a_page_exists(page: Path) -> None:
     named_files = set(NAMED.findall(page.read_text(encoding="utf-8")))
 
     assert {name for name in named_files if not (ROOT / name).exists()} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_named_without_its_path_exists(page: Path) -> None:
+    named_modules = set(BARE.findall(page.read_text(encoding="utf-8"))) - OF_THE_READER
+    folders = (*PACKAGES, "dags", "samples", "pipelines", "tests", "benchmarks")
+    modules = {file.name for folder in folders for file in (ROOT / folder).rglob("*.py")}
+
+    assert named_modules - modules == set()
