@@ -63,7 +63,7 @@ def roll_back(pipeline: str, audit_result: Mapping[str, Any]) -> None:
         AirflowSkipException: The audit found no regression.
     """
     if audit_result["state"] != "regression":
-        msg = f"Audit of {pipeline}: the windows of the sample agree with the log."
+        msg = f"Audit of {pipeline}: the sample has no regression."
         raise AirflowSkipException(msg)
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 

@@ -19,7 +19,7 @@ from cutover.reconcile.gate.gate_values import (
     Replayability,
 )
 from cutover.reconcile.report import verdicts
-from cutover.reconcile.result.text import duration
+from cutover.reconcile.result.text import count_noun, duration, share
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.verdict.audits import power
 from cutover.recorded_times import find_earliest_times
@@ -55,17 +55,17 @@ _NO_CAUSE = (
     " docs/runbooks/DivergenceUnexplained.md"
 )
 _NO_COMPARISON = "batch and reconcile alone may not pass: docs/runbooks/NotComparable.md"
-_SHOWN_AT_LEAST = 1e-4  # a smaller bound would be printed as zero
 _MAX_LISTED = 3  # violations listed in a message
 
 
 def evaluate_runs(eligible_runs: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
     """Require enough consecutive eligible runs."""
-    text = f"{len(eligible_runs)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
+    required = count_noun(policy.runs, "consecutive sealed run")
+    text = f"{len(eligible_runs)} of {required} within policy, each with a newer cut"
     repeated, missing = sum(run.is_within_policy for run in runs) - len(eligible_runs), policy.runs - len(eligible_runs)
     if repeated > 0 and missing > 0:
         reasons = f"same or older cut, a range, over {EXPIRES_AFTER.days} days, dated in the future, before a break"
-        text += f" ({repeated} more do not count: {reasons})"
+        text += f" ({repeated} more {'does' if repeated == 1 else 'do'} not count: {reasons})"
     return Condition(
         name="runs",
         is_met=missing <= 0,
@@ -74,11 +74,11 @@ def evaluate_runs(eligible_runs: tuple[EvidenceRun, ...], runs: tuple[EvidenceRu
         threshold=policy.runs,
         sense=AT_LEAST,
         unit="runs",
-        to_pass="" if missing <= 0 else f"{missing} more in a row: {_describe_next_run(find_latest_run(runs))}",
+        to_pass="" if missing <= 0 else f"{missing} more in a row: {describe_next_run(find_latest_run(runs))}",
     )
 
 
-def _describe_next_run(latest: EvidenceRun | None) -> str:
+def describe_next_run(latest: EvidenceRun | None) -> str:
     """Describe what would make the next run agree; after a run beyond policy, another run is rarely enough."""
     if latest is None or latest.is_within_policy:
         return _NEWER_CUT
@@ -106,15 +106,18 @@ def evaluate_latest_run(runs: tuple[EvidenceRun, ...]) -> Condition:
         number=None if latest is None else int(not latest.is_within_policy),
         threshold=0,
         unit="runs beyond policy",
-        to_pass="" if is_met else f"a whole run within policy: {_describe_next_run(latest)}",
+        to_pass="" if is_met else f"a whole run within policy: {describe_next_run(latest)}",
     )
 
 
-def evaluate_freshness(latest: datetime | None, policy: Policy, now: datetime) -> Condition:
+def evaluate_freshness(
+    latest: datetime | None, runs: tuple[EvidenceRun, ...], policy: Policy, now: datetime
+) -> Condition:
     """Require that the latest eligible run is recent.
 
     Args:
         latest: Earliest possible time of that run; None: no run is eligible.
+        runs: All runs; the latest decides what makes the next one eligible.
         policy: Current policy.
         now: By the clock of this host.
     """
@@ -129,15 +132,18 @@ def evaluate_freshness(latest: datetime | None, policy: Policy, now: datetime) -
         number=None if age is None else age.total_seconds(),
         threshold=allowed.total_seconds(),
         unit=SECONDS,
-        to_pass="" if is_met else f"a run now: {_NEWER_CUT}",
+        to_pass="" if is_met else f"a run now: {describe_next_run(find_latest_run(runs))}",
     )
 
 
-def evaluate_settings(eligible_runs: tuple[EvidenceRun, ...], settings_since: int, policy: Policy) -> Condition:
+def evaluate_settings(
+    eligible_runs: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], settings_since: int, policy: Policy
+) -> Condition:
     """Require as many runs whose epochs used the settings that the stream uses now."""
     current = [run for run in eligible_runs if run.epoch >= settings_since]
     missing = min(policy.runs, len(eligible_runs)) - len(current)
-    text = f"{len(current)} of {len(eligible_runs)} runs that count are under the current settings"
+    text = f"{len(current)} of {count_noun(len(eligible_runs), 'eligible run')} under the current settings"
+    remedy = describe_next_run(find_latest_run(runs))
     return Condition(
         name="unchanged",
         is_met=missing <= 0,
@@ -146,7 +152,7 @@ def evaluate_settings(eligible_runs: tuple[EvidenceRun, ...], settings_since: in
         threshold=min(policy.runs, len(eligible_runs)),
         sense=AT_LEAST,
         unit="runs",
-        to_pass="" if missing <= 0 else f"{missing} more runs under these settings: {_NEWER_CUT}",
+        to_pass="" if missing <= 0 else f"{count_noun(missing, 'more run')} under these settings: {remedy}",
     )
 
 
@@ -156,10 +162,10 @@ def evaluate_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condit
     compared, diverged = len(blocks), sum(blocks)
     upper_bound, limit = divergence.upper_bound(compared, diverged), policy.max_divergence
     is_met = limit is None or divergence.is_refuted(compared, diverged, limit)
-    share = f"{max(upper_bound, _SHOWN_AT_LEAST):.2%}"
-    text = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {share} do "
-    text += f"({divergence.CONFIDENCE:.0%}, however often it is evaluated); the policy "
-    text += "sets no limit" if limit is None else f"allows {limit * 100:g}%"
+    blocks_text = f"{diverged:,} of {count_noun(compared, 'block')} of windows diverged"
+    text = f"{blocks_text}, so at most {share(upper_bound)} do "
+    text += f"({share(divergence.CONFIDENCE)}, however often it is evaluated); the policy "
+    text += "sets no limit" if limit is None else f"allows {share(limit)}"
     need = ""
     if limit is not None and not is_met:
         more = divergence.count_missing_blocks(compared, diverged, limit)
@@ -172,7 +178,7 @@ def evaluate_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condit
         number=upper_bound,
         threshold=limit,
         unit=_BLOCKS,
-        to_pass=need and f"{need} it: {_NEWER_CUT}",
+        to_pass=need and f"{need} it: {describe_next_run(find_latest_run(runs))}",
     )
 
 
@@ -217,7 +223,9 @@ def evaluate_rules(evidence: GateEvidence, eligible_runs: tuple[EvidenceRun, ...
         if (name, digest) not in current
     ]
     summary = f"{len(rules.rules)} in force" if rules.rules else "none"
-    need = f"correct the rules, then compare again: {_NEWER_CUT}"
+    # Without valid rules the latest run is DIVERGED, and correcting them is its remedy.
+    remedy = _NEWER_CUT if latest is None or latest.outcome == "DIVERGED" else describe_next_run(latest)
+    need = f"correct the rules, then compare again: {remedy}"
     return _require_none("accepted", len(problems), "rules", "; ".join(problems[:_MAX_LISTED]) or summary, need)
 
 
@@ -229,7 +237,7 @@ def evaluate_contract(check: ContractCheck | None, expectations: int) -> Conditi
     if not expectations:
         return _require_none("contract", 0, "expectations", f"the definition has none{dropped}", "")
     if check is None:
-        text = f"no batch run evaluated the {expectations} expectations"
+        text = f"no batch run evaluated the {count_noun(expectations, 'expectation')}"
         return _require_none("contract", expectations, "expectations", text, "`cutover batch P`")
     unmet = [*check.failed, *["not evaluated"] * max(0, expectations - check.evaluated)]
     summary = f"{expectations - len(unmet)} of {expectations} hold in the newest batch run {check.run_id}{dropped}"
@@ -252,8 +260,9 @@ def evaluate_self_test(latest: SelfTest | None, earlier: tuple[datetime, ...], n
             name="self-test", is_met=False, detail=text, threshold=1, sense=AT_LEAST, unit=_DETECTED, to_pass=need
         )
     alarms, causes, detected = latest.false_alarm_rate, latest.right_cause_rate, latest.detection_rate
-    text = f"{detected.hits:,} of {detected.of:,} planted rows detected, "
-    text += f"{alarms.hits:,} false alarms in {alarms.of:,} windows, {causes.hits:,} of {causes.of:,} causes correct"
+    text = f"{detected.hits:,} of {count_noun(detected.of, 'planted row')} detected, "
+    text += f"{count_noun(alarms.hits, 'false alarm')} in {count_noun(alarms.of, 'window')}, "
+    text += f"{causes.hits:,} of {count_noun(causes.of, 'cause')} correct"
     at = find_earliest_times([*earlier, datetime.fromisoformat(latest.at)], now)[-1]
     recent = at is not None and now - at <= TESTED_WITHIN
     if not recent:
@@ -325,7 +334,7 @@ def evaluate_present(present: PresentState) -> tuple[Condition, ...]:
             int(not agrees),
             "runs beyond policy",
             f"{run.outcome}: {present.reason}",
-            _describe_next_run(run),
+            describe_next_run(run),
         ),
         _require_none("verified now", len(unmet), "violations", violations, verified),
         _require_none("alerts now", len(present.pages), "pages", pages or "no alert pages someone", cleared),
@@ -403,6 +412,6 @@ def _format(value: float | None, unit: str) -> str:
     if unit == SECONDS:
         return duration(value)
     if unit in SHARES:
-        return f"{value * 100:.4g}% {unit}".strip()
+        return f"{share(value)} {unit}".strip()
     counted = " ".join(_SINGULAR.get(word, word) for word in unit.split()) if value == 1 else unit
     return f"{value:,.10g} {counted}".strip()

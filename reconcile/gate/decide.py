@@ -72,8 +72,8 @@ def decide(
     conditions = (
         criteria.evaluate_runs(eligible_runs, evidence.runs, policy),
         criteria.evaluate_latest_run(evidence.runs),
-        criteria.evaluate_freshness(max(times, default=None), policy, now),
-        criteria.evaluate_settings(eligible_runs, evidence.settings_since, policy),
+        criteria.evaluate_freshness(max(times, default=None), evidence.runs, policy, now),
+        criteria.evaluate_settings(eligible_runs, evidence.runs, evidence.settings_since, policy),
         criteria.evaluate_divergence(evidence.runs, policy),
         *hazards.evaluate_hazards(evidence.hazards, evidence.runs, policy, now),
         criteria.evaluate_losses(evidence),

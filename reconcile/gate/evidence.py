@@ -40,6 +40,7 @@ from cutover.reconcile.gate.gate_values import (
 )
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.finding import RuleState
+from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.selftest import outcome as selftests
 from cutover.reconcile.verdict import records as recorded
 from cutover.reconcile.verdict.records import RecordedComparison
@@ -220,7 +221,7 @@ def _make_run(
 ) -> EvidenceRun | None:
     """Reduce a comparison to what the gate needs; None if it agreed with a batch side that is no longer current."""
     result = comparison.result
-    is_within_policy = comparison.exit_code == 0 and comparison.agrees and _is_within(result, policy)
+    is_within_policy = comparison.exit_code == 0 and comparison.has_no_open_difference and _is_within(result, policy)
     compared_definition = result.get("seal", {}).get("fingerprints", {}).get("batch_definition")
     if is_within_policy and batch_definition and compared_definition not in {None, batch_definition}:
         return None
@@ -273,7 +274,7 @@ def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss], current_version
     )
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
     is_counted = all(loss.next is not None for loss in step)
-    amount = f"{offsets:,} offsets" if is_counted else "an unknown number of offsets"
+    amount = count_noun(offsets, "offset") if is_counted else "an unknown number of offsets"
     text = f"{amount} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "
     text += "windows that they touch read incomplete(lost)"
     epoch = step[0].epoch if step[0].stream_version == current_version else 0

@@ -1,8 +1,8 @@
 """Hazards that a stream has survived, detected in recorded data and never declared by hand.
 
 Epoch records name their driver's run, the partitions and their leaders, late records and fields that the schema does
-not name; the history of versions names replays. A hazard counts once both paths were compared at its cut or a newer
-one and agreed: a path whose results are wrong after the hazard has not covered it.
+not name; the history of versions names replays. A hazard counts once a comparison at its cut or a
+newer one is within policy: a path whose results are wrong after the hazard has not covered it.
 """
 
 from collections import Counter
@@ -17,8 +17,10 @@ from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import VersionEvent
 from cutover.log.topic_partitions import format_number
+from cutover.reconcile.gate.criteria import describe_next_run
+from cutover.reconcile.gate.evidence_rows import find_latest_run
 from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, RecordedHazard
-from cutover.reconcile.result.text import duration
+from cutover.reconcile.result.text import count_noun, duration
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.recorded_times import CLOCKS_APART, find_earliest_times
 from cutover.records.classes import Class
@@ -106,7 +108,8 @@ def find_replay(
     latest = agreeing[-1]
     times = find_earliest_times([comparison.last_recorded for comparison in ordered], now)
     at = times[ordered.index(latest)]
-    return RecordedHazard(kind="replay", epoch=0, at=at, text=f"stream-{latest.version} was replayed and agreed")
+    text = f"stream-{latest.version} was replayed and is within policy"
+    return RecordedHazard(kind="replay", epoch=0, at=at, text=text)
 
 
 def find_change_of_settings(records: Sequence[EpochRecord]) -> int:
@@ -131,7 +134,7 @@ def evaluate_hazards(
 def _evaluate_hazard(
     kind: HazardKind, hazard: RecordedHazard | None, runs: tuple[EvidenceRun, ...], period: timedelta, now: datetime
 ) -> Condition:
-    """Require an occurrence within a period, and a run at its cut or a newer one that agreed."""
+    """Require an occurrence within a period, and a run within policy at its cut or a newer one."""
     at = None if hazard is None else find_earliest_times([hazard.at], now)[0]
     is_recent = at is not None and now - at <= period
     agreeing = [
@@ -148,8 +151,8 @@ def _evaluate_hazard(
         recorded_at = "at an unknown time" if hazard.at is None else f"{hazard.at:%Y-%m-%d %H:%M} UTC"
         detail = f"{recorded_at}: {hazard.text}; {requirement}"
         if is_recent:
-            detail += f"; {len(agreeing)} runs at its cut or a newer one agreed"
-            remedy = "a run within policy at a newer cut: `cutover batch P`, `cutover reconcile P`"
+            detail += f"; {count_noun(len(agreeing), 'run')} at its cut or a newer one within policy"
+            remedy = f"a run within policy at a newer cut: {describe_next_run(find_latest_run(runs))}"
     return Condition(
         name=f"hazard {kind}",
         is_met=is_met,
@@ -174,11 +177,16 @@ def _find_changes(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
         changed_leaders = sorted(p for p, leader in record.leaders.items() if leaders.get(p, leader) != leader)
         added = [] if previous is None else sorted(set(record.end) - set(previous.end))
         if added or changed_leaders:
-            partitions = ", ".join(map(format_number, added or changed_leaders))
-            change = "are new" if added else "have another leader"
-            yield _Sighting("partitions", record, f"partitions {partitions} {change} in epoch {epoch}")
+            numbers = ", ".join(map(format_number, added or changed_leaders))
+            is_one = len(added or changed_leaders) == 1
+            partitions = f"partition {numbers} {'is' if added else 'has'}"
+            if not is_one:
+                partitions = f"partitions {numbers} {'are' if added else 'have'}"
+            change = "new" if added else "another leader"
+            yield _Sighting("partitions", record, f"{partitions} {change} in epoch {epoch}")
         if record.unknown and had_only_known_fields:
-            text = f"{record.unknown:,} records of epoch {epoch} have unknown fields"
+            has = "has" if record.unknown == 1 else "have"
+            text = f"{count_noun(record.unknown, 'record')} of epoch {epoch} {has} unknown fields"
             yield _Sighting("schema_change", record, text)
         leaders |= record.leaders
         had_only_known_fields = not record.unknown if record.records else had_only_known_fields
@@ -191,7 +199,7 @@ def _is_burst(record: EpochRecord, policy: Policy) -> bool:
 
 
 def _describe_late(record: EpochRecord) -> str:
-    return f"{record.counts.get(Class.LATE, 0):,} late records in epoch {record.epoch}"
+    return f"{count_noun(record.counts.get(Class.LATE, 0), 'late record')} in epoch {record.epoch}"
 
 
 def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
@@ -229,4 +237,4 @@ def _list_prompt(records: Sequence[EpochRecord]) -> Iterator[EpochRecord]:
 
 
 def _agrees(comparison: RecordedComparison) -> bool:
-    return comparison.covers_all_windows and comparison.agrees and comparison.exit_code == 0
+    return comparison.covers_all_windows and comparison.has_no_open_difference and comparison.exit_code == 0

@@ -26,6 +26,7 @@ from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.approval import StageApproval, StageProposal, check_valid
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
+from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
@@ -256,7 +257,7 @@ def roll_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -
 
 
 def _describe_regression(audit: WindowAudit) -> str:
-    return f"audit at {audit.at}: {audit.unexplained:,} rows of final windows differ from their recomputation"
+    return f"audit at {audit.at}: {count_noun(audit.unexplained, 'row')} of final windows not as recomputed"
 
 
 def _encode_audit(audit: WindowAudit) -> dict[str, object]:

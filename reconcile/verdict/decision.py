@@ -8,7 +8,7 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Windows
 from cutover.reconcile.result.seal import Seal
-from cutover.reconcile.result.text import count_noun
+from cutover.reconcile.result.text import THIN, count_noun, share
 
 _MOST_DIGITS = 16  # of a double
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
@@ -170,23 +170,21 @@ def _differences(counts: VerdictInput) -> str:
     return f"{count_noun(counts.windows.different, 'window')} ({count_noun(rows, 'row')})"
 
 
-def _percent(share: float, digits: int = 3) -> str:
-    """Format a share with some significant digits; only a share of 1 is `100 %`."""
-    text = _round(share, digits)
-    while text == "100" and share < 1 and digits < _MOST_DIGITS:
-        digits += 1
-        text = _round(share, digits)
-    return f"{text} %"
-
-
-def _round(share: float, digits: int) -> str:
-    return f"{Decimal(f'{share * 100:.{digits}g}'):f}"
-
-
-def _format_apart(share: float, limit: float) -> tuple[str, str]:
+def _format_apart(late_share: float, limit: float) -> tuple[str, str]:
     """Format two different shares with enough digits to distinguish them."""
+    texts = _percent(late_share), _percent(limit)
     for digits in range(3, _MOST_DIGITS):
-        texts = _percent(share, digits), _percent(limit, digits)
         if texts[0] != texts[1]:
             break
+        texts = _round(late_share, digits), _round(limit, digits)
     return texts
+
+
+def _percent(late_share: float) -> str:
+    """Format a share with the digits that reports show; sentences are plain text, so its space is one, too."""
+    return share(late_share).replace(THIN, " ")
+
+
+def _round(late_share: float, digits: int) -> str:
+    """Format a share with a number of significant digits."""
+    return f"{Decimal(f'{late_share * 100:.{digits}g}'):f} %"

@@ -2,7 +2,7 @@
 
 A comparison is valid for its cut. A comparison at an older cut, however late it ends, or one over a range never clears
 a difference that a newer one found; a difference stays open until a complete comparison at a newer cut, or a later one
-at the same cut, agrees. The order of recording is the sequence of the history, not a clock.
+at the same cut, explains or accepts it. The order of recording is the sequence of the history, not a clock.
 
 Changes, and the state of one window in both comparisons, come from their reports. A report lists at most 500 rows, so
 results state whether the lists were complete.
@@ -28,7 +28,7 @@ from cutover.recorded_times import make_monotonic
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
-AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED, Verdict.ACCEPTED})
+_CLEARED = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED, Verdict.ACCEPTED})  # the last two also beyond policy
 Position = tuple[bool, int, int, int]  # is of the serving version, version, epoch of the cut, sequence
 
 
@@ -62,9 +62,12 @@ class RecordedComparison:
         return self.verdict is not Verdict.NOT_COMPARABLE
 
     @property
-    def agrees(self) -> bool:
-        """Return whether there is no difference, or each has a proven cause or an acceptance rule."""
-        return self.verdict in AGREE
+    def has_no_open_difference(self) -> bool:
+        """Return whether there is no difference, or each has a proven cause or an acceptance rule.
+
+        The windows need not be equal, and the differences may be beyond the policy.
+        """
+        return self.verdict in _CLEARED
 
     @property
     def counts_in_history(self) -> bool:
@@ -196,16 +199,16 @@ def list_standing(
 ) -> tuple[RecordedComparison, ...]:
     """Return the lines with a problem that no later complete line clears, by position.
 
-    Any complete comparison clears a NOT_COMPARABLE; only one that agrees clears a divergence.
+    Any complete comparison clears a NOT_COMPARABLE; only one without an open difference clears a divergence.
     """
     ordered = sort_by_position(recorded_comparisons, version)
     comparable = [position(line, version) for line in ordered if line.covers_all_windows and line.is_comparable]
-    agreeing = [position(line, version) for line in ordered if line.covers_all_windows and line.agrees]
-    latest_comparable, latest_agreeing = max(comparable, default=None), max(agreeing, default=None)
+    cleared = [position(line, version) for line in ordered if line.covers_all_windows and line.has_no_open_difference]
+    latest_comparable, latest_cleared = max(comparable, default=None), max(cleared, default=None)
 
     def is_unresolved(recorded_comparison: RecordedComparison) -> bool:
-        cleared_by = latest_agreeing if recorded_comparison.is_comparable else latest_comparable
-        return not recorded_comparison.agrees and (
+        cleared_by = latest_cleared if recorded_comparison.is_comparable else latest_comparable
+        return not recorded_comparison.has_no_open_difference and (
             cleared_by is None or position(recorded_comparison, version) > cleared_by
         )
 

@@ -22,7 +22,7 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Difference, Finding, Verdict
-from cutover.reconcile.result.text import count_noun
+from cutover.reconcile.result.text import count_noun, share
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.acceptance import Acceptance, place_of
 from cutover.reconcile.verdict.audits import audit_record, power
@@ -192,25 +192,32 @@ def describe_audit(audit: WindowAudit) -> Iterator[str]:
         return
     span = f"after {format_micros(audit.since)}, up to {format_micros(audit.until)}"
     yield (
-        f"{audit.judged:,} of {audit.population:,} windows that became final ({span}) recomputed from the log, "
-        f"{audit.rows:,} rows, seed {audit.seed}."
+        f"{audit.judged:,} of {count_noun(audit.population, 'window')} that became final ({span}) recomputed from the "
+        f"log, {count_noun(audit.rows, 'row')}, seed {audit.seed}."
     )
-    yield f"To find {describe_requirement(audit.audit)}: the audits of these days together have {audit.power:.1%}."
+    yield f"To find {describe_requirement(audit.audit)}: the audits of these days together have {share(audit.power)}."
     if audit.causes and audit.state is AuditState.AGREES:
-        yield "Explained: " + ", ".join(f"{name} {rows:,} rows" for name, rows in sorted(audit.causes.items())) + "."
+        yield (
+            "Explained: "
+            + ", ".join(f"{name} {count_noun(rows, 'row')}" for name, rows in sorted(audit.causes.items()))
+            + "."
+        )
     yield audit.reason
 
 
 def describe_next_step(audit: WindowAudit, *, rolled_back: bool) -> str:
     """Describe the result and the next step in one line."""
     name = audit.pipeline
+    if audit.state is AuditState.AGREES and audit.causes:
+        return f"Audit of {name}: each difference in {count_noun(audit.judged, 'window')} of the sample has a cause."
     if audit.state is AuditState.AGREES:
         return f"Audit of {name}: the {count_noun(audit.judged, 'window')} of the sample agree with the log."
     if audit.state is AuditState.NOTHING_NEW:
         return f"Audit of {name}: no window became final since the last one. Next: the same once one is."
     if audit.state is AuditState.NOT_COMPARABLE:
         return f"Audit of {name}: nothing can be said. See docs/runbooks/{audit.runbook or 'NotComparable'}.md."
-    text = f"Audit of {name}: {audit.unexplained:,} rows of final windows are wrong"
+    are = "is" if audit.unexplained == 1 else "are"
+    text = f"Audit of {name}: {count_noun(audit.unexplained, 'row')} of final windows {are} wrong"
     if rolled_back:
         return f"{text}; {name} is back in {Stage.LAMBDA}. Next: `cutover batch {name}` catches batch up with the log."
     return f"{text}. Next: docs/runbooks/RetirementRegression.md."

@@ -183,10 +183,10 @@ def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros |
     if delays is not None:
         waits = f"{_format_span(int(delays.min()))} to {_format_span(int(delays.max()))}"
         order = f"in the order in which they arrive, {waits} after they happened"
-    usual_share = f"{USUAL_SHARE:.0%} of them are at most {_format_span(usual)} behind the newest before them"
+    usual_share = f"{USUAL_SHARE * 100:g} % of them are at most {_format_span(usual)} behind the newest before them"
     return (
         f"{len(micros):,} records {order}",
-        f"{usual_share}, {ALLOWED_SHARE:.1%} at most {_format_span(nearly)}, the worst {_format_span(int(micros[-1]))}",
+        f"{usual_share}, {ALLOWED_SHARE * 100:g} % at most {_format_span(nearly)}, the worst {_format_span(int(micros[-1]))}",
     )
 
 

@@ -1,5 +1,6 @@
 """`cutover history P`: comparisons as a trend, two of them compared, one window through all of them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError, LakeError
 from cutover.output.console import Line, Output, make_table
 from cutover.reconcile.audit import noise
-from cutover.reconcile.report import files
+from cutover.reconcile.report import files, verdicts
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.finding import Difference, Verdict
 from cutover.reconcile.result.report import Report
@@ -75,6 +76,7 @@ def _row(line: RecordedComparison) -> dict[str, Any]:
         "epoch": line.epoch if line.has_cut else None,
         "whole": line.covers_all_windows,
         "verdict": line.verdict.value,
+        "within": policy.get("within", line.exit_code == 0),
         "windows": result.get("windows", {}).get("compared", 0),
         "rows": rows.get("compared", 0),
         "different": sum(rows.get(name, 0) for name in ("missing", "extra", "changed")),
@@ -92,8 +94,8 @@ def _compare(
     newer_id: str | None,
 ) -> RunChanges:
     comparable = [line for line in lines if line.is_comparable]
-    newer = _find(comparable, newer_id) if newer_id else comparable[-1] if comparable else None
-    older = _find(comparable, older_id) if older_id else _before(comparable, newer)
+    newer = _find(comparable, newer_id, pipeline.name) if newer_id else comparable[-1] if comparable else None
+    older = _find(comparable, older_id, pipeline.name) if older_id else _before(comparable, newer)
     if newer is None or older is None:
         msg = f"History of `{pipeline.name}`: expected two comparisons that could compare, found {len(comparable)}."
         raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes another, of a newer cut.")
@@ -105,11 +107,13 @@ def _before(lines: Sequence[RecordedComparison], line: RecordedComparison | None
     return lines[at - 1] if at else None
 
 
-def _find(lines: Sequence[RecordedComparison], run_id: str) -> RecordedComparison:
+def _find(lines: Sequence[RecordedComparison], run_id: str, name: str) -> RecordedComparison:
     matches = [line for line in lines if line.run_id.startswith(run_id)]
     if len(matches) != 1:
         msg = f"Run `{run_id[:80]}`: expected the id of one comparison that could compare, or how it alone begins, "
-        raise DefinitionError(msg + f"got {count_noun(len(matches), 'run')}.\nHint: `cutover history P` lists them.")
+        raise DefinitionError(
+            msg + f"got {count_noun(len(matches), 'run')}.\nHint: `cutover history {name}` lists them."
+        )
     return matches[0]
 
 
@@ -140,12 +144,24 @@ def _list_trend_lines(
 ) -> Iterator[Line]:
     columns = ("at (UTC)", "epoch", "windows", "rows differ", "unexplained", "late share", "verdict", "run")
     yield make_table(columns, map(_make_trend_cells, rows))
-    agree, compared = (sum(map(of, rows)) for of in (_agrees, _is_comparable))
     title = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
-    yield f"{pipeline.name}, {title}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}"
-    if compared > 1:
+    yield f"{pipeline.name}, {title}: {count_outcomes(rows)}. Newest: {rows[-1]['sentence']}"
+    if sum(map(_is_comparable, rows)) > 1:
         yield f"Next: `cutover history {pipeline.name} --changes` compares the newest two."
     yield from _list_noise_lines(settings, pipeline)
+
+
+def count_outcomes(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Describe how many comparisons had each outcome: `2 consistent, 1 explained beyond policy`.
+
+    Args:
+        rows: As the trend shows them; their `verdict` and `within` count.
+    """
+    outcomes = Counter((Verdict(row["verdict"]), bool(row["within"])) for row in rows)
+    words = Counter[str]()
+    for verdict, within in sorted(outcomes, key=lambda outcome: (list(Verdict).index(outcome[0]), not outcome[1])):
+        words[verdicts.find_style(verdict, within=within).word.lower().replace(",", "")] += outcomes[verdict, within]
+    return ", ".join(f"{count:,} {word}" for word, count in words.items())
 
 
 def _make_trend_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
@@ -153,12 +169,13 @@ def _make_trend_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     figures = ["none"] * 4
     if _is_comparable(row):
         figures = [*(number(row[name]) for name in ("windows", "different", "unexplained")), share(row["late_share"])]
-    verdict = row["verdict"] + ("" if row["whole"] else " (a range)")
+    verdict = row["verdict"] + (", beyond policy" if _is_beyond_policy(row) else "")
+    verdict += "" if row["whole"] else " (a range)"
     return when(row["at"]), epoch, *figures, verdict, row["run_id"]
 
 
-def _agrees(row: Mapping[str, Any]) -> bool:
-    return row["verdict"] in records.AGREE
+def _is_beyond_policy(row: Mapping[str, Any]) -> bool:
+    return row["verdict"] in {Verdict.EXPLAINED, Verdict.ACCEPTED} and not row["within"]
 
 
 def _is_comparable(row: Mapping[str, Any]) -> bool:

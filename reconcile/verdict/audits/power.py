@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Audit
+from cutover.reconcile.result.text import count_noun
+from cutover.reconcile.result.text import share as format_share
 
 DAY = 86_400_000_000
 """Microseconds."""
@@ -41,8 +43,8 @@ class SamplePlan:
         if self.windows is None:
             return f"{requirement}: no number of windows suffices, because final windows have no rows"
         return (
-            f"expected {self.windows:,} final windows in {self.audit.within_days} days ({requirement}), got "
-            f"{self.available:,}: with all of them the chance is {self.power:.1%}"
+            f"expected {count_noun(self.windows, 'final window')} in {count_noun(self.audit.within_days, 'day')} ({requirement}), got "
+            f"{self.available:,}: with all of them the chance is {format_share(self.power)}"
         )
 
     def count_draws(self, days: int) -> int:
@@ -55,7 +57,7 @@ def describe_requirement(audit: Audit | None) -> str:
     if audit is None:
         return "no samples: final windows are not checked once batch is retired"
     population = "rows of final windows" if audit.faults == "cells" else "final windows"
-    requirement = f"is found within {audit.within_days} days with a chance of {_percent(audit.power)}"
+    requirement = f"is found within {count_noun(audit.within_days, 'day')} with a chance of {_percent(audit.power)}"
     return f"a fault in {_percent(audit.share)} of the {population} {requirement}"
 
 

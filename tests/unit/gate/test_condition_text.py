@@ -16,8 +16,8 @@ from cutover.reconcile.result.text import THIN
         ({"number": 2, "threshold": 24, "sense": "at least", "unit": "runs"}, "2 runs", "at least 24 runs"),
         (
             {"number": 0.0439, "threshold": 0.05, "unit": "of the blocks"},
-            "4.39% of the blocks",
-            "at most 5% of the blocks",
+            f"4.39{THIN}% of the blocks",
+            f"at most 5{THIN}% of the blocks",
         ),
         ({"number": 3_600.0, "threshold": 86_400.0, "unit": "seconds"}, f"1{THIN}h", f"at most 1{THIN}d"),
         ({"number": None, "threshold": None}, "-", "-"),

@@ -8,7 +8,9 @@ import pytest
 
 from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.acceptance import AcceptanceRule
-from cutover.reconcile.gate.decide import Condition, ContractCheck
+from cutover.definition.model.pipeline import Policy
+from cutover.reconcile.gate.criteria import describe_next_run
+from cutover.reconcile.gate.decide import Condition, ContractCheck, RecordedHazard
 from cutover.reconcile.result.text import THIN
 from tests.support.history.gate_evidence import DAY, HOUR, LOSS, NOW, POLICY, make_run
 from tests.support.history.self_tests import make_passed
@@ -35,7 +37,7 @@ def condition(
 
 def test_one_missing_run_is_requested() -> None:
     reasons = "same or older cut, a range, over 7 days, dated in the future, before a break"
-    detail = f"2 of 3 consecutive sealed runs within policy, each with a newer cut (1 more do not count: {reasons})"
+    detail = f"2 of 3 consecutive sealed runs within policy, each with a newer cut (1 more does not count: {reasons})"
 
     assert evaluate_conditions(runs=(make_run(1), make_run(1), make_run(2)))["runs"] == condition(
         "runs", detail, 2, 3, **AT_LEAST, unit="runs", need=f"1 more in a row: {NEWER}"
@@ -96,6 +98,22 @@ def test_remedy_matches_the_outcome_of_the_newest_run(
         assert absent_hint not in conditions[name].to_pass
 
 
+@pytest.mark.parametrize("outcome", ["EXPLAINED_BEYOND_POLICY", "ACCEPTED_BEYOND_POLICY", "DIVERGED", "NOT_COMPARABLE"])
+def test_every_condition_that_needs_another_run_names_the_same_remedy(outcome: str) -> None:
+    runs = (make_run(1), make_run(2, is_within_policy=False, outcome=outcome))
+    burst = RecordedHazard(kind="late_burst", epoch=2, at=NOW - HOUR, text="90 late records in epoch 2")
+    policy = Policy(runs=3, max_divergence=0.01, hazards=("late_burst",))
+
+    conditions = evaluate_conditions(policy, runs=runs, hazards=(burst,), settings_since=2)
+    unmet = {name for name, condition in conditions.items() if not condition.is_met}
+    remedy = describe_next_run(runs[-1])
+
+    assert unmet >= {"runs", "newest run", "freshness", "divergence rate", "hazard late_burst"}
+    for name in unmet:
+        assert remedy in conditions[name].to_pass
+        assert NEWER not in conditions[name].to_pass
+
+
 def test_a_run_without_a_cut_is_at_no_epoch() -> None:
     refused = make_run(-1, is_within_policy=False, outcome="NOT_COMPARABLE", windows=0)
 
@@ -105,7 +123,7 @@ def test_a_run_without_a_cut_is_at_no_epoch() -> None:
 def test_a_bound_of_divergence_is_never_shown_as_none() -> None:
     agreed = tuple(make_run(n, windows=10**6, newest_window=n) for n in range(1, 4))
 
-    assert "at most 0.00%" not in evaluate_conditions(runs=agreed)["divergence rate"].detail
+    assert f"at most 0{THIN}%" not in evaluate_conditions(runs=agreed)["divergence rate"].detail
 
 
 def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
@@ -131,7 +149,7 @@ def test_a_run_as_old_as_the_policy_allows_is_fresh() -> None:
         pytest.param(4, 1, 4, 3, {}, id="changed before the first run"),
         pytest.param(4, 2, 3, 3, {}, id="the required number of runs follows it"),
         pytest.param(
-            4, 3, 2, 3, {"need": f"1 more runs under these settings: {NEWER}"}, id="one run too few follows it"
+            4, 3, 2, 3, {"need": f"1 more run under these settings: {NEWER}"}, id="one run too few follows it"
         ),
         pytest.param(2, -1, 2, 2, {}, id="never requires more runs than are eligible"),
     ],
@@ -139,7 +157,7 @@ def test_a_run_as_old_as_the_policy_allows_is_fresh() -> None:
 def test_runs_under_the_current_settings_are_counted(
     runs: int, changed_at_epoch: int, unchanged_runs: int, required: int, fields: dict[str, str]
 ) -> None:
-    summary = f"{unchanged_runs} of {runs} runs that count are under the current settings"
+    summary = f"{unchanged_runs} of {runs} eligible runs under the current settings"
     detail = summary if changed_at_epoch < 0 else f"{summary}, which changed with epoch {changed_at_epoch}"
 
     assert evaluate_conditions(runs=tuple(map(make_run, range(1, runs + 1))), settings_since=changed_at_epoch)[
@@ -150,9 +168,11 @@ def test_runs_under_the_current_settings_are_counted(
 @pytest.mark.parametrize(
     ("blocks", "max_divergence", "policy_text", "need"),
     [
-        pytest.param(66, 0.05, "allows 5%", None, id="refuted"),
-        pytest.param(65, 0.05, "allows 5%", "1 more without a divergence would show", id="one block short"),
-        pytest.param(3, 1e-8, "allows 1e-06%", "over a million more without a divergence would show", id="too many"),
+        pytest.param(66, 0.05, f"allows 5{THIN}%", None, id="refuted"),
+        pytest.param(65, 0.05, f"allows 5{THIN}%", "1 more without a divergence would show", id="one block short"),
+        pytest.param(
+            3, 1e-8, f"allows 0.000001{THIN}%", "over a million more without a divergence would show", id="too many"
+        ),
         pytest.param(3, None, "sets no limit", None, id="not asked for"),
     ],
 )

@@ -16,6 +16,7 @@ from cutover.reconcile.gate.decide import (
     decide,
 )
 from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.text import THIN
 from cutover.reconcile.selftest.outcome import SelfTest
 from tests.support.history.gate_evidence import (
     DAY,
@@ -209,7 +210,7 @@ def test_present_problems_close_the_gate_with_their_reason(present: PresentState
         pytest.param(make_passed(NOW + 2 * DAY), "in the future", id="ahead by less than it may be old"),
         pytest.param(replace(TESTED, detection_rate=rate(499, 500)), "499 of 500 planted rows", id="one was missed"),
         pytest.param(replace(TESTED, detection_rate=rate(0, 0)), "0 of 0 planted rows", id="nothing was planted"),
-        pytest.param(replace(TESTED, false_alarm_rate=rate(1, 2_000)), "1 false alarms", id="a false alarm"),
+        pytest.param(replace(TESTED, false_alarm_rate=rate(1, 2_000)), "1 false alarm", id="a false alarm"),
         pytest.param(replace(TESTED, false_alarm_rate=rate(0, 999)), "in 999 windows", id="too few windows"),
         pytest.param(replace(TESTED, right_cause_rate=rate(494, 500)), "494 of 500 causes correct", id="wrong names"),
     ],
@@ -228,11 +229,11 @@ def test_a_missing_or_failed_self_test_closes_the_gate(self_test: SelfTest | Non
 @pytest.mark.parametrize(
     ("clean", "max_divergence", "is_met", "text"),
     [
-        (3, None, True, "0 of 3 blocks of windows diverged, so at most 66.42% do (95%, however often it is evaluated)"),
-        (65, 0.05, False, "the policy allows 5%, which 1 more without a divergence would show"),
-        (66, 0.05, True, "the policy allows 5%"),
+        (3, None, True, f"0 of 3 blocks of windows diverged, so at most 66.42{THIN}% do"),
+        (65, 0.05, False, f"the policy allows 5{THIN}%, which 1 more without a divergence would show"),
+        (66, 0.05, True, f"the policy allows 5{THIN}%"),
         (0, 1.0, False, "0 of 0 blocks"),
-        (1, 1.0, True, "the policy allows 100%"),
+        (1, 1.0, True, f"the policy allows 100{THIN}%"),
     ],
 )
 def test_divergence_rate_is_limited_by_the_policy(

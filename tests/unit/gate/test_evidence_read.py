@@ -156,7 +156,9 @@ def test_a_parallel_replay_is_a_hazard_once_it_agreed(lake: Lake) -> None:
     lake.versions = [make_row(VersionEvent, result_fingerprint=fingerprint, stream_version=2, parallel=True)]
     lake.lines = fold_lines([row(4, result_fingerprint=fingerprint, stream_version=2)])
 
-    assert [(hazard.kind, hazard.text) for hazard in read().hazards] == [("replay", "stream-2 was replayed and agreed")]
+    assert [(hazard.kind, hazard.text) for hazard in read().hazards] == [
+        ("replay", "stream-2 was replayed and is within policy")
+    ]
 
 
 @pytest.mark.parametrize(

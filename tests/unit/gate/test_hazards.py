@@ -128,7 +128,7 @@ def test_current_settings_have_a_first_epoch(digests: list[str | None], expected
 @pytest.mark.parametrize(
     ("registered", "changes", "expected"),
     [
-        pytest.param({"parallel": True}, {}, "stream-1 was replayed and agreed", id="replayed and compared"),
+        pytest.param({"parallel": True}, {}, "stream-1 was replayed and is within policy", id="replayed and compared"),
         pytest.param({"parallel": False}, {}, None, id="no replay"),
         pytest.param({"parallel": True, "stream_version": 2}, {}, None, id="never compared"),
         pytest.param({"parallel": True}, {"verdict": "DIVERGED", "exit_code": 1}, None, id="it differed"),

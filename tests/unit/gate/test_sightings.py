@@ -135,7 +135,7 @@ def test_a_replay_is_dated_by_its_last_agreement() -> None:
     replay = hazards.find_replay(REPLAYED, history, NOW)
 
     assert replay == RecordedHazard(
-        kind="replay", epoch=0, at=AT + timedelta(minutes=5), text="stream-1 was replayed and agreed"
+        kind="replay", epoch=0, at=AT + timedelta(minutes=5), text="stream-1 was replayed and is within policy"
     )
 
 

@@ -284,7 +284,7 @@ def test_lateness_is_that_of_the_sample(tmp_path: Path) -> None:
 
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 hour")
     assert "1,000 records in the order in which they arrive, 5 s to 1 h after they happened." in text
-    assert "99% of them are at most 0 s behind the newest before them, 99.9% at most 59 min 50 s" in text
+    assert "99 % of them are at most 0 s behind the newest before them, 99.9 % at most 59 min 50 s" in text
 
 
 def test_equally_late_records_are_in_order(tmp_path: Path) -> None:
