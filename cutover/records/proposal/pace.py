@@ -186,7 +186,8 @@ def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros |
     usual_share = f"{USUAL_SHARE * 100:g} % of them are at most {_format_span(usual)} behind the newest before them"
     return (
         f"{len(micros):,} records {order}",
-        f"{usual_share}, {ALLOWED_SHARE * 100:g} % at most {_format_span(nearly)}, the worst {_format_span(int(micros[-1]))}",
+        f"{usual_share}, {ALLOWED_SHARE * 100:g} % at most {_format_span(nearly)}, "
+        f"the worst {_format_span(int(micros[-1]))}",
     )
 
 

@@ -43,8 +43,8 @@ class SamplePlan:
         if self.windows is None:
             return f"{requirement}: no number of windows suffices, because final windows have no rows"
         return (
-            f"expected {count_noun(self.windows, 'final window')} in {count_noun(self.audit.within_days, 'day')} ({requirement}), got "
-            f"{self.available:,}: with all of them the chance is {format_share(self.power)}"
+            f"expected {count_noun(self.windows, 'final window')} in {count_noun(self.audit.within_days, 'day')} "
+            f"({requirement}), got {self.available:,}: with all of them the chance is {format_share(self.power)}"
         )
 
     def count_draws(self, days: int) -> int:

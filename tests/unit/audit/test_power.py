@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from cutover.definition import Audit
+from cutover.reconcile.result.text import share
 from cutover.reconcile.verdict.audits.power import SamplePlan, find_sample_miss_chance, plan_sample
 
 CELLS = Audit(faults="cells", share=0.01, within_days=7, power=0.95)
@@ -42,7 +43,7 @@ def test_too_few_windows_are_rejected_with_their_power(audit: Audit) -> None:
     assert plan.refusal is not None
     assert "expected 299 final windows in 7 days" in plan.refusal
     assert "got 168" in plan.refusal
-    assert f"{1 - 0.99**168:.1%}" in plan.refusal
+    assert share(1 - 0.99**168) in plan.refusal
 
 
 def test_windows_longer_than_a_day_are_counted_over_all_the_days() -> None:

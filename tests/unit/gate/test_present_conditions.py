@@ -164,7 +164,8 @@ WITHIN = f"required within 2{THIN}d"
                 make_run(4, is_within_policy=False),
                 make_run(5, covers_all_windows=False),
             ),
-            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; 2 runs at its cut or a newer one within policy",
+            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; "
+            "2 runs at its cut or a newer one within policy",
             2,
             "",
             id="just within, whole runs that agreed at its cut or behind it count",
@@ -180,10 +181,11 @@ WITHIN = f"required within 2{THIN}d"
         pytest.param(
             SEEN,
             (make_run(1),),
-            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; 0 runs at its cut or a newer one within policy",
+            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; "
+            "0 runs at its cut or a newer one within policy",
             0,
-            "a run within policy at a newer cut: `cutover batch P` and `cutover reconcile P`, after the stream has read new"
-            " records: a drained log has no newer cut",
+            "a run within policy at a newer cut: `cutover batch P` and `cutover reconcile P`, after the stream has read"
+            " new records: a drained log has no newer cut",
             id="not compared since",
         ),
     ],
