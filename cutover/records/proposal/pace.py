@@ -184,10 +184,10 @@ def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros |
         waits = f"{_format_span(int(delays.min()))} to {_format_span(int(delays.max()))}"
         order = f"in the order in which they arrive, {waits} after they happened"
     usual_share = f"{USUAL_SHARE * 100:g} % of them are at most {_format_span(usual)} behind the newest before them"
+    allowed_share = f"{ALLOWED_SHARE * 100:g} % at most {_format_span(nearly)}"
     return (
         f"{len(micros):,} records {order}",
-        f"{usual_share}, {ALLOWED_SHARE * 100:g} % at most {_format_span(nearly)}, "
-        f"the worst {_format_span(int(micros[-1]))}",
+        f"{usual_share}, {allowed_share}, the worst {_format_span(int(micros[-1]))}",
     )
 
 
