@@ -122,7 +122,7 @@ class BatchSide:
         return True
 
     def is_final_sql(self) -> str:
-        """Return SQL that is true for every window."""
+        """Regard every window as final."""
         return "true"
 
 

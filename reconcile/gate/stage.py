@@ -1,8 +1,7 @@
-"""Stage of a pipeline and its history, and the state at the moment of a move.
+"""Stage of a pipeline and its history: each change appends one row with its author, its reason and the evidence.
 
-Each change appends one row with its author, its reason and the evidence; the serving view reads the latest row, so it
-changes in the same commit. Recorded evidence describes an earlier moment: since then rows may have changed, the log may
-have lost records, and the stream may have stopped. So a move requires a new comparison, every check, and every alert.
+The serving view reads the latest row, so it changes in the same commit. Metrics of a decision are the resulting stage,
+whether the move was allowed, and the unmet conditions.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Inputs of a driver run from outside its state, and its time policy.
-
-The policy determines how the watermark advances, which watermark decides lateness, and what an epoch's end settles.
-"""
+"""Inputs of a driver run from outside its state."""
 
 import threading
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""Times as records encode them, and ranges of event time as people enter them.
-
-Parsers accept the forms of `timestamp`; messages name the other common forms. In a range a date is a day as the
-pipeline's windows count days.
-"""
+"""Times as records encode them: the `timestamp` values that parsers accept, and names of the forms that they reject."""
 
 import re
 from calendar import monthrange

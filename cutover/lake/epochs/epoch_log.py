@@ -1,4 +1,4 @@
-"""Epoch log for readers: kinds of rows, the record of each epoch, the rows up to an epoch, and the view `epochs`.
+"""Epoch log for readers: the record of each epoch, the rows up to an epoch, and the view `epochs`.
 
 After a fold, in a fork, and in adopted files, epochs share a row for their partial aggregates.
 """

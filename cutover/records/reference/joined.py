@@ -1,4 +1,4 @@
-"""Joins and lookups in plain Python: all pairs of the rows of both sides with their measures, and dimensions by key."""
+"""Joins in plain Python: all pairs of the rows of both sides, and each measure over these pairs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,6 @@
 """Measures in plain Python, computed over all values of a group at once, without partial aggregates.
 
-Variance uses exact fractions and, for doubles, a bound on the rounding error. xxHash64 has the seed (42) and the byte
-encoding of each type that Spark's `xxhash64` uses.
+xxHash64 has the seed (42) and the byte encoding of each type that Spark's `xxhash64` uses.
 
 Source:
     xxHash fast digest algorithm, specification 0.1.1, section XXH64.
