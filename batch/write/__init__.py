@@ -1,1 +1,5 @@
-"""Outputs of a run: staged results, checked by the contract, published in one order."""
+"""Outputs of a run, from staged rows to one publication.
+
+`result` computes the planned windows, `contract` checks them against the definition's expectations, and `publish`
+commits in a fixed order: what was scanned, the windows (`replace`), then the row that makes the run count.
+"""

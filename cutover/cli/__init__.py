@@ -1,1 +1,1 @@
-"""The command line: one app, and the commands of the shared core."""
+"""The command line: `app` finds the commands of every package, the other modules are those of the shared core."""

@@ -1,4 +1,8 @@
-"""Pipeline definitions: typed, frozen values, compiled to the streaming path, the batch path and the reference."""
+"""Pipeline definitions: typed, frozen values, compiled to the streaming path, the batch path and the reference.
+
+`model` has the parts of a definition, with `windows`, `measures` and `expressions`; `loading` reads them from files,
+`checks` validates them, and `compile` derives SQL, types and fingerprints.
+"""
 
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum

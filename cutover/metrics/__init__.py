@@ -1,1 +1,1 @@
-"""Metrics: their names, and text files that are replaced atomically. Failures are logged and never fail a run."""
+"""Metrics: `families` names them, `tasks` writes those of a run. Failures are logged and never fail a run."""

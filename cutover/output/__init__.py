@@ -1,1 +1,5 @@
-"""Output for people: escaped text and CSV cells, SVG drawings, the terminal."""
+"""Output for people.
+
+`console` prints the `Output` of a command, `terminal` separates it from that of engines, `cells` writes CSV, and `svg`
+draws.
+"""

@@ -1,1 +1,4 @@
-"""Runbooks as data: what a page says of itself, its sections, and the commands in it with what they should print."""
+"""Runbooks as data.
+
+`page` parses one, `commands` checks its commands and their output, `folder` reads all and updates their times.
+"""

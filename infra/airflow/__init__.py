@@ -1,1 +1,5 @@
-"""Airflow on one machine: its environment, its DAG files, and a client of its API."""
+"""Airflow on one machine.
+
+`instance` is its environment and processes, `bundle` touches its DAG files when a definition changes, `samples` lists
+the samples that have DAGs, and `api` is a client of its REST API.
+"""

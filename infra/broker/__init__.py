@@ -1,1 +1,1 @@
-"""Kafka broker of an installation, and the timestamp settings of topics."""
+"""Kafka broker of an installation."""

@@ -1,1 +1,4 @@
-"""Commands of an installation, and their output on a terminal."""
+"""Commands of an installation.
+
+They are `installation`, `demo` and `drill`; `screens` formats the output of `cutover status` and `cutover doctor`.
+"""

@@ -1,1 +1,5 @@
-"""Drills: cause an alert on an embedded stack, follow its runbook, and record the times of detection and repair."""
+"""Drills: cause an alert on an embedded stack, follow its runbook, and record the times of detection and repair.
+
+`drill` defines one, `catalogue` lists all, `sequence` runs them on a `stack`, `perform` executes one, and `records`
+sends its records.
+"""

@@ -1,1 +1,5 @@
-"""Processes of an installation: their supervisor, identities, ports, memory, and their end."""
+"""Processes of an installation.
+
+`supervisor` keeps them running, `family` finds and stops them by identity, `ports` are their addresses, `drivers` lists
+streaming drivers, and `child` runs a command of Cutover.
+"""

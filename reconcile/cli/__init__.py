@@ -1,1 +1,4 @@
-"""The commands of the reconciler: comparisons, checks, the watch and the gate."""
+"""Commands of the reconciler, a module per subject; those about stored results are in `recorded`.
+
+`arguments` parses what several of them accept, and `show` formats comparisons.
+"""

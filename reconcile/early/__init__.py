@@ -1,1 +1,4 @@
-"""Results that the stream showed while windows could still change, compared with those of batch. No verdict."""
+"""Results that the stream showed while windows could still change, compared with later ones. No verdict.
+
+`answers` evaluates them by age, `open_windows` those of windows that are open at the cut.
+"""

@@ -1,1 +1,4 @@
-"""Pages of the pipelines inside Airflow: what a reader sees, and who may; they change nothing."""
+"""Pages of the pipelines inside Airflow; they change nothing.
+
+`view` is their content, `routes` their addresses and HTML, `airflow_access` decides who may read.
+"""

@@ -1,1 +1,5 @@
-"""The report: one comparison as a page that needs no network and no script."""
+"""The report: one comparison as a page that needs no network.
+
+`page` renders it with `drawings`, `tree`, `verdicts`, `steps` and `script`; `forms` are its other formats, `files`
+their place.
+"""

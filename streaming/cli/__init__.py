@@ -1,1 +1,1 @@
-"""The commands of the streaming path."""
+"""Commands of the streaming path; `stream` registers those of `savepoint` and `replay` as well."""

@@ -1,1 +1,5 @@
-"""Files of old epochs become few: which ones, how they merge, and which remembered ids go with them."""
+"""Compaction: files of old epochs become few.
+
+`compactor` selects the files and commits the result between two epochs; `merge` computes one fold and removes ids that
+are no longer needed.
+"""

@@ -1,1 +1,5 @@
-"""Panes on the stream: the operator that fires triggers, its rows in the epoch log, and the changelog topic."""
+"""Panes on the stream.
+
+`operator` evaluates the triggers of all windows at each epoch's end, over the `values` of partial aggregates; `rows`
+stores panes and held windows in the epoch log; `changelog` sends panes to a topic.
+"""

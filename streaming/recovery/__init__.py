@@ -1,1 +1,4 @@
-"""Recovery of a stream: continuing after a loss, and forking at an earlier epoch."""
+"""Recovery of a stream: continuing after a loss, and forking at an earlier epoch.
+
+`accept_loss` records a loss, whose extent `loss_extent` computes; `fork` begins a new version at the earlier epoch.
+"""

@@ -1,1 +1,5 @@
-"""Scenarios on the real streaming path, with clock and watermark from a script."""
+"""The real streaming path in tables that are not served.
+
+`runner` runs scenarios, with clock and watermark from a script; `repeated` runs committed epochs again, in the folder
+of `scratch`.
+"""

@@ -1,1 +1,1 @@
-"""Durable epochs: their files, the one commit, and the fence that rejects a second driver."""
+"""Durable epochs: `files` writes data, `committer` lists it in one commit and rejects a second driver."""

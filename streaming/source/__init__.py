@@ -1,1 +1,1 @@
-"""Source of records: the query, its start offsets, and the check that the log is still the same."""
+"""Source of records: `start_offsets` checks that epoch, log and settings fit, and `query` reads from there."""

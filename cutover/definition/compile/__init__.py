@@ -1,1 +1,4 @@
-"""Compilation of definitions to SQL texts, types and fingerprints."""
+"""Compilation of definitions.
+
+`compiled` derives types and the SQL texts of each engine, `fingerprint` hashes of what determines each result.
+"""

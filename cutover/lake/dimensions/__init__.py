@@ -1,1 +1,5 @@
-"""Dimensions: opened at one version, joined by Spark, joined again as they were."""
+"""Dimensions: tables that records are joined with.
+
+`dimension` opens one at a version, `load` writes the next version unless `shrinkage` requires a confirmation, and
+`joined_versions` joins records with the versions that were recorded for them.
+"""

@@ -1,1 +1,4 @@
-"""Spark query plans: three readers produce one form, to which the parity rules are applied."""
+"""Spark query plans, live or printed.
+
+The readers `live` and `printed` produce one form (`model`), to which `findings` applies the rules.
+"""

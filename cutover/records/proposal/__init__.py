@@ -1,1 +1,4 @@
-"""Draft of a definition by `cutover init`: inferred schema, lateness and window, and the file with explanations."""
+"""Draft of a definition by `cutover init`.
+
+`guess` infers it from `columns` and `pace`, and `template` writes the file with a comment on every choice.
+"""

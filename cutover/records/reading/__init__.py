@@ -1,1 +1,4 @@
-"""Exact reads of the log by Spark, and the planning of their offset ranges."""
+"""Exact reads of the log by Spark.
+
+`scan` reads offset ranges, `batch_headers` the headers that account for offsets without a record.
+"""

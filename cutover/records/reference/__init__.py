@@ -1,4 +1,8 @@
-"""Reference runner in plain Python, slow and short, that both paths are tested against."""
+"""Reference runner in plain Python, slow and short, that both paths are tested against.
+
+`run` is the sequence: `parse` a record, `place` it with `lookups` and `evaluate`, then compute `measures` (`spread`:
+variance) or those of a join (`joined`).
+"""
 
 from cutover.records.reference.run import Result, ResultRow, UncountedPair, run
 from cutover.records.reference.spread import ApproximateFloat

@@ -1,4 +1,7 @@
-"""All drills in the order in which they run: first those that share a pipeline, then the isolated ones."""
+"""All drills in the order in which they run: a module per subject of alerts.
+
+A drill shares a pipeline with others unless it is isolated.
+"""
 
 from collections.abc import Mapping
 

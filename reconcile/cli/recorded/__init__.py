@@ -1,1 +1,1 @@
-"""Commands about what comparisons left behind: the history, the differences, and what people say of them."""
+"""Commands about stored results: their history, unexplained differences and what people say of them, and the cost."""

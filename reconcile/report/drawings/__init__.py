@@ -1,1 +1,4 @@
-"""Charts of the report, a module a chart: data to SVG, and the same data as a table for those who read it so."""
+"""Charts of the report: data to SVG, and the same data as a table for those who read it so.
+
+`chart` has the parts that all share, `curves` the charts of one series each, and the other modules one chart each.
+"""

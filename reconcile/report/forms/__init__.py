@@ -1,1 +1,1 @@
-"""A report in other forms than its page."""
+"""Other forms of a report: `markdown` with CSV, `exposition` for Prometheus, and a local `server` of the files."""

@@ -26,6 +26,7 @@ PAGES = [
 ]
 NAMED = re.compile(r"(?<![\w/.<*-])((?:cutover|streaming|batch|reconcile|infra|tests|dags)/[\w/.-]*\w/?)")
 BARE = re.compile(r"`(?:[\w/]+/)?(\w+\.py)`")
+MODULE = re.compile(r"`([a-z_0-9]+)`")
 OF_THE_READER = {"orders.py"}  # a definition that the tutorial writes
 
 
@@ -102,3 +103,13 @@ def test_every_module_named_without_its_path_exists(page: Path) -> None:
     modules = {file.name for folder in folders for file in (ROOT / folder).rglob("*.py")}
 
     assert named_modules - modules == set()
+
+
+def test_modules_named_by_their_package_exist() -> None:
+    unknown = []
+    for package in (file for folder in (*PACKAGES, "dags") for file in sorted((ROOT / folder).rglob("__init__.py"))):
+        docstring = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+        modules = {path.stem for path in package.parent.iterdir()}
+        unknown += [f"{package}: {name}" for name in MODULE.findall(docstring) if name not in modules]
+
+    assert unknown == []
