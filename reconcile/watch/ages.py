@@ -74,7 +74,9 @@ def find_batch_age(
     ]
     end_time = end_times[run.run_id]
     commit_times = [_list_epoch_times(epochs, version, r.stream_version, r.epoch) for r in runs]
-    lag = measure_lag([*end_times.values()], commit_times, tolerated=_get_tolerated_lag(settings))
+    # A foreign writer may have written a run twice.
+    run_ends = [end_times[r.run_id] for r in runs]
+    lag = measure_lag(run_ends, commit_times, tolerated=_get_tolerated_lag(settings))
     return bound_age(end_time, earlier, estimate_now(now, [end_time, *list_newest_time(epochs)]), lag=lag)
 
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from cutover.clock import SystemClock
 from cutover.lake.control import versions
+from cutover.lake.paths import batch_uri
 from cutover.reconcile.verdict import history
 from cutover.reconcile.watch.ages import find_batch_age, find_verdict_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
@@ -61,6 +63,14 @@ def test_a_run_is_no_older_than_the_epoch_whose_cut_it_read(settings: Settings) 
     committed = [replace(epoch, processing_time=(NOW - HOUR).isoformat()) for epoch in LAKE.epochs]
 
     assert find_batch_age(settings, PIPELINE, committed, NOW) == RecordAge(not_before=NOW - HOUR, uncertainty=8 * HOUR)
+
+
+def test_a_run_that_a_foreign_writer_wrote_twice_has_an_age(settings: Settings) -> None:
+    record_runs(settings, [3 * HOUR, HOUR, HOUR])
+    index = batch_uri(settings, PIPELINE, "batch_index")
+    write_deltalake(index, DeltaTable(index).to_pyarrow_table(), mode="append")
+
+    assert find_batch_age(settings, PIPELINE, (), NOW) == RecordAge(not_before=NOW - HOUR)
 
 
 def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by_that(settings: Settings) -> None:
