@@ -32,7 +32,7 @@ FIGURES = (
 HEADS = ("", "out-of-orderness", "allowed", *FIGURES, "late at real speed", "exact in the end at real speed")
 PROOF_HEADS = ("", "out-of-orderness", "allowed", "", "windows", *FIGURES)
 
-_CULPRITS = "late partition, late key: at least 5 late records, and more than twice its share of all late ones."
+_CULPRITS = "late partition, late key: at least 5 late records, and more than twice its share of all records."
 
 _NEARLY_ALL = 1_000
 """Windows below which 99.9 % of them are all of them."""
@@ -159,13 +159,14 @@ def list_unlisted(advice: Advice) -> tuple[str, ...]:
 
 def describe_advice(advice: Advice) -> str:
     """Describe the advised setting, the late records under it at real speed, and settings that coincide."""
-    name = BALANCED if advice.in_force.late else EXACT
-    prediction = _find(advice, name).prediction
+    prediction = _find_advised(advice).prediction
     lengths = (shorten_duration(prediction.out_of_orderness), shorten_duration(prediction.allowed))
     setting = f"Lateness(out_of_orderness={lengths[0]!r}, allowed={lengths[1]!r})"
-    sentences = [f"{setting} is the balanced setting."]
+    in_force = ", and it is in force" if is_in_force(advice) else ""
+    sentences = [f"{setting} is the balanced setting{in_force}."]
     if not advice.in_force.late:
-        sentences = [_describe_none_late(advice), f"{setting} is the shortest under which none would have been."]
+        shortest = f"{setting} is the shortest under which none would have been{in_force}."
+        sentences = [_describe_none_late(advice), shortest]
     return " ".join((*sentences, *_describe_real(prediction), *describe_coincidences(advice)))
 
 
@@ -174,7 +175,17 @@ def _describe_none_late(advice: Advice) -> str:
     if real is not None and real.late:
         late = text.count_noun(real.late, "record")
         return f"No record of {advice.pipeline} was late in these epochs; at real speed {late} would have been."
-    return f"No record of {advice.pipeline} was late: a shorter wait is all that could be gained."
+    gain = "" if is_in_force(advice) else ": a shorter wait is all that could be gained"
+    return f"No record of {advice.pipeline} was late{gain}."
+
+
+def is_in_force(advice: Advice) -> bool:
+    """Return whether the advised setting is the one in force."""
+    return _lengths_of(_find_advised(advice).prediction) == _lengths_of(advice.in_force)
+
+
+def _find_advised(advice: Advice) -> NamedSetting:
+    return _find(advice, BALANCED if advice.in_force.late else EXACT)
 
 
 def _find(advice: Advice, name: str) -> NamedSetting:

@@ -181,12 +181,23 @@ def _list_lines(advice: Advice, grid: "Grid | None", following: int) -> Iterator
     if proof is not None:
         yield make_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(advice))
         yield proof
-    yield f"{advice_text.describe_advice(advice)} Next: {_name_next(advice, following)}"
+    yield f"{advice_text.describe_advice(advice)} Next: {name_next(advice, following)}"
 
 
-def _name_next(advice: Advice, following: int) -> str:
+def name_next(advice: Advice, following: int) -> str:
+    """Name the next step after advice.
+
+    Args:
+        advice: The advice.
+        following: Number of the version that a replay would create.
+    """
     if any(not claim.holds for claim in advice.proven):
         return f"`cutover noise {advice.pipeline}`; trust no advice before this is clear."
+    if advice_text.is_in_force(advice):
+        real = advice.in_force.real
+        if real is not None and real.late:
+            return f"`cutover lateness {advice.pipeline}` shows how late records are at real speed."
+        return "nothing to change, the definition has this setting."
     replay = f"`cutover replay {advice.pipeline} --into {following}`"
     return f"put it into the definition; {replay} reads the log again under it."
 

@@ -9,6 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from cutover.reconcile.advisor import advice_text
+from cutover.reconcile.cli.advise import name_next
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.advice import (
@@ -139,6 +140,20 @@ def at_real_speed(advice: Advice, late: int) -> Advice:
     real = LateOutcome(exact=990, on_time=890, late_rows=late, late=late)
     settings = tuple(replace(setting, prediction=replace(setting.prediction, real=real)) for setting in advice.settings)
     return replace(advice, settings=settings, in_force=replace(advice.in_force, real=real), log_pace=1.0)
+
+
+@pytest.mark.parametrize("late", [0, 7])
+def test_a_setting_in_force_is_not_advised_as_a_change(late: int) -> None:
+    other = advised(late=late)
+    setting = next(one for one in other.settings if one.name == ("balanced" if late else "exact"))
+    advice = replace(other, in_force=setting.prediction, proven=())
+
+    assert advice_text.is_in_force(advice)
+    assert not advice_text.is_in_force(other)
+    assert "in force" in advice_text.describe_advice(advice)
+    assert "shorter wait" not in advice_text.describe_advice(advice)
+    assert "replay" not in name_next(advice, 1)
+    assert "`cutover replay flights --into 1`" in name_next(other, 1)
 
 
 def test_figures_at_real_speed_are_shown_for_each_setting() -> None:
