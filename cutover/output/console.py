@@ -14,14 +14,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from cutover.output.cells import visible
@@ -48,6 +49,7 @@ Line = str | Text | Table | Verbatim
 ReportProgress = Callable[[str], None]
 """Replaces the text that a spinner shows."""
 
+_PADDING = 2  # between two columns of a table
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line, instead of text.")]
 
 
@@ -143,7 +145,7 @@ def _print_lines(lines: Iterable[Line]) -> None:
             sys.stdout.write(line.text)
         else:
             # A sentence is wrapped by the terminal, so that a command in it can be copied; a table fits the width.
-            console.print(_renderable(line), soft_wrap=not isinstance(line, Table))
+            console.print(_renderable(line, console.width), soft_wrap=not isinstance(line, Table))
     sys.stdout.flush()
 
 
@@ -153,7 +155,9 @@ def print_warnings(lines: Iterable[str]) -> None:
         sys.stderr.write(f"{visible(line)}\n")
 
 
-def _renderable(line: str | Text | Table) -> RenderableType:
+def _renderable(line: str | Text | Table, width: int) -> RenderableType:
+    if isinstance(line, Table):
+        fit_columns(line, width)
     return Text(_on_one_line(line)) if isinstance(line, str) else line  # no markup in it, and no code of an emoji
 
 
@@ -162,7 +166,8 @@ def _on_one_line(text: str) -> str:
 
 
 def _group(output: Output) -> Group:
-    return Group(*(_renderable(line) for line in output.lines if not isinstance(line, Verbatim)))
+    width = Console().width
+    return Group(*(_renderable(line, width) for line in output.lines if not isinstance(line, Verbatim)))
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:
@@ -189,7 +194,7 @@ def make_table(
         no_wrap: Heads of the columns whose cells stay on one line.
         title: Printed above it.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), title=title, title_justify="left")
+    table = Table(box=None, pad_edge=False, padding=(0, _PADDING, 0, 0), title=title, title_justify="left")
     right_columns, unwrapped = set(right), set(no_wrap)
     for column in columns:
         justify = "right" if column in right_columns else "left"
@@ -197,6 +202,49 @@ def make_table(
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else _cell(cell) for cell in row))
     return table
+
+
+def fit_columns(table: Table, width: int) -> None:
+    """Take room from the widest columns of a table until it fits: heads wrap before cells, and both between words.
+
+    Rich alone breaks words. It does so still in a terminal too narrow for the longest word of each head.
+    """
+    columns = [_ColumnRoom.measure(column) for column in table.columns]
+    widths, room = [min(column.full, width) for column in columns], width - _PADDING * len(columns)
+    for least in ([c.head_wrapped for c in columns], [c.all_wrapped for c in columns], [c.head_word for c in columns]):
+        if sum(least) > room:
+            continue
+        while sum(widths) > room:
+            shrinkable = [at for at, wide in enumerate(widths) if wide > least[at]]
+            widths[max(shrinkable, key=widths.__getitem__)] -= 1
+        for column, wide in zip(table.columns, widths, strict=True):
+            column.width = wide
+        return
+
+
+class _ColumnRoom(NamedTuple):
+    """Widths of a column of a table, in characters."""
+
+    full: int
+    head_wrapped: int  # cells on one line
+    all_wrapped: int  # only words are whole
+    head_word: int  # only words of the head are whole
+
+    @classmethod
+    def measure(cls, column: Column) -> "_ColumnRoom":
+        """Measure the parts of a column; one that is not wrapped always needs its full width."""
+        head_word = _find_longest(str(column.header).split())
+        cells = [str(cell) for cell in column.cells]
+        lines, words = (
+            max(head_word, _find_longest(part for cell in cells for part in split(cell)))
+            for split in (str.splitlines, str.split)
+        )
+        full = max(lines, cell_len(str(column.header)))
+        return cls(full, full, full, full) if column.no_wrap else cls(full, lines, words, head_word)
+
+
+def _find_longest(parts: Iterable[str]) -> int:
+    return max(map(cell_len, parts), default=0)
 
 
 def _cell(value: object) -> Text:
