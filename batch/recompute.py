@@ -25,6 +25,7 @@ from cutover.batch.write.result import STAGED, read_uncomputed_rows, stage_resul
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import extend_to_windows
+from cutover.definition.model.stage import Stage
 from cutover.definition.windows.sessions import Sessions
 from cutover.engine import queries, spark
 from cutover.engine.usage import UsageMeter
@@ -33,7 +34,7 @@ from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range, RecordedTable
 from cutover.lake.control import losses, pins, versions
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import lost_records, same_log, table_weights
 from cutover.lake.integrity.foreign_commits import Kind

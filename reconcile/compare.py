@@ -24,8 +24,8 @@ from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
-from cutover.reconcile.comparison.shared_tables import SharedTable, stage
-from cutover.reconcile.comparison.sides import DIMENSION, Sides, open_sides
+from cutover.reconcile.comparison.shared_tables import DIMENSION, SharedTable, stage
+from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
 from cutover.reconcile.early import open_windows
 from cutover.reconcile.preconditions import checks, damage, log_origin, seal

@@ -9,7 +9,8 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.measures.ordered import Bag, First, Last
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
 from cutover.definition.model.joins import Join, Lookup, SelfJoin
-from cutover.definition.model.pipeline import Audit, Change, Expect, Lateness, Pipeline, Policy, SameDefinition, Sql
+from cutover.definition.model.pipeline import Change, Expect, Lateness, Pipeline, SameDefinition, Sql
+from cutover.definition.model.policy import Audit, Policy
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import (
     Accumulation,

@@ -20,18 +20,12 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
 from cutover.output.cells import visible
-
-
-def literal_text(text: str) -> str:
-    """Escape a text so that rich prints it literally, with control characters as escapes."""
-    return escape(visible(text))
-
+from cutover.output.markup import literal_text
 
 _LINE_EVERY = 10.0  # seconds between two lines of progress where there is no terminal
 

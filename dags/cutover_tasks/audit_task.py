@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
+from cutover.definition.model.stage import Stage
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.settings import load_settings
 from cutover_tasks.task_definitions import find_definition
@@ -26,7 +27,7 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
         AirflowFailException: The audit was rejected or could not be completed; the message has the reason.
         RuntimeError: The child process ended unexpectedly.
     """
-    from cutover.lake.control.stages import Stage, current_stage  # noqa: PLC0415 -- brings duckdb: only where it runs
+    from cutover.lake.control.stages import current_stage  # noqa: PLC0415 -- brings duckdb: only where it runs
 
     with fail_without_retries():
         settings = load_settings()

@@ -8,8 +8,9 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.definition.loading import catalogue
+from cutover.definition.model.stage import Stage
 from cutover.infra.processes.child import ChildEnd, run_command
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.settings import load_settings
 from cutover_tasks.run_range import RunRange, requested_range
 from cutover_tasks.task_errors import fail_without_retries

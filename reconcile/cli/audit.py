@@ -25,8 +25,8 @@ from cutover.reconcile.audit.noise import Noise, describe_noise, make_rule, meas
 from cutover.reconcile.audit.run import DeterminismAudit
 from cutover.reconcile.result import text
 from cutover.reconcile.result.rates import KindRates, Rate, list_uncounted
-from cutover.reconcile.selftest import outcome
 from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
+from cutover.reconcile.selftest.record import record_self_test
 from cutover.reconcile.selftest.self_test import self_test
 from cutover.reconcile.verify.model import CheckResult, CheckState, Verification
 from cutover.reconcile.verify.record import verify_and_record
@@ -177,7 +177,7 @@ def selftest(
     """Plant defects in copies of both sides and compare: 0 all were found and nothing else, 1 not, 2 no comparison."""
     settings = load_settings()
     self_test = _run(settings, pipeline, secrets.randbelow(2**31) if seed is None else seed, trials)
-    outcome.record_self_test(settings, self_test, SystemClock())
+    record_self_test(settings, self_test, SystemClock())
     return Output(
         document=asdict(self_test) | {"passed": self_test.passed},
         lines=_list_lines(self_test),

@@ -11,7 +11,8 @@ from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.definition.model.stage import Stage
+from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.output.console import Line, Output, make_table, styled
 from cutover.reconcile.cli.recorded.cost import nine_table, path_table

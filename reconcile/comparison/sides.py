@@ -35,8 +35,6 @@ from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
-DIMENSION = "dimension"  # the stage in which another version of a dimension was joined
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:

@@ -15,7 +15,8 @@ from cutover.changes import Approval
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control.stages import Stage, current_stage, list_moves, read_events
+from cutover.definition.model.stage import Stage
+from cutover.lake.control.stages import current_stage, list_moves, read_events
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.verdict.audits import power

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from cutover.definition.model.pipeline import Policy
+from cutover.definition.model.policy import Policy
 from cutover.durations import parse_duration
-from cutover.reconcile.comparison.sides import DIMENSION
+from cutover.reconcile.comparison.shared_tables import DIMENSION
 from cutover.reconcile.gate import divergence
 from cutover.reconcile.gate.evidence_rows import EXPIRES_AFTER, find_latest_run, list_blocks
 from cutover.reconcile.gate.gate_values import (

@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from cutover.definition.model.pipeline import Policy
-from cutover.lake.control.stages import Stage
-from cutover.reconcile.gate import criteria, hazards
+from cutover.definition.model.policy import Policy
+from cutover.definition.model.stage import Stage
+from cutover.reconcile.gate import criteria
 from cutover.reconcile.gate.evidence_rows import (
     EXPIRES_AFTER,
     find_earliest_times,
@@ -25,6 +25,7 @@ from cutover.reconcile.gate.gate_values import (
     RecordedHazard,
     Replayability,
 )
+from cutover.reconcile.gate.hazard_conditions import evaluate_hazards
 
 __all__ = [  # arguments and results of `decide`
     "EXPIRES_AFTER",
@@ -75,7 +76,7 @@ def decide(
         criteria.evaluate_freshness(max(times, default=None), evidence.runs, policy, now),
         criteria.evaluate_settings(eligible_runs, evidence.runs, evidence.settings_since, policy),
         criteria.evaluate_divergence(evidence.runs, policy),
-        *hazards.evaluate_hazards(evidence.hazards, evidence.runs, policy, now),
+        *evaluate_hazards(evidence.hazards, evidence.runs, policy, now),
         criteria.evaluate_losses(evidence),
         criteria.evaluate_tables(evidence),
         criteria.evaluate_rules(evidence, eligible_runs, now),

@@ -10,13 +10,15 @@ from typing import Any, Self
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.loading import acceptance_files
-from cutover.definition.model.pipeline import Expect, Pipeline, Policy
+from cutover.definition.model.pipeline import Expect, Pipeline
+from cutover.definition.model.policy import Policy
+from cutover.definition.model.stage import Stage
 from cutover.definition.windows.window_fn import select_last_window
 from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import losses, versions
-from cutover.lake.control.stages import Stage, current_stage, list_moves
+from cutover.lake.control.stages import current_stage, list_moves
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import high_water, table_weights
@@ -25,7 +27,7 @@ from cutover.lake.journal_rows import GateEvent, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
-from cutover.reconcile.comparison.sides import DIMENSION
+from cutover.reconcile.comparison.shared_tables import DIMENSION
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.evidence_rows import is_newer_cut
 from cutover.reconcile.gate.gate_values import (
@@ -41,7 +43,7 @@ from cutover.reconcile.gate.gate_values import (
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.finding import RuleState
 from cutover.reconcile.result.text import count_noun
-from cutover.reconcile.selftest import outcome as selftests
+from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import records as recorded
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.watch.log_observer import (

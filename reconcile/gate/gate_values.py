@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
-from cutover.definition.loading.acceptance_files import AcceptanceRules
-from cutover.definition.model.pipeline import HazardKind
-from cutover.lake.control.stages import Stage
+from cutover.definition.model.acceptance import AcceptanceRules
+from cutover.definition.model.policy import HazardKind
+from cutover.definition.model.stage import Stage
 from cutover.reconcile.selftest.outcome import SelfTest
 
 Move = Literal["advance", "rollback"]

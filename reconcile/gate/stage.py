@@ -13,9 +13,10 @@ from cutover.changes import ApprovalRejectedError
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.events import log
 from cutover.lake.control.signature import InvalidReasonError, check_reason, user
-from cutover.lake.control.stages import WITHDRAWN, Stage, current_stage, read_events
+from cutover.lake.control.stages import WITHDRAWN, current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError, retry_conflicts
 from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.lake.serving import serving_table

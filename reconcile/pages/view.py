@@ -17,9 +17,10 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.errors import CutoverError
 from cutover.lake import recorded_definitions
-from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_events
 from cutover.reconcile.cli.recorded.differences import REST, count_states, describe_state
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of

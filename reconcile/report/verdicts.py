@@ -1,9 +1,12 @@
 """Word, sign, colour and runbook of each verdict; the colour never carries the meaning alone."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.result.report import Report
+
+if TYPE_CHECKING:
+    from cutover.reconcile.result.report import Report
 
 EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
 ACCEPTED_BEYOND_POLICY = "ACCEPTED_BEYOND_POLICY"
@@ -43,7 +46,7 @@ _STYLES = {
 _TABLES = {"Consistent": "Equal", "Diverged": "Different"}
 
 
-def find_outcome(result: Report) -> str:
+def find_outcome(result: "Report") -> str:
     """Return the verdict's name, distinguishing one beyond the policy from one within it."""
     return name_outcome(result.finding.verdict, within=result.finding.policy.within)
 
@@ -53,7 +56,7 @@ def name_outcome(verdict: Verdict, *, within: bool) -> str:
     return verdict.value if within else _BEYOND.get(verdict, verdict.value)
 
 
-def find_report_style(result: Report) -> VerdictStyle:
+def find_report_style(result: "Report") -> VerdictStyle:
     """Word, sign and tone of the verdict, worded otherwise for two tables."""
     verdict_style = _STYLES[find_outcome(result)]
     return (
@@ -68,6 +71,6 @@ def find_style(verdict: Verdict, *, within: bool) -> VerdictStyle:
     return _STYLES[name_outcome(verdict, within=within)]
 
 
-def find_runbook(result: Report) -> str | None:
+def find_runbook(result: "Report") -> str | None:
     """Return the runbook that the result names, else that of its verdict; tables of another origin have none."""
     return result.finding.runbook or (RUNBOOKS[find_outcome(result)] if result.finding.kind == "pipeline" else None)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from cutover.durations import describe_length
 from cutover.output.cells import visible
-from cutover.output.console import literal_text
+from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.overview import DifferenceLife
 from cutover.timestamps import format_moment

@@ -1,16 +1,9 @@
 """Result of a self-test, as `--json` prints it, and the history in which the newest one of a definition counts."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover import json_text
-from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.journal import Journal
-from cutover.reconcile.journal_rows import SelfTestRow, list_result_rows
 from cutover.reconcile.result.rates import ErrorRates, KindRates, Rate
-from cutover.settings import Settings
 
 RIGHT_CAUSE = 0.99
 CLEAN_WINDOWS = 1_000
@@ -67,35 +60,3 @@ class SelfTest:
             not_compared=self.not_compared,
             drawn_in=self.drawn_in,
         )
-
-
-def record_self_test(settings: Settings, self_test: SelfTest, clock: Clock) -> None:
-    """Append a self-test to the history."""
-    row = SelfTestRow(
-        pipeline=self_test.pipeline,
-        result_fingerprint=self_test.result_fingerprint,
-        at=clock.now(),
-        passed=self_test.passed,
-        result=json_text.encode(self_test),
-    )
-    Journal(settings, self_test.pipeline, SelfTestRow).append(row)
-
-
-def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:
-    """List the self-tests under the definition in force that the rules of today counted, oldest first.
-
-    Raises:
-        LakeError: The history cannot be read.
-    """
-    results = [row.result for row in list_result_rows(settings, pipeline, SelfTestRow)]
-    return tuple(json_text.parse(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES)
-
-
-def find_newest_self_test(settings: Settings, pipeline: Pipeline) -> SelfTest | None:
-    """Return the newest self-test under the definition in force; None: there is none that these rules counted.
-
-    Raises:
-        LakeError: The history cannot be read.
-    """
-    valid = list_valid(settings, pipeline)
-    return valid[-1] if valid else None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.comparison.sides import DIMENSION
+from cutover.reconcile.comparison.shared_tables import DIMENSION
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.selftest.copied_lake import CleanCopy, list_causes
 from cutover.reconcile.selftest.drawn_plants import Plant, find_scope

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
-from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.loading.key_text import format_values, parse_key
-from cutover.definition.model.acceptance import AcceptanceRule
+from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import text
 from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState

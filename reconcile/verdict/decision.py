@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
-from cutover.definition.model.pipeline import Policy
+from cutover.definition.model.policy import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.comparison.sides import DIMENSION
+from cutover.reconcile.comparison.shared_tables import DIMENSION
 from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Windows
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import THIN, count_noun, share

@@ -14,12 +14,14 @@ from croniter import croniter
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Audit, Pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.policy import Audit
+from cutover.definition.model.stage import Stage
 from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
-from cutover.lake.control.stages import Stage, current_stage, find_stage_start, list_moves
+from cutover.lake.control.stages import current_stage, find_stage_start, list_moves
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verdict import history

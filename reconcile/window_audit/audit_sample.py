@@ -11,10 +11,10 @@ from dataclasses import replace
 from cutover.clock import Clock
 from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.definition.windows.window_fn import Interval
 from cutover.errors import CutoverError
 from cutover.events import log
-from cutover.lake.control.stages import Stage
 from cutover.lake.epochs.repeats import find_recompute
 from cutover.lineage import runs
 from cutover.reconcile import lineage

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import duckdb
 
-from cutover.definition.model.pipeline import Audit, Pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.policy import Audit
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, list_windows
 from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.lake.control import versions

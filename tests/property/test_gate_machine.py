@@ -18,9 +18,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 
 from cutover import changes
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
 from cutover.lake.control import stages
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage

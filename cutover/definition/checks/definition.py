@@ -18,16 +18,8 @@ from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import MEASURE_NAMES, Measure
 from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Join, SelfJoin
-from cutover.definition.model.pipeline import (
-    Audit,
-    Delivery,
-    HazardKind,
-    Pipeline,
-    Policy,
-    SameDefinition,
-    Sql,
-    make_right_side,
-)
+from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql, make_right_side
+from cutover.definition.model.policy import Audit, HazardKind, Policy
 from cutover.definition.model.record_ids import compute_id_horizon
 from cutover.definition.model.topic import Topic, check_name, list_column_types, list_fields
 from cutover.definition.model.triggers import Accumulation, Trigger

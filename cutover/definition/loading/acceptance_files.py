@@ -4,7 +4,6 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -14,21 +13,13 @@ from cutover import files
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import is_numeric
 from cutover.definition.loading.key_text import parse_key
-from cutover.definition.model.acceptance import AcceptanceRule
+from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
 
 FOLDER = "accepted"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\Z")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptanceRules:
-    """Acceptance rules of a pipeline by name, sorted, and the problems of files that are invalid."""
-
-    rules: Mapping[str, AcceptanceRule] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)  # name -> one line
 
 
 def folder(settings: Settings, pipeline: Pipeline) -> Path:

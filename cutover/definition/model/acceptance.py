@@ -1,5 +1,7 @@
 """Acceptance rules: a named person accepts certain unexplained differences, for a reason and until a date."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from typing import Annotated, Any, Literal
@@ -77,3 +79,11 @@ class AcceptanceRule(BaseModel):
         return (self.windows_from is None or self.windows_from <= start) and (
             self.windows_to is None or start < self.windows_to
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceRules:
+    """Acceptance rules of a pipeline by name, sorted, and the problems of files that are invalid."""
+
+    rules: Mapping[str, AcceptanceRule] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)  # name -> one line

@@ -2,10 +2,10 @@
 
 import contextlib
 from datetime import datetime
-from enum import StrEnum
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.journal import Journal
@@ -14,14 +14,6 @@ from cutover.settings import Settings
 
 WITHDRAWN = "withdrawn"
 """Event of a row that takes the sequence of a proposed move, so that the move can no longer be made."""
-
-
-class Stage(StrEnum):
-    """Stage of a pipeline on its way from two paths to one."""
-
-    LAMBDA = "LAMBDA"  # batch is served up to its horizon, the stream after it
-    SHADOW = "SHADOW"  # the stream is served, batch audits
-    KAPPA = "KAPPA"  # the stream is served, batch does not run
 
 
 def read_events(settings: Settings, name: str) -> list[GateEvent]:

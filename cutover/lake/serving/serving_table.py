@@ -20,10 +20,11 @@ from deltalake.transaction import AddAction
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
 from cutover.lake.control import swaps, versions
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import serving_uri

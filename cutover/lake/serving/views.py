@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.definition.windows.sessions import can_merge
 from cutover.definition.windows.window_fn import Interval, WindowFn
 from cutover.engine import queries
@@ -31,7 +32,7 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import DOUBLED, DeliveryFaults

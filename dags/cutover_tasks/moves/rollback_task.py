@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.clock import SystemClock
+from cutover.definition.model.stage import Stage
 from cutover.settings import load_settings
 from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
@@ -30,7 +31,7 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: 
     Raises:
         AirflowFailException: The current stage cannot be rolled back to `to`, or no reason was given.
     """
-    from cutover.lake.control.stages import Stage, read_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.control.stages import read_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():

@@ -2,10 +2,10 @@
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.infra.demo.defect import plant_defect
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
-from cutover.lake.control.stages import Stage
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import GateEvent
 

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from cutover import json_text
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Audit, Pipeline
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.policy import Audit
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, WindowAuditRow
 from cutover.reconcile.journal_rows import list_result_rows

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cutover.definition.model.pipeline import Audit
+from cutover.definition.model.policy import Audit
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.result.text import share as format_share
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from cutover.definition.model.pipeline import Policy
+from cutover.definition.model.policy import Policy
 from cutover.reconcile.result.text import duration, number, share
 from cutover.reconcile.watch.alerts.spec import AlertSpec, Rule
 from cutover.reconcile.watch.facts import WatchFacts, require

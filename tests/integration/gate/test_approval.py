@@ -11,8 +11,9 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
-from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.reconcile.gate import approval, evidence, stage
 from cutover.reconcile.gate.approval import StageApproval, StageProposal

@@ -17,11 +17,12 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import journal
 from cutover.lake.control import versions
 from cutover.lake.control.signature import user
-from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.lake.serving import serving_table

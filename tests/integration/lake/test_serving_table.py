@@ -17,12 +17,12 @@ from pyspark.sql import SparkSession
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Count, Daily, Fixed, Lateness, Pipeline, Sum
+from cutover.definition.model.stage import Stage
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.control import versions
-from cutover.lake.control.stages import Stage
 from cutover.lake.paths import batch_uri, serving_uri
 from cutover.lake.serving import serving_table, views
 from cutover.lake.serving.vacuum import vacuum

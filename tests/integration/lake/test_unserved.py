@@ -12,9 +12,10 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Count, Lateness, Pipeline, Sum
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, swaps, versions
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.paths import version_uri

@@ -13,7 +13,7 @@ from cutover.cli import app
 from cutover.clock import SystemClock
 from cutover.definition.loading import acceptance_files, catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control.stages import Stage
+from cutover.definition.model.stage import Stage
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import Condition, decide
 from cutover.reconcile.report import page

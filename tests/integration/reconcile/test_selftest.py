@@ -25,10 +25,11 @@ from cutover.reconcile.report import page
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.rates import rate
-from cutover.reconcile.selftest import drawn_plants, outcome, table_rows, trial
+from cutover.reconcile.selftest import drawn_plants, table_rows, trial
 from cutover.reconcile.selftest.drawn_plants import Plant
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
+from cutover.reconcile.selftest.record import find_newest_self_test
 from cutover.reconcile.selftest.self_test import self_test
 from cutover.reconcile.selftest.trial_result import evaluate_rows
 from cutover.reconcile.selftest.truth import PlantedRow
@@ -254,7 +255,7 @@ def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Setti
     second_report = reconcile(settings, PIPELINE)
 
     assert lake.run.epoch == second_report.finding.seal.epoch
-    assert (second_report.run.repeats, outcome.find_newest_self_test(settings, PIPELINE) is not None) == (1, True)
+    assert (second_report.run.repeats, find_newest_self_test(settings, PIPELINE) is not None) == (1, True)
     assert "500 of 500 planted rows found" in page.render_page(second_report)
 
 
@@ -272,6 +273,6 @@ def test_the_command_records_what_it_found(
     code = app.main(["selftest", "sales", "--seed", "5", "--trials", "2", "--json"])
 
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    stored = outcome.find_newest_self_test(settings, PIPELINE)
+    stored = find_newest_self_test(settings, PIPELINE)
     assert stored is not None
     assert (code, answer["seed"], answer["trials"], stored.seed) == (1 - answer["passed"], 5, 2, 5)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cutover.definition.model.pipeline import Policy
+from cutover.definition.model.policy import Policy
 from cutover.reconcile.gate.decide import (
     EvidenceRun,
     LostWindows,

@@ -6,8 +6,8 @@ from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.result.rates import rate
-from cutover.reconcile.selftest import outcome
 from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.selftest.record import record_self_test
 from cutover.settings import Settings
 
 
@@ -35,4 +35,4 @@ def record_passed(settings: Settings, pipeline: Pipeline) -> None:
     """Record a self-test that has just passed."""
     clock = SystemClock()
     self_test = make_passed(clock.now(), pipeline=pipeline.name, fingerprint=result_fingerprint(pipeline))
-    outcome.record_self_test(settings, self_test, clock)
+    record_self_test(settings, self_test, clock)

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from cutover.definition.model.pipeline import Policy
-from cutover.lake.control.stages import Stage
+from cutover.definition.model.policy import Policy
+from cutover.definition.model.stage import Stage
 from cutover.reconcile.gate.decide import (
     EvidenceRun,
     GateDecision,

@@ -10,8 +10,8 @@ import pytest
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Expect
+from cutover.definition.model.stage import Stage
 from cutover.lake.batch_runs import ExpectationResult
-from cutover.lake.control.stages import Stage
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.journal_rows import VersionEvent
 from cutover.reconcile.gate import evidence

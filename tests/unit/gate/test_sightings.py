@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.model.pipeline import Policy
+from cutover.definition.model.policy import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import ComparisonRow, VersionEvent
 from cutover.reconcile.gate import hazards

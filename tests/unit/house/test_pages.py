@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.pipeline import Lateness, Pipeline, Policy
+from cutover.definition.model.pipeline import Lateness, Pipeline
+from cutover.definition.model.policy import Policy
 from cutover.definition.model.topic import Topic
 from cutover.definition.windows.kinds import KINDS
 

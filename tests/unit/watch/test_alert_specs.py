@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cutover.definition.model.pipeline import Lateness, Policy
+from cutover.definition.model.pipeline import Lateness
+from cutover.definition.model.policy import Policy
 from cutover.infra.drills.catalogue import DRILLS
 from cutover.metrics.families import FAMILIES
 from cutover.reconcile.watch.alerts import generated

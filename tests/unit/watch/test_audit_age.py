@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from cutover.definition import Fixed, Pipeline
-from cutover.definition.model.pipeline import Audit
+from cutover.definition.model.policy import Audit
 from cutover.definition.windows.sessions import Sessions
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord

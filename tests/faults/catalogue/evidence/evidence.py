@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from cutover.clock import SystemClock
 from cutover.definition import Policy
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.definition.model.stage import Stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.tables import delta
 from cutover.probe import Point
 from cutover.reconcile.gate import evidence as evidence_of

@@ -13,8 +13,8 @@ from typing import Any
 
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
+from cutover.definition.model.stage import Stage
 from cutover.engine import queries
-from cutover.lake.control.stages import Stage
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.reconcile.gate import evidence as evidence_of

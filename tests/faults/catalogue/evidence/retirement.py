@@ -9,9 +9,10 @@ import pyarrow as pa
 from cutover.clock import SystemClock
 from cutover.definition import Audit
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.engine import queries
 from cutover.lake.control import pins
-from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta

@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
-from cutover.lake.control.stages import Stage
+from cutover.definition.model.stage import Stage
 from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import delta
 from cutover.reconcile.gate import evidence as evidence_of

@@ -5,9 +5,9 @@ from functools import partial
 
 from cutover.clock import SystemClock
 from cutover.definition import Lateness
+from cutover.definition.model.stage import Stage
 from cutover.engine import queries
 from cutover.lake.control import losses, versions
-from cutover.lake.control.stages import Stage
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri

@@ -6,8 +6,8 @@ from functools import partial
 
 from cutover.batch.recompute import run as run_batch
 from cutover.clock import SystemClock
+from cutover.definition.model.stage import Stage
 from cutover.errors import CutoverError, LogError
-from cutover.lake.control.stages import Stage
 from cutover.lake.serving import views
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide

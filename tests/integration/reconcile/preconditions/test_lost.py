@@ -10,8 +10,8 @@ import pytest
 
 from cutover.cli.app import main
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.lake.control import losses
-from cutover.lake.control.stages import Stage
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri

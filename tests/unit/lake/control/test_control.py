@@ -12,10 +12,11 @@ from deltalake import DeltaTable
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
 from cutover.lake import journal
 from cutover.lake.control import pins, restore
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import Journal, JournalRow, list_row_types, make_row_schema

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.lake.control import versions
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.control.versions import BATCH
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow

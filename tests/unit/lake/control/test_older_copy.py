@@ -10,11 +10,12 @@ import pytest
 
 from cutover.cli.lake import restore_control
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import sequence_marks
 from cutover.lake.control import pins, swaps
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import Journal, JournalRow, list_row_types

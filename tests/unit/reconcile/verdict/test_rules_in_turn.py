@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition.loading.acceptance_files import AcceptanceRules
-from cutover.definition.model.acceptance import AcceptanceRule
+from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
 from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
 from cutover.reconcile.verdict.acceptance import Acceptance, apply_rules, count_accepted_rows, describe_unfit, fits
 from tests.unit.reconcile.verdict.test_acceptance_rules import AT, NOW, cell
