@@ -193,11 +193,10 @@ def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
 
 
 @pytest.mark.parametrize(("windows", "hours"), [(100_000, 1), (100_000, 24), (36_000, 1)])
-def test_report_of_a_hundred_thousand_windows_is_small_and_fast(windows: int, hours: int) -> None:
-    size, seconds = report_size.measure(windows, hours)
+def test_report_of_a_hundred_thousand_windows_is_small(windows: int, hours: int) -> None:
+    size, _ = report_size.measure(windows, hours)
 
     assert size < 2_000_000
-    assert seconds < 20
 
 
 def test_huge_keys_are_truncated_with_their_length() -> None:
