@@ -43,7 +43,7 @@ from cutover.reconcile.result.finding import (
     Rows,
     Windows,
 )
-from cutover.reconcile.result.lateness_text import describe_replay
+from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_replay
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.text import count_noun
@@ -422,4 +422,6 @@ def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     typical, limit = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
     text = f"Lateness was judged in epochs of {count_noun(typical, 'record')} (median), at most {limit:,} an epoch."
     reading = measure_read_speed(busy)
+    if reading.is_replay is None:
+        return f"{text} {UNKNOWN_SPEED}"
     return f"{text} {describe_replay(pipeline.name, reading.speed)}" if reading.is_replay else text

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from cutover.durations import shorten_duration
+from cutover.lake.epochs.read_speed import tells_real_speed
 from cutover.reconcile.result import text
 from cutover.reconcile.result.advice import (
     Advice,
@@ -13,8 +14,7 @@ from cutover.reconcile.result.advice import (
     ProvenSetting,
     select_outcome,
 )
-from cutover.reconcile.result.lateness_text import describe_pace_of_reading
-from cutover.reconcile.result.timeliness import tells_real_speed
+from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_pace_of_reading
 
 IN_FORCE, FASTEST, EXACT, BALANCED = "in force", "fastest", "exact", "balanced"
 
@@ -159,24 +159,44 @@ def list_unlisted(advice: Advice) -> tuple[str, ...]:
 
 def describe_advice(advice: Advice) -> str:
     """Describe the advised setting, the late records under it at real speed, and settings that coincide."""
-    prediction = _find_advised(advice).prediction
-    lengths = (shorten_duration(prediction.out_of_orderness), shorten_duration(prediction.allowed))
+    advised = _find_advised(advice)
+    lengths = (shorten_duration(advised.prediction.out_of_orderness), shorten_duration(advised.prediction.allowed))
     setting = f"Lateness(out_of_orderness={lengths[0]!r}, allowed={lengths[1]!r})"
     in_force = ", and it is in force" if is_in_force(advice) else ""
-    sentences = [f"{setting} is the balanced setting{in_force}."]
-    if not advice.in_force.late:
-        shortest = f"{setting} is the shortest under which none would have been{in_force}."
+    if not advice.is_conclusive:
+        sentences = [_describe_inconclusive(advice, f"{setting} is the {advised.name} one")]
+    elif advised.name == BALANCED:
+        sentences = [f"{setting} is the balanced setting{in_force}.", *_describe_real(advised.prediction)]
+    else:
+        shortest = f"{setting} is the shortest under which none {_describe_none(advice, advised.prediction)}{in_force}."
         sentences = [_describe_none_late(advice), shortest]
-    return " ".join((*sentences, *_describe_real(prediction), *describe_coincidences(advice)))
+    return " ".join((*sentences, *describe_coincidences(advice)))
+
+
+def _describe_inconclusive(advice: Advice, setting: str) -> str:
+    replay = "The log was replayed" if advice.is_replay else "It is unknown whether the log was replayed"
+    return (
+        f"{replay}, and log timestamps do not show what would be late at real speed, so no setting is recommended:"
+        f" {setting} only for the epochs that read the log."
+    )
 
 
 def _describe_none_late(advice: Advice) -> str:
-    real = advice.in_force.real
+    real, gain = advice.in_force.real, "" if is_in_force(advice) else ": a shorter wait is all that could be gained"
+    if advice.is_by_real_speed:
+        return f"No record of {advice.pipeline} would be late at real speed{gain}."
     if real is not None and real.late:
         late = text.count_noun(real.late, "record")
         return f"No record of {advice.pipeline} was late in these epochs; at real speed {late} would have been."
-    gain = "" if is_in_force(advice) else ": a shorter wait is all that could be gained"
     return f"No record of {advice.pipeline} was late{gain}."
+
+
+def _describe_none(advice: Advice, prediction: Prediction) -> str:
+    """Describe how no record is late under a setting, with the late ones by the other way of reading the log."""
+    if advice.is_by_real_speed:
+        return f"would be late at real speed (as the epochs read them, {prediction.late:,})"
+    real = "" if prediction.real is None else f" (at real speed, {prediction.real.late:,} would be)"
+    return f"would have been late in these epochs{real}"
 
 
 def is_in_force(advice: Advice) -> bool:
@@ -185,7 +205,9 @@ def is_in_force(advice: Advice) -> bool:
 
 
 def _find_advised(advice: Advice) -> NamedSetting:
-    return _find(advice, BALANCED if advice.in_force.late else EXACT)
+    real = advice.in_force.real
+    late = real.late if advice.is_by_real_speed and real is not None else advice.in_force.late
+    return _find(advice, BALANCED if late else EXACT)
 
 
 def _find(advice: Advice, name: str) -> NamedSetting:
@@ -221,8 +243,10 @@ def _lengths_of(prediction: Prediction) -> tuple[int, int]:
 def describe_speed(advice: Advice) -> str | None:
     """Describe that the log was replayed, and whether its timestamps show what would be late at real speed."""
     sentences = []
+    if advice.is_replay is None:
+        sentences.append(UNKNOWN_SPEED)
     if advice.is_replay:
-        choice = ": choose by the figures at real speed" if tells_real_speed(advice.log_pace) else ""
+        choice = ", so settings are chosen by the figures at real speed" if advice.is_by_real_speed else ""
         sentences.append(f"The log was read {describe_pace_of_reading(advice.read_speed)}{choice}.")
     if not tells_real_speed(advice.log_pace):
         fast = "do not show when records were produced"

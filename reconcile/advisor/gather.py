@@ -27,7 +27,7 @@ from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed
+from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed, tells_real_speed
 from cutover.lake.integrity import lost_records
 from cutover.lake.tables.schemas import arrow_type, duckdb_type
 from cutover.log.kafka import LogClient
@@ -44,7 +44,6 @@ from cutover.reconcile.advisor.epochs_read import (
 from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros, RecordDelays, find_unit
 from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, compute_watermarks, find_pace
 from cutover.reconcile.result.advice import Culprit
-from cutover.reconcile.result.timeliness import tells_real_speed
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.fold import SESSION, group_sessions_sql
@@ -203,13 +202,20 @@ def gather_delays(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
     )
     with queries.connect(queries.make_reader_limits(settings)) as connection:
         count = load_pairs(connection, reading, earliest)
-        pace = find_pace(trace_real_speed(connection, pipeline))
+        read_speed = measure_read_speed(records)
+        pace = find_pace(read_speed, trace_real_speed(connection, pipeline))
         make_delays(connection, pipeline, records)
         total = pipeline.lateness.out_of_orderness_micros + pipeline.lateness.allowed_micros
         epochs = list_epochs_between(version, records[0].epoch, records[-1].epoch)
         return GatheredDelays(
-            delays=collect_delays(connection, pipeline, epochs, has_real=tells_real_speed(pace)),
-            read_speed=measure_read_speed(records),
+            delays=collect_delays(
+                connection,
+                pipeline,
+                epochs,
+                has_real=tells_real_speed(pace),
+                is_live=read_speed.is_replay is False,
+            ),
+            read_speed=read_speed,
             log_pace=pace,
             epochs=len(records),
             newest_epoch=records[-1].epoch,
@@ -263,7 +269,12 @@ def make_delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, recor
 
 
 def collect_delays(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, epoch_records: Sequence[EpochRecord], *, has_real: bool
+    connection: duckdb.DuckDBPyConnection,
+    pipeline: Pipeline,
+    epoch_records: Sequence[EpochRecord],
+    *,
+    has_real: bool,
+    is_live: bool,
 ) -> Delays:
     """Return the delays of windows, rows and records from the table `delays`.
 
@@ -272,6 +283,7 @@ def collect_delays(
         pipeline: The definition.
         epoch_records: Epochs from the first to the last one that read records, also those that read none.
         has_real: Log timestamps show what would be late at real speed.
+        is_live: The epochs read the log as it was produced.
     """
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
     # For sessions all overlapping rows of a key are one window, which no other key has.
@@ -288,6 +300,7 @@ def collect_delays(
     return Delays(
         read=_lateness(connection, "__delay", "most", by_window),
         real=_lateness(connection, "__real", "most_real", by_window) if has_real else None,
+        is_live=is_live,
         firsts=_column(connection, "SELECT least FROM cells ORDER BY begun, least"),
         first_epochs=_column(connection, "SELECT begun FROM cells ORDER BY begun"),
         closing_firsts=_column(connection, "SELECT least FROM cells ORDER BY e, least"),

@@ -27,7 +27,7 @@ from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.read_speed import LOAD
+from cutover.lake.epochs.read_speed import measure_read_speed, tells_real_speed
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_number, name_log
 from cutover.quoting import identifier
@@ -221,7 +221,7 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
     with queries.connect(queries.make_reader_limits(settings)) as connection:
         load_pairs(connection, reading, earliest)
         _drop_duplicates(connection, pipeline, version, records[-1].epoch)
-        pace = find_pace(trace_real_speed(connection, pipeline))
+        pace = find_pace(measure_read_speed(records), trace_real_speed(connection, pipeline))
         create_tables(connection, pipeline, _list_reads(pipeline, records))
         shares = count_late(connection, pace)
         deleted_records = _count_gone(records, earliest)
@@ -284,7 +284,7 @@ def _make_notes(shares: LateShares, deleted_records: Mapping[str, int]) -> list[
     notes = ["At real speed only the records appended before a record decide whether it is late."]
     if shares.pace is None:
         notes.append("All log timestamps are equal: they show neither the order of the records nor how late they were.")
-    elif shares.pace > LOAD:
+    elif not tells_real_speed(shares.pace):
         fast = f"Event time passed {shares.pace:,.0f} times faster than log time"
         notes.append(f"{fast}: these log timestamps are those of a load, and so is the share at real speed.")
     if deleted_records:

@@ -92,6 +92,7 @@ class Delays:
 
     read: RecordDelays  # as the epochs read them
     real: RecordDelays | None  # had each been read when it was appended; None: log timestamps do not show it
+    is_live: bool  # the epochs read the log as it was produced
     firsts: Micros  # the smallest delay of each row, that of the epoch that begins it; in the order of `first_epochs`
     first_epochs: Micros  # number of the epoch that begins each row, ascending
     closing_firsts: Micros  # the same delays, in the order of `closes`
@@ -101,6 +102,11 @@ class Delays:
     newest: Micros  # of each: newest event time seen, of all partitions; ALWAYS: none yet
     slowest: Micros  # of each: watermark after it and out-of-orderness; ALWAYS: none yet
     unit: int  # of lengths, as long as the windows allow: microseconds
+
+    @property
+    def chosen_by(self) -> RecordDelays:
+        """Return the delays that settings are chosen by: at real speed if the log may have been replayed."""
+        return self.read if self.is_live or self.real is None else self.real
 
 
 def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
@@ -210,9 +216,8 @@ def make_grid(delays: Delays, current: tuple[int, int]) -> Grid:
 
 def list_lengths(delays: Delays) -> tuple[int, ...]:
     """List the lengths to try, ascending, from 0 to the one at which no record is late."""
-    exact = find_exact(delays)
-    read = delays.read
-    minimums = (find_needed(values, share) for values in (read.windows, read.records) for share in SHARES)
+    exact, chosen_by = find_exact(delays), delays.chosen_by
+    minimums = (find_needed(values, share) for values in (chosen_by.windows, chosen_by.records) for share in SHARES)
     common = (step for step in STEPS if step % find_smaller_unit(delays.unit) == 0)
     lengths = {0, exact, *(round_up(length, delays.unit) for length in minimums), *common}
     return tuple(sorted(length for length in lengths if length <= exact))
@@ -233,7 +238,7 @@ def find_needed(values: Micros, share: float) -> int:
 
 def find_exact(delays: Delays) -> int:
     """Return the smallest length in the unit of the windows at which no record is late."""
-    return round_up(find_needed(delays.read.records, 1.0), delays.unit)
+    return round_up(find_needed(delays.chosen_by.records, 1.0), delays.unit)
 
 
 def choose_settings(delays: Delays) -> tuple[NamedSetting, ...]:
@@ -241,11 +246,11 @@ def choose_settings(delays: Delays) -> tuple[NamedSetting, ...]:
 
     fastest: the on-time answer comes without any wait, and windows stay open until nearly all are exact. balanced: the
     on-time answer of 99 % of the windows is exact already, 99.9 % are in the end. exact: as balanced, with no late
-    record.
+    record. All of this is at real speed if the log may have been replayed and its timestamps show real speed.
     """
     exact = find_exact(delays)
     nearly, on_time = (
-        min(round_up(find_needed(delays.read.windows, share), delays.unit), exact) for share in (NEARLY, ON_TIME)
+        min(round_up(find_needed(delays.chosen_by.windows, share), delays.unit), exact) for share in (NEARLY, ON_TIME)
     )
     on_time = min(on_time, nearly)
     pairs = {"fastest": (0, nearly), "balanced": (on_time, nearly - on_time), "exact": (on_time, exact - on_time)}

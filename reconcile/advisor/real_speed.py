@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutover.lake.epochs.read_speed import ReadSpeed
 from cutover.reconcile.advisor.predict import Micros
 
 UNKNOWN = -(1 << 62)
@@ -76,16 +77,28 @@ def find_append_times(records: Appended) -> Micros:
     return appended
 
 
-def find_pace(records: Appended) -> float | None:
-    """Compute event time per log time; None if either did not advance.
+def find_pace(read_speed: ReadSpeed, records: Appended) -> float | None:
+    """Find the pace of event time by log time: that of the epochs, by which all commands decide, else of the records.
 
-    The first and last hundredth of both are ignored, so that one wrong clock does not change the result.
+    Args:
+        read_speed: Of the epochs that read the records.
+        records: Records of the log.
     """
-    events = records.events[records.events > UNKNOWN]
-    if not len(events):
+    return compute_pace(records) if read_speed.pace is None else read_speed.pace
+
+
+def compute_pace(records: Appended) -> float | None:
+    """Compute how far the newest event time advanced per log time; None if log time did not advance.
+
+    The first and last hundredth of the records are ignored, so that one wrong clock does not change the result.
+    """
+    has_event = records.events > UNKNOWN
+    if not has_event.any():
         return None
+    appended = find_append_times(records)[has_event]
+    order = np.argsort(appended, kind="stable")
     logged, lived = (
         np.subtract(*np.quantile(times, [0.99, 0.01], method="inverted_cdf"))
-        for times in (find_append_times(records), events)
+        for times in (appended[order], np.maximum.accumulate(records.events[has_event][order]))
     )
     return float(lived / logged) if logged > 0 else None

@@ -193,6 +193,8 @@ def name_next(advice: Advice, following: int) -> str:
     """
     if any(not claim.holds for claim in advice.proven):
         return f"`cutover noise {advice.pipeline}`; trust no advice before this is clear."
+    if not advice.is_conclusive:
+        return f"`cutover stream {advice.pipeline}` reads new records as they arrive; then advise again."
     if advice_text.is_in_force(advice):
         real = advice.in_force.real
         if real is not None and real.late:

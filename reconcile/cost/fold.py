@@ -141,9 +141,11 @@ def find_settled(agreement: Agreement, nines: int) -> AgreementPoint | None:
 
     Late records are dropped, so after closing nothing changes. An age at which few windows are known, or fewer rows
     than can show the share, decides nothing; the closing holds all rows, and lacks windows alone. Of a replay, whose
-    epochs read hours at once, no age before closing decides.
+    epochs read hours at once, no age before closing decides; none at all if it is unknown whether there was one.
     """
     settled = None
+    if agreement.is_replay is None:
+        return None
     for point in reversed(agreement.by_age):
         is_final = point is agreement.by_age[-1]
         is_early_guess = not is_final and (agreement.is_replay or point.rows < 10**nines)

@@ -64,7 +64,7 @@ def _find_agreement(outcome: ComparisonOutcome) -> Agreement | None:
         rows=rows.compared,
         different=rows.missing + rows.extra + rows.changed,
         unexplained=outcome.finding.causes[UNEXPLAINED].rows,
-        is_replay=settlement is not None and settlement.is_replay,
+        is_replay=False if settlement is None else settlement.is_replay,
         by_age=() if settlement is None else settlement.agreement,
     )
 
@@ -79,6 +79,6 @@ def parse_agreement(result: Mapping[str, Any]) -> Agreement | None:
         rows=rows["compared"],
         different=sum(rows.get(kind, 0) for kind in ("missing", "extra", "changed")),
         unexplained=unexplained,
-        is_replay=bool(settlement.get("is_replay")),
+        is_replay=settlement.get("is_replay", False),
         by_age=tuple(decode(AgreementPoint, point) for point in settlement.get("agreement", [])),
     )

@@ -113,6 +113,16 @@ class Advice:
     keys: tuple[Culprit, ...]
     partitions_over: int | None = None  # number with more than twice their share, listed or not; None in older advice
     keys_over: int | None = None
-    is_replay: bool = False  # the epochs read the log faster than it was written
+    is_replay: bool | None = False  # the epochs read the log faster than it was written; None: unknown
     read_speed: float | None = None  # log time per second of the epochs' processing time; None if unknown
     log_pace: float | None = None  # event time per second of log time; None if unknown
+
+    @property
+    def is_by_real_speed(self) -> bool:
+        """Return whether the recommended settings were chosen by the records that are late at real speed."""
+        return self.is_replay is not False and self.in_force.real is not None
+
+    @property
+    def is_conclusive(self) -> bool:
+        """Return whether the recommended settings hold for records that are read as they arrive."""
+        return self.is_replay is False or self.in_force.real is not None

@@ -63,7 +63,7 @@ class Agreement:
     rows: int  # compared
     different: int
     unexplained: int = 0  # of these: without a cause
-    is_replay: bool = False  # the epochs read the log faster than it was written: no age before closing is concluded
+    is_replay: bool | None = False  # no age before closing is concluded of a replay; None: unknown, and no age at all
     by_age: tuple[AgreementPoint, ...] = ()  # the last one is the closing, after which no answer changes
 
 
@@ -148,6 +148,8 @@ def describe_waiting(nine: Nine) -> str:
 def describe_waiting_basis(path_costs: PathCosts) -> str:
     """Describe the basis of the ages in `by waiting`."""
     agreement = path_costs.agreement
+    if agreement is not None and agreement.is_replay is None:
+        return "By waiting: it is unknown whether the log was replayed, so no age is concluded."
     if agreement is not None and agreement.is_replay:
         return "By waiting: the log was replayed, so no age before windows close is concluded."
     return "By waiting: the windows in brackets are those whose answer at that age is known."

@@ -7,6 +7,7 @@ settlement, the ages from which on the stream's answer can be trusted and the lo
 from collections.abc import Sequence
 
 from cutover.definition.loading.key_text import format_columns
+from cutover.lake.epochs.read_speed import tells_real_speed
 from cutover.reconcile.result import text
 from cutover.reconcile.result.settlement import FEW, NEARLY_ALL, Settlement, SettlementPoint
 from cutover.reconcile.result.text import THIN, count_noun, minutes, share
@@ -19,7 +20,6 @@ from cutover.reconcile.result.timeliness import (
     LateSource,
     OpenAnswers,
     OpenPoint,
-    tells_real_speed,
 )
 
 
@@ -30,7 +30,7 @@ def describe_pace_of_reading(speed: float | None) -> str:
         speed: Log time per second of processing; None if unknown, or if log timestamps are those of a bulk load.
     """
     if speed is None:
-        return "faster than it came about (how much is unknown: log timestamps do not show it)"
+        return "faster than it came about (how much is unknown)"
     return f"about {round(speed):,} times faster than it came about"
 
 
@@ -41,10 +41,18 @@ def describe_replay(pipeline: str, speed: float | None) -> str:
         pipeline: Its name.
         speed: As for `describe_pace_of_reading`.
     """
-    read = f"The log was read {describe_pace_of_reading(speed)}"
-    if speed is None:
-        return f"{read}, so how many records would be late at real speed is unknown too."
-    return f"{read}: `cutover lateness {pipeline}` measures how many records would be late at real speed."
+    condition = "" if speed is not None else ", unless log timestamps do not show it"
+    return (
+        f"The log was read {describe_pace_of_reading(speed)}: `cutover lateness {pipeline}` measures how many records"
+        f" would be late at real speed{condition}."
+    )
+
+
+UNKNOWN_SPEED = (
+    "It is unknown whether the log was replayed: most records were read in the first epoch of a driver, or a clock was"
+    " set back."
+)
+"""Sentence on a log of which the epochs do not show how fast it was read."""
 
 
 def name_segment(segment: LatenessSegment | LateSource) -> str:
@@ -88,6 +96,8 @@ def name_lateness(lateness_count: LatenessCount) -> str:
 
 def describe_early(early_answers: EarlyAnswers) -> str:
     """Describe the age from which on nearly all early answers were near, with the number of windows, or why none is."""
+    if early_answers.is_replay is None:
+        return f"Of early answers nothing is known. {UNKNOWN_SPEED}"
     replay = ""
     if early_answers.is_replay:
         replay = (
@@ -182,6 +192,12 @@ def describe_settlement(settlement: Settlement, pipeline: str) -> str:
         settlement: Curves of a comparison.
         pipeline: Its name, for the command that measures what a replay cannot show.
     """
+    if settlement.is_replay is None:
+        right = f"{_count(settlement.final)} {_verb(settlement.final)} right {_describe_closing(settlement)}"
+        return (
+            f"{UNKNOWN_SPEED} So no age is concluded from which on the stream's answer can be trusted or the log is"
+            f" complete: as the epochs read it, {right} ({_list_conditions(settlement)})."
+        )
     replay = (
         f" Both are of a replay. {describe_replay(pipeline, settlement.read_speed)}" if settlement.is_replay else ""
     )

@@ -52,7 +52,7 @@ class Settlement:
     ]  # records that had been read, including late ones; empty if no window is old enough
     stream: tuple[SettlementPoint, ...]  # records that count in the stream's answer; the last point is the closing
     agreement: tuple[AgreementPoint, ...]  # as `stream`, in rows
-    is_replay: bool = False  # the epochs read the log faster than it was written
+    is_replay: bool | None = False  # the epochs read the log faster than it was written; None: unknown
     read_speed: float | None = None  # log time per second of the epochs' processing time; None if unknown
 
     @property
@@ -64,14 +64,17 @@ class Settlement:
     def trusted(self) -> SettlementPoint | None:
         """Find the first age from which on nearly all of the stream's answers are right.
 
-        For a replay, whose epochs read hours at once, no age before closing is concluded.
+        For a replay, whose epochs read hours at once, no age before closing is concluded; none at all if it is unknown
+        whether the log was replayed.
         """
+        if self.is_replay is None:
+            return None
         return find_first_settled(self.stream[-1:] if self.is_replay else self.stream)
 
     @property
     def complete(self) -> SettlementPoint | None:
-        """Find the first age from which on nearly all windows have their records in the log."""
-        return find_first_settled(self.log)
+        """Find the first age from which on nearly all windows have their records in the log, as for `trusted`."""
+        return None if self.is_replay is None else find_first_settled(self.log)
 
 
 def find_first_settled(points: tuple[SettlementPoint, ...]) -> SettlementPoint | None:

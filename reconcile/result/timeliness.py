@@ -7,18 +7,8 @@ record was appended; 0 if it was not behind, or if no event time was known yet.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover.lake.epochs.read_speed import LOAD
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.rates import Rate
-
-
-def tells_real_speed(pace: float | None) -> bool:
-    """Return whether log timestamps are the times at which records were produced, not those of a bulk load.
-
-    Args:
-        pace: Event time per second of log time; None if unknown.
-    """
-    return pace is not None and pace <= LOAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +126,7 @@ class EarlyAnswers:
     one_of: int  # one of this number of keys was sampled, by a hash; 1: all
     points: tuple[EarlyPoint, ...]  # by age, up to the closing, after which no answer changes
     unknown: str | None  # reason why there is no result
-    is_replay: bool = False  # the epochs read the log faster than it was written
+    is_replay: bool | None = False  # the epochs read the log faster than it was written; None: unknown
     read_speed: float | None = None  # log time per second of the epochs' processing time; None if unknown
 
 

@@ -74,7 +74,7 @@ def gather(pipeline: Pipeline, drawn_records: Sequence[Drawn], newest_by_epoch: 
         connection.register("pairs", pa.Table.from_pylist(rows))
         connection.register("reached", pa.Table.from_pylist(appended))
         make_delays(connection, pipeline, records)
-        return collect_delays(connection, pipeline, records, has_real=True)
+        return collect_delays(connection, pipeline, records, has_real=True, is_live=True)
 
 
 def make_epoch(number: int, newest_by_epoch: Sequence[int]) -> EpochRecord:

@@ -14,13 +14,14 @@ DAY = 86_400_000_000
 DELAYS = st.lists(st.integers(-3, 40) | st.integers(0, 5_000), min_size=1, max_size=300)
 
 
-def make_delays(days: Sequence[int], *, real: Sequence[int] | None = None) -> Delays:
+def make_delays(days: Sequence[int], *, real: Sequence[int] | None = None, is_live: bool = False) -> Delays:
     """Return the delays of windows of one record each, in days."""
     read = make_single_record_windows(days)
     ascending = np.arange(len(days), dtype=np.int64)
     return Delays(
         read=read,
         real=None if real is None else make_single_record_windows(real),
+        is_live=is_live,
         firsts=np.array(days, np.int64) * DAY,
         first_epochs=ascending,
         closing_firsts=read.rows,
@@ -93,6 +94,24 @@ def test_figures_at_real_speed_are_counted_from_the_delays_at_real_speed(
     assert real_speed.late == real_speed.late_rows == sum(day >= out_of_orderness + allowed for day in real)
     assert real_speed.exact == len(days) - real_speed.late
     assert real_speed.on_time == sum(day < out_of_orderness for day in real)
+
+
+@given(DELAYS, st.data())
+def test_settings_for_a_replay_are_those_of_its_records_at_real_speed(days: list[int], data: st.DataObject) -> None:
+    real = [data.draw(st.integers(-3, 80)) for _ in days]
+
+    def list_lengths_of(delays: Delays) -> list[tuple[int, int]]:
+        return [(s.prediction.out_of_orderness, s.prediction.allowed) for s in choose_settings(delays)]
+
+    replayed, live = make_delays(days, real=real), make_delays(days, real=real, is_live=True)
+
+    assert list_lengths_of(replayed) == list_lengths_of(make_delays(real))
+    assert list_lengths_of(live) == list_lengths_of(make_delays(days))
+    exact = choose_settings(replayed)[-1].prediction
+    assert exact.real is not None
+    assert exact.real.late == 0
+    assert exact.late == predict(make_delays(days), exact.out_of_orderness, exact.allowed).late
+    assert any(setting.real and setting.real.late == 0 for setting in make_grid(replayed, (0, 0)).predictions)
 
 
 def test_real_speed_is_unknown_without_log_times() -> None:

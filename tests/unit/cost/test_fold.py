@@ -222,6 +222,12 @@ def test_a_young_pipeline_concludes_no_age_from_one_window() -> None:
     assert [describe_waiting(nine) for nine in price(agreement, None)] == ["unknown", "unknown"]
 
 
+def test_no_wait_is_concluded_if_it_is_unknown_whether_the_log_was_replayed() -> None:
+    agreement = Agreement(rows=10_000, different=5, is_replay=None, by_age=(at(1, 0), at(60, 5)))
+
+    assert [describe_waiting(nine) for nine in price(agreement, None)[:4]] == ["unknown"] * 3 + ["never"]
+
+
 def test_without_ages_the_wait_is_unknown() -> None:
     assert find_settled(Agreement(rows=100, different=0), 1) is None
     assert [describe_waiting(nine) for nine in price(Agreement(rows=100, different=2), None)] == [

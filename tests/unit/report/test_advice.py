@@ -172,6 +172,29 @@ def test_a_shorter_wait_is_not_free_if_records_are_late_at_real_speed() -> None:
 
     assert "a shorter wait is all" not in advice
     assert "at real speed 3 records would have been" in advice
+    assert "none would have been late in these epochs (at real speed, 3 would be)." in advice
+
+
+def test_advice_on_a_replay_follows_the_records_at_real_speed() -> None:
+    few_as_read = replace(at_real_speed(advised(late=0), 3), is_replay=True)
+    none_at_real_speed = replace(at_real_speed(advised(late=7), 0), is_replay=True)
+
+    assert "is the balanced setting. At real speed 3 records" in advice_text.describe_advice(few_as_read)
+    assert "is the shortest under which none would be late at real speed (as the epochs read them, 0)" in (
+        advice_text.describe_advice(none_at_real_speed)
+    )
+
+
+@pytest.mark.parametrize("is_replay", [True, None])
+def test_nothing_is_recommended_if_real_speed_and_reading_speed_do_not_show_late_records(
+    *, is_replay: bool | None
+) -> None:
+    unknown = replace(advised(late=0), is_replay=is_replay)
+
+    assert not unknown.is_conclusive
+    assert "no setting is recommended" in advice_text.describe_advice(unknown)
+    assert "unknown" in (advice_text.describe_speed(unknown) or "")
+    assert replace(at_real_speed(advised(), 3), is_replay=is_replay).is_conclusive
 
 
 def test_a_replay_and_a_load_are_named() -> None:
@@ -183,9 +206,10 @@ def test_a_replay_and_a_load_are_named() -> None:
     assert "8,640 times faster" in speed
     assert "900 times faster" in speed
     assert "unknown" in speed
-    assert "choose by" not in speed
+    assert "chosen by" not in speed
     assert advice_text.describe_speed(replace(advised(), read_speed=1.0, log_pace=1.0)) is None
-    assert "choose by" in (advice_text.describe_speed(replace(replayed, log_pace=1.0)) or "")
+    real = replace(at_real_speed(replayed, 3), is_replay=True)
+    assert "chosen by" in (advice_text.describe_speed(real) or "")
     assert "unknown" in page.render_page(report(replayed))
 
 

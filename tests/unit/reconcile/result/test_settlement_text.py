@@ -129,8 +129,19 @@ def test_a_replay_is_named_and_its_late_records_are_left_to_be_measured() -> Non
     assert "replay" not in describe_settlement(replace(result, read_speed=1.2), "flights")
 
 
-def test_no_command_is_named_without_log_timestamps() -> None:
+def test_speed_of_a_replay_is_unknown_without_log_timestamps() -> None:
     sentence = describe_settlement(replace(settlement(point(60, 100, 100)), is_replay=True), "flights")
 
     assert "unknown" in sentence
-    assert "cutover lateness" not in sentence
+    assert "unless log timestamps do not show it" in sentence
+
+
+def test_nothing_is_concluded_if_a_replay_is_not_ruled_out() -> None:
+    result = replace(settlement(point(1, 100, 100), point(30, 100, 100)), is_replay=None)
+
+    sentence = plain(describe_settlement(result, "flights"))
+
+    assert (result.trusted, result.complete) == (None, None)
+    assert "unknown whether the log was replayed" in sentence
+    assert "100 of 100 windows are right when they close, 30 min after their end" in sentence
+    assert "Waiting does not make" not in sentence
