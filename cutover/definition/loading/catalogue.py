@@ -1,21 +1,26 @@
 """Catalogue of all pipelines in the folder of definitions, loaded and checked.
 
 A definition is user code: it may raise, exit, hang or print. Each file runs in a separate thread with a time limit, so
-that a file that hangs delays a command by that limit and does not affect other pipelines.
+that a file that hangs delays a command by that limit and does not affect other pipelines. Calls that would end the
+process or change its working directory raise there. No guard exists against a crash of the interpreter.
 """
 
 import ctypes
 import io
+import os
+import signal
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import cache, wraps
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
+from typing import Any
 
 from cutover.definition.checks.definition import check
 from cutover.definition.model.pipeline import Pipeline
@@ -26,6 +31,10 @@ LOADS_WITHIN_SECONDS = 10.0
 """Time limit for loading; several files that hang share it. A DAG file, which waits for it, has 30 s."""
 
 _FIRST_SECONDS = 1.0  # a slower file continues in parallel with the next ones
+_FORBIDDEN_CALLS = {
+    os: ("_exit", "abort", "execv", "execve", "fork", "kill", "killpg", "chdir", "fchdir"),
+    signal: ("alarm", "pthread_kill", "raise_signal", "setitimer"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,25 +120,30 @@ def load_file(path: Path) -> tuple[Pipeline, ...]:
     return load.pipelines
 
 
+class _LoadThread(threading.Thread):
+    """Thread that executes a definition file."""
+
+
 @dataclass(slots=True)
 class _Load:
     """Loading of a file in a separate thread."""
 
     path: Path
     pipelines: tuple[Pipeline, ...] = ()
-    problem: DefinitionError | None = None
+    problem: DefinitionError | None = field(init=False)
     thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
-        self.thread = threading.Thread(target=self._run, name=f"definition {self.path.name}", daemon=True)
+        self.problem = DefinitionError(f"{self.path}: expected a definition that loads, its execution ended early.")
+        self.thread = _LoadThread(target=self._run, name=f"definition {self.path.name}", daemon=True)
 
     def _run(self) -> None:
         try:
-            pipelines = _load_now(self.path)
-        except DefinitionError as error:
-            self.problem = error
+            self.pipelines = _load_now(self.path)
+        except BaseException as error:  # noqa: BLE001 -- including `sys.exit`
+            self.problem = _make_error(self.path, error)
         else:
-            self.pipelines = pipelines
+            self.problem = None
 
     def stop_if_running(self) -> "_Load":
         """Return the load, or a problem if it still runs; its later results are ignored."""
@@ -139,11 +153,14 @@ class _Load:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(SystemExit))
         msg = f"{self.path}: expected a definition that loads within {LOADS_WITHIN_SECONDS:g} s, it still runs."
         hint = "\nHint: a definition only describes a pipeline; it should not wait or read another system."
-        return _Load(self.path, problem=DefinitionError(msg + hint))
+        stopped = _Load(self.path)
+        stopped.problem = DefinitionError(msg + hint)
+        return stopped
 
 
 def _load_files(paths: Sequence[Path]) -> list[_Load]:
     """Load files one after another; a slow one continues in parallel with the next ones until the limit."""
+    _guard_process()
     loads = [_Load(path) for path in paths]
     with _redirect_streams():
         for load in loads:
@@ -153,6 +170,25 @@ def _load_files(paths: Sequence[Path]) -> list[_Load]:
         for load in slow:
             load.thread.join((LOADS_WITHIN_SECONDS - _FIRST_SECONDS) / len(slow))
     return [load.stop_if_running() for load in loads]
+
+
+@cache
+def _guard_process() -> None:
+    """Make calls that affect the whole process raise in the threads that execute definitions."""
+    for module, names in _FORBIDDEN_CALLS.items():
+        for name in names:
+            setattr(module, name, _forbid_in_definitions(getattr(module, name), f"{module.__name__}.{name}"))
+
+
+def _forbid_in_definitions(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(function)
+    def run(*args: object, **kwargs: object) -> object:
+        if isinstance(threading.current_thread(), _LoadThread):
+            msg = f"expected a definition that only describes a pipeline, got a call of `{name}`."
+            raise DefinitionError(msg)
+        return function(*args, **kwargs)
+
+    return run
 
 
 @contextmanager
@@ -173,12 +209,7 @@ def _load_now(path: Path) -> tuple[Pipeline, ...]:
         raise DefinitionError(msg)
     pipelines = tuple(replace(definition, file=path.resolve()) for definition in definitions.values())
     for pipeline in pipelines:
-        try:
-            check(pipeline)
-        except DefinitionError:
-            raise
-        except Exception as error:
-            raise _make_error(path, error) from error  # a value of a type that no check handles
+        check(pipeline)
     return pipelines
 
 
@@ -191,14 +222,18 @@ def _execute(path: Path) -> dict[str, object]:
     except DefinitionError as error:
         msg = f"{path}: {error}"
         raise DefinitionError(msg) from error
-    except BaseException as error:  # including `sys.exit`
-        raise _make_error(path, error) from error
     return dict(vars(module))
 
 
 def _make_error(path: Path, error: BaseException) -> DefinitionError:
-    text = "".join(char if char.isprintable() else " " for char in str(error))
-    msg = f"{_find_location(path, error)}: expected a definition that loads, got {type(error).__name__}: {text}"
+    if isinstance(error, DefinitionError):
+        return error
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 -- its `__str__` is the user's code
+        text = "an exception whose message cannot be read"
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    msg = f"{_find_location(path, error)}: expected a definition that loads, got {printable}"
     return DefinitionError(msg)
 
 
