@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -172,8 +172,8 @@ class Settings(BaseSettings):
         env_prefix="CUTOVER_", env_nested_delimiter="__", toml_file="cutover.toml", extra="forbid", frozen=True
     )
 
-    home: Path = Field(default=Path(".cutover"), description="All state of this installation.")
-    pipelines: Path = Field(default=Path("pipelines"), description="Folder of the definitions.")
+    home: Path = Field(default=Path(".cutover"), validate_default=True, description="All state of this installation.")
+    pipelines: Path = Field(default=Path("pipelines"), validate_default=True, description="Folder of the definitions.")
     lake: str | None = Field(default=None, description="Folder or object-store URI. Unset: `<home>/lake`.")
     stream_version: int | None = Field(
         default=None, description="Version of the stream that commands use. Unset: the serving one."
@@ -188,6 +188,17 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = MetricsSettings()
     lineage: LineageSettings = LineageSettings()
     serving: ServingSettings = ServingSettings()
+
+    @field_validator("home", "pipelines")
+    @classmethod
+    def _check_encoding(cls, path: Path) -> Path:
+        try:
+            str(path.resolve()).encode("utf-8")
+        except UnicodeEncodeError as error:
+            msg = f"expected a path in UTF-8, got {error.object!a}"
+            raise ValueError(msg) from None
+        return path
+
     _batch_tables: str | None = PrivateAttr(default=None)  # for an audit; None: those of the pipeline
 
     @property

@@ -19,6 +19,7 @@ from typer.exceptions import TyperException
 from cutover import events
 from cutover.errors import CutoverError
 from cutover.output import console, terminal
+from cutover.output.cells import visible
 
 TABLE = "COMMANDS"
 
@@ -162,6 +163,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     events.configure(pretty=sys.stderr.isatty())
     try:
+        for argument in arguments:
+            argument.encode("utf-8")
         result = build_app(arguments[0] if arguments else None)(
             args=arguments, prog_name="cutover", standalone_mode=False
         )
@@ -171,6 +174,8 @@ def _run(arguments: list[str]) -> int:
         message, code = str(error), error.exit_code
     except TyperException as error:
         message, code = f"{error.format_message()}\nHint: `cutover --help` and `cutover COMMAND --help`.", USAGE
+    except UnicodeEncodeError as error:
+        message, code = _describe_encoding(error.object), USAGE
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -182,6 +187,14 @@ def _run(arguments: list[str]) -> int:
         return result if isinstance(result, int) else 0
     sys.stderr.write(f"{message}\n")
     return code
+
+
+def _describe_encoding(text: str) -> str:
+    """Describe a name or text with bytes that are not UTF-8, which DuckDB, Arrow, Delta Lake and JSON do not accept."""
+    return (
+        f"`{visible(text[:200])}`: expected text in UTF-8, got other bytes.\n"
+        "Hint: rename a file with such a name; `PYTHONUTF8=1` reads all arguments as UTF-8."
+    )
 
 
 def _describe_os_error(error: OSError) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
-from cutover.definition.loading.key_text import format_columns, format_values
+from cutover.definition.loading.key_text import format_argument, format_columns
 from cutover.log.topic_partitions import format_number
 from cutover.output.console import Line, make_table, styled
 from cutover.reconcile.attribution.causes import UNEXPLAINED
@@ -128,7 +128,7 @@ def _tabulate_cells(result: Report) -> Table:
         (
             (
                 when(cell.window_start),
-                format_values(_cut_value(value) for value in cell.key.values()),
+                format_argument({name: _cut_value(value) for name, value in cell.key.items()}),
                 cell.measure,
                 number(_cut_value(cell.streaming)),
                 number(_cut_value(cell.batch)),
@@ -147,7 +147,7 @@ def _cut_value(value: Scalar) -> Scalar:
 
 def list_explanation_lines(explained: Explanation) -> Iterator[Line]:
     """Yield one cell: both values, the difference, its cause, and the rows behind it."""
-    head = f"{explained.pipeline}  window {when(explained.window_start)}  key {format_values(explained.key.values())}"
+    head = f"{explained.pipeline}  window {when(explained.window_start)}  key {format_argument(explained.key)}"
     yield f"{head}  epoch {explained.epoch}  {explained.state}"
     yield make_table(
         ("measure", "streaming", "batch", "difference", "cause"),

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cutover.definition.loading.key_text import format_values
+from cutover.definition.loading.key_text import format_argument
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.overview import DifferenceLife, RecordBehind
@@ -83,10 +83,8 @@ def explain_command(pipeline: str, cell: Difference, version: int | None) -> str
 
 def explain_line(pipeline: str, window_start: str, key: Mapping[str, Scalar], version: int | None = None) -> str:
     """Return the command line that explains a row, quoted for a shell; a key is never taken for an option."""
-    typed = format_values(key.values())
     options = ["--version", str(version)] if version else []  # of the first there is no need
-    words = ["cutover", "explain", pipeline, *options, window_start, *(["--"] if typed.startswith("-") else []), typed]
-    return shlex.join(words)
+    return shlex.join(["cutover", "explain", pipeline, *options, window_start, format_argument(key)])
 
 
 def _can_type(value: Scalar) -> bool:

@@ -1,6 +1,7 @@
 """Command line entry point: exit codes, and messages instead of tracebacks for errors that users can fix."""
 
 import errno
+import os
 from importlib.metadata import entry_points
 
 import pytest
@@ -97,3 +98,16 @@ def test_an_error_of_the_operating_system_is_no_defect(
     assert err.startswith("`/reports/x.html`: expected it to be usable, got: No space left on device.\nHint: ")
     assert "Traceback" not in err
     assert "defect" not in err
+
+
+@pytest.mark.parametrize("command", sorted(entry_points(group="cutover.commands").names))
+@pytest.mark.parametrize("place", ["argument", "option"])
+def test_an_argument_that_is_no_text_is_rejected_by_every_command(
+    command: str, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = os.fsdecode(b"a\xff")
+
+    assert app.main([command, text if place == "argument" else f"--from={text}"]) == 2
+    err = capsys.readouterr().err
+    assert r"a\udcff`: expected text in UTF-8" in err
+    assert "Traceback" not in err

@@ -1,5 +1,6 @@
 """Invalid settings are one message with their location, which never contains a secret."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,12 @@ def test_the_environment_takes_precedence_over_the_file(folder: Path, monkeypatc
     monkeypatch.setenv("CUTOVER_HOME", "c")
 
     assert (load_settings().home, load_settings().pipelines) == (Path("c"), Path("b"))
+
+
+def test_a_home_whose_path_is_no_text_is_rejected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = folder / os.fsdecode(b"\xff")
+    inner.mkdir()
+    monkeypatch.chdir(inner)
+
+    with pytest.raises(DefinitionError, match=r"home: .*expected a path in UTF-8"):
+        load_settings()

@@ -36,6 +36,12 @@ def format_columns(key: Mapping[str, Scalar]) -> str:
     return ", ".join(f"{escape_text(name)}={_format_value(value, empty=_EMPTY)}" for name, value in key.items())
 
 
+def format_argument(key: Mapping[str, Scalar]) -> str:
+    """Format a key as an argument of a command: its values, or `origin=--all` if they would be read as an option."""
+    text = format_values(key.values())
+    return format_columns(key) if text.startswith("-") else text
+
+
 def make_cells(values: Iterable[Scalar]) -> list[object]:
     """Return the values of a key for `write_rows`, so that the line parses like the text of `format_values`."""
     return [_make_cell(value) for value in values]
