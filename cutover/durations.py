@@ -2,6 +2,7 @@
 
 import re
 
+from cutover.counts import count_noun
 from cutover.errors import DefinitionError
 
 MICROSECONDS = {
@@ -48,8 +49,7 @@ def format_duration(micros: int) -> str:
     """Format a duration for `parse_duration`, in the largest unit of which it is a multiple."""
     units = sorted(MICROSECONDS.items(), key=lambda unit: -unit[1])
     unit, size = next((unit for unit in units if micros and micros % unit[1] == 0), ("second", MICROSECONDS["second"]))
-    count = micros // size
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+    return count_noun(micros // size, unit).replace(",", "")
 
 
 def shorten_duration(micros: int) -> str:

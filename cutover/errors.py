@@ -1,6 +1,9 @@
 """Errors with messages for the user."""
 
+import re
 from typing import ClassVar
+
+_PLACEHOLDER = re.compile(r"(`cutover [^`]*?)\bP\b")
 
 
 class CutoverError(Exception):
@@ -19,6 +22,16 @@ class CutoverError(Exception):
     def __init__(self, message: str, *, runbook: str | None = None) -> None:
         super().__init__(message if runbook is None else f"{message}\nRunbook: docs/runbooks/{runbook}.md")
         self.text, self.runbook = message, runbook
+
+    def name_pipeline(self, pipeline: str) -> None:
+        """Replace the placeholder `P` in the commands of the message by the pipeline's name."""
+        self.text = insert_pipeline(self.text, pipeline)
+        self.args = (insert_pipeline(str(self), pipeline),)
+
+
+def insert_pipeline(text: str, pipeline: str) -> str:
+    """Replace the placeholder `P` in the commands of a text by a pipeline's name."""
+    return _PLACEHOLDER.sub(lambda match: match[1] + pipeline, text)
 
 
 class DefinitionError(CutoverError):

@@ -32,6 +32,7 @@ class InstallationStatus:
     airflow: str | None
     airflow_health: dict[str, str]  # by component; empty if Airflow does not answer
     password_file: Path
+    pipelines: tuple[str, ...] = ()  # names of those that load
     definitions: tuple[str, ...] = ()  # their errors, and changes since a running driver was started
 
     def to_json(self) -> dict[str, object]:
@@ -51,12 +52,15 @@ class InstallationStatus:
         }
 
 
-def read_status(settings: Settings, *, definitions: tuple[str, ...] = ()) -> InstallationStatus:
+def read_status(
+    settings: Settings, *, pipelines: tuple[str, ...] = (), definitions: tuple[str, ...] = ()
+) -> InstallationStatus:
     """Read the status from the supervisor, the broker, Airflow and the drivers' heartbeats; start nothing.
 
     Args:
         settings: Settings of the installation.
-        definitions: Result of `check_definitions`, if it is to be shown.
+        pipelines: Names of the pipelines whose definitions load, if they are to be shown.
+        definitions: Problems of definitions, if they are to be shown.
     """
     ports = ports_module.load(ports_path(settings))
     programs = tuple(Supervisor(settings.home.resolve()).states())
@@ -73,13 +77,15 @@ def read_status(settings: Settings, *, definitions: tuple[str, ...] = ()) -> Ins
         airflow=None if ports is None else instance.address(ports),
         airflow_health=instance.api(settings, ports).health() if ports is not None and has_airflow else {},
         password_file=instance.passwords_file(settings),
+        pipelines=pipelines,
         definitions=definitions,
     )
 
 
-def check_definitions(settings: Settings) -> tuple[str, ...]:
-    """List errors in definitions, and running drivers whose definition differs from its file."""
-    problems = [str(problem) for problem in catalogue.scan(settings)[1]]
+def check_definitions(settings: Settings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of valid pipelines, and problems: errors, and running drivers with another definition."""
+    pipelines, errors = catalogue.scan(settings)
+    problems = list(map(str, errors))
     notes: list[str] = []
     for name in list_running_drivers(settings):
         from cutover.lake.recorded_definitions import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only if a driver is running
@@ -87,7 +93,7 @@ def check_definitions(settings: Settings) -> tuple[str, ...]:
         with suppress(CutoverError):  # a file that does not load is among the problems
             note = resolve_definition(settings, name, running=True).note
             notes += [] if note is None else [note]
-    return (*problems, *notes)
+    return tuple(pipelines), (*problems, *notes)
 
 
 def _find_bootstrap_servers(settings: Settings) -> str | None:

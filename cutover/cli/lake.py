@@ -85,7 +85,7 @@ def _check_reads(pipeline: str, query: str) -> None:
     names = {duckdb.StatementType.MULTI: "a PIVOT that names no values (`ON k IN (...)`)"}
     statement_names = " and ".join(names.get(kind, kind.name) for kind in statement_types) or "none"
     msg = f"Query on `{pipeline}`: expected one query that only reads, such as SELECT, got {statement_names}."
-    raise DefinitionError(msg + "\nHint: `cutover sql P QUERY > rows.csv` writes what it returns.")
+    raise DefinitionError(msg + f"\nHint: `cutover sql {pipeline} QUERY > rows.csv` writes what it returns.")
 
 
 def vacuum(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.checks import change
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.compile import fingerprint
@@ -78,15 +79,16 @@ def _name_problems(catalogue: Catalogue) -> dict[str, str]:
 def _list_lines(settings: Settings, results: _LintResults) -> Iterator[str]:
     """Yield each valid pipeline with its warnings, and the totals."""
     for name, texts in results.warnings.items():
-        yield f"{name}: ok, {len(texts)} warning(s), result fingerprint {results.fingerprints[name]}"
+        yield f"{name}: ok, {count_noun(len(texts), 'warning')}, result fingerprint {results.fingerprints[name]}"
         yield from (f"  {text}" for text in texts)
     yield from kafka_warnings(settings.kafka)
-    totals = f"{len(results.warnings)} can run, {sum(map(len, results.warnings.values()))} warning(s)"
+    warning_count = count_noun(sum(map(len, results.warnings.values())), "warning")
+    totals = f"{len(results.warnings)} can run, {warning_count}"
     if results.problems:
         names = ", ".join(map(visible, results.problems))
         yield f"{totals}; {len(results.problems)} cannot: {names}. Next: correct these, then `cutover lint`."
     elif results.warnings:
-        yield f"{totals}. Next: `cutover up`, `cutover stream NAME --detach`."
+        yield f"{totals}. Next: `cutover up`, `cutover stream {next(iter(results.warnings))} --detach`."
     else:
         yield f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one."
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cutover.counts import count_noun
 from cutover.errors import DefinitionError
 from cutover.output.console import Output
 from cutover.parity.job import check_job
@@ -87,19 +88,15 @@ def get_exit_code(findings: Sequence[ParityFinding]) -> int:
 def summarize(findings: Sequence[ParityFinding], *, files: int) -> str:
     """Return the last line: the numbers of constructs and of places that were not understood."""
     gaps = sum(finding.construct is Construct.NOT_UNDERSTOOD for finding in findings)
-    constructs, checked = len(findings) - gaps, _count(files, "file")
-    places = f"{_count(gaps, 'place')} not understood"
+    constructs, checked = len(findings) - gaps, count_noun(files, "file")
+    places = f"{count_noun(gaps, 'place')} not understood"
     if gaps and not constructs:
         return f"{places} in {checked}: whether a stream and a batch agree there is not known. Next: read these lines."
-    text = f"{_count(constructs, 'construct')} in {checked} on which a stream and a batch differ"
+    text = f"{count_noun(constructs, 'construct')} in {checked} on which a stream and a batch differ"
     text += f", and {places}." if gaps else "."
     if constructs:
         text += " Next: apply the advice after `instead`, or compare the results of both paths."
     return text
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def check_file(file: Path) -> tuple[ParityFinding, ...]:

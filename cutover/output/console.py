@@ -24,6 +24,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Column, Table
 from rich.text import Text
 
+from cutover.errors import CutoverError
 from cutover.output.cells import visible
 from cutover.output.markup import literal_text
 
@@ -70,15 +71,21 @@ class Output:
 def command(function: Callable[..., Output | Iterator[Output]]) -> Callable[..., int]:
     """Make the function of a command print its output and return its exit code, and give it the option `--json`.
 
-    A function that yields several outputs has each printed when it comes; the last one's exit code counts.
+    A function that yields several outputs has each printed when it comes; the last one's exit code counts. The message
+    of an error names the pipeline of the arguments in its commands.
     """
     signature = inspect.signature(function)
     option = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
 
     @wraps(function)
     def run(*args: object, as_json: bool = False, **kwargs: object) -> int:
-        outcome = function(*args, **kwargs)
-        return render(iter([outcome]) if isinstance(outcome, Output) else outcome, as_json=as_json)
+        try:
+            outcome = function(*args, **kwargs)
+            return render(iter([outcome]) if isinstance(outcome, Output) else outcome, as_json=as_json)
+        except CutoverError as error:
+            if isinstance(name := kwargs.get("pipeline"), str) and name.isidentifier():
+                error.name_pipeline(name)
+            raise
 
     run.__annotations__ = {**function.__annotations__, "as_json": AsJson, "return": int}
     parameters = [*signature.parameters.values(), option]

@@ -57,7 +57,8 @@ def show_status() -> Output:
     from cutover.infra.cli.screens import list_status_lines
 
     settings = load_settings()
-    installation = status.read_status(settings, definitions=status.check_definitions(settings))
+    pipelines, problems = status.check_definitions(settings)
+    installation = status.read_status(settings, pipelines=pipelines, definitions=problems)
     return Output(document=installation.to_json(), lines=list_status_lines(installation))
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from cutover.counts import count_noun
 from cutover.output.console import Line, make_table, styled
 
 if TYPE_CHECKING:
@@ -40,14 +41,18 @@ def list_status_lines(installation: "InstallationStatus") -> Iterator[Line]:
 def _make_driver_cells(driver: "DetachedDriver") -> tuple[object, ...]:
     beat = driver.heartbeat or {}
     state = str(beat.get("state", "unknown")) if driver.alive else "not running"
-    text = f"epoch {beat.get('epoch')}, lag {beat.get('lag')}, {beat.get('at')}" if beat else "no heartbeat yet"
+    text = "no heartbeat yet"
+    if beat:
+        epoch = "no epoch yet" if beat.get("epoch") is None else f"epoch {beat['epoch']}"
+        lag = "unknown" if beat.get("lag") is None else beat["lag"]
+        text = f"{epoch}, lag {lag}, {beat.get('at')}"
     return f"stream of {driver.pipeline}", state, driver.identity.pid, driver.problem or text
 
 
 def _describe_next_step(installation: "InstallationStatus") -> str:
     """Describe the number of running processes and the next step, in one line."""
     running, alive = [p for p in installation.programs if p.pid], [d for d in installation.drivers if d.alive]
-    message = f"{len(running)} process(es) and {len(alive)} stream(s) are running."
+    message = f"Running: {count_noun(len(running), 'process')} and {count_noun(len(alive), 'stream')}."
     failed = [p.name for p in installation.programs if p.state == "FATAL" or (p.is_active and not p.pid)]
     dead = [d.pipeline for d in installation.drivers if not d.alive and "." not in d.pipeline]  # a replay's has one
     if failed or (alive and not installation.kafka_answers):
@@ -60,7 +65,8 @@ def _describe_next_step(installation: "InstallationStatus") -> str:
         return f"{message} Next: `cutover stream {dead[0]} --detach`."
     if alive:
         return f"{message} Next: `cutover watch {alive[0].pipeline}`."
-    return f"{message} Next: `cutover stream NAME --detach`."
+    start = (f"`cutover stream {name} --detach`" for name in installation.pipelines)
+    return f"{message} Next: {next(start, '`cutover init NAME --from FILE` writes a definition')}."
 
 
 def list_finding_lines(examination: "Examination") -> Iterator[Line]:

@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from cutover.cli.definitions import find_definition, find_definitions
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.output.console import Output, Verbatim, encode_json
@@ -77,13 +78,14 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
     """Copy the Parquet of the newest report of the one pipeline that is named."""
     if len(definitions) != 1:
         msg = f"`--differences`: expected the name of one pipeline, got {len(definitions)}."
-        raise DefinitionError(msg + "\nHint: `cutover report P --differences FILE.parquet`.")
+        name = min(definitions, default="P")
+        raise DefinitionError(msg + f"\nHint: `cutover report {name} --differences {to}`.")
     (name, pipeline), *_ = definitions.items()
     report = _read_newest(settings, pipeline)
     if report is None:
         _reject_missing(settings, definitions)
     rows = files.copy_table(settings, report, to)
-    text = f"{rows:,} rows of `{name}` that differ: {to}. DuckDB, pandas and Spark read it (docs/report.md)."
+    text = f"{count_noun(rows, 'row')} of `{name}` in {to}. DuckDB, pandas and Spark read it (docs/report.md)."
     return Output(document={"pipeline": name, "file": str(to), "rows": rows}, lines=[text])
 
 
@@ -110,7 +112,8 @@ def _list_addresses(settings: Settings, definitions: dict[str, Pipeline], *, lis
 def _reject_missing(settings: Settings, definitions: dict[str, Pipeline]) -> NoReturn:
     names = ", ".join(sorted(definitions)) or "no pipeline"
     msg = f"Reports of {names}: expected one in {settings.reports_dir}, found none."
-    raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")
+    hint = f"`cutover reconcile {min(definitions)}` makes one" if definitions else "`cutover init` writes a definition"
+    raise DefinitionError(msg + f"\nHint: {hint}.")
 
 
 def _serve(settings: Settings, port: int) -> Iterator[Output]:

@@ -1,6 +1,5 @@
 """Input and output of the gate as frozen values: runs, losses, hazards, the present state, conditions, decisions."""
 
-import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Literal
@@ -8,6 +7,7 @@ from typing import Literal
 from cutover.definition.model.acceptance import AcceptanceRules
 from cutover.definition.model.policy import HazardKind
 from cutover.definition.model.stage import Stage
+from cutover.errors import insert_pipeline
 from cutover.reconcile.selftest.outcome import SelfTest
 
 Move = Literal["advance", "rollback"]
@@ -151,8 +151,8 @@ class GateDecision:
         conditions = (
             replace(
                 condition,
-                detail=_insert_name(condition.detail, pipeline),
-                to_pass=_insert_name(condition.to_pass, pipeline),
+                detail=insert_pipeline(condition.detail, pipeline),
+                to_pass=insert_pipeline(condition.to_pass, pipeline),
             )
             for condition in self.conditions
         )
@@ -162,7 +162,3 @@ class GateDecision:
     def missing(self) -> tuple[str, ...]:
         """Describe the conditions that are not met."""
         return tuple(f"{c.name}: {c.detail}" for c in self.conditions if not c.is_met)
-
-
-def _insert_name(text: str, pipeline: str) -> str:
-    return re.sub(r"(`cutover [^`]*?)\bP\b", rf"\1{pipeline}", text)

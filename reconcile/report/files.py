@@ -135,9 +135,8 @@ def copy_table(settings: Settings, result: Report, to: Path) -> int:
         msg = (
             f"Report `{result.run.run_id}` of `{finding.pipeline}` ({finding.verdict}): expected a Parquet of all rows"
         )
-        raise DefinitionError(
-            msg + " that differ, found none.\nHint: `cutover reconcile P` writes one where it compares."
-        )
+        hint = f"\nHint: `cutover reconcile {finding.pipeline}` writes one where it compares."
+        raise DefinitionError(msg + " that differ, found none." + hint)
     try:
         shutil.copyfile(table, to)
     except OSError as error:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from cutover.counts import count_noun as count_noun  # noqa: PLC0414 -- one of the formats of reports
 from cutover.durations import describe_length
 from cutover.output.cells import visible
 from cutover.output.markup import literal_text
@@ -47,11 +48,6 @@ def message(text: str) -> str:
 def message_text(text: str) -> str:
     """Format a message so that rich prints it literally."""
     return literal_text(message(text))
-
-
-def count_noun(count: int, noun: str) -> str:
-    """Format a number with its noun, in the plural unless the number is one."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def counts(counts_by_name: Mapping[str, int]) -> str:

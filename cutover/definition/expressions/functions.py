@@ -11,6 +11,7 @@ boolean) are rejected.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cutover.counts import count_noun
 from cutover.definition.expressions.terms import (
     NULL,
     RANK,
@@ -172,7 +173,7 @@ def check_arguments(terms: tuple[Term, ...], *kinds: str) -> None:
         DefinitionError: The number or a type of the arguments differs.
     """
     if len(terms) != len(kinds):
-        msg = f"expected {len(kinds)} argument(s), got {len(terms)}"
+        msg = f"expected {count_noun(len(kinds), 'argument')}, got {len(terms)}"
         raise DefinitionError(msg)
     for term, kind in zip(terms, kinds, strict=True):
         expected = kind.rstrip("!")

@@ -37,20 +37,20 @@ def last_line(screen: str) -> str:
 @pytest.mark.parametrize(
     ("programs", "drivers", "answers", "ending"),
     [
-        ((), (), False, "0 process(es) and 0 stream(s) are running. Next: `cutover up`."),
-        ((), (("flights", False),), False, "0 process(es) and 0 stream(s) are running. Next: `cutover up`."),
+        ((), (), False, "Running: 0 processes and 0 streams. Next: `cutover up`."),
+        ((), (("flights", False),), False, "Running: 0 processes and 0 streams. Next: `cutover up`."),
         (
             (RUNNING, STOPPED),
             (),
             True,
-            "1 process(es) and 0 stream(s) are running. Next: `cutover stream NAME --detach`.",
+            "Running: 1 process and 0 streams. Next: `cutover stream flights --detach`.",
         ),
         ((RUNNING, FAILED), (), True, "Next: `cutover doctor` diagnoses scheduler."),
         (
             (RUNNING,),
             (("flights", True),),
             True,
-            "1 process(es) and 1 stream(s) are running. Next: `cutover watch flights`.",
+            "Running: 1 process and 1 stream. Next: `cutover watch flights`.",
         ),
         ((RUNNING,), (("flights", True),), False, "Next: `cutover doctor` diagnoses Kafka."),
         ((RUNNING,), (("ads", True), ("flights", False)), True, "Next: `cutover stream flights --detach`."),
@@ -70,6 +70,7 @@ def test_status_ends_in_what_runs_and_what_to_do_next(
         airflow=None,
         airflow_health={},
         password_file=Path("passwords"),
+        pipelines=("flights",),
     )
 
     render(iter([Output(lines=list_status_lines(installation_status))]))

@@ -51,7 +51,7 @@ def test_a_broken_file_does_not_prevent_linting_other_pipelines(
     stdout, stderr = capsys.readouterr()
     lines = stdout.splitlines()
     assert [line.partition(": ok")[0] for line in lines[:2]] == ["shop", "zoo"]
-    assert lines[-1].startswith(f"2 can run, 0 warning(s); {len(broken)} cannot: ")
+    assert lines[-1].startswith(f"2 can run, 0 warnings; {len(broken)} cannot: ")
     assert [name for name in BROKEN if f"{name}.py" in lines[-1]] == sorted(broken, key=list(BROKEN).index)
     assert [name for name in BROKEN if f"{name}.py" in stderr] == sorted(broken, key=list(BROKEN).index)
 
@@ -73,7 +73,7 @@ def test_a_broken_rule_does_not_prevent_linting_other_pipelines(home: Path, caps
 
     stdout, stderr = capsys.readouterr()
     assert [line.partition(": ok")[0] for line in stdout.splitlines()[:-1]] == ["zoo"]
-    assert stdout.splitlines()[-1].startswith("1 can run, 0 warning(s); 1 cannot: shop.")
+    assert stdout.splitlines()[-1].startswith("1 can run, 0 warnings; 1 cannot: shop.")
     assert "odd.toml" in stderr
 
 
@@ -82,7 +82,7 @@ def test_only_broken_files_are_no_empty_folder(home: Path, capsys: pytest.Captur
     (home / "pipelines" / "raises.py").write_text(BROKEN["raises"], encoding="utf-8")
 
     assert main(["lint"]) == 2
-    assert capsys.readouterr().out.splitlines()[-1].startswith("0 can run, 0 warning(s); 1 cannot: raises.py.")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("0 can run, 0 warnings; 1 cannot: raises.py.")
 
 
 def test_init_does_not_overwrite(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,20 @@
+"""Counts in sentences: nouns and verbs in the singular or the plural."""
+
+_ENDS_WITH_SIBILANT = ("s", "x", "ch", "sh")
+
+
+def count_noun(count: int, noun: str) -> str:
+    """Format a number with its noun, in the plural unless the number is one: `1 row`, `2 losses`, `0 late records`."""
+    return f"{count:,} {noun if count == 1 else pluralize(noun)}"
+
+
+def pluralize(noun: str) -> str:
+    """Return the plural of a noun: `rows`, `losses`, `entries`."""
+    if noun.endswith(_ENDS_WITH_SIBILANT):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in set("aeiou") else f"{noun}s"
+
+
+def choose_form(count: int, singular: str, plural: str) -> str:
+    """Return the form of a verb or another word that belongs to a count."""
+    return singular if count == 1 else plural
