@@ -30,6 +30,8 @@ Labelled = tuple[str, Interval]  # decision about a window
 AHEAD, OPEN = "ahead", "open"
 """Reasons for not computing requested windows: batch has read beyond the cut; the windows are open at the cut."""
 
+Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) -> first offset not before it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TouchedWindow:
@@ -212,9 +214,6 @@ def _ranges(labels: Sequence[Labelled], requested_label: str) -> tuple[Range, ..
     """
     runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == requested_label)
     return tuple((run[0][1].start, run[-1][1].end) for run in runs)
-
-
-Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) -> first offset not before it
 
 
 def first_left(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:

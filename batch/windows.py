@@ -38,6 +38,30 @@ from cutover.records.parsing import limits
 from cutover.records.reading.scan import Offsets, OffsetSpan, plan_reads
 from cutover.records.watermark import find_closed_end
 
+Read = Callable[[RunContext, tuple[Offsets, ...]], None]
+
+FOLDED, KEPT = "folded_sessions", "kept_sessions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionsSince:
+    """Times from which a run computes; microseconds of event time."""
+
+    rows: int | None  # rows from then on are read; None: nothing has changed
+    sessions: int  # sessions that start earlier may miss rows that have left the log
+    folded: int  # an earlier start is only a part of a session that has not changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedSessions:
+    """Results of a run for sessions."""
+
+    plan: RunPlan
+    incomplete: tuple[Incomplete, ...]
+    query: str | None  # the rows to publish, in the columns of `finish_sql`; None: none
+    open_from: int | None  # start of the first session that was not computed: open, or no longer computable
+    retained: RetainedRows | None = None  # of a run that replaces the whole table
+
 
 def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) -> tuple[RunPlan, tuple[Incomplete, ...]]:
     """Plan the windows of a run, and list all windows that are known to have lost records.
@@ -152,31 +176,6 @@ def _list_incomplete(work: RunContext, planned: RunPlan, first_complete: int) ->
         () if first_complete == limits.MIN_MICROS else (plan.make_frozen_entry(first_complete, work.pipeline),)
     )
     return (*frozen_entries, *lost_entries, *alone)
-
-
-Read = Callable[[RunContext, tuple[Offsets, ...]], None]
-
-FOLDED, KEPT = "folded_sessions", "kept_sessions"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionsSince:
-    """Times from which a run computes; microseconds of event time."""
-
-    rows: int | None  # rows from then on are read; None: nothing has changed
-    sessions: int  # sessions that start earlier may miss rows that have left the log
-    folded: int  # an earlier start is only a part of a session that has not changed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputedSessions:
-    """Results of a run for sessions."""
-
-    plan: RunPlan
-    incomplete: tuple[Incomplete, ...]
-    query: str | None  # the rows to publish, in the columns of `finish_sql`; None: none
-    open_from: int | None  # start of the first session that was not computed: open, or no longer computable
-    retained: RetainedRows | None = None  # of a run that replaces the whole table
 
 
 def read_again(work: RunContext, reads: tuple[Offsets, ...]) -> None:

@@ -38,6 +38,16 @@ HIDDEN = "(hidden)"
 SECRET_NAME = re.compile(r"passw|secret|token|credential|jaas|account\.key|access\.key", re.IGNORECASE)
 USER_INFO = re.compile(r"(?<=://)[^/@\s]+@")
 
+LONG = 2**63 - 1
+
+Grade = Literal["ok", "note", "broken"]
+PACKAGES = ("apache-airflow", "confluent-kafka", "delta-spark", "deltalake", "duckdb", "great-expectations", "pyspark")
+GIB = 1024**3
+MIN_DISK_GIB = 1
+RECOMMENDED_DISK_GIB = 5
+RECOMMENDED_MEMORY_GIB = 7
+OTHER_USERS = 0o077  # permission bits of group and others
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingRow:
@@ -49,7 +59,68 @@ class SettingRow:
     meaning: str
 
 
-def rows(settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]) -> list[SettingRow]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTimestamps:
+    """Timestamp settings of a topic."""
+
+    name: str
+    kind: str  # CreateTime or LogAppendTime
+    ahead_ms: int  # how far ahead of the broker's clock a producer's timestamp may be
+
+    @property
+    def bounded(self) -> bool:
+        """True if producers cannot write timestamps arbitrarily far in the future."""
+        return self.kind == "LogAppendTime" or self.ahead_ms < LONG
+
+    @property
+    def description(self) -> str:
+        """Source of the timestamps, and the limit of future ones, in words."""
+        if self.kind == "LogAppendTime":
+            return "timestamps by the broker (LogAppendTime)"
+        limit_text = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
+        return f"timestamps by the producer ({self.kind}), {limit_text}"
+
+    @property
+    def hint(self) -> str:
+        """Setting that bounds the timestamps; empty if they are bounded."""
+        expected = "message.timestamp.type=LogAppendTime, or set message.timestamp.after.max.ms"
+        return "" if self.bounded else f"a producer with a wrong clock moves event time: {expected}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Finding on one part of the machine or the installation, with its grade."""
+
+    thing: str
+    grade: Grade
+    found: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """All findings, and every setting."""
+
+    findings: tuple[Diagnosis, ...]
+    settings: tuple[SettingRow, ...]
+
+    @property
+    def broken(self) -> bool:
+        """True if a finding prevents Cutover from working."""
+        return any(finding.grade == "broken" for finding in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """Encode `broken`, `findings` and `settings` for `doctor --json`."""
+        return {
+            "broken": self.broken,
+            "findings": [asdict(finding) for finding in self.findings],
+            "settings": [asdict(row) for row in self.settings],
+        }
+
+
+def list_setting_rows(
+    settings: Settings, *, environment: Mapping[str, str], toml: Mapping[str, object]
+) -> list[SettingRow]:
     """List every setting with its value, without secrets, and its source.
 
     Args:
@@ -77,7 +148,7 @@ def read_toml() -> dict[str, object]:
 
 def current(settings: Settings) -> list[SettingRow]:
     """List every setting, with the sources of this process: its environment and `cutover.toml`."""
-    return rows(settings, environment=os.environ, toml=read_toml())
+    return list_setting_rows(settings, environment=os.environ, toml=read_toml())
 
 
 def format_setting(name: str, value: object) -> str:
@@ -115,37 +186,6 @@ def _source(path: tuple[str, ...], environment: set[str], toml: Mapping[str, obj
     return "default" if value is None else "cutover.toml"
 
 
-LONG = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicTimestamps:
-    """Timestamp settings of a topic."""
-
-    name: str
-    kind: str  # CreateTime or LogAppendTime
-    ahead_ms: int  # how far ahead of the broker's clock a producer's timestamp may be
-
-    @property
-    def bounded(self) -> bool:
-        """True if producers cannot write timestamps arbitrarily far in the future."""
-        return self.kind == "LogAppendTime" or self.ahead_ms < LONG
-
-    @property
-    def description(self) -> str:
-        """Source of the timestamps, and the limit of future ones, in words."""
-        if self.kind == "LogAppendTime":
-            return "timestamps by the broker (LogAppendTime)"
-        limit_text = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
-        return f"timestamps by the producer ({self.kind}), {limit_text}"
-
-    @property
-    def hint(self) -> str:
-        """Setting that bounds the timestamps; empty if they are bounded."""
-        expected = "message.timestamp.type=LogAppendTime, or set message.timestamp.after.max.ms"
-        return "" if self.bounded else f"a producer with a wrong clock moves event time: {expected}"
-
-
 def read_timestamps(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[TopicTimestamps]:
     """Read the timestamp settings of topics from the cluster; topics that do not exist are left out.
 
@@ -174,46 +214,6 @@ def _parse_config(name: str, config: dict[str, object]) -> TopicTimestamps:
     )
 
 
-Grade = Literal["ok", "note", "broken"]
-PACKAGES = ("apache-airflow", "confluent-kafka", "delta-spark", "deltalake", "duckdb", "great-expectations", "pyspark")
-GIB = 1024**3
-MIN_DISK_GIB = 1
-RECOMMENDED_DISK_GIB = 5
-RECOMMENDED_MEMORY_GIB = 7
-OTHER_USERS = 0o077  # permission bits of group and others
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
-    """Finding on one part of the machine or the installation, with its grade."""
-
-    thing: str
-    grade: Grade
-    found: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """All findings, and every setting."""
-
-    findings: tuple[Diagnosis, ...]
-    settings: tuple[SettingRow, ...]
-
-    @property
-    def broken(self) -> bool:
-        """True if a finding prevents Cutover from working."""
-        return any(finding.grade == "broken" for finding in self.findings)
-
-    def to_json(self) -> dict[str, object]:
-        """Encode `broken`, `findings` and `settings` for `doctor --json`."""
-        return {
-            "broken": self.broken,
-            "findings": [asdict(finding) for finding in self.findings],
-            "settings": [asdict(row) for row in self.settings],
-        }
-
-
 def examine(settings: Settings) -> Examination:
     """Diagnose the machine and the installation, without starting or changing anything."""
     checks: list[Callable[[], list[Diagnosis]]] = [
@@ -231,7 +231,7 @@ def report_invalid_settings(error: DefinitionError) -> Examination:
     """Report invalid settings as the only finding, with the defaults of all settings."""
     message = str(error).partition("\nHint: ")[0]
     finding = Diagnosis(thing="settings", grade="broken", found=message, hint="the list below")
-    defaults = rows(Settings.model_construct(), environment={}, toml={})
+    defaults = list_setting_rows(Settings.model_construct(), environment={}, toml={})
     return Examination(findings=(finding,), settings=tuple(defaults))
 
 
@@ -249,10 +249,10 @@ def _python() -> Diagnosis:
 
 
 def _java() -> Diagnosis:
-    java_version = jars.version()
-    if jars.fits(java_version):
+    java_version = jars.find_java_version()
+    if jars.is_supported_java(java_version):
         return Diagnosis(thing="java", grade="ok", found=str(java_version))
-    return Diagnosis(thing="java", grade="broken", found=java_version or "none", hint=jars.HINT)
+    return Diagnosis(thing="java", grade="broken", found=java_version or "none", hint=jars.JAVA_HINT)
 
 
 def _jars(jar_set: jars.JarSet) -> Diagnosis:

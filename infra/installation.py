@@ -30,6 +30,9 @@ BROKER = "broker"
 READY_SECONDS = 240.0
 POLL_SECONDS = 0.5
 
+DRIVER_SECONDS = 30.0
+TASK_SECONDS = 15.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
@@ -38,6 +41,14 @@ class Running:
     bootstrap: str
     airflow: str | None  # None if only the broker was started
     ports: Ports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """Programs and drivers that were stopped."""
+
+    programs: tuple[str, ...]
+    drivers: tuple[str, ...]
 
 
 def up(settings: Settings, *, broker_only: bool, report_progress: ReportProgress) -> Running:
@@ -49,7 +60,7 @@ def up(settings: Settings, *, broker_only: bool, report_progress: ReportProgress
         SupervisorError: A process keeps failing, or the settings changed while the supervisor is running.
         CutoverError: Java or the JARs are missing.
     """
-    jars.require()
+    jars.require_java()
     with _lock_starts(settings.run_dir):
         ports = _start(settings, broker_only=broker_only, report_progress=report_progress)
         bootstrap = _wait_for_broker(settings, ports, report_progress)
@@ -193,18 +204,6 @@ def _lock_starts(run_dir: Path) -> Iterator[None]:
     with (run_dir / "up.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-DRIVER_SECONDS = 30.0
-TASK_SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
-    """Programs and drivers that were stopped."""
-
-    programs: tuple[str, ...]
-    drivers: tuple[str, ...]
 
 
 def down(settings: Settings, *, report_progress: ReportProgress) -> Stopped:

@@ -31,6 +31,8 @@ OF_LOSSES: Mapping[str, str] = {"gap": "LogDataLost", "anew": "TopicIdentityChan
 
 ANEW = frozenset({"TopicIdentityChanged", "EpochHistoryBroken", "TableUnreadable", "ForeignWrite", "LogDataLost"})
 
+NONE_RECORDED = "none is recorded"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
@@ -38,6 +40,29 @@ class Incident:
 
     at: datetime
     text: str  # what it was, one clause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledPage:
+    """A runbook with its incident.
+
+    Attributes:
+        name: Of the page.
+        pipeline: Its name.
+        details: What is concerned, in the order in which it is shown.
+        text: The page in Markdown, without its head, with this pipeline, window and range in its commands.
+    """
+
+    name: str
+    pipeline: str
+    details: tuple[Detail, ...]
+    text: str
+
+    def to_text(self) -> str:
+        """Return the details as a list, and the page behind them."""
+        detail_lines = "\n".join(f"- {detail.name}: {detail.description}" for detail in self.details)
+        title, _, body = self.text.partition("\n")
+        return f"{title}\n\n{detail_lines}\n{body}"
 
 
 def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
@@ -107,32 +132,6 @@ def _pages(line: RecordedComparison) -> set[str | None]:
     return {verdicts.RUNBOOKS[verdicts.name_outcome(line.verdict, within=is_within_policy)]} | {
         breach.get("runbook") for breach in breaches
     }
-
-
-NONE_RECORDED = "none is recorded"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilledPage:
-    """A runbook with its incident.
-
-    Attributes:
-        name: Of the page.
-        pipeline: Its name.
-        details: What is concerned, in the order in which it is shown.
-        text: The page in Markdown, without its head, with this pipeline, window and range in its commands.
-    """
-
-    name: str
-    pipeline: str
-    details: tuple[Detail, ...]
-    text: str
-
-    def to_text(self) -> str:
-        """Return the details as a list, and the page behind them."""
-        detail_lines = "\n".join(f"- {detail.name}: {detail.description}" for detail in self.details)
-        title, _, body = self.text.partition("\n")
-        return f"{title}\n\n{detail_lines}\n{body}"
 
 
 def fill_page(settings: Settings, pipeline: Pipeline, name: str, text: str, status: WatchStatus) -> FilledPage:

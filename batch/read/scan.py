@@ -42,6 +42,12 @@ COUNTED = "counted"
 
 FIRST, LAST, CONFLICTS = "_first_offset", "_last_offset", "_conflicts"
 
+_TOUCHED = f"""
+    SELECT _partition, window_start, window_end, min({FIRST}) AS first_offset, max({LAST}) AS last_offset,
+           sum(_n)::BIGINT AS _n
+    FROM {{source}} WHERE {{where}} GROUP BY _partition, window_start, window_end
+"""  # noqa: S608 -- internal names
+
 
 def stage_scan(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
     """Stage the partials of records that no run has scanned, and the index rows that follow from them.
@@ -132,13 +138,6 @@ def count_id_conflicts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline
 def can_detect_duplicates(pipeline: Pipeline) -> bool:
     """Return whether a run finds twins itself: a team's SQL decides what it counts."""
     return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
-
-
-_TOUCHED = f"""
-    SELECT _partition, window_start, window_end, min({FIRST}) AS first_offset, max({LAST}) AS last_offset,
-           sum(_n)::BIGINT AS _n
-    FROM {{source}} WHERE {{where}} GROUP BY _partition, window_start, window_end
-"""  # noqa: S608 -- internal names
 
 
 def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, rows: str, *, condition: str) -> None:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 EVENTS, RETURNED = "events", "returned"
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
+STAGED, WINDOWS = "staged", "wanted_windows"
+
 
 def stage_team_rows(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
     """Run the SQL and stage its rows, in their own types, as the view `returned`.
@@ -195,9 +197,6 @@ def _types(connection: duckdb.DuckDBPyConnection, relation: str) -> dict[str, st
 def _place(pipeline: Pipeline) -> str:
     file = pipeline.batch.file if isinstance(pipeline.batch, Sql) else ""
     return f"Pipeline `{pipeline.name}`, batch SQL `{file}`"
-
-
-STAGED, WINDOWS = "staged", "wanted_windows"
 
 
 def stage_result(work: RunContext, plan: RunPlan) -> None:

@@ -12,6 +12,11 @@ Families = Mapping[str, Mapping[str, str]]
 
 NOT_SET = "not set"
 
+RECORDED = ("spark.sql.catalog.", "spark.sql.extensions")
+"""Confs that settings may set although results could depend on them; they are recorded and compared."""
+
+_RELEVANT_PREFIXES = ("spark.sql.", "spark.databricks.delta.")
+
 
 @dataclass(frozen=True, slots=True)
 class EffectiveSettings:
@@ -97,6 +102,7 @@ PINNED = {
 }
 """Confs that results depend on, with their values in every session of Cutover."""
 
+
 HARMLESS = (
     "spark.sql.adaptive.",
     "spark.sql.artifact.",
@@ -133,11 +139,6 @@ HARMLESS = (
     "spark.databricks.delta.snapshotPartitions",
 )
 """Confs of parallelism, memory, speed and display, on which no result depends; a final dot marks a prefix."""
-
-RECORDED = ("spark.sql.catalog.", "spark.sql.extensions")
-"""Confs that settings may set although results could depend on them; they are recorded and compared."""
-
-_RELEVANT_PREFIXES = ("spark.sql.", "spark.databricks.delta.")
 
 
 def find_rejected_conf(conf: Mapping[str, str]) -> tuple[str, str] | None:

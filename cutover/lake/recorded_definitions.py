@@ -38,6 +38,14 @@ class RecordedDefinition:
     at: datetime  # when that driver started
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedDefinition:
+    """Definition by which a name is shown."""
+
+    pipeline: Pipeline
+    note: str | None = None  # why it is not the one in the file; None: it is the one in the file
+
+
 def record_definition(settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
     """Record the definition that a driver runs with; a failure is only logged."""
     uri = definition_uri(settings, pipeline.name)
@@ -92,14 +100,6 @@ def list_shown(settings: Settings, current: Catalogue) -> dict[str, Pipeline]:
         if name not in current.pipelines
         and (definition.pipeline.file in current.problems_by_file or may_be_running(settings, name))
     }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedDefinition:
-    """Definition by which a name is shown."""
-
-    pipeline: Pipeline
-    note: str | None = None  # why it is not the one in the file; None: it is the one in the file
 
 
 def resolve_definition(settings: Settings, name: str, *, running: bool = False) -> ResolvedDefinition:

@@ -22,6 +22,11 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 READABLE = 0o644
 """File mode: node_exporter runs as another user, and the files contain only numbers and pipeline names."""
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Task = Callable[Concatenate[Settings, Pipeline, Arguments], Result]
+Describe = Callable[[Settings, Pipeline, Result], str]
+
 
 def make_metrics_path(settings: Settings, task: str, pipeline: str) -> Path:
     """Return the path of the file of a task and a pipeline; a name that is not a plain word is replaced by its hash."""
@@ -47,12 +52,6 @@ def write_text_file(settings: Settings, task: str, pipeline: str, text: str) -> 
         log.warning("metrics_not_written", pipeline=pipeline, task=task, error=error.strerror or str(error))
         return False
     return True
-
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
-Task = Callable[Concatenate[Settings, Pipeline, Arguments], Result]
-Describe = Callable[[Settings, Pipeline, Result], str]
 
 
 def write_metrics(

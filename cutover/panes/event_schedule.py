@@ -24,6 +24,22 @@ from cutover.definition.windows.window_fn import FOREVER
 from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, WatermarkStep
 
 
+@dataclass(frozen=True, slots=True)
+class Comes:
+    """Arrival of a row."""
+
+    row: InputRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """End of a moment: all its rows have arrived."""
+
+    at: int  # processing time
+    watermark: int  # after this moment
+    epoch_ends: bool
+
+
 def steps(setting: Setting) -> tuple[WatermarkStep, ...]:
     """Return the steps at which the watermark advances independently of rows, ascending.
 
@@ -59,22 +75,6 @@ def estimate_watermark(setting: Setting, newest_event: int | None) -> int:
     if not isinstance(setting.watermark, Estimator) or newest_event is None:
         return -FOREVER
     return newest_event - setting.watermark.out_of_orderness
-
-
-@dataclass(frozen=True, slots=True)
-class Comes:
-    """Arrival of a row."""
-
-    row: InputRow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
-    """End of a moment: all its rows have arrived."""
-
-    at: int  # processing time
-    watermark: int  # after this moment
-    epoch_ends: bool
 
 
 @dataclass(slots=True)

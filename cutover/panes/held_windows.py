@@ -22,6 +22,8 @@ from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
 Contents = tuple[Any, ...]
 """Input of a pane: rows, or partial aggregates of rows. The order never matters."""
 
+Place = tuple[Key, Interval]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
@@ -65,6 +67,56 @@ class Held:
     def is_due(self, now: int) -> bool:
         """Return whether a timer is set and has expired."""
         return self.due is not None and self.due <= now
+
+
+@dataclass(slots=True)
+class Agenda:
+    """Future moments, each with the windows to evaluate then. A superfluous window is harmless: it is not ready."""
+
+    _moments: list[int] = field(default_factory=list)  # a heap without duplicates
+    _places: dict[int, dict[Place, None]] = field(default_factory=dict)
+
+    @property
+    def next(self) -> int | None:
+        """Return the earliest moment; None if the agenda is empty."""
+        return self._moments[0] if self._moments else None
+
+    def add(self, moment: int, place: Place) -> None:
+        """Schedule a window for a moment."""
+        if moment not in self._places:
+            heappush(self._moments, moment)
+        self._places.setdefault(moment, {})[place] = None
+
+    def pop_due(self, moment: int) -> Iterator[Place]:
+        """Yield and remove the windows of all moments up to one, inclusive."""
+        while self._moments and self._moments[0] <= moment:
+            yield from self._places.pop(heappop(self._moments))
+
+
+@dataclass(slots=True)
+class SessionsInOrder:
+    """Sessions of one key, ascending. No two touch each other, so their ends ascend too."""
+
+    _intervals: list[Interval] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._intervals)
+
+    def find_touching(self, window: Interval) -> list[Interval]:
+        """Return the sessions at a distance of at most the gap, ascending, without scanning the others."""
+        stop = bisect_right(self._intervals, Interval(window.end, LATEST + window.end))
+        start = stop
+        while start and can_merge(self._intervals[start - 1], window):
+            start -= 1
+        return self._intervals[start:stop]
+
+    def add(self, window: Interval) -> None:
+        """Insert a session that touches none of the present ones."""
+        insort(self._intervals, window)
+
+    def remove(self, window: Interval) -> None:
+        """Remove a session."""
+        del self._intervals[bisect_left(self._intervals, window)]
 
 
 def join_rows(rules: Rules, states: Sequence[Held], arrival: Arrival, watermark: int) -> Held:
@@ -163,59 +215,6 @@ def _timing(state: Held, moment: TriggerMoment) -> Timing:
 
 def _make_retraction(old: Pane, pane: Pane) -> Pane:
     return replace(old, timing=pane.timing, index=pane.index, processing_time=pane.processing_time, is_retraction=True)
-
-
-Place = tuple[Key, Interval]
-
-
-@dataclass(slots=True)
-class Agenda:
-    """Future moments, each with the windows to evaluate then. A superfluous window is harmless: it is not ready."""
-
-    _moments: list[int] = field(default_factory=list)  # a heap without duplicates
-    _places: dict[int, dict[Place, None]] = field(default_factory=dict)
-
-    @property
-    def next(self) -> int | None:
-        """Return the earliest moment; None if the agenda is empty."""
-        return self._moments[0] if self._moments else None
-
-    def add(self, moment: int, place: Place) -> None:
-        """Schedule a window for a moment."""
-        if moment not in self._places:
-            heappush(self._moments, moment)
-        self._places.setdefault(moment, {})[place] = None
-
-    def pop_due(self, moment: int) -> Iterator[Place]:
-        """Yield and remove the windows of all moments up to one, inclusive."""
-        while self._moments and self._moments[0] <= moment:
-            yield from self._places.pop(heappop(self._moments))
-
-
-@dataclass(slots=True)
-class SessionsInOrder:
-    """Sessions of one key, ascending. No two touch each other, so their ends ascend too."""
-
-    _intervals: list[Interval] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self._intervals)
-
-    def find_touching(self, window: Interval) -> list[Interval]:
-        """Return the sessions at a distance of at most the gap, ascending, without scanning the others."""
-        stop = bisect_right(self._intervals, Interval(window.end, LATEST + window.end))
-        start = stop
-        while start and can_merge(self._intervals[start - 1], window):
-            start -= 1
-        return self._intervals[start:stop]
-
-    def add(self, window: Interval) -> None:
-        """Insert a session that touches none of the present ones."""
-        insort(self._intervals, window)
-
-    def remove(self, window: Interval) -> None:
-        """Remove a session."""
-        del self._intervals[bisect_left(self._intervals, window)]
 
 
 @dataclass(slots=True)

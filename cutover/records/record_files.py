@@ -33,6 +33,32 @@ MAX_NAME_SHOWN = 63
 
 JsonValue = bool | str | JsonNumber | None
 
+MAX_LINE = 16 * 1024 * 1024
+"""Maximum bytes of a line in the file; the size of a message is limited separately."""
+
+MAX_EXPANSION = 200
+"""Maximum ratio of decompressed to compressed size; text expands 5 to 30 times."""
+
+FREE_EXPANSION = 64 * 1024 * 1024
+"""Decompressed bytes up to which the ratio is not checked."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+COMPRESSED_SUFFIXES = frozenset({".gz", ".zst", ".bz2", ".xz"})
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_NOT_TEXT = {
+    b"PK\x03\x04": "a ZIP archive or an Excel file",
+    b"PAR1": "a Parquet file",
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+    b"7z\xbc\xaf": "a 7z archive",
+}
+_MAGIC_BYTES = 6
+
+SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".ndjson"})
+OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_ONE_PER_LINE = "`jq -c '.[]' FILE` writes the objects of an array one per line; `jq -c . FILE` those of other JSON."
+
 
 def convert_cell(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
     """Convert a cell to the JSON value that is sent for a column of this type.
@@ -110,29 +136,6 @@ def format_name(name: str) -> str:
 
 def _shorten(text: str) -> str:
     return visible(text) if len(text) <= MAX_SHOWN else f"{visible(text[:MAX_SHOWN])}..."
-
-
-MAX_LINE = 16 * 1024 * 1024
-"""Maximum bytes of a line in the file; the size of a message is limited separately."""
-
-MAX_EXPANSION = 200
-"""Maximum ratio of decompressed to compressed size; text expands 5 to 30 times."""
-
-FREE_EXPANSION = 64 * 1024 * 1024
-"""Decompressed bytes up to which the ratio is not checked."""
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-COMPRESSED_SUFFIXES = frozenset({".gz", ".zst", ".bz2", ".xz"})
-
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_NOT_TEXT = {
-    b"PK\x03\x04": "a ZIP archive or an Excel file",
-    b"PAR1": "a Parquet file",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
-    b"7z\xbc\xaf": "a 7z archive",
-}
-_MAGIC_BYTES = 6
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -223,11 +226,6 @@ def _check_size(path: Path, number: int, length: int, total: int, max_total: int
     if max_total is not None and total > max_total:
         expected = f"a compressed file that expands at most {MAX_EXPANSION} times, got more"
         reject(path, number, expected, hint="decompress it yourself if you trust it.")
-
-
-SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".ndjson"})
-OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_ONE_PER_LINE = "`jq -c '.[]' FILE` writes the objects of an array one per line; `jq -c . FILE` those of other JSON."
 
 
 def is_json(path: Path) -> bool:

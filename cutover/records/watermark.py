@@ -28,31 +28,6 @@ from dataclasses import dataclass, field
 from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.definition.windows.window_fn import WindowFn, select_last_window
 
-
-def compute_closing_watermark(window: WindowFn, lateness: Lateness, end: int) -> int:
-    """Add the delay of the window kind and the allowed lateness to the end of a window, in microseconds."""
-    return end + window.closes_after + lateness.allowed_micros
-
-
-def find_closed_end(pipeline: Pipeline, watermark: int | None) -> int | None:
-    """Return the latest window end that is closed at a watermark, in microseconds; None before the first watermark."""
-    return None if watermark is None else watermark - compute_closing_watermark(pipeline.window, pipeline.lateness, 0)
-
-
-def is_closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
-    """Return the DuckDB condition over `window_end` that a window is closed at a watermark."""
-    closed_end = find_closed_end(pipeline, watermark)
-    return "false" if closed_end is None else f"(epoch_us(window_end) <= {closed_end})"
-
-
-def compute_late_margin(pipeline: Pipeline) -> int:
-    """Return how far past the end of a row's window the watermark is when the row becomes late, in microseconds.
-
-    For sessions this is the window of the single row, before it is merged.
-    """
-    return pipeline.lateness.allowed_micros + pipeline.window.late_after
-
-
 MICROS = 1_000_000
 
 
@@ -76,6 +51,30 @@ class Observation:
     read: Mapping[int, int]  # every partition -> next offset to read
     high: Mapping[int, int]  # every partition -> high watermark of the log, taken after the epoch was read
     max_event: Mapping[int, int] = field(default_factory=dict)  # newest event time of the epoch, excluding `future`
+
+
+def compute_closing_watermark(window: WindowFn, lateness: Lateness, end: int) -> int:
+    """Add the delay of the window kind and the allowed lateness to the end of a window, in microseconds."""
+    return end + window.closes_after + lateness.allowed_micros
+
+
+def find_closed_end(pipeline: Pipeline, watermark: int | None) -> int | None:
+    """Return the latest window end that is closed at a watermark, in microseconds; None before the first watermark."""
+    return None if watermark is None else watermark - compute_closing_watermark(pipeline.window, pipeline.lateness, 0)
+
+
+def is_closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
+    """Return the DuckDB condition over `window_end` that a window is closed at a watermark."""
+    closed_end = find_closed_end(pipeline, watermark)
+    return "false" if closed_end is None else f"(epoch_us(window_end) <= {closed_end})"
+
+
+def compute_late_margin(pipeline: Pipeline) -> int:
+    """Return how far past the end of a row's window the watermark is when the row becomes late, in microseconds.
+
+    For sessions this is the window of the single row, before it is merged.
+    """
+    return pipeline.lateness.allowed_micros + pipeline.window.late_after
 
 
 def advance(state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:

@@ -17,6 +17,9 @@ from cutover.runbooks.page import Page
 
 _INLINE = re.compile(r"`(cutover [^`\n]+)`")
 
+_TOKEN = re.compile(r"(\.\.\.)|(\d(?:[\d,:]|\.(?!\.\.))*)|(\s+)")
+_ANY_NUMBER = r"\d[\d,.:]*"
+
 
 def list_lines(page: Page) -> Iterator[tuple[str, str]]:
     """Yield location and text of every `cutover ...` on a page, in blocks and in sentences."""
@@ -70,10 +73,6 @@ def _commands() -> dict[str, Any]:
     rooms = {entry.module: entry.name for entry in entry_points(group=GROUP)}
     apps = (typer.main.get_command(build_app(name)) for name in rooms.values())
     return {name: command for app in apps for name, command in vars(app)["commands"].items()}
-
-
-_TOKEN = re.compile(r"(\.\.\.)|(\d(?:[\d,:]|\.(?!\.\.))*)|(\s+)")
-_ANY_NUMBER = r"\d[\d,.:]*"
 
 
 def find_missing(expected: tuple[str, ...], printed: str) -> str | None:

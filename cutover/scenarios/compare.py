@@ -16,7 +16,7 @@ from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.reading.forms import DroppedForm, PaneForm, WaitingForm
 from cutover.scenarios.reading.setting import Expected, Scenario
-from cutover.scenarios.reading.texts import Style, write
+from cutover.scenarios.reading.texts import Style, format_time
 
 ALIGNED = 2_000
 """Number of panes up to which both sides are aligned around missing panes; more are compared by position."""
@@ -125,15 +125,15 @@ def _is_same_number(expected: Any, actual: Any) -> bool:
 
 
 def _format_form(form: PaneForm, style: Style) -> str:
-    at = None if form.processing_time is None else write(form.processing_time.micros, style)
-    window = (write(form.window_start.micros, style), write(form.window_end.micros, style))
+    at = None if form.processing_time is None else format_time(form.processing_time.micros, style)
+    window = (format_time(form.window_start.micros, style), format_time(form.window_end.micros, style))
     more = {name: getattr(form, name) for name in _MORE if getattr(form, name) is not None}
     return _line(at, window, form.key, form.value, form.kind, more)
 
 
 def _format_pane(scenario: Scenario, pane: Pane, form: PaneForm | None) -> str:
     style = scenario.style
-    window = (write(pane.window.start, style), write(pane.window.end, style))
+    window = (format_time(pane.window.start, style), format_time(pane.window.end, style))
     fields = {
         "timing": pane.timing.value,
         "index": pane.index,
@@ -141,7 +141,7 @@ def _format_pane(scenario: Scenario, pane: Pane, form: PaneForm | None) -> str:
         "with_pane": pane.timing.value if pane.is_retraction else None,
     }
     more = {name: value for name, value in fields.items() if form is not None and getattr(form, name) is not None}
-    return _line(write(pane.processing_time, style), window, pane.key, value_of(scenario, pane), pane.kind, more)
+    return _line(format_time(pane.processing_time, style), window, pane.key, value_of(scenario, pane), pane.kind, more)
 
 
 _MORE = ("timing", "index", "retracts", "with_pane")
@@ -177,13 +177,13 @@ def _compare_lines(of: str, expected: Sequence[str], actual: Sequence[str]) -> l
 
 def _describe_dropped_form(form: DroppedForm, style: Style) -> str:
     times = [form.event_time, form.processing_time, form.window_start, form.window_end]
-    return _format_dropped([write(moment.micros, style) for moment in times], form.key, form.reason)
+    return _format_dropped([format_time(moment.micros, style) for moment in times], form.key, form.reason)
 
 
 def _describe_dropped(dropped: Dropped, style: Style) -> str:
     row, window = dropped.row, dropped.window
     times = [row.event_time, row.processing_time, window.start, window.end]
-    return _format_dropped([write(micros, style) for micros in times], row.key, dropped.reason.value)
+    return _format_dropped([format_time(micros, style) for micros in times], row.key, dropped.reason.value)
 
 
 def _format_dropped(times: Sequence[str], key: object, reason: str) -> str:
@@ -192,11 +192,13 @@ def _format_dropped(times: Sequence[str], key: object, reason: str) -> str:
 
 
 def _describe_waiting_form(form: WaitingForm, style: Style) -> str:
-    return _format_waiting(lambda micros: write(micros, style), form.window_start.micros, form.window_end.micros, form)
+    return _format_waiting(
+        lambda micros: format_time(micros, style), form.window_start.micros, form.window_end.micros, form
+    )
 
 
 def _describe_waiting(waiting: Waiting, style: Style) -> str:
-    return _format_waiting(lambda micros: write(micros, style), waiting.window.start, waiting.window.end, waiting)
+    return _format_waiting(lambda micros: format_time(micros, style), waiting.window.start, waiting.window.end, waiting)
 
 
 def _format_waiting(text: Callable[[int], str], start: int, end: int, waiting: WaitingForm | Waiting) -> str:

@@ -297,7 +297,7 @@ def _list_ticks(low: int, high: int, limit: int, style: Style) -> list[tuple[int
 
 
 def _format_tick(at: int, step: int, style: Style) -> str:
-    text = texts.write(at, style)
+    text = texts.format_time(at, style)
     if style is Style.DATE:
         day, _, clock = text.removesuffix("Z").partition("T")
         return day if step >= _DAY else f"{day[5:]} {clock[:5]}" if step >= _MINUTE else clock

@@ -71,7 +71,7 @@ def _run(settings: Settings, drills: Sequence["Drill"], *, home: Path | None, re
                 yield Output(warnings=[f"{drill.name}: failed.", *str(outcome).split("\n")], exit_code=exit_code)
                 continue
             if results is not None:
-                sequence.add(results, outcome)
+                sequence.add_result(results, outcome)
             yield Output(document=asdict(outcome), lines=[_describe_outcome(outcome)], exit_code=exit_code)
 
 

@@ -23,6 +23,23 @@ from cutover.runbooks import folder
 from cutover.runbooks.page import Page
 from cutover.settings import Settings
 
+Results = Mapping[str, Mapping[str, Any]]
+"""Fields of the latest outcome of each drill, by the drill's name."""
+
+_HEAD = """# Drills
+
+The table shows how long each alert took to be detected, and its runbook to repair the fault: {drills} drills with
+{commands} commands of runbooks, each followed by `cutover verify P --all`, in which N1 to N6 held. `make drills` runs
+all of them again and writes this page from the latest run of each.
+
+A drill causes an alert on an embedded stack (a separate broker, lake and pipeline), follows its runbook block by block,
+and compares the output of each command with the page. *Detected* is the time from the injection to the alert in
+`cutover watch`, *repaired* the time from then until the alert was clear, including the commands.
+
+Time limits are scaled down, so that a drill takes a minute or two; an installation detects a fault after its own limit
+and one evaluation. The times are those of one run, on that machine and under its load.
+"""
+
 
 def run_drills(
     settings: Settings, drills: Sequence[Drill], *, home: Path | None, report_progress: ReportProgress
@@ -107,40 +124,21 @@ def check_folder(folder: Path) -> None:
         raise DefinitionError(f"{msg}\nHint: {hint}")  # noqa: EM102 -- a hint follows
 
 
-Results = Mapping[str, Mapping[str, Any]]
-"""Fields of the latest outcome of each drill, by the drill's name."""
-
-
-_HEAD = """# Drills
-
-The table shows how long each alert took to be detected, and its runbook to repair the fault: {drills} drills with
-{commands} commands of runbooks, each followed by `cutover verify P --all`, in which N1 to N6 held. `make drills` runs
-all of them again and writes this page from the latest run of each.
-
-A drill causes an alert on an embedded stack (a separate broker, lake and pipeline), follows its runbook block by block,
-and compares the output of each command with the page. *Detected* is the time from the injection to the alert in
-`cutover watch`, *repaired* the time from then until the alert was clear, including the commands.
-
-Time limits are scaled down, so that a drill takes a minute or two; an installation detects a fault after its own limit
-and one evaluation. The times are those of one run, on that machine and under its load.
-"""
-
-
-def add(file: Path, outcome: DrillOutcome) -> None:
+def add_result(file: Path, outcome: DrillOutcome) -> None:
     """Write an outcome into the results file, in place of an earlier one of the same drill."""
     results = dict(files.read_json(file) or {})
     files.write(file, _encode({**results, outcome.name: asdict(outcome)}), mode=0o644)
 
 
-def read(file: Path) -> Results:
+def read_results(file: Path) -> Results:
     """Read the latest outcome of each drill; empty before the first one."""
     return {name: dict(row) for name, row in (files.read_json(file) or {}).items() if isinstance(row, dict)}
 
 
-def write_page(file: Path, results: Results) -> None:
+def write_results_page(file: Path, results: Results) -> None:
     """Write the table of drills, with one row per runbook, drilled or not."""
     pages = [folder.read_page(name) for name in folder.list_names()]
-    files.write(file, make_page(pages, results), mode=0o644)
+    files.write(file, make_results_page(pages, results), mode=0o644)
 
 
 def write_heads(results: Results) -> None:
@@ -150,7 +148,7 @@ def write_heads(results: Results) -> None:
         folder.write_times(name, day=day, detect_seconds=row["detect_seconds"], repair_seconds=row["repair_seconds"])
 
 
-def make_page(pages: Iterable[Page], results: Results) -> str:
+def make_results_page(pages: Iterable[Page], results: Results) -> str:
     """Format the table of drills as Markdown.
 
     Args:
@@ -211,9 +209,9 @@ def main(results_file: Path, page: Path) -> None:
         results_file: File written by `cutover drill --results`.
         page: Page with the table, `docs/drills.md`.
     """
-    results = read(results_file)
+    results = read_results(results_file)
     write_heads(results)
-    write_page(page, results)
+    write_results_page(page, results)
 
 
 if __name__ == "__main__":

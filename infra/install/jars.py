@@ -29,6 +29,9 @@ ROOT = Path(sys.prefix) / "share" / "cutover" / "jars"
 PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 REPORT_EVERY_SECONDS = 10.0
 
+MIN_JAVA = 17
+JAVA_HINT = "apt install openjdk-17-jre-headless | dnf install java-17-openjdk-headless | brew install openjdk@17"
+
 
 class JarError(CutoverError):
     """JAR that could not be fetched, or that differs from the locked one."""
@@ -164,15 +167,7 @@ def main(names: Sequence[str]) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
-
-
-MIN_VERSION = 17
-HINT = "apt install openjdk-17-jre-headless | dnf install java-17-openjdk-headless | brew install openjdk@17"
-
-
-def version() -> str | None:
+def find_java_version() -> str | None:
     """Read the version of `java` on PATH, such as `17.0.15`; None if it is missing or does not run."""
     try:
         completed = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=30, check=False)
@@ -182,18 +177,22 @@ def version() -> str | None:
     return match.group(1) if match else None
 
 
-def fits(java_version: str | None) -> bool:
+def is_supported_java(java_version: str | None) -> bool:
     """Check that a version is new enough."""
-    return java_version is not None and int(re.split(r"[.\-+_]", java_version)[0]) >= MIN_VERSION
+    return java_version is not None and int(re.split(r"[.\-+_]", java_version)[0]) >= MIN_JAVA
 
 
-def require() -> None:
+def require_java() -> None:
     """Check that Java is installed in a sufficient version.
 
     Raises:
         CutoverError: It is missing or too old.
     """
-    java_version = version()
-    if not fits(java_version):
-        msg = f"Java: expected {MIN_VERSION} or newer on PATH, got {java_version or 'none'}.\nHint: {HINT}"
+    java_version = find_java_version()
+    if not is_supported_java(java_version):
+        msg = f"Java: expected {MIN_JAVA} or newer on PATH, got {java_version or 'none'}.\nHint: {JAVA_HINT}"
         raise CutoverError(msg)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -68,6 +68,17 @@ _DOUBTS = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribution:
+    """Causes of the differences between two sides that have all their stages."""
+
+    sides: Sides
+    findings: Findings
+    notes: tuple[str, ...]
+    proven: tuple[str, ...]  # digests of claims that this comparison proved from the log, see `proof_cache`
+    unproven: SealBreach | None  # set if every row has a cause, but some of these causes can no longer be proven
+
+
 def list_doubts(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> tuple[str, ...]:
     """Create the ledger's tables and return a note for each kind of doubt.
 
@@ -130,17 +141,6 @@ def _build_watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.
     ]
     fields = [pa.field(name, pa.int64()) for name in ("epoch", "watermark", "remembered")]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attribution:
-    """Causes of the differences between two sides that have all their stages."""
-
-    sides: Sides
-    findings: Findings
-    notes: tuple[str, ...]
-    proven: tuple[str, ...]  # digests of claims that this comparison proved from the log, see `proof_cache`
-    unproven: SealBreach | None  # set if every row has a cause, but some of these causes can no longer be proven
 
 
 def attribute_causes(

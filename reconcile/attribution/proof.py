@@ -56,6 +56,13 @@ from cutover.settings import Settings
 
 Side = Sequence[tuple[Interval, ResultRow]]
 
+CONTRADICTED = "the log's records contradict the ledger"
+UNREADABLE = "its records can no longer be read"
+UNPROVEN = "unproven"
+"""Table of the places whose claim can no longer be checked."""
+
+_CLAIMED = "claimed_places"
+
 
 def compute_claim_digest(run: BatchRun, place: Place, sides: Sequence[Side], ledger: str) -> str:
     """Return the digest of one claim: its log, its place, all rows of the place on all sides, and the ledger's rows.
@@ -98,14 +105,6 @@ def save_proofs(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) 
             digests=tuple(sorted(digests)),
         )
         Journal(settings, pipeline.name, ProvenClaims).append(claims)
-
-
-CONTRADICTED = "the log's records contradict the ledger"
-UNREADABLE = "its records can no longer be read"
-UNPROVEN = "unproven"
-"""Table of the places whose claim can no longer be checked."""
-
-_CLAIMED = "claimed_places"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 MOST_EPOCHS = 6
 MOST_TASKS = 7
 
+KEPT = (Class.ACCEPTED, Class.LATE)
+_NEWEST = "_newest_event"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
@@ -53,6 +56,33 @@ class Replay:
     epochs: tuple[Offsets, ...]  # in order; together every offset once
     tasks: int  # that the records of an epoch are dealt out to
     seed: int  # of the dealing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedReplay:
+    """One replay, compared with the first one."""
+
+    replay: int
+    epochs: int
+    tasks: int
+    late: int  # (record, window) pairs
+    blamed: tuple[BlamedMeasure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeterminismAudit:
+    """Result of an audit of determinism."""
+
+    pipeline: str
+    records: int  # offsets replayed
+    rows: int  # (window, key) rows compared
+    seed: int
+    replays: tuple[AuditedReplay, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0: all replays agree, doubles within their tolerance; 1: one does not."""
+        return int(any(not blamed.within_tolerance for replay in self.replays for blamed in replay.blamed))
 
 
 def whole(span: Offsets) -> Replay:
@@ -95,37 +125,6 @@ def draw_replay(span: Offsets, number: int, seed: int) -> Replay:
 def _epoch(span: Offsets, borders: Mapping[int, list[int]], turn: int) -> Offsets:
     ends = {p: (start, *borders[p], end) for p, (start, end) in span.items()}
     return {p: (at[turn], at[turn + 1]) for p, at in ends.items() if at[turn] < at[turn + 1]}
-
-
-KEPT = (Class.ACCEPTED, Class.LATE)
-_NEWEST = "_newest_event"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedReplay:
-    """One replay, compared with the first one."""
-
-    replay: int
-    epochs: int
-    tasks: int
-    late: int  # (record, window) pairs
-    blamed: tuple[BlamedMeasure, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeterminismAudit:
-    """Result of an audit of determinism."""
-
-    pipeline: str
-    records: int  # offsets replayed
-    rows: int  # (window, key) rows compared
-    seed: int
-    replays: tuple[AuditedReplay, ...]
-
-    @property
-    def exit_code(self) -> int:
-        """Return 0: all replays agree, doubles within their tolerance; 1: one does not."""
-        return int(any(not blamed.within_tolerance for replay in self.replays for blamed in replay.blamed))
 
 
 def audit_determinism(

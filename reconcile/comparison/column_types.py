@@ -13,6 +13,12 @@ from cutover.quoting import identifier
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
 
+Path = tuple[str, ...]
+"""Names of fields, `child`, `key` or `value` that lead to a part of a value; empty for the value itself."""
+
+SameNumber = Callable[[str, str, str, Path], str | None]
+"""Function that returns SQL for the equality of two scalars of a type at a path; None: compare exactly."""
+
 
 def is_alike(left: str, right: str) -> bool:
     """Return whether two types are of one kind, so that a cast between them changes no value that fits."""
@@ -58,13 +64,6 @@ def is_from(value: str, name: str, micros: int) -> str:
 def is_float(name: str) -> bool:
     """Return whether sums of a type depend on the order of rows."""
     return kind_of(name) == "float"
-
-
-Path = tuple[str, ...]
-"""Names of fields, `child`, `key` or `value` that lead to a part of a value; empty for the value itself."""
-
-SameNumber = Callable[[str, str, str, Path], str | None]
-"""Function that returns SQL for the equality of two scalars of a type at a path; None: compare exactly."""
 
 
 def is_same_sql(left: str, right: str, kind: str, same_number: SameNumber) -> str:

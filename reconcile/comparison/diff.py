@@ -28,6 +28,66 @@ from cutover.reconcile.result.finding import Apart
 
 MOST_PAIRS = 1_000_000
 """Maximum number of candidates for near pairs; beyond it, keys with the most rows are paired in order."""
+FIRST_CHUNK = 16
+"""Number of groups that are joined before a budget is checked for the first time."""
+
+SHARES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Limits of rows found and seconds taken, after which a comparison ends early; None: no limit."""
+
+    rows: int | None = None
+    seconds: float | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether a comparison may end early."""
+        return self.rows is not None or self.seconds is not None
+
+    def is_spent(self, rows: int, start_time: float) -> bool:
+        """Return whether a limit is reached.
+
+        Args:
+            rows: Different rows so far.
+            start_time: `time.monotonic()` at the start.
+        """
+        too_many = self.rows is not None and rows >= self.rows
+        return too_many or (self.seconds is not None and monotonic() - start_time >= self.seconds)
+
+
+WHOLE = Budget()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Numbers of compared and joined groups, and of rows that differ."""
+
+    groups: int
+    joined: int
+    unfinished: int = 0  # groups whose digests differ and that were skipped because of a budget
+    missing: int
+    extra: int
+    changed: int
+    duplicates_expected: int  # keys that occur more than once, in joined groups
+    duplicates_actual: int
+    near: Mapping[str, int] = field(default_factory=dict)  # column -> cells that only its tolerance makes equal
+
+    @property
+    def rows(self) -> int:
+        """Add up missing, extra and changed rows."""
+        return self.missing + self.extra + self.changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Column of numbers in a table of differences."""
+
+    name: str
+    expected: str  # SQL
+    actual: str  # SQL
+    differs: str  # SQL: the two differ
 
 
 def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tuple[str, str]) -> Mapping[str, int]:
@@ -163,54 +223,6 @@ def _pair_path(end: int, reached_from: Mapping[int, int], second_of: dict[int, i
         second_number = previous
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Limits of rows found and seconds taken, after which a comparison ends early; None: no limit."""
-
-    rows: int | None = None
-    seconds: float | None = None
-
-    @property
-    def is_limited(self) -> bool:
-        """Return whether a comparison may end early."""
-        return self.rows is not None or self.seconds is not None
-
-    def is_spent(self, rows: int, start_time: float) -> bool:
-        """Return whether a limit is reached.
-
-        Args:
-            rows: Different rows so far.
-            start_time: `time.monotonic()` at the start.
-        """
-        too_many = self.rows is not None and rows >= self.rows
-        return too_many or (self.seconds is not None and monotonic() - start_time >= self.seconds)
-
-
-WHOLE = Budget()
-FIRST_CHUNK = 16
-"""Number of groups that are joined before a budget is checked for the first time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
-    """Numbers of compared and joined groups, and of rows that differ."""
-
-    groups: int
-    joined: int
-    unfinished: int = 0  # groups whose digests differ and that were skipped because of a budget
-    missing: int
-    extra: int
-    changed: int
-    duplicates_expected: int  # keys that occur more than once, in joined groups
-    duplicates_actual: int
-    near: Mapping[str, int] = field(default_factory=dict)  # column -> cells that only its tolerance makes equal
-
-    @property
-    def rows(self) -> int:
-        """Add up missing, extra and changed rows."""
-        return self.missing + self.extra + self.changed
-
-
 def diff_relations(  # noqa: PLR0913 -- two relations and their digests
     connection: duckdb.DuckDBPyConnection,
     layout: Layout,
@@ -343,19 +355,6 @@ def _any_differs(layout: Layout) -> str:
 def _kinds(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, int]:
     rows = connection.execute(f"SELECT __diff, count(*) FROM {identifier(table)} GROUP BY 1").fetchall()
     return {"missing": 0, "extra": 0, "changed": 0} | {str(kind): int(count) for kind, count in rows}
-
-
-SHARES = (0.5, 0.9, 0.99)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Column of numbers in a table of differences."""
-
-    name: str
-    expected: str  # SQL
-    actual: str  # SQL
-    differs: str  # SQL: the two differ
 
 
 def measure_distances(connection: duckdb.DuckDBPyConnection, relation: str, pairs: Sequence[Pair]) -> tuple[Apart, ...]:

@@ -22,6 +22,9 @@ from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Layout
 from cutover.records.fold import SESSION, group_sessions_sql
 
+COMPONENT = "_component"
+MEMBERS = "members"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digests:
@@ -82,10 +85,6 @@ def digest_sql(layout: Layout, rows: str, *further: str) -> str:
         f"SELECT {names}, count(*) AS n, bit_xor(_hash) AS x, sum(_hash) AS s"
         f" FROM (SELECT {by}, {layout.hash_sql} AS _hash FROM {rows}) GROUP BY {names}"
     )
-
-
-COMPONENT = "_component"
-MEMBERS = "members"
 
 
 def create_members(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, sides: Sequence[str]) -> None:

@@ -23,6 +23,25 @@ from cutover.timestamps import parse_micros
 LIVE_SECONDS = 86_400.0
 """Records older than this when the stream read them were replayed, or waited for an outage: no delay of a path."""
 
+MOST_NINES = 9
+
+DAYS_AT_MOST = 31
+FEW_RECORDS = 100_000
+"""Records below which the start of processes is most of what they cost."""
+
+Number = TypeVar("Number", int, float)
+Grouped = TypeVar("Grouped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Resources used between two records of one run."""
+
+    run_id: str
+    day: str
+    records: int
+    cost: PathCost | None  # None: not recorded
+
 
 def select_live(epochs: Sequence[EpochRecord]) -> list[EpochRecord]:
     """Return the epochs with records that were read within a day."""
@@ -105,9 +124,6 @@ def _quantile(ordered: Sequence[tuple[float, int]], rank: float) -> float:
     return round(ordered[-1][0], 3)
 
 
-MOST = 9
-
-
 def price(agreement: Agreement, core_seconds: float | None) -> tuple[Nine, ...]:
     """Return the nines up to the first at which no row may differ.
 
@@ -119,7 +135,7 @@ def price(agreement: Agreement, core_seconds: float | None) -> tuple[Nine, ...]:
 
 
 def _list_nines(agreement: Agreement, core_seconds: float | None) -> Iterator[Nine]:
-    for nines in range(1, MOST + 1):
+    for nines in range(1, MOST_NINES + 1):
         may_differ = agreement.rows // 10**nines
         bought = max(0, agreement.different - may_differ)
         settled = None if bought else find_settled(agreement, nines)
@@ -155,24 +171,6 @@ def find_settled(agreement: Agreement, nines: int) -> AgreementPoint | None:
             break
         settled = point
     return settled
-
-
-DAYS_AT_MOST = 31
-FEW_RECORDS = 100_000
-"""Records below which the start of processes is most of what they cost."""
-
-Number = TypeVar("Number", int, float)
-Grouped = TypeVar("Grouped")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """Resources used between two records of one run."""
-
-    run_id: str
-    day: str
-    records: int
-    cost: PathCost | None  # None: not recorded
 
 
 def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agreement | None = None) -> PathCosts:

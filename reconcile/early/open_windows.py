@@ -42,6 +42,26 @@ EDGES = (0, 1, 2, 5, 15, 30, 60, 120, 240, 480, 1440, 2880, 10_080)
 
 _MINUTE = 60_000_000
 
+MOST_RECORDS = 20_000
+"""Maximum number of records of open windows that are read and folded: plain Python takes a second for them."""
+
+Values = Mapping[str, Any]
+Rows = dict[Place, Values]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWindow:
+    """Open window with the error of each measure."""
+
+    start: int  # microseconds
+    is_same: bool
+    errors: Mapping[str, float]
+
+    @property
+    def worst(self) -> float:
+        """Return the largest error of any measure."""
+        return max(self.errors.values(), default=0.0)
+
 
 def gather_points(windows: Iterable[tuple[int, bool, float]]) -> tuple[OpenPoint, ...]:
     """Build a point for each range of ages that contains a window.
@@ -67,27 +87,6 @@ def gather_points(windows: Iterable[tuple[int, bool, float]]) -> tuple[OpenPoint
 
 def _is_between(minutes: float, low: int | None, high: int | None) -> bool:
     return (low is None or minutes >= low) and (high is None or minutes < high)
-
-
-RECORDS = 20_000
-"""Maximum number of records of open windows that are read and folded: plain Python takes a second for them."""
-
-Values = Mapping[str, Any]
-Rows = dict[Place, Values]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenWindow:
-    """Open window with the error of each measure."""
-
-    start: int  # microseconds
-    is_same: bool
-    errors: Mapping[str, float]
-
-    @property
-    def worst(self) -> float:
-        """Return the largest error of any measure."""
-        return max(self.errors.values(), default=0.0)
 
 
 def measure_open_windows(
@@ -117,7 +116,7 @@ def measure_open_windows(
     if not windows:
         return _make_unknown(0, source, "No window is open at the cut.")
     if not selected:
-        return _make_unknown(windows, source, f"Each holds more than {RECORDS:,} records.")
+        return _make_unknown(windows, source, f"Each holds more than {MOST_RECORDS:,} records.")
     if silent is not None and log is None:
         return _make_unknown(windows, source, silent)
     try:
@@ -165,7 +164,7 @@ def _select_windows(sides: Sides, pipeline: Pipeline, watermark: int | None) -> 
     selected, total = list[Interval](), 0
     for start, end, count in rows:
         total += count
-        if total > RECORDS:
+        if total > MOST_RECORDS:
             break
         selected.append(Interval(start, end))
     return len(rows), selected[::-1]

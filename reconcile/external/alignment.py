@@ -34,6 +34,34 @@ from cutover.reconcile.external.nested import (
 from cutover.reconcile.external.sources import types_of
 from cutover.reconcile.result.text import count_noun
 
+Place = tuple[str, Path]  # a column, and the path to a part of it
+Value = TypeVar("Value")
+
+SIDES = ("expected", "actual")
+_EXACT = {"whole", "decimal"}
+_NUMBERS = {*_EXACT, "float"}
+_COLUMNS_A_QUERY = 200
+"""Columns of which one query counts something: it is planned in a time that grows faster than they do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns that two tables have in common, with the type that both are compared as."""
+
+    common: Mapping[str, str]
+    types_by_side: tuple[Mapping[str, str], ...]  # where they differ, parts that are null everywhere have no type
+    digits: Mapping[str, Mapping[Path, str | None]]
+    """Parts whose numbers no decimal of the engine holds, compared by all of their digits: with the type of the side
+    that holds floats, if one does."""
+    integers: Mapping[str, frozenset[Path]]  # parts of columns that hold integers on one side, floats on the other
+    numbers: Mapping[str, str]  # text columns that contain numbers -> type of the numbers
+    notes: tuple[str, ...]  # what differs in the schemas
+    is_same: bool  # no column is on one side only, no two types are of another kind, every value fits the common type
+
+    def convert(self, side: int, name: str, value: str) -> str:
+        """Return SQL of a value of one side in the type that both are compared as."""
+        return convert(value, self.types_by_side[side][name], self.common[name], self.digits.get(name))
+
 
 def find_like_names(left: Iterable[str], right: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of a name that only the expected side has and the only one of the actual side that looks like it."""
@@ -78,35 +106,6 @@ def quote_word(text: str) -> str:
 
 def _escape(character: str) -> str:
     return f"\\U{ord(character):08x}"
-
-
-Place = tuple[str, Path]  # a column, and the path to a part of it
-Value = TypeVar("Value")
-
-SIDES = ("expected", "actual")
-_EXACT = {"whole", "decimal"}
-_NUMBERS = {*_EXACT, "float"}
-_COLUMNS_A_QUERY = 200
-"""Columns of which one query counts something: it is planned in a time that grows faster than they do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """The columns that two tables have in common, with the type that both are compared as."""
-
-    common: Mapping[str, str]
-    types_by_side: tuple[Mapping[str, str], ...]  # where they differ, parts that are null everywhere have no type
-    digits: Mapping[str, Mapping[Path, str | None]]
-    """Parts whose numbers no decimal of the engine holds, compared by all of their digits: with the type of the side
-    that holds floats, if one does."""
-    integers: Mapping[str, frozenset[Path]]  # parts of columns that hold integers on one side, floats on the other
-    numbers: Mapping[str, str]  # text columns that contain numbers -> type of the numbers
-    notes: tuple[str, ...]  # what differs in the schemas
-    is_same: bool  # no column is on one side only, no two types are of another kind, every value fits the common type
-
-    def convert(self, side: int, name: str, value: str) -> str:
-        """Return SQL of a value of one side in the type that both are compared as."""
-        return convert(value, self.types_by_side[side][name], self.common[name], self.digits.get(name))
 
 
 def align(

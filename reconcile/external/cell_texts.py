@@ -49,6 +49,38 @@ _DIGITS_OF_MICROS = 6
 _MOST_DIGITS = 800  # more than the exact value of any double has
 _SMALLEST = {"DOUBLE": "1e-290", "FLOAT": "1e-30"}  # below, floats have fewer digits
 
+_ORDERED_VALUES = 100
+"""Values by which rows of one key are ordered: a query takes as long as its window has columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellReader:
+    """SQL that reads one cell as one type."""
+
+    fits: str  # true: the text is a way to write a value of the type
+    value: str  # the value, where it fits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpelledRows:
+    """Numbers of rows that were removed since they differ only in how numbers are written, and of some that were not.
+
+    Under a key that is written otherwise on both sides a row is missing and another is extra.
+    """
+
+    changed: int = 0
+    keys: int = 0  # pairs of a missing and an extra row
+    unequal_keys: int = 0  # such pairs that differ in their values, too: not removed
+
+    def subtract_from(self, diff: Diff) -> Diff:
+        """Return a result without the removed rows."""
+        return replace(
+            diff,
+            changed=diff.changed - self.changed,
+            missing=diff.missing - self.keys,
+            extra=diff.extra - self.keys,
+        )
+
 
 def matches(cell: str, pattern: str) -> str:
     """Return SQL that is true where the whole cell fits a pattern."""
@@ -134,14 +166,6 @@ def find_decimal(integer_digits: int, fraction_digits: int) -> str | None:
     return f"DECIMAL({width},{fraction_digits})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellReader:
-    """SQL that reads one cell as one type."""
-
-    fits: str  # true: the text is a way to write a value of the type
-    value: str  # the value, where it fits
-
-
 def find_reader(cell: str, kind: str) -> CellReader | None:
     """Return how a cell is read as a type of DuckDB; None for a type that has no reading.
 
@@ -207,31 +231,6 @@ def _is_float(cell: str, kind: str) -> str:
 def _strip_digits(text: str) -> str:
     """Return SQL of the digits of a number that count: without sign, point, exponent, zeros first and last."""
     return f"trim(regexp_replace(regexp_replace({text}, '[eE].*$', ''), '[^0-9]', '', 'g'), '0')"
-
-
-_ORDERED_VALUES = 100
-"""Values by which rows of one key are ordered: a query takes as long as its window has columns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpelledRows:
-    """Numbers of rows that were removed since they differ only in how numbers are written, and of some that were not.
-
-    Under a key that is written otherwise on both sides a row is missing and another is extra.
-    """
-
-    changed: int = 0
-    keys: int = 0  # pairs of a missing and an extra row
-    unequal_keys: int = 0  # such pairs that differ in their values, too: not removed
-
-    def subtract_from(self, diff: Diff) -> Diff:
-        """Return a result without the removed rows."""
-        return replace(
-            diff,
-            changed=diff.changed - self.changed,
-            missing=diff.missing - self.keys,
-            extra=diff.extra - self.keys,
-        )
 
 
 def is_all_spelling(connection: duckdb.DuckDBPyConnection, layout: Layout, texts: Collection[str]) -> bool:

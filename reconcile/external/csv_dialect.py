@@ -32,6 +32,22 @@ _MIXED_ENDS = rb"\r?\n"
 _WIDTH_HINT = "`--csv delimiter=;` and `--csv quote='` state the dialect."
 _QUOTE_HINT = "`--csv quote='` states what quotes; `--csv quote=none`, that nothing does."
 
+CSV = tuple(f"{name}{packed}" for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
+DELIMITERS = (",", ";", "\t", "|")
+
+_HINTS = {
+    "Expected Number of Columns": _WIDTH_HINT,
+    "unicode": f"`--csv encoding=latin-1` states the encoding: {', '.join(ENCODINGS)} are read.",
+    "Maximum line size": f"records of compressed files are read up to {USUAL_RECORD:,} bytes, of others up to"
+    f" {LONGEST_RECORD:,}.",
+    "Out of Memory": "`CUTOVER_READ__MEMORY=4GB`, or `memory` under `[read]` in `cutover.toml`, grants more.",
+    "too long": f"records are read up to {LONGEST_RECORD:,} bytes.",
+}
+_MOST_HEAD_LINES = 1_000  # quoted names hold line breaks
+_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+_NAMES = {"\t": "tab"}
+_FORM = "`delimiter=;`, `quote='`, `header=no`, `encoding=latin-1` or `null=NA`"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
@@ -71,6 +87,37 @@ class _Patterns:
         self.cell = re.compile(cell)
         self.records = re.compile(rb"(?:%b|%b(?:%b%b){%d}%b)*+" % (line_end, cell, delimiter, cell, further, line_end))
         self.unfinished = re.compile(rb"(?:%b%b){0,%d}+%b\r?\Z" % (cell, delimiter, further, open_cell))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """Properties of CSV files as stated; None: inferred, see the property."""
+
+    delimiter: str | None = None  # None: the one that splits the head into the most names; of `.tsv` a tab
+    quote: str = '"'  # empty: nothing quotes
+    header: bool = True  # False: columns are `column0`, `column1`, ...
+    encoding: str = "utf-8"
+    null: str | None = None  # unquoted text of a null; None: an empty cell without quotes
+
+    def describe(self) -> dict[str, str]:
+        """Return what is stated or holds by default, except for the delimiter."""
+        return {
+            "quote": self.quote or "none",
+            "header": "yes" if self.header else "no",
+            "encoding": self.encoding,
+            "null": "an empty cell without quotes" if self.null is None else self.null,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvHead:
+    """Names of the columns of one file, as they are written, and what separates them."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    has_long_records: bool
+    has_mixed_line_ends: bool
+    empty_lines: int  # before the head
 
 
 def check_records(source: str, file: str, form: RecordForm) -> RecordTraits:
@@ -172,43 +219,6 @@ def _find_fault(patterns: _Patterns, record: bytes) -> tuple[str, str, str]:
     return "no blanks before an opening quote", f"some in cell {cells + 1:,}", _QUOTE_HINT
 
 
-CSV = tuple(f"{name}{packed}" for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
-DELIMITERS = (",", ";", "\t", "|")
-
-_HINTS = {
-    "Expected Number of Columns": "`--csv delimiter=;` and `--csv quote='` state the dialect.",
-    "unicode": f"`--csv encoding=latin-1` states the encoding: {', '.join(ENCODINGS)} are read.",
-    "Maximum line size": f"records of compressed files are read up to {USUAL_RECORD:,} bytes, of others up to"
-    f" {LONGEST_RECORD:,}.",
-    "Out of Memory": "`CUTOVER_READ__MEMORY=4GB`, or `memory` under `[read]` in `cutover.toml`, grants more.",
-    "too long": f"records are read up to {LONGEST_RECORD:,} bytes.",
-}
-_MOST_HEAD_LINES = 1_000  # quoted names hold line breaks
-_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
-_NAMES = {"\t": "tab"}
-_FORM = "`delimiter=;`, `quote='`, `header=no`, `encoding=latin-1` or `null=NA`"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
-    """Properties of CSV files as stated; None: inferred, see the property."""
-
-    delimiter: str | None = None  # None: the one that splits the head into the most names; of `.tsv` a tab
-    quote: str = '"'  # empty: nothing quotes
-    header: bool = True  # False: columns are `column0`, `column1`, ...
-    encoding: str = "utf-8"
-    null: str | None = None  # unquoted text of a null; None: an empty cell without quotes
-
-    def describe(self) -> dict[str, str]:
-        """Return what is stated or holds by default, except for the delimiter."""
-        return {
-            "quote": self.quote or "none",
-            "header": "yes" if self.header else "no",
-            "encoding": self.encoding,
-            "null": "an empty cell without quotes" if self.null is None else self.null,
-        }
-
-
 def parse_dialect(texts: Sequence[str], option: str, base: Dialect | None = None) -> Dialect:
     """Parse texts such as `delimiter=;` and `null=NA`.
 
@@ -255,17 +265,6 @@ def _state(dialect: Dialect, text: str, option: str) -> Dialect:
 
 def _is_one_character(text: str, *, but: str = "") -> bool:
     return len(text) == 1 and text not in f"\r\n{but}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsvHead:
-    """Names of the columns of one file, as they are written, and what separates them."""
-
-    names: tuple[str, ...]
-    delimiter: str
-    has_long_records: bool
-    has_mixed_line_ends: bool
-    empty_lines: int  # before the head
 
 
 def is_csv(file: str) -> bool:

@@ -54,16 +54,6 @@ class DigestStore:
         return exact and kind != "HUGEINT" and self.folder is not None
 
 
-def request_of(*parts: object) -> str:
-    """Return a name of 32 hex digits for all that digests depend on but for the rows."""
-    return sha256(repr((_FORMAT, *parts)).encode()).hexdigest()[:32]
-
-
-def split_sql(s: str) -> str:
-    """Return SQL of the two columns in which `s` is kept; a DECIMAL of its size takes four times as long to read."""
-    return f"({s} >> 64)::UBIGINT AS s_high, ({s} & {(1 << 64) - 1}::HUGEINT)::UBIGINT AS s_low"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptDigests:
     """Files of digests that earlier comparisons wrote."""
@@ -90,6 +80,25 @@ class KeptDigests:
     @property
     def _rows(self) -> str:
         return f"read_parquet([{', '.join(literal(str(path)) for path in self.files)}], filename = '_part')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """State of one file when a comparison started."""
+
+    path: str
+    state: tuple[int, int, int]  # bytes, time of change, inode
+    content: str  # checksum of its bytes and its partition values; empty: not computed
+
+
+def request_of(*parts: object) -> str:
+    """Return a name of 32 hex digits for all that digests depend on but for the rows."""
+    return sha256(repr((_FORMAT, *parts)).encode()).hexdigest()[:32]
+
+
+def split_sql(s: str) -> str:
+    """Return SQL of the two columns in which `s` is kept; a DECIMAL of its size takes four times as long to read."""
+    return f"({s} >> 64)::UBIGINT AS s_high, ({s} & {(1 << 64) - 1}::HUGEINT)::UBIGINT AS s_low"
 
 
 def find_kept(store: DigestStore) -> KeptDigests:
@@ -180,15 +189,6 @@ def _remove_oldest(folder: Path) -> None:
         total_bytes += path.stat().st_size
         if place >= MOST_FILES or total_bytes > MOST_BYTES:
             path.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataFile:
-    """State of one file when a comparison started."""
-
-    path: str
-    state: tuple[int, int, int]  # bytes, time of change, inode
-    content: str  # checksum of its bytes and its partition values; empty: not computed
 
 
 def read_contents(source: SideSource, *, checked: bool) -> tuple[DataFile, ...]:

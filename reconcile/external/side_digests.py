@@ -33,6 +33,13 @@ SAME = "l._group IS NOT DISTINCT FROM r._group AND l._bucket = r._bucket"
 _CONTENTS = "(SELECT DISTINCT _file, _side, _content FROM side_files)"
 EQUAL = f"{SAME} AND l.n = r.n AND l.x = r.x AND l.s = r.s"
 
+CHUNK = 2_000_000
+"""Rows that are sorted together, where groups allow it: 16 MB of hashes."""
+
+LARGEST_CHUNK = 3 * CHUNK
+FEWEST = 200_000
+"""Rows of a side below which DuckDB has grouped them before numpy is loaded."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRows:
@@ -209,14 +216,6 @@ def kept_rows_sql(*, include_reused: bool) -> str:
         f" ANTI JOIN {of_files} r ON l._side = r._side AND {EQUAL} GROUP BY ALL"
         " ORDER BY 1, 2, 3, 4"
     )
-
-
-CHUNK = 2_000_000
-"""Rows that are sorted together, where groups allow it: 16 MB of hashes."""
-
-LARGEST_CHUNK = 3 * CHUNK
-FEWEST = 200_000
-"""Rows of a side below which DuckDB has grouped them before numpy is loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,10 @@ from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 
+_EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
+_ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRejectedError)
+"""Outcomes that are not failures of a task: an invalid reason, a concurrent move, an outdated approval."""
+
 
 def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample]:
     """Yield the metrics of a decision."""
@@ -42,11 +46,6 @@ def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample
     met_count = sum(condition.is_met for condition in decision.conditions)
     for state, number in (("met", met_count), ("missing", len(decision.conditions) - met_count)):
         yield MetricSample("cutover_gate_conditions", (name, state), number)
-
-
-_EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
-_ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRejectedError)
-"""Outcomes that are not failures of a task: an invalid reason, a concurrent move, an outdated approval."""
 
 
 @tasks.write_metrics("gate", tasks.describe_samples(samples), answers=_ANSWERS)

@@ -39,6 +39,21 @@ from cutover.timestamps import from_micros
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
+PREFIX = "/cutover"
+_PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
+_FRAMED = "; frame-ancestors 'self'"
+_Short = Annotated[str | None, Query(max_length=12)]
+_Id = Annotated[str | None, Query(max_length=250)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Readers and runs as known by the server that shows the pages."""
+
+    user: Callable[..., Any]  # a dependency of FastAPI: returns who reads, or answers 401
+    may_read: Callable[[Any, str], bool]  # a user, the id of a DAG: may they read it and its logs
+    reports_of_run: Callable[[str, str, int | None], Iterable[str]]  # DAG, run, map index -> addresses of its reports
+
 
 @cache
 def _style() -> str:
@@ -110,22 +125,6 @@ def _escape_value(value: Any) -> Any:
     """Make control characters visible in whatever a template writes that is not trusted markup."""
     is_text = isinstance(value, str) and not isinstance(value, Markup)
     return text.message(value) if is_text else value
-
-
-PREFIX = "/cutover"
-_PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store"}
-_FRAMED = "; frame-ancestors 'self'"
-_Short = Annotated[str | None, Query(max_length=12)]
-_Id = Annotated[str | None, Query(max_length=250)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Readers and runs as known by the server that shows the pages."""
-
-    user: Callable[..., Any]  # a dependency of FastAPI: returns who reads, or answers 401
-    may_read: Callable[[Any, str], bool]  # a user, the id of a DAG: may they read it and its logs
-    reports_of_run: Callable[[str, str, int | None], Iterable[str]]  # DAG, run, map index -> addresses of its reports
 
 
 def make_app(settings: Settings, access: Access) -> FastAPI:

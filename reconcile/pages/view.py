@@ -43,36 +43,14 @@ FORMS = {
 }
 """Ending -> media type, in the order in which a page offers them."""
 
-
-def is_pipeline_name(name: str) -> bool:
-    """Return whether a text can be the name of a pipeline: nothing else is looked up anywhere."""
-    return _PIPELINE.match(name) is not None
-
-
-def find_file(settings: Settings, pipeline: str, name: str) -> Path | None:
-    """Return a report's file, resolved; None for every name that is not one of a plain file in the pipeline's folder.
-
-    A link is rejected, whatever its target: the folder itself must also lie in the reports folder under its own name.
-    """
-    if not is_pipeline_name(pipeline) or not _FILE.match(name):
-        return None
-    folder = settings.reports_dir.resolve() / pipeline
-    path = folder / name
-    return path if path.is_file() and path.resolve() == path else None
-
-
-def list_forms(settings: Settings, pipeline: str, run_id: str) -> tuple[str, ...]:
-    """Return the names of a run's files that exist, the page first."""
-    names = (f"{run_id}{ending}" for ending in FORMS)
-    return tuple(name for name in names if find_file(settings, pipeline, name) is not None)
-
-
 Value = TypeVar("Value")
 SHOWN = 10
 """Reports, moves and differences that a page lists; the commands that it names list all."""
 
 PATIENCE_SECONDS = 2.0
 """How long a page waits for a broker: a reader looks most often when something is down."""
+
+CACHE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +128,48 @@ class PipelineLine:
     pipeline: str
     stage: Part[Stage]
     report: Part[ReportLine]  # its value is None before the first comparison
+
+
+@dataclass(slots=True)
+class Cache(Generic[Value]):
+    """Values by name, each rebuilt once it is older than `CACHE_SECONDS`; one reader builds it, others wait."""
+
+    clock: Clock
+    _values: dict[str, tuple[float, Value]] = field(default_factory=dict)
+    _locks: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
+
+    def get(self, name: str, make: Callable[[], Value]) -> Value:
+        """Return the value of a name; an error of `make` is raised and not cached."""
+        with self._locks[name]:
+            cached = self._values.get(name)
+            if cached is not None and self.clock.monotonic() - cached[0] < CACHE_SECONDS:
+                return cached[1]
+            value = make()
+            self._values[name] = (self.clock.monotonic(), value)
+            return value
+
+
+def is_pipeline_name(name: str) -> bool:
+    """Return whether a text can be the name of a pipeline: nothing else is looked up anywhere."""
+    return _PIPELINE.match(name) is not None
+
+
+def find_file(settings: Settings, pipeline: str, name: str) -> Path | None:
+    """Return a report's file, resolved; None for every name that is not one of a plain file in the pipeline's folder.
+
+    A link is rejected, whatever its target: the folder itself must also lie in the reports folder under its own name.
+    """
+    if not is_pipeline_name(pipeline) or not _FILE.match(name):
+        return None
+    folder = settings.reports_dir.resolve() / pipeline
+    path = folder / name
+    return path if path.is_file() and path.resolve() == path else None
+
+
+def list_forms(settings: Settings, pipeline: str, run_id: str) -> tuple[str, ...]:
+    """Return the names of a run's files that exist, the page first."""
+    names = (f"{run_id}{ending}" for ending in FORMS)
+    return tuple(name for name in names if find_file(settings, pipeline, name) is not None)
 
 
 def read_view(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: FactCollector) -> PipelineView:
@@ -261,28 +281,6 @@ def _try(look: Callable[[], Value | None]) -> Part[Value]:
         return Part(value=look())
     except CutoverError as error:
         return Part(error=str(error))
-
-
-CACHE_SECONDS = 10.0
-
-
-@dataclass(slots=True)
-class Cache(Generic[Value]):
-    """Values by name, each rebuilt once it is older than `CACHE_SECONDS`; one reader builds it, others wait."""
-
-    clock: Clock
-    _values: dict[str, tuple[float, Value]] = field(default_factory=dict)
-    _locks: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
-
-    def get(self, name: str, make: Callable[[], Value]) -> Value:
-        """Return the value of a name; an error of `make` is raised and not cached."""
-        with self._locks[name]:
-            cached = self._values.get(name)
-            if cached is not None and self.clock.monotonic() - cached[0] < CACHE_SECONDS:
-                return cached[1]
-            value = make()
-            self._values[name] = (self.clock.monotonic(), value)
-            return value
 
 
 @dataclass(slots=True)

@@ -18,6 +18,9 @@ from cutover.reconcile.result.finding import Events, Windows
 from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.reconcile.result.text import count_noun, when
 
+LEDGER = "SELECT _class, reason, count(*) FROM ledger GROUP BY ALL"
+_EXCLUDED = ("malformed", "future", "filtered", "duplicate", "late")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassCounts:
@@ -155,10 +158,6 @@ def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:
         text = f"Cut of epoch {facts.run.epoch}: {recorded_pairs} accepted pairs up to it,"
         text += f" {at_cut} can still be identified: "
         yield _breach("folded", text + "a fold merged epochs across it, and no pin held it.")
-
-
-LEDGER = "SELECT _class, reason, count(*) FROM ledger GROUP BY ALL"
-_EXCLUDED = ("malformed", "future", "filtered", "duplicate", "late")
 
 
 def make_breach(name: str, seal: Seal, windows: Windows, events: Events, *, requested: str | None) -> SealBreach:

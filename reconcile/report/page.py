@@ -30,6 +30,11 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 from cutover.reconcile.result.text import numeric
 
+Section = tuple[str, str]
+"""Its id, and its name among the links at the top."""
+LONGEST_TEXT = 4_000
+"""Characters of any other text than a value of data, which has fewer: a page with keys of a megabyte opens nowhere."""
+
 
 def draw_both_widths(draw: Callable[[int], Markup]) -> Markup:
     """Return a drawing for wide and one for narrow pages; the style sheet shows one of them."""
@@ -114,10 +119,6 @@ def watermark_over_epochs(result: Report) -> Chart | None:
     )
 
 
-Section = tuple[str, str]
-"""Its id, and its name among the links at the top."""
-
-
 def sections(result: Report) -> list[Section]:
     """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
     report_sections = [("compared", "Compared data")]
@@ -176,8 +177,6 @@ def _of_evidence(result: Report) -> Iterator[Section]:
 
 
 _TEMPLATES = Path(__file__).parent / "templates"
-LONGEST_TEXT = 4_000
-"""Characters of any other text than a value of data, which has fewer: a page with keys of a megabyte opens nowhere."""
 
 
 def render_page(result: Report) -> str:

@@ -29,6 +29,15 @@ PARTITIONS_AT_MOST = 8
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 _UNEXPLAINED = "unexplained"
 
+Command = tuple[str, str]
+"""What it does, and the line."""
+
+_LATE = "SELECT window_start, count(*) AS late FROM ledger WHERE _class = 'late' GROUP BY ALL ORDER BY 1"
+
+_REPAIR = "what batch computes for these windows now; nothing changes without --publish"
+_RECOMPUTE = "recompute the sessions that changed, then compare again"
+_WINDOWS_NAMED = 3  # of a line that people copy
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detail:
@@ -139,16 +148,6 @@ def _can_stand_in_markdown(cell: Difference) -> bool:
 
 def _day_after(at: datetime) -> datetime:
     return at + min(timedelta(days=1), datetime.max.replace(tzinfo=at.tzinfo) - at)
-
-
-Command = tuple[str, str]
-"""What it does, and the line."""
-
-_LATE = "SELECT window_start, count(*) AS late FROM ledger WHERE _class = 'late' GROUP BY ALL ORDER BY 1"
-
-_REPAIR = "what batch computes for these windows now; nothing changes without --publish"
-_RECOMPUTE = "recompute the sessions that changed, then compare again"
-_WINDOWS_NAMED = 3  # of a line that people copy
 
 
 def commands(result: Report) -> list[Command]:

@@ -52,51 +52,10 @@ from cutover.settings import Settings
 _LOG = "_delta_log"
 _FOLDERS = (CONTROL_FOLDER, DIMENSIONS_FOLDER)
 
-
-@contextmanager
-def open_copy(settings: Settings, pipeline: Pipeline) -> Iterator[Settings]:
-    """Yield settings whose lake is a copy; it is deleted afterwards.
-
-    Raises:
-        LakeError: The lake lies in an object store, where nothing can be linked.
-    """
-    if "://" in settings.lake_uri:
-        msg = f"Self-test of `{pipeline.name}`: expected a lake in a folder, whose files can be linked, got a store."
-        raise LakeError(msg + "\nHint: copy the pipeline's folder and `_control`, and set `lake` to the copy.")
-    root = Path(settings.lake_uri)
-    # Next to the lake: files can be linked only within one file system.
-    parent = files.make_private_folder(root.parent / "selftests")
-    with TemporaryDirectory(prefix=f"{pipeline.name}-", dir=parent) as home:
-        for name in (pipeline.name, *_FOLDERS):  # its notes of turns before the tables that they are of
-            link_tree(root / name, Path(home) / "lake" / name)
-        for folder in settings.run_dir.glob(f"{pipeline.name}*"):
-            with suppress(FileNotFoundError):  # a heartbeat is replaced while it is read
-                shutil.copytree(folder, Path(home) / "run" / folder.name)
-        yield _point_to(settings, Path(home))
-
-
-def _point_to(settings: Settings, home: Path) -> Settings:
-    kafka = settings.kafka
-    with suppress(LogError):
-        kafka = kafka.model_copy(update={"bootstrap_servers": bootstrap_servers(settings)})
-    return settings.model_copy(update={"home": home, "lake": None, "kafka": kafka})
-
-
-def link_tree(source: Path, target: Path) -> None:
-    """Link every file of a folder of tables, each table's log before its data: what a log lists exists then.
-
-    Files deleted meanwhile are not listed. The pointer to the last checkpoint comes before the log's other files.
-    """
-    for folder, _, names in sorted(os.walk(source), key=lambda entry: (_LOG not in entry[0], entry[0])):
-        place = target / Path(folder).relative_to(source)
-        place.mkdir(parents=True, exist_ok=True)
-        for name in sorted(names, key=lambda name: (name != "_last_checkpoint", name)):
-            with suppress(FileNotFoundError):
-                os.link(Path(folder) / name, place / name)
-
-
 ROWS_LISTED = 200_000
 """Rows that a comparison lists for a self-test: a report lists fewer, and an omitted row could not be checked."""
+
+_FOLDED = ("planted_once", "planted_twice")  # tables of a refold, equal here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +100,59 @@ class CleanCopy:
     def is_judged(self, start: int) -> bool:
         """Return whether windows that start then (microseconds) are compared."""
         return not any(range_start <= start < range_end for range_start, range_end in self.skipped_ranges)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherVersion:
+    """Rows of a dimension that only batch joined with, and the resulting rows of its table."""
+
+    table: str  # the dimension's name
+    rows: pa.Table  # all of them
+    run: BatchRun  # with the new version for a range of offsets
+    removed_rows: tuple[int, ...] = ()  # rows of batch's table, of the affected windows
+    replacement: pa.Table  # in their place
+
+
+@contextmanager
+def open_copy(settings: Settings, pipeline: Pipeline) -> Iterator[Settings]:
+    """Yield settings whose lake is a copy; it is deleted afterwards.
+
+    Raises:
+        LakeError: The lake lies in an object store, where nothing can be linked.
+    """
+    if "://" in settings.lake_uri:
+        msg = f"Self-test of `{pipeline.name}`: expected a lake in a folder, whose files can be linked, got a store."
+        raise LakeError(msg + "\nHint: copy the pipeline's folder and `_control`, and set `lake` to the copy.")
+    root = Path(settings.lake_uri)
+    # Next to the lake: files can be linked only within one file system.
+    parent = files.make_private_folder(root.parent / "selftests")
+    with TemporaryDirectory(prefix=f"{pipeline.name}-", dir=parent) as home:
+        for name in (pipeline.name, *_FOLDERS):  # its notes of turns before the tables that they are of
+            link_tree(root / name, Path(home) / "lake" / name)
+        for folder in settings.run_dir.glob(f"{pipeline.name}*"):
+            with suppress(FileNotFoundError):  # a heartbeat is replaced while it is read
+                shutil.copytree(folder, Path(home) / "run" / folder.name)
+        yield _point_to(settings, Path(home))
+
+
+def _point_to(settings: Settings, home: Path) -> Settings:
+    kafka = settings.kafka
+    with suppress(LogError):
+        kafka = kafka.model_copy(update={"bootstrap_servers": bootstrap_servers(settings)})
+    return settings.model_copy(update={"home": home, "lake": None, "kafka": kafka})
+
+
+def link_tree(source: Path, target: Path) -> None:
+    """Link every file of a folder of tables, each table's log before its data: what a log lists exists then.
+
+    Files deleted meanwhile are not listed. The pointer to the last checkpoint comes before the log's other files.
+    """
+    for folder, _, names in sorted(os.walk(source), key=lambda entry: (_LOG not in entry[0], entry[0])):
+        place = target / Path(folder).relative_to(source)
+        place.mkdir(parents=True, exist_ok=True)
+        for name in sorted(names, key=lambda name: (name != "_last_checkpoint", name)):
+            with suppress(FileNotFoundError):
+                os.link(Path(folder) / name, place / name)
 
 
 def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | None) -> CleanCopy:
@@ -229,20 +241,6 @@ def _candidates(rows: pa.Table, skipped_ranges: tuple[Range, ...], cut: int) -> 
     for start, end in skipped_ranges:
         is_candidate &= ~((starts >= start) & (starts < end))
     return [int(row) for row in np.flatnonzero(is_candidate)]
-
-
-_FOLDED = ("planted_once", "planted_twice")  # tables of a refold, equal here
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherVersion:
-    """Rows of a dimension that only batch joined with, and the resulting rows of its table."""
-
-    table: str  # the dimension's name
-    rows: pa.Table  # all of them
-    run: BatchRun  # with the new version for a range of offsets
-    removed_rows: tuple[int, ...] = ()  # rows of batch's table, of the affected windows
-    replacement: pa.Table  # in their place
 
 
 def list_lookups(pipeline: Pipeline) -> tuple[str, ...]:

@@ -23,6 +23,9 @@ from cutover.reconcile.result.overview import RecordBehind
 
 _LONGEST = 10**38  # exclusive bound of a decimal
 
+RECORDS_AT_MOST = 1_500
+OF_A_ROW_AT_MOST = 10
+
 
 def write_all_differences(sides: Sides, path: Path) -> None:
     """Write a row for each (window, key) that differs, by window and key, unless the disk is full.
@@ -81,10 +84,6 @@ def _cast_sql(sides: Sides, column: str) -> str:
     lowest = fetch_row(sides.connection, f"SELECT min({column}) FROM {SharedTable.TOUCHED}")[0]
     fits = max(abs(largest or 0), abs(lowest or 0)) < _LONGEST
     return f"{column}::{'DECIMAL(38, 0)' if fits else 'VARCHAR'}"
-
-
-RECORDS_AT_MOST = 1_500
-OF_A_ROW_AT_MOST = 10
 
 
 def read_records_behind(sides: Sides, pipeline: Pipeline, *, limit: int) -> tuple[RecordBehind, ...]:

@@ -31,6 +31,8 @@ from cutover.timestamps import parse_micros
 _CLEARED = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED, Verdict.ACCEPTED})  # the last two also beyond policy
 Position = tuple[bool, int, int, int]  # is of the serving version, version, epoch of the cut, sequence
 
+Cell = tuple[str | None, tuple[tuple[str, Any], ...], str]  # window start (ISO), key, measure
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedComparison:
@@ -84,6 +86,44 @@ class RecordedComparison:
         """
         is_skipped = any(start <= window_start < end for start, end in self.skipped_ranges)
         return self.covers_all_windows and self.is_comparable and not is_skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedCell:
+    """Cell that differs in both runs, with another cause or amount."""
+
+    before: Difference
+    after: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunChanges:
+    """Differences of one run that another run lacks, adds or changes."""
+
+    before: str  # run id
+    after: str
+    new: tuple[Difference, ...]
+    gone: tuple[Difference, ...]
+    other_cause: tuple[ChangedCell, ...]
+    other_amount: tuple[ChangedCell, ...]  # of the same cause
+    same: int  # cells
+    is_whole: bool  # both reports list all their cells; otherwise a new or gone cell may only be missing from a list
+
+    @property
+    def changes(self) -> int:
+        """Count the cells that changed."""
+        return len(self.new) + len(self.gone) + len(self.other_cause) + len(self.other_amount)
+
+
+class WindowState(StrEnum):
+    """State of one window in one comparison."""
+
+    EQUAL = "equal"
+    EXPLAINED = "explained"  # it differs, and each row has a cause
+    UNEXPLAINED = "unexplained"
+    DIFFERS = "differs"  # in rows beyond the report's list
+    UNJUDGED = "not judged"  # open, incomplete, outside the range, or the sides were not comparable
+    UNKNOWN = "unknown"  # no report, or its point covers several windows of which some differ
 
 
 def read_lines(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
@@ -220,36 +260,6 @@ def count_unexplained(recorded_comparison: RecordedComparison) -> int:
     return int(recorded_comparison.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))
 
 
-Cell = tuple[str | None, tuple[tuple[str, Any], ...], str]  # window start (ISO), key, measure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedCell:
-    """Cell that differs in both runs, with another cause or amount."""
-
-    before: Difference
-    after: Difference
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunChanges:
-    """Differences of one run that another run lacks, adds or changes."""
-
-    before: str  # run id
-    after: str
-    new: tuple[Difference, ...]
-    gone: tuple[Difference, ...]
-    other_cause: tuple[ChangedCell, ...]
-    other_amount: tuple[ChangedCell, ...]  # of the same cause
-    same: int  # cells
-    is_whole: bool  # both reports list all their cells; otherwise a new or gone cell may only be missing from a list
-
-    @property
-    def changes(self) -> int:
-        """Count the cells that changed."""
-        return len(self.new) + len(self.gone) + len(self.other_cause) + len(self.other_amount)
-
-
 def compare_runs(earlier_report: Report, later_report: Report) -> RunChanges:
     """Compare the cells of two comparisons by window, key and measure."""
     cells = [_by_cell(run.finding.differences) for run in (earlier_report, later_report)]
@@ -281,17 +291,6 @@ def _by_cell(differences: Iterable[Difference]) -> Mapping[Cell, Sequence[Differ
     for difference in differences:
         cells[difference.window_start, tuple(difference.key.items()), difference.measure].append(difference)
     return {cell: sorted(rows, key=repr) for cell, rows in cells.items()}
-
-
-class WindowState(StrEnum):
-    """State of one window in one comparison."""
-
-    EQUAL = "equal"
-    EXPLAINED = "explained"  # it differs, and each row has a cause
-    UNEXPLAINED = "unexplained"
-    DIFFERS = "differs"  # in rows beyond the report's list
-    UNJUDGED = "not judged"  # open, incomplete, outside the range, or the sides were not comparable
-    UNKNOWN = "unknown"  # no report, or its point covers several windows of which some differ
 
 
 def window_state(line: RecordedComparison, run: Report | None, start: int) -> WindowState:

@@ -61,6 +61,14 @@ _SECOND = 1_000_000
 _MONDAY = 4 * 1440 * _MINUTE  # the first Monday of 1970
 _SPANS = [m * _MINUTE for m in (5, 15, 30, 60, 180, 360, 720, 1440, 10_080, 40_320)]
 
+DAYS_AT_MOST = 1_500
+"""Maximum number of entries; if there are more days, each entry is a month, and if there are more months, a year."""
+
+_DAY = 86_400_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+RUNS_AT_MOST = 60
+
 
 def compute_waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
     """Return the steps from the batch's total to the stream's for each additive measure."""
@@ -246,13 +254,6 @@ def _key(pipeline: Pipeline, values: Sequence[object]) -> dict[str, Scalar]:
     return {name: scalar(value) for name, value in zip(pipeline.key, values, strict=True)}
 
 
-DAYS_AT_MOST = 1_500
-"""Maximum number of entries; if there are more days, each entry is a month, and if there are more months, a year."""
-
-_DAY = 86_400_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def calendar(sides: Sides) -> tuple[CalendarDay, ...]:
     """Return the days on which compared windows start, in order; needs `touched`.
 
@@ -315,9 +316,6 @@ def _merge_days(days: Iterable[CalendarDay], length: int) -> tuple[CalendarDay, 
             causes=dict(Counter(subtotal.causes) + Counter(day.causes)),
         )
     return tuple(merged.values())
-
-
-RUNS_AT_MOST = 60
 
 
 def trend(history_entry: HistoryEntry) -> tuple[RunOfTrend, ...]:

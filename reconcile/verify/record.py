@@ -22,15 +22,6 @@ from cutover.reconcile.verify.model import CheckState, Verification
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 
-
-def samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSample]:
-    """Yield a sample for each check and state; if no check could be evaluated, no state is 1."""
-    for name, result in verification.checks.items():
-        for state in CheckState:
-            yield MetricSample("cutover_verify_check", (pipeline.name, name, str(state)), float(state is result.state))
-    yield MetricSample("cutover_verify_violations", (pipeline.name,), len(verification.violations))
-
-
 SAMPLED = frozenset({"N1", "N4", "N6"})
 """Checks that cover only a part of the log unless the run is exhaustive."""
 
@@ -42,6 +33,14 @@ class OpenViolation:
     check: str
     text: str
     epoch: int  # newest epoch that the run checked
+
+
+def samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSample]:
+    """Yield a sample for each check and state; if no check could be evaluated, no state is 1."""
+    for name, result in verification.checks.items():
+        for state in CheckState:
+            yield MetricSample("cutover_verify_check", (pipeline.name, name, str(state)), float(state is result.state))
+    yield MetricSample("cutover_verify_violations", (pipeline.name,), len(verification.violations))
 
 
 @tasks.write_metrics("verify", tasks.describe_samples(samples))

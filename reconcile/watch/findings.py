@@ -46,6 +46,29 @@ _INTERVAL = re.compile(r"interval (\d+) (hour|day|week)s?\Z", re.IGNORECASE)
 _HOURS = {"hour": 1, "day": 24, "week": 168}
 _DEFAULT_FILE_RETENTION = timedelta(days=7)  # of Delta
 
+MAX_RECORDS = 50_000
+"""Records of an epoch that are searched for the first one with an unknown field."""
+
+MAX_NAME_LENGTH = 63
+"""Characters of an unknown field's name that are shown, since it comes from the record."""
+
+_FIRST_MALFORMED = """
+    SELECT _epoch, p.partition, p."offset", p.reason
+    FROM (SELECT _epoch, unnest(_positions) AS p FROM rows WHERE _class = 'malformed' AND _epoch >= ?)
+    WHERE p.reason IN (?, ?) ORDER BY _epoch, p.partition, p."offset" LIMIT 1
+"""
+
+HOURS = 7 * 24
+"""Hours before the last one that define a usual hour: a week, so that nights and Sundays are included."""
+
+EPOCHS, SECONDS = 10, 300.0
+"""A disk must have room for the growth of this many epochs, and of this much time."""
+
+_ROWS_BY_HOUR = """
+    SELECT floor((? - epoch(TRY_CAST(json_extract_string(_record, '$.processing_time') AS TIMESTAMPTZ))) / 3600) AS ago,
+        sum(CAST(json_extract_string(_record, '$.rows') AS BIGINT))
+    FROM epochs_by_hour WHERE _record IS NOT NULL GROUP BY ago HAVING ago BETWEEN 0 AND ?"""
+
 
 def list_comparison_problems(settings: Settings, pipeline: Pipeline) -> Iterator[Problem]:
     """Yield why the latest comparison was not comparable, and the differences without a cause that are still open.
@@ -148,19 +171,6 @@ def _parse_file_retention(configuration: Mapping[str, str]) -> timedelta:
     return timedelta(hours=int(match[1]) * _HOURS[match[2].lower()]) if match else _DEFAULT_FILE_RETENTION
 
 
-MAX_RECORDS = 50_000
-"""Records of an epoch that are searched for the first one with an unknown field."""
-
-MAX_NAME_LENGTH = 63
-"""Characters of an unknown field's name that are shown, since it comes from the record."""
-
-_FIRST_MALFORMED = """
-    SELECT _epoch, p.partition, p."offset", p.reason
-    FROM (SELECT _epoch, unnest(_positions) AS p FROM rows WHERE _class = 'malformed' AND _epoch >= ?)
-    WHERE p.reason IN (?, ?) ORDER BY _epoch, p.partition, p."offset" LIMIT 1
-"""
-
-
 def find_schema_mismatches(
     pipeline: Pipeline, epoch_log: EpochLog, log: LogClient, epochs: Sequence[EpochRecord]
 ) -> Iterator[SchemaMismatch]:
@@ -239,18 +249,6 @@ def _find_first(records: Iterable[RawRecord], pipeline: Pipeline) -> RawRecord |
         if parse_record(record.value, topic_partitions.find_source(pipeline, record.partition)).unknown:
             first_by_partition[record.partition] = record
     return first_by_partition[min(first_by_partition)] if first_by_partition else None
-
-
-HOURS = 7 * 24
-"""Hours before the last one that define a usual hour: a week, so that nights and Sundays are included."""
-
-EPOCHS, SECONDS = 10, 300.0
-"""A disk must have room for the growth of this many epochs, and of this much time."""
-
-_ROWS_BY_HOUR = """
-    SELECT floor((? - epoch(TRY_CAST(json_extract_string(_record, '$.processing_time') AS TIMESTAMPTZ))) / 3600) AS ago,
-        sum(CAST(json_extract_string(_record, '$.rows') AS BIGINT))
-    FROM epochs_by_hour WHERE _record IS NOT NULL GROUP BY ago HAVING ago BETWEEN 0 AND ?"""
 
 
 def measure_row_growth(epoch_log: EpochLog, now: datetime) -> RowGrowth:

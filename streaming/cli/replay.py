@@ -23,7 +23,6 @@ from cutover.settings import Settings, load_settings
 from cutover.streaming.process import heartbeat
 from cutover.streaming.replacement import compare as comparing
 from cutover.streaming.replacement import replay as replaying
-from cutover.streaming.replacement import replay as serving
 from cutover.streaming.replacement import swap as swapping
 from cutover.streaming.replacement.compare import StreamComparison
 from cutover.streaming.replacement.replay import Agreed
@@ -204,7 +203,7 @@ def serve(
     settings = load_settings()
     definition = find_definition(versions.select_stream_version(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    served = serving.serve_version(settings, definition, version, reason=reason, agreed=agreed, clock=SystemClock())
+    served = replaying.serve_version(settings, definition, version, reason=reason, agreed=agreed, clock=SystemClock())
     number = served.version.number
     lines = [] if served.comparison is None else [f"{pipeline}: {served.comparison.summary}, late records among them."]
     lines += list_unpublished(served.stale_pipelines)

@@ -35,6 +35,10 @@ FOLDED = tuple(kind for kind in RowKind if kind is not RowKind.ATTEMPT)
 MERGED = frozenset({RowKind.PARTIAL, RowKind.HELD})
 """Kinds of rows that a fold merges across epochs; all others keep their rows, and with them their epochs."""
 
+LOOKS = 10  # how often the files are counted while a tier fills
+RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
+SWEEP_SECONDS = 600.0
+
 
 def due(
     files: Sequence[File], *, newest: int, pins: Iterable[int], fan_in: int, keep: int = KEEP, max_bytes: int = MOST
@@ -110,11 +114,6 @@ def _tier(file: File, fan_in: int) -> int:
     while file.span >= size:
         tier, size = tier + 1, size * FAN_IN
     return tier
-
-
-LOOKS = 10  # how often the files are counted while a tier fills
-RETENTION_HOURS = 2  # files younger than this may belong to a commit that is under way, or to a reader
-SWEEP_SECONDS = 600.0
 
 
 class Compactor:

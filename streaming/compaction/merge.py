@@ -39,6 +39,15 @@ class ExpiryBound:
     minute: int | None  # microseconds; None: nothing is forgotten
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedGroup:
+    """A group of files and the file that replaces it."""
+
+    group: tuple[File, ...]
+    file: File
+    action: AddAction
+
+
 def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> ExpiryBound:
     """Return the bound below which ids are needed by no pinned epoch and by none from `epoch` on."""
     oldest = min([epoch, *pinned])
@@ -101,15 +110,6 @@ def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]
         query = f"SELECT _record FROM log WHERE _epoch IN ({epoch_list})"
         epoch_records = (EpochRecord.from_json(row[0]) for row in connection.execute(query).fetchall())
         return {record.epoch: record for record in epoch_records}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedGroup:
-    """A group of files and the file that replaces it."""
-
-    group: tuple[File, ...]
-    file: File
-    action: AddAction
 
 
 def merge_group(

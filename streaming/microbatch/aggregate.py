@@ -35,8 +35,55 @@ if TYPE_CHECKING:
 MOST = 20
 """Times the limit that rows of windows may be before they are merged."""
 
+_AGO, _RECORDS = "ago", "records"
 
-def are_of(pipeline: Pipeline) -> bool:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochPlan:
+    """Ranges that an epoch reads, and the watermark that decides lateness: the one the previous epoch committed."""
+
+    epoch: int
+    start: Mapping[int, int]
+    end: Mapping[int, int]
+    clipped: bool  # the micro-batch reaches beyond `end`
+    watermark: int | None  # microseconds
+
+    @property
+    def span(self) -> int:
+        """Return the number of offsets; control records take some, so there may be fewer records."""
+        return sum(end - self.start.get(partition, 0) for partition, end in self.end.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregationPass:
+    """Aggregation of a micro-batch that is defined but not run; running `partials` or `slices` fills `observation`."""
+
+    partials: "DataFrame"  # partial shape, every class
+    slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice represent all of its windows
+    # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; `records`: a count
+    observation: "Observation"
+    lookup: LookupResult | None = None  # if records have ids
+    cached_rows: "DataFrame | None" = None  # parsed records that are read twice
+
+    def release(self) -> None:
+        """Release the cached records of the pass."""
+        if self.cached_rows is not None:
+            self.cached_rows.unpersist()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochCounts:
+    """Counts that an epoch's partial aggregates add up to."""
+
+    counts: Mapping[str, int]  # class -> (record, window) pairs
+    records: int
+    unknown: int  # fields that the schema does not name
+
+
+NOTHING = EpochCounts(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
+
+
+def uses_slices(pipeline: Pipeline) -> bool:
     """Return whether a pipeline's records are aggregated by slice: of a join the rows of both sides are kept."""
     return pipeline.window.slice_micros is not None and pipeline.join is None
 
@@ -85,52 +132,6 @@ def _expand_slices_sql(window: SlidingWindows) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochPlan:
-    """Ranges that an epoch reads, and the watermark that decides lateness: the one the previous epoch committed."""
-
-    epoch: int
-    start: Mapping[int, int]
-    end: Mapping[int, int]
-    clipped: bool  # the micro-batch reaches beyond `end`
-    watermark: int | None  # microseconds
-
-    @property
-    def span(self) -> int:
-        """Return the number of offsets; control records take some, so there may be fewer records."""
-        return sum(end - self.start.get(partition, 0) for partition, end in self.end.items())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AggregationPass:
-    """Aggregation of a micro-batch that is defined but not run; running `partials` or `slices` fills `observation`."""
-
-    partials: "DataFrame"  # partial shape, every class
-    slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice represent all of its windows
-    # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; `records`: a count
-    observation: "Observation"
-    lookup: LookupResult | None = None  # if records have ids
-    cached_rows: "DataFrame | None" = None  # parsed records that are read twice
-
-    def release(self) -> None:
-        """Release the cached records of the pass."""
-        if self.cached_rows is not None:
-            self.cached_rows.unpersist()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpochCounts:
-    """Counts that an epoch's partial aggregates add up to."""
-
-    counts: Mapping[str, int]  # class -> (record, window) pairs
-    records: int
-    unknown: int  # fields that the schema does not name
-
-
-_AGO, _RECORDS = "ago", "records"
-NOTHING = EpochCounts(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
-
-
 def one_pass(
     batch: "DataFrame",
     pipeline: Pipeline,
@@ -166,7 +167,7 @@ def one_pass(
 
     return AggregationPass(
         partials=aggregate_records(by_slice=False),
-        slices=aggregate_records(by_slice=True) if are_of(pipeline) else None,
+        slices=aggregate_records(by_slice=True) if uses_slices(pipeline) else None,
         observation=observation,
         lookup=lookup_result,
         cached_rows=persisted,

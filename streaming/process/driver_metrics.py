@@ -32,6 +32,8 @@ BOUNDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 _NONE: Mapping[str, int] = dict.fromkeys(map(str, Class), 0)
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True)
 class TimeSpread:
@@ -155,9 +157,6 @@ class DriverCollector:
     def collect(self) -> Iterable["Metric"]:
         """Yield the current metric families."""
         return families.group_samples(self._metrics.samples(self._pipeline))
-
-
-LOOPBACK = "127.0.0.1"
 
 
 def target_path(settings: Settings, pipeline: str) -> Path:

@@ -18,6 +18,9 @@ from cutover.streaming.process.heartbeat import HeartbeatWriter
 from cutover.streaming.sink.committer import Committer
 from cutover.streaming.source import start_offsets
 
+_LONGEST = 300
+_PLACES = 40
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSnapshot:
@@ -88,10 +91,6 @@ class Health:
 def seconds_since(start: str | None, now: datetime) -> float | None:
     """Return the seconds from an ISO time to now; None for None."""
     return None if start is None else (now - datetime.fromisoformat(start)).total_seconds()
-
-
-_LONGEST = 300
-_PLACES = 40
 
 
 def find_cause(

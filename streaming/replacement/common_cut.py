@@ -19,6 +19,24 @@ _NEWEST = 20
 """Newest common cuts that are tried although no reader has pinned them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A version of a stream, and the definition that it runs."""
+
+    pipeline: Pipeline
+    version: Version
+
+    @property
+    def text(self) -> str:
+        """Return how messages name it: `flights stream-0`."""
+        return f"{self.pipeline.name} stream-{self.version.number}"
+
+    @property
+    def epoch_log(self) -> EpochLog:
+        """Open its current epoch log."""
+        return EpochLog(self.version.uri)
+
+
 def list_common_cuts(epoch_records: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> Iterator[tuple[int, int]]:
     """Yield the epochs of two streams that end at the same offsets of the same log, the newest of the second first."""
     ends = {_key(record): record.epoch for record in epoch_records}
@@ -80,24 +98,6 @@ def _key(record: EpochRecord) -> tuple[object, ...]:
 
 def _is_folded(log: EpochLog, records: Sequence[EpochRecord], epoch: int) -> bool:
     return bool(delivery.find_folded_classes(log, [record for record in records if record.epoch <= epoch]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """A version of a stream, and the definition that it runs."""
-
-    pipeline: Pipeline
-    version: Version
-
-    @property
-    def text(self) -> str:
-        """Return how messages name it: `flights stream-0`."""
-        return f"{self.pipeline.name} stream-{self.version.number}"
-
-    @property
-    def epoch_log(self) -> EpochLog:
-        """Open its current epoch log."""
-        return EpochLog(self.version.uri)
 
 
 def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = None) -> Stream:

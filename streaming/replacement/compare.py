@@ -38,6 +38,23 @@ from cutover.streaming.replacement.common_cut import (
     read_newest_epoch,
 )
 
+SHOWN = 20
+ChangeKind = Literal["changed", "missing", "extra"]
+"""Difference of a (window, key) row of the second stream: other values, row missing, or row only there."""
+
+CLASSES = (Class.MALFORMED, Class.FILTERED, Class.FUTURE)
+"""Classes that follow from a record and its definition alone: two streams of one log have as many of each."""
+
+_SIDES = ("serving", "beside")
+
+_COUNTS = "SELECT __change, count(*) FROM joined WHERE __change <> 'same' AND {which} GROUP BY 1 ORDER BY 1"
+_EXAMPLES = f"""
+    SELECT __text || ': ' || __change FROM joined WHERE __change <> 'same' AND NOT __declared
+    ORDER BY 1 LIMIT {SHOWN}"""
+_OTHERWISE = """
+    SELECT count(*) FROM shown LEFT JOIN joined USING (__place)
+    WHERE shown.__change <> 'same' AND NOT shown.__declared AND coalesce(joined.__change, 'same') = 'same'"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
@@ -133,16 +150,6 @@ _CONDITIONS: tuple[Callable[[Coverage, Coverage], Iterator[str]], ...] = (
     _evaluate_ids,
     _evaluate_dimensions,
 )
-
-
-SHOWN = 20
-ChangeKind = Literal["changed", "missing", "extra"]
-"""Difference of a (window, key) row of the second stream: other values, row missing, or row only there."""
-
-CLASSES = (Class.MALFORMED, Class.FILTERED, Class.FUTURE)
-"""Classes that follow from a record and its definition alone: two streams of one log have as many of each."""
-
-_SIDES = ("serving", "beside")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,15 +285,6 @@ def _compare_classes(serving: Coverage, coverage: Coverage) -> dict[str, tuple[i
 def _find_note(new: Pipeline, old: Pipeline) -> Change | None:
     """Return the change note between two definitions; None: they are one."""
     return new.change if new.name != old.name else None
-
-
-_COUNTS = "SELECT __change, count(*) FROM joined WHERE __change <> 'same' AND {which} GROUP BY 1 ORDER BY 1"
-_EXAMPLES = f"""
-    SELECT __text || ': ' || __change FROM joined WHERE __change <> 'same' AND NOT __declared
-    ORDER BY 1 LIMIT {SHOWN}"""
-_OTHERWISE = """
-    SELECT count(*) FROM shown LEFT JOIN joined USING (__place)
-    WHERE shown.__change <> 'same' AND NOT shown.__declared AND coalesce(joined.__change, 'same') = 'same'"""
 
 
 def _join(

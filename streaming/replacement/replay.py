@@ -36,6 +36,23 @@ PATIENCE_SECONDS, BETWEEN_SECONDS = 60.0, 0.5
 """Time that a replay which is ahead of the serving stream waits for an epoch of it, and the polling interval."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """Differences to which a person agrees before a stream serves for the first time."""
+
+    differences: int = 0  # (window, key) rows that differ from the one that serves, as the comparison counted them
+    uncompared: bool = False  # serve without a comparison, for instance because no cut is common
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Result of a switch to another version."""
+
+    version: Version
+    comparison: StreamComparison | None  # None: not compared
+    stale_pipelines: tuple[str, ...]  # names whose serving table could not be published yet
+
+
 def replay(
     settings: Settings,
     pipeline: Pipeline,
@@ -186,23 +203,6 @@ def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Cl
         msg += f"got epoch {epoch}."
         raise DefinitionError(msg + f"\nHint: a replay from elsewhere is another version: `--into {following}`.")
     return existing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreed:
-    """Differences to which a person agrees before a stream serves for the first time."""
-
-    differences: int = 0  # (window, key) rows that differ from the one that serves, as the comparison counted them
-    uncompared: bool = False  # serve without a comparison, for instance because no cut is common
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """Result of a switch to another version."""
-
-    version: Version
-    comparison: StreamComparison | None  # None: not compared
-    stale_pipelines: tuple[str, ...]  # names whose serving table could not be published yet
 
 
 def serve_version(

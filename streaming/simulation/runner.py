@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 DIGITS = 38
 LAST_EPOCH = 2**62
 
+FLUSH_SECONDS = 30.0
+BUFFERED = 10_000  # less than the client's buffer takes
+MOST_POINTS = 1_000
+"""Limit of points: one point is one epoch, and thousands take minutes."""
+TOPIC_CONFIG = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+
 
 def pipeline_of(setting: Setting, topic: str) -> Pipeline:
     """Return the pipeline that does with a topic what a setting says.
@@ -254,13 +260,6 @@ class ScriptedStream(MicrobatchEngine):
 
     def _due(self) -> int | None:
         return self.state.due
-
-
-FLUSH_SECONDS = 30.0
-BUFFERED = 10_000  # less than the client's buffer takes
-MOST_POINTS = 1_000
-"""Limit of points: one point is one epoch, and thousands take minutes."""
-TOPIC_CONFIG = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
 def run(setting: Setting) -> Outcome:

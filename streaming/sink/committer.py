@@ -30,6 +30,17 @@ from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.settings import Settings
 
+_PID = re.compile(r"^pid-(\d+)-")
+
+# Checkpoint and clean-up cost more than the commit itself; both are done in the compaction's slot.
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+ATTEMPTS = 3
+"""Times that an epoch is written before its driver ends, where others rewrite files meanwhile."""
+
+Actions = list[AddAction | RemoveAction]
+Write = Callable[[], EpochRecord]
+KIND = "_kind"
+
 
 def read_newest_epoch_record(table: DeltaTable) -> EpochRecord | None:
     """Return the newest epoch's record, from the one file that holds it; None before the first epoch.
@@ -115,9 +126,6 @@ def check_fencing(table: DeltaTable, version: Version, witnesses: Sequence[Witne
     return record
 
 
-_PID = re.compile(r"^pid-(\d+)-")
-
-
 def new_run_id() -> str:
     """Return the id of this process's run; it contains the pid and is never used twice."""
     return f"pid-{os.getpid()}-{uuid.uuid4().hex[:12]}"
@@ -127,16 +135,6 @@ def pid_of(run_id: str) -> str:
     """`unknown` where the run id names none."""
     match = _PID.match(run_id)
     return match[1] if match else "unknown"
-
-
-# Checkpoint and clean-up cost more than the commit itself; both are done in the compaction's slot.
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-ATTEMPTS = 3
-"""Times that an epoch is written before its driver ends, where others rewrite files meanwhile."""
-
-Actions = list[AddAction | RemoveAction]
-Write = Callable[[], EpochRecord]
-KIND = "_kind"
 
 
 class Committer:

@@ -31,6 +31,21 @@ from cutover.errors import DefinitionError
 
 _MAX_SHOWN_LENGTH = 80  # characters of an invalid value in a message
 
+_KEYWORDS = """
+    all and any array as asc between both by case cast check collate column constraint create cross default
+    desc distinct do  else end except exists false fetch for foreign from full grant group having in inner
+    intersect interval into is join  leading left like limit natural not null offset on only or order outer
+    primary references returning right select  some table then to trailing true union unique user using values
+    when where window with
+"""
+KEYWORDS = frozenset(_KEYWORDS.split())
+"""Words that DuckDB or Spark reserves where a column is expected."""
+
+TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
+LARGEST_VALUE = 8_388_608
+_MIN_DIVERGENCE = 1e-5  # about 370,000 blocks without a divergence are needed to show it
+_DAY = 86_400_000_000  # microseconds
+
 
 def check_field_types(part: object, prefix: str = "") -> None:
     """Check each field of a dataclass, and recursively those of the dataclasses in it.
@@ -102,22 +117,6 @@ def _describe_hint(hint: Any) -> str:
 
 def _join_choices(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]
-
-
-_KEYWORDS = """
-    all and any array as asc between both by case cast check collate column constraint create cross default
-    desc distinct do  else end except exists false fetch for foreign from full grant group having in inner
-    intersect interval into is join  leading left like limit natural not null offset on only or order outer
-    primary references returning right select  some table then to trailing true union unique user using values
-    when where window with
-"""
-KEYWORDS = frozenset(_KEYWORDS.split())
-"""Words that DuckDB or Spark reserves where a column is expected."""
-
-TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
-LARGEST_VALUE = 8_388_608
-_MIN_DIVERGENCE = 1e-5  # about 370,000 blocks without a divergence are needed to show it
-_DAY = 86_400_000_000  # microseconds
 
 
 def check(pipeline: Pipeline) -> None:

@@ -35,6 +35,9 @@ MAX_PLAIN_ROWS = 16
 PLACEHOLDER = "there"
 """The only field of a bag whose rows are only counted."""
 
+Types = Mapping[str, str]
+"""Column or measure -> Spark type."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSide:
@@ -62,10 +65,6 @@ def find_columns(text: str) -> frozenset[str]:
     """List the columns in an expression, in lower case."""
     trees = sqlglot.parse(text, read="spark")
     return frozenset(node.name.lower() for tree in trees if tree is not None for node in tree.find_all(exp.Column))
-
-
-Types = Mapping[str, str]
-"""Column or measure -> Spark type."""
 
 
 @lru_cache(maxsize=256)

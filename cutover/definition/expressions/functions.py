@@ -36,6 +36,17 @@ LARGEST = "1.7976931348623157E308"
 
 Cast = Callable[[Term, str], Term]
 
+Build = Callable[[tuple[Term, ...]], Term]
+UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """Function of the whitelist."""
+
+    usage: str  # syntax with argument types
+    build: Build
+
 
 def cast(term: Term, kind: str, *, lenient: bool) -> Term:
     """Cast a term as Spark does, with equivalent SQL for DuckDB.
@@ -152,18 +163,6 @@ def _require_magnitude(term: Term, comparison: str) -> Term:
     text = f"CASE WHEN abs({{0}}) {comparison} THEN {{0}} + CAST('0.0' AS double) END"
     value = strict("double", text, text, term).value
     return Term(type="double", value=value, failed=either(term.failed, make_failure(value, (term,))))
-
-
-Build = Callable[[tuple[Term, ...]], Term]
-UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """Function of the whitelist."""
-
-    usage: str  # syntax with argument types
-    build: Build
 
 
 def check_arguments(terms: tuple[Term, ...], *kinds: str) -> None:

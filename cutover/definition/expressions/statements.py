@@ -13,24 +13,6 @@ from cutover.definition.expressions.functions import FUNCTIONS
 from cutover.definition.measures.kinds import MEASURE_NAMES
 from cutover.definition.model.topic import TYPES
 
-
-def parse_statements(text: str) -> tuple[exp.Expr, ...]:
-    """Parse the statements of a text.
-
-    Spark's `window(at, '1 hour')` is a function everywhere; after a GROUP BY, sqlglot would parse it as the clause
-    WINDOW.
-
-    Raises:
-        SqlglotError: The text is not valid Spark SQL.
-    """
-    dialect = Spark()
-    tokens = dialect.tokenize(text)
-    for token, next_token in pairwise(tokens):
-        if token.token_type is TokenType.WINDOW and next_token.token_type is TokenType.L_PAREN:
-            token.token_type = TokenType.VAR
-    return tuple(item for item in dialect.parser().parse(tokens, text) if item is not None)
-
-
 OPERATORS = (
     "+ - * / %  = <> < <= > >= <=>  AND OR NOT  IS [NOT] NULL|TRUE|FALSE  "
     "[NOT] IN (...)  [NOT] BETWEEN  [NOT] LIKE '...'  ||"
@@ -55,6 +37,23 @@ _AGGREGATES = """
     count_if bool_and bool_or every some skewness kurtosis
 """
 AGGREGATES = frozenset(_AGGREGATES.split())
+
+
+def parse_statements(text: str) -> tuple[exp.Expr, ...]:
+    """Parse the statements of a text.
+
+    Spark's `window(at, '1 hour')` is a function everywhere; after a GROUP BY, sqlglot would parse it as the clause
+    WINDOW.
+
+    Raises:
+        SqlglotError: The text is not valid Spark SQL.
+    """
+    dialect = Spark()
+    tokens = dialect.tokenize(text)
+    for token, next_token in pairwise(tokens):
+        if token.token_type is TokenType.WINDOW and next_token.token_type is TokenType.L_PAREN:
+            token.token_type = TokenType.VAR
+    return tuple(item for item in dialect.parser().parse(tokens, text) if item is not None)
 
 
 def format_whitelist() -> str:

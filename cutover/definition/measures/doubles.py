@@ -41,6 +41,12 @@ DIGIT_NAMES = tuple(f"d{digit}" for digit in range(DIGITS))
 _ENOUGH = 2**94
 """Total from which the remaining digits change it by less than 2^-60 of itself."""
 
+SQUARABLE_DIGITS = 14
+"""Maximum digits of a value so that the squares of 10^10 records fit into decimal(38)."""
+
+FLOAT_RELATIVE = 1e-6
+"""Tolerance of a variance of doubles if only results are compared; valid for a mean up to 10^4 standard deviations."""
+
 
 def make_state(column: str, value: str) -> StateColumn:
     """Make the state column of a sum: a struct with the sum of each digit; all are null if there is no value.
@@ -109,13 +115,6 @@ def from_units(units: int) -> float:
 
 def _power_sql(exponent: int) -> str:
     return f"CAST('{2.0**exponent!r}' AS double)"
-
-
-SQUARABLE_DIGITS = 14
-"""Maximum digits of a value so that the squares of 10^10 records fit into decimal(38)."""
-
-FLOAT_RELATIVE = 1e-6
-"""Tolerance of a variance of doubles if only results are compared; valid for a mean up to 10^4 standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)

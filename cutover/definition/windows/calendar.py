@@ -19,6 +19,13 @@ from cutover.timestamps import from_micros, to_micros
 
 _MICROSECOND = timedelta(microseconds=1)
 
+_LONGEST_DAY = 49 * MICROSECONDS["hour"]  # in a zone that repeated a date
+_DAYS_NEAR = range(-2, 3)  # around a date: its day starts less than a day after midnight, and a zone may skip a date
+
+_LAST_FIRST_DAY = 28  # every month has one
+_LONGEST = 33 * MICROSECONDS["day"]  # 31 days, and a zone that repeated a date
+_MONTHS_NEAR = range(-2, 3)
+
 
 def _is_zone(name: object) -> bool:
     """Return whether a name means the same zone to Python and Java; they interpret short names differently."""
@@ -98,10 +105,6 @@ class CalendarWindows(AlignedWindowFn):
         ]
 
 
-_LONGEST_DAY = 49 * MICROSECONDS["hour"]  # in a zone that repeated a date
-_DAYS_NEAR = range(-2, 3)  # around a date: its day starts less than a day after midnight, and a zone may skip a date
-
-
 @dataclass(frozen=True, slots=True)
 class Daily(CalendarWindows):
     """Days in local time: 23 or 25 hours long when clocks change.
@@ -126,11 +129,6 @@ class Daily(CalendarWindows):
     def describe(self) -> list[str | int]:
         """Return kind, zone and offset in microseconds; hashed into the result fingerprint."""
         return ["daily", self.zone, self.offset_micros]
-
-
-_LAST_FIRST_DAY = 28  # every month has one
-_LONGEST = 33 * MICROSECONDS["day"]  # 31 days, and a zone that repeated a date
-_MONTHS_NEAR = range(-2, 3)
 
 
 @dataclass(frozen=True, slots=True)

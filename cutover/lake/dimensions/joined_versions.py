@@ -45,6 +45,9 @@ class VersionSpan:
     instead_of: int | None = None  # the version that the stream recorded, if it can no longer be read
 
 
+Spans = Mapping[str, tuple[VersionSpan, ...]]  # by lookup
+
+
 def list_recorded_spans(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ...]:
     """List the spans that epochs recorded for a lookup, by partition and offset; neighbours are merged."""
     spans = (
@@ -194,9 +197,6 @@ def _frame(spark: "SparkSession", dimension: Dimension, *, small: bool) -> "Data
     names = dict.fromkeys([*lookup.on.values(), *lookup.columns])
     read = spark.read.format("delta").option("versionAsOf", dimension.version).load(dimensions.spark_uri(dimension))
     return read.selectExpr(*(f"`{name}`{zero.get(name, '')} AS `{name}`" for name in names))
-
-
-Spans = Mapping[str, tuple[VersionSpan, ...]]  # by lookup
 
 
 class Rejoin:

@@ -30,6 +30,37 @@ from cutover.timestamps import from_micros
 
 CHUNK = 50_000
 
+RETENTION = {
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 30 days",
+}
+"""Retention of older versions: as long as records that were joined with them may be joined again."""
+
+FILE = "file"
+_ROWS, _FROM, _KEY = "cutover.rows", "cutover.from", "cutover.key"
+"""Keys of a commit's metadata: number of rows of the version, their source, and its unique columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Version of a dimension that was written."""
+
+    uri: str
+    version: int
+    rows: int
+    columns: Mapping[str, str]  # name -> type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedVersion:
+    """Version of a dimension, as its table's log describes it."""
+
+    version: int
+    at: datetime
+    rows: int | None  # None: its files no longer exist
+    source: str | None  # name of the file, or the version that was restored; None: written by another writer
+    key: tuple[str, ...] | None  # columns whose values were checked to be unique; None: written by another writer
+
 
 def read_header(file: Path) -> list[str]:
     """Return the names of the columns.
@@ -109,38 +140,6 @@ class _TypedReader:
                 self._first = f"line {line}, column `{name}`: {describe_invalid_value(value, kind, 'iso')}"
             self._invalid_cells += 1
             return None
-
-
-RETENTION = {
-    "delta.logRetentionDuration": "interval 30 days",
-    "delta.deletedFileRetentionDuration": "interval 30 days",
-}
-"""Retention of older versions: as long as records that were joined with them may be joined again."""
-
-FILE = "file"
-_ROWS, _FROM, _KEY = "cutover.rows", "cutover.from", "cutover.key"
-"""Keys of a commit's metadata: number of rows of the version, their source, and its unique columns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """Version of a dimension that was written."""
-
-    uri: str
-    version: int
-    rows: int
-    columns: Mapping[str, str]  # name -> type
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedVersion:
-    """Version of a dimension, as its table's log describes it."""
-
-    version: int
-    at: datetime
-    rows: int | None  # None: its files no longer exist
-    source: str | None  # name of the file, or the version that was restored; None: written by another writer
-    key: tuple[str, ...] | None  # columns whose values were checked to be unique; None: written by another writer
 
 
 def load(

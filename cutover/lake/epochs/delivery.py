@@ -23,6 +23,8 @@ from cutover.log.topic_partitions import format_number
 EXACTLY_ONCE, AT_LEAST_ONCE, AT_MOST_ONCE = "exactly_once", "at_least_once", "at_most_once"
 DOUBLED = "doubled"
 
+_COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _epoch <= ? GROUP BY 1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
@@ -133,9 +135,6 @@ def _place(source: Attempt | EpochRecord) -> str:
         if end > source.start.get(partition, 0)
     )
     return f"epoch {source.epoch}, offsets {', '.join(spans)}"
-
-
-_COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _epoch <= ? GROUP BY 1"
 
 
 def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> list[str]:

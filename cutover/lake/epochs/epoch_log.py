@@ -24,6 +24,16 @@ from cutover.lake.tables import delta
 from cutover.log.cut import Cut, LogId, Marks
 from cutover.quoting import identifier
 
+SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
+"""Part of the path of a file whose rows may belong to any epoch from the first to the second number."""
+
+Span = tuple[int, int]  # first and last epoch
+
+_TIME = pa.timestamp("us", tz="UTC")
+_OFFSETS = pa.map_(pa.int32(), pa.int64())
+_COUNTS = pa.map_(pa.string(), pa.int64())
+_NAMED = {"start_offsets": "start", "end_offsets": "end"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
@@ -187,12 +197,6 @@ class EpochLog:
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {identifier(view)} AS {rows}")
 
 
-SPAN = re.compile(r"/(fold|fork|adopted)-(\d+)-(\d+)-w")
-"""Part of the path of a file whose rows may belong to any epoch from the first to the second number."""
-
-Span = tuple[int, int]  # first and last epoch
-
-
 def list_merged_spans(table: DeltaTable) -> list[Span]:
     """List the spans of epochs that were merged into files with partial aggregates, by the files' names."""
     partials = (action for action in delta.actions(table) if str(action["partition._kind"]) == RowKind.PARTIAL)
@@ -206,9 +210,6 @@ def find_span(spans: Sequence[Span], epoch: int) -> Span:
     return (min((start for start, _ in containing), default=epoch), max((end for _, end in containing), default=epoch))
 
 
-_TIME = pa.timestamp("us", tz="UTC")
-_OFFSETS = pa.map_(pa.int32(), pa.int64())
-_COUNTS = pa.map_(pa.string(), pa.int64())
 COLUMNS: Mapping[str, pa.DataType] = {
     "epoch": pa.int64(),
     "processing_time": pa.string(),
@@ -228,7 +229,6 @@ COLUMNS: Mapping[str, pa.DataType] = {
     "dimensions": _COUNTS,  # lookup -> version of its table
     "run_id": pa.string(),
 }
-_NAMED = {"start_offsets": "start", "end_offsets": "end"}
 
 
 def epoch_rows(records: Sequence[EpochRecord]) -> pa.Table:

@@ -20,6 +20,32 @@ from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_partition, make_topic_partition
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetGap:
+    """Partition that does not hold the next offset to read."""
+
+    partition: int
+    expected: int  # offset
+    first: int | None  # first offset that it still holds; None: the partition does not exist
+    end: int | None  # its next offset
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether the log ends before the offset, or lacks the partition: new records will reuse its offsets."""
+        return self.end is None or self.expected > self.end
+
+    @property
+    def text(self) -> str:
+        """Describe the expected offset and what the log holds."""
+        if self.first is None or self.end is None:
+            return f"expected offset {self.expected}, is not there"
+        make_topic_partition, missing = (
+            ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
+        )
+        at = self.end if self.is_short else self.first
+        return f"expected offset {self.expected}, log {make_topic_partition} at {at}: {missing} offsets are gone"
+
+
 def next_number(record: EpochRecord | None) -> int:
     """Return the number of the epoch after a record; 0 if there is no epoch yet."""
     return 0 if record is None else record.epoch + 1
@@ -65,32 +91,6 @@ def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id:
     if record is None and not list_ends(accepted):
         return None
     return expect_start(record, accepted, topic_id)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetGap:
-    """Partition that does not hold the next offset to read."""
-
-    partition: int
-    expected: int  # offset
-    first: int | None  # first offset that it still holds; None: the partition does not exist
-    end: int | None  # its next offset
-
-    @property
-    def is_short(self) -> bool:
-        """Return whether the log ends before the offset, or lacks the partition: new records will reuse its offsets."""
-        return self.end is None or self.expected > self.end
-
-    @property
-    def text(self) -> str:
-        """Describe the expected offset and what the log holds."""
-        if self.first is None or self.end is None:
-            return f"expected offset {self.expected}, is not there"
-        make_topic_partition, missing = (
-            ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
-        )
-        at = self.end if self.is_short else self.first
-        return f"expected offset {self.expected}, log {make_topic_partition} at {at}: {missing} offsets are gone"
 
 
 def find_missing(

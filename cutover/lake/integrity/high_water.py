@@ -33,6 +33,8 @@ NOTE = "newest.json"
 EpochRowT = TypeVar("EpochRowT", ComparisonRow, PinEvent)
 _READABLE = 0o644  # as the files of the table
 
+_RECORDS = f"_kind={RowKind.EPOCH}/"  # folder of the files with epoch records
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
@@ -184,9 +186,6 @@ def _parse_result(text: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return result if isinstance(result, dict) else {}
-
-
-_RECORDS = f"_kind={RowKind.EPOCH}/"  # folder of the files with epoch records
 
 
 def find_inconsistencies(

@@ -41,6 +41,8 @@ from cutover.lake.tables import delta
 from cutover.recorded_times import find_earliest_times
 from cutover.settings import Settings
 
+_NO_REPLACEMENT = "nothing with an epoch serves in its place"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldVersion:
@@ -49,6 +51,30 @@ class HeldVersion:
     uri: str
     version: int
     holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unserved:
+    """Stream, or batch tables of a definition, from which no reader is served."""
+
+    fingerprint: str  # result fingerprint of the definition
+    number: int  # of the version; `versions.BATCH`: the batch tables
+    uri: str  # folder
+    files: int  # number of listed files
+    since: datetime  # latest commit to tables of the definition, or time of its replacement, whichever is later
+    retained_because: str | None  # None: it may be deleted
+
+    @property
+    def text(self) -> str:
+        """Return its name for people: `stream-0 of 0166ca6291a2`."""
+        tables = "batch tables" if self.number == BATCH else f"stream-{self.number}"
+        return f"{tables} of {self.fingerprint}"
+
+    @property
+    def folders(self) -> list[str]:
+        """Return the folders to delete; of a batch path the index first, because its other tables depend on it."""
+        names = sorted(BATCH_TABLES, key=lambda name: (name != "batch_index", name))
+        return [f"{self.uri}/{name}" for name in names] if self.number == BATCH else [self.uri]
 
 
 def vacuum(settings: Settings, pipeline: Pipeline, *, hours: int, now: datetime, dry_run: bool) -> dict[str, int]:
@@ -123,33 +149,6 @@ def _vacuum(uri: str, hours: int, *, dry_run: bool) -> set[str]:
 
 def _list_files(held_version: HeldVersion) -> set[str]:
     return {PurePosixPath(uri).name for uri in delta.open_table(held_version.uri, held_version.version).file_uris()}
-
-
-_NO_REPLACEMENT = "nothing with an epoch serves in its place"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unserved:
-    """Stream, or batch tables of a definition, from which no reader is served."""
-
-    fingerprint: str  # result fingerprint of the definition
-    number: int  # of the version; `versions.BATCH`: the batch tables
-    uri: str  # folder
-    files: int  # number of listed files
-    since: datetime  # latest commit to tables of the definition, or time of its replacement, whichever is later
-    retained_because: str | None  # None: it may be deleted
-
-    @property
-    def text(self) -> str:
-        """Return its name for people: `stream-0 of 0166ca6291a2`."""
-        tables = "batch tables" if self.number == BATCH else f"stream-{self.number}"
-        return f"{tables} of {self.fingerprint}"
-
-    @property
-    def folders(self) -> list[str]:
-        """Return the folders to delete; of a batch path the index first, because its other tables depend on it."""
-        names = sorted(BATCH_TABLES, key=lambda name: (name != "batch_index", name))
-        return [f"{self.uri}/{name}" for name in names] if self.number == BATCH else [self.uri]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

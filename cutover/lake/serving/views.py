@@ -47,6 +47,12 @@ from cutover.records.fold import finish_columns, finish_sql, make_finishable
 from cutover.records.watermark import is_closed_sql
 from cutover.settings import Settings
 
+_LEDGER = """
+    SELECT _class, window_start, window_end, {keys}, _epoch, position.partition AS _partition,
+           position."offset" AS _offset, position.event_time AS event_time, position.reason AS reason
+    FROM (SELECT *, unnest(_positions) AS position FROM {table} WHERE _positions IS NOT NULL)
+"""
+
 
 def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
     """Return DuckDB's condition over `window_start` and `window_end` that one of the ranges affects a window."""
@@ -145,13 +151,6 @@ def _merge_sql(pipeline: Pipeline, relation: str, earlier: str) -> str:
         " WHERE before.records > coalesce(since.records, 0)"
     )
     return f"{newer} WHERE window_start NOT IN ({larger}) UNION ALL {older} WHERE window_start IN ({larger})"
-
-
-_LEDGER = """
-    SELECT _class, window_start, window_end, {keys}, _epoch, position.partition AS _partition,
-           position."offset" AS _offset, position.event_time AS event_time, position.reason AS reason
-    FROM (SELECT *, unnest(_positions) AS position FROM {table} WHERE _positions IS NOT NULL)
-"""
 
 
 def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None) -> duckdb.DuckDBPyConnection:

@@ -20,6 +20,9 @@ from cutover.lake.tables import checksums, data_files, delta, delta_log
 MARK = "cutover.append"
 """Key in the metadata of the commit."""
 
+Action = AddAction | RemoveAction
+Actions = Sequence[Action]
+
 
 def new_mark(commit: CommitProperties | None) -> tuple[str, CommitProperties]:
     """Make a random mark, and the commit properties that carry it, so that a lost acknowledgement can be resolved."""
@@ -85,10 +88,6 @@ def _make_commit_error(uri: str, error: Exception, unknown: str) -> LakeError:
             f"\nHint: it is unknown whether it was committed, the table cannot be read: {unknown}. Check again later."
         )
     return LakeError(msg + hint, runbook="DiskHeadroomLow")
-
-
-Action = AddAction | RemoveAction
-Actions = Sequence[Action]
 
 
 def append(

@@ -14,6 +14,19 @@ from cutover.parity import sql
 from cutover.parity.plans.model import FLOAT, NO_PARENT, PlanCall, PlanNode, name_function
 from cutover.parity.purity import is_clock, is_external_service, is_random
 
+ALL_FIELDS = 10_000
+"""Maximum number of fields in a printed list; Spark's default truncates after 25."""
+
+ZONED = frozenset({"date_trunc", "hour", "minute", "date_format", "to_date"})
+"""Functions of a timestamp that depend on the session's time zone."""
+
+WRAPPERS = frozenset({"AggregateExpression", "Alias", "AttributeReference", "Literal", "WindowExpression"})
+SUBQUERIES = frozenset({"ScalarSubquery", "ListQuery", "Exists", "LateralSubquery"})
+COMPARISONS = frozenset({"LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"})
+TIMES = ("timestamp", "date", "struct<start:")
+TYPED = ZONED | {"cast", "equalto", "sum", "avg"}
+"""Functions whose check needs the types of their arguments."""
+
 
 def find_impure_call(expression: Any) -> str:
     """Find a call in a plan's function that reads the clock, chance or another system; empty if there is none.
@@ -66,20 +79,6 @@ def _get_dotted_path(value: object, name: str) -> str:
         return value.__name__
     module = getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
     return f"{module}.{getattr(value, '__qualname__', name)}"
-
-
-ALL_FIELDS = 10_000
-"""Maximum number of fields in a printed list; Spark's default truncates after 25."""
-
-ZONED = frozenset({"date_trunc", "hour", "minute", "date_format", "to_date"})
-"""Functions of a timestamp that depend on the session's time zone."""
-
-WRAPPERS = frozenset({"AggregateExpression", "Alias", "AttributeReference", "Literal", "WindowExpression"})
-SUBQUERIES = frozenset({"ScalarSubquery", "ListQuery", "Exists", "LateralSubquery"})
-COMPARISONS = frozenset({"LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"})
-TIMES = ("timestamp", "date", "struct<start:")
-TYPED = ZONED | {"cast", "equalto", "sum", "avg"}
-"""Functions whose check needs the types of their arguments."""
 
 
 def read_live(frame: Any) -> tuple[PlanNode, ...]:

@@ -27,6 +27,10 @@ TRUNCATED = re.compile(r"\.\.\. \d+ more fields")
 REPEATED_AGGREGATE_LINES = ("Functions", "Aggregate Attributes", "Input")
 """Lines of an aggregate that repeat parts of its results."""
 
+Fields = dict[str, object]
+CHILDREN = "num-children"
+TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
+
 
 def read_printed(text: str, file: str) -> tuple[PlanNode, ...]:
     """Return the operators of a plan, each before its descendants.
@@ -209,11 +213,6 @@ def _read_details(lines: list[str]) -> dict[int, str]:
         elif number and not line.startswith(REPEATED_AGGREGATE_LINES):
             details[number] += line + "\n"
     return details
-
-
-Fields = dict[str, object]
-CHILDREN = "num-children"
-TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
 
 
 def read_json(text: str, file: str) -> tuple[PlanNode, ...]:

@@ -35,6 +35,19 @@ if TYPE_CHECKING:
 
 _UNITS = {"seconds": ("timestamp_seconds", 1_000_000), "millis": ("timestamp_millis", 1_000)}
 
+LOG_COLUMNS = ("_partition", "_offset", "_log_time")
+PARSED_COLUMNS = (*LOG_COLUMNS, "_event_time", "_reason", "_filtered", "_unknown")
+
+JSON_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": "__corrupt",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+    "maxNestingDepth": str(limits.MAX_DEPTH + 2),  # the object and the array around the value
+    "maxNumLen": str(limits.MAX_NUMBER),
+    "maxStringLen": str(2**31 - 1),  # `max_value_bytes` bounds it
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSql:
@@ -124,10 +137,6 @@ def _match_whole_sql(text: str, pattern: str) -> str:
     return f"{text} RLIKE r'^(?:{pattern})\\z'"
 
 
-LOG_COLUMNS = ("_partition", "_offset", "_log_time")
-PARSED_COLUMNS = (*LOG_COLUMNS, "_event_time", "_reason", "_filtered", "_unknown")
-
-
 @dataclass(frozen=True, slots=True)
 class _WrapperNames:
     """Names of the wrapper around the value; random, so that no record can contain them."""
@@ -143,16 +152,6 @@ def _draw_names() -> _WrapperNames:
 
 # Drawn once per process, not per plan: Spark recompiles the generated code when the SQL text changes.
 _NAMES = _draw_names()
-
-JSON_OPTIONS = {
-    "mode": "PERMISSIVE",
-    "columnNameOfCorruptRecord": "__corrupt",
-    "allowSingleQuotes": "false",
-    "allowNonNumericNumbers": "false",
-    "maxNestingDepth": str(limits.MAX_DEPTH + 2),  # the object and the array around the value
-    "maxNumLen": str(limits.MAX_NUMBER),
-    "maxStringLen": str(2**31 - 1),  # `max_value_bytes` bounds it
-}
 
 
 def parse_records(

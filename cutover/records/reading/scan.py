@@ -27,6 +27,36 @@ Offsets = Mapping[int, tuple[int, int]]
 
 _RECORDS = "records"
 
+MERGED_GAP = 5_000  # offsets; reading them is cheaper than another Spark job
+MAX_RANGES = 8  # ranges per partition, hence Spark reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedRead:
+    """Offset ranges, and the observation that counts their records when the frame is first evaluated."""
+
+    reads: tuple[Offsets, ...]
+    observation: "Observation"
+
+    @property
+    def records(self) -> int | None:
+        """Number of records; None if the frame has not been evaluated.
+
+        A map task that is repeated because its executor was lost counts its records twice.
+        """
+        java: Any = self.observation._jo  # noqa: SLF001 -- `get` alone would block forever without an evaluation
+        is_complete = java is not None and java.future().isCompleted()
+        return int(self.observation.get[_RECORDS]) if is_complete else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class OffsetSpan:
+    """Offsets `[first, last]` of one partition."""
+
+    partition: int
+    first_offset: int
+    last_offset: int  # inclusive
+
 
 def read_records(
     spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]
@@ -82,24 +112,6 @@ def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountedRead:
-    """Offset ranges, and the observation that counts their records when the frame is first evaluated."""
-
-    reads: tuple[Offsets, ...]
-    observation: "Observation"
-
-    @property
-    def records(self) -> int | None:
-        """Number of records; None if the frame has not been evaluated.
-
-        A map task that is repeated because its executor was lost counts its records twice.
-        """
-        java: Any = self.observation._jo  # noqa: SLF001 -- `get` alone would block forever without an evaluation
-        is_complete = java is not None and java.future().isCompleted()
-        return int(self.observation.get[_RECORDS]) if is_complete else None
-
-
 def count_records(frame: "DataFrame", reads: tuple[Offsets, ...]) -> "tuple[DataFrame, CountedRead]":
     """Return a frame that counts its records while it is evaluated.
 
@@ -112,19 +124,6 @@ def count_records(frame: "DataFrame", reads: tuple[Offsets, ...]) -> "tuple[Data
     observation = Observation()
     counting = observe(frame, observation, (f"count(1) AS {_RECORDS}",))
     return counting, CountedRead(reads=reads, observation=observation)
-
-
-MERGED_GAP = 5_000  # offsets; reading them is cheaper than another Spark job
-MAX_RANGES = 8  # ranges per partition, hence Spark reads
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class OffsetSpan:
-    """Offsets `[first, last]` of one partition."""
-
-    partition: int
-    first_offset: int
-    last_offset: int  # inclusive
 
 
 def plan_reads(spans: Iterable[OffsetSpan], *, max_ranges: int = MAX_RANGES) -> tuple[Offsets, ...]:

@@ -36,6 +36,12 @@ P1, P2, P3, P4, P5 = (
     0x27D4EB2F165667C5,
 )
 
+EventPosition = tuple[int, int, int]
+"""Event time (microseconds), partition and offset of a record."""
+
+EXACT = Context(prec=76)
+"""Twice the digits of the widest decimal column: Python's default of 28 would round."""
+
 
 def spark_hash(value: Any, kind: str) -> int:
     """Return Spark's hash of a value of this type, a signed 64-bit integer."""
@@ -111,13 +117,6 @@ def _mix_bits(digest: int) -> int:
     digest = (digest ^ digest >> 33) * P2 & ALL
     digest = (digest ^ digest >> 29) * P3 & ALL
     return digest ^ digest >> 32
-
-
-EventPosition = tuple[int, int, int]
-"""Event time (microseconds), partition and offset of a record."""
-
-EXACT = Context(prec=76)
-"""Twice the digits of the widest decimal column: Python's default of 28 would round."""
 
 
 def merge_values(

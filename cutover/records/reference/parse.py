@@ -26,6 +26,11 @@ EXACT = Context(prec=76)
 _UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
 RANGES = {"int": 2**31, "bigint": 2**63}
 
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot exceed Python's recursion limit at any nesting
+
+_ORDER = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
+
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
@@ -52,6 +57,30 @@ class InvalidValueError(Exception):
     def __init__(self, *, has_right_type: bool = False) -> None:
         super().__init__("invalid value" if has_right_type else "wrong JSON type")
         self.has_right_type = has_right_type
+
+
+class BeyondLimitsError(ValueError):
+    """JSON that exceeds `cutover.records.parsing.limits`, or contains `NaN` or `Infinity`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidField:
+    """Field of a record that is invalid for its type."""
+
+    name: str
+    type: str  # in the schema
+    reason: Reason  # TYPE, MISSING or EVENT_TIME
+    value: Any  # from the JSON: None, bool, str, JsonNumber, JsonObject or list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedRecord:
+    """Typed fields of one record, or the reason that it is malformed."""
+
+    reason: Reason | None = None  # None: well formed, before expressions are evaluated
+    values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
+    unknown: int = 0  # distinct top-level fields that are not in the schema
+    invalid_fields: tuple[InvalidField, ...] = ()  # in the order of the schema
 
 
 def parse_value(value: Any, kind: str, time_format: str) -> Any:
@@ -186,34 +215,6 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot exceed Python's recursion limit at any nesting
-
-
-class BeyondLimitsError(ValueError):
-    """JSON that exceeds `cutover.records.parsing.limits`, or contains `NaN` or `Infinity`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvalidField:
-    """Field of a record that is invalid for its type."""
-
-    name: str
-    type: str  # in the schema
-    reason: Reason  # TYPE, MISSING or EVENT_TIME
-    value: Any  # from the JSON: None, bool, str, JsonNumber, JsonObject or list
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRecord:
-    """Typed fields of one record, or the reason that it is malformed."""
-
-    reason: Reason | None = None  # None: well formed, before expressions are evaluated
-    values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
-    unknown: int = 0  # distinct top-level fields that are not in the schema
-    invalid_fields: tuple[InvalidField, ...] = ()  # in the order of the schema
-
-
 def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
     """Parse the typed fields of one record, or find the first reason that it is malformed."""
     reason = find_value_defect(value, topic)
@@ -339,9 +340,6 @@ def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
         unknown=len(set(present) - set(schema)),
         invalid_fields=tuple(invalid_fields[name] for name in schema if name in invalid_fields),
     )
-
-
-_ORDER = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
 
 
 def _check_earlier_values(

@@ -24,6 +24,8 @@ _MARKS = {
     b"\xfe\xff": "UTF-16",
 }
 
+JsonObject = Mapping[str, Any]
+
 
 def load(path: Path) -> Mapping[str, Any]:
     """Return the object in a JSON file; numbers with a point are decimals.
@@ -86,9 +88,6 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _no_constant(text: str) -> NoReturn:
     msg = f"{text}, which is not JSON"
     raise ValueError(msg)
-
-
-JsonObject = Mapping[str, Any]
 
 
 class _Points(Form):

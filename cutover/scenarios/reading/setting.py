@@ -32,7 +32,7 @@ from cutover.scenarios.reading.forms import (
     StepsForm,
     WaitingForm,
 )
-from cutover.scenarios.reading.texts import ScenarioTime, Style, write
+from cutover.scenarios.reading.texts import ScenarioTime, Style, format_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,9 @@ def _find_end_of_input(bounded: BoundedForm, rows: Sequence[InputRow], style: St
     if micros < last_arrival:
         of = "watermark.processing_time"
         _reject(
-            of, f"no time before the last row arrives (`{write(last_arrival, style)}`)", f"`{write(micros, style)}`"
+            of,
+            f"no time before the last row arrives (`{format_time(last_arrival, style)}`)",
+            f"`{format_time(micros, style)}`",
         )
     return micros
 
@@ -156,7 +158,7 @@ def _check_forward(steps: Sequence[WatermarkStep], style: Style) -> None:
 
 
 def _format_step(step: WatermarkStep, style: Style) -> str:
-    return f"`{write(step.watermark, style)}` at `{write(step.processing_time, style)}`"
+    return f"`{format_time(step.watermark, style)}` at `{format_time(step.processing_time, style)}`"
 
 
 def _parse_lateness(form: ScenarioForm) -> int | None:
@@ -176,7 +178,7 @@ def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[InputRow], styl
         ends = tuple(moment.micros for moment in form.epochs.at)
         for at, (previous, end) in enumerate(pairwise(ends), start=1):
             if end <= previous:
-                actual = f"`{write(end, style)}` after `{write(previous, style)}`"
+                actual = f"`{format_time(end, style)}` after `{format_time(previous, style)}`"
                 _reject(f"epochs.at[{at}]", "ascending times", actual)
         return ends
     period = parse_duration(form.epochs.period, of="epochs.period")
@@ -222,7 +224,7 @@ def _find_style(form: ScenarioForm) -> Style:
         style = style or moment.style
         if moment.style not in {None, style}:
             kind = "clock" if style is Style.CLOCK else "date"
-            actual = f"`{write(moment.micros, moment.style or Style.DATE)}`"
+            actual = f"`{format_time(moment.micros, moment.style or Style.DATE)}`"
             _reject(place, f"a time by the {kind}, as the first time of the scenario", actual)
     return style or Style.CLOCK
 

@@ -25,6 +25,17 @@ _CLOCK_TIME = re.compile(r"(-?)([0-9]{1,6}):([0-5][0-9])(?::([0-5][0-9])(?:[.]([
 _INFINITE = {"-inf": -FOREVER, "+inf": FOREVER, "inf": FOREVER}
 _MICROSECOND = timedelta(microseconds=1)
 
+DIGITS, SCALE = 38, 30
+"""Digits before and behind the point: a sum of a million such numbers is exact in the reference."""
+
+A_TIME = "a time such as `12:05:19` or `2013-03-10T02:30:00Z`"
+A_DURATION = "a whole number and a unit, such as `30 minutes`"
+A_NUMBER = f"a number below 10^{DIGITS} with at most {SCALE} digits behind the point, or null"
+A_KEY = "a text, a whole number or null"
+
+_CLOCK = r"-?[0-9]{1,6}:[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2})?"
+
 
 class Style(Enum):
     """Style in which a scenario writes its times and panes."""
@@ -56,7 +67,7 @@ def read(text: object, *, of: str) -> ScenarioTime:
     return time
 
 
-def write(micros: int, style: Style) -> str:
+def format_time(micros: int, style: Style) -> str:
     """Write a time in the scenario's style; `-inf` or `+inf` outside the supported years."""
     if abs(micros) == FOREVER or micros in {EARLIEST, LATEST}:
         return "-inf" if micros < 0 else "+inf"
@@ -87,18 +98,6 @@ def _read(text: str) -> ScenarioTime | None:
 
 def _quote_text(text: object) -> str:
     return f"`{text[:80]}`" if isinstance(text, str) else type(text).__name__
-
-
-DIGITS, SCALE = 38, 30
-"""Digits before and behind the point: a sum of a million such numbers is exact in the reference."""
-
-A_TIME = "a time such as `12:05:19` or `2013-03-10T02:30:00Z`"
-A_DURATION = "a whole number and a unit, such as `30 minutes`"
-A_NUMBER = f"a number below 10^{DIGITS} with at most {SCALE} digits behind the point, or null"
-A_KEY = "a text, a whole number or null"
-
-_CLOCK = r"-?[0-9]{1,6}:[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?"
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2})?"
 
 
 def reject(expected: str, *, actual: str = "", hint: str = "") -> NoReturn:

@@ -16,6 +16,8 @@ UNEXPLAINED = "unexplained"
 KNOWN = (UNEXPLAINED, "late", "future", "duplicate", "malformed", "dimension")
 """Causes with a separate colour, the worst first; a cause that is none of them is drawn as `other`."""
 
+Parts = list[Markup]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartTable:
@@ -39,9 +41,6 @@ class Chart:
 def tone(cause: str) -> str:
     """Return the class of the style sheet for a cause; a text from data never becomes one."""
     return f"cause-{cause if cause in KNOWN else 'other'}"
-
-
-Parts = list[Markup]
 
 
 def format_axis_value(value: float) -> str:

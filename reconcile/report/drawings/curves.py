@@ -22,6 +22,15 @@ from cutover.reconcile.result.rates import ErrorRates, Rate
 from cutover.reconcile.result.settlement import Settlement, SettlementPoint
 from cutover.reconcile.result.text import minutes, number, share, when
 
+_LETTER = 7.0  # pixels, at most, of a letter of a label
+_HIGH_SHARE = 0.9
+"""Where every share is at least this, the axis begins here."""
+
+_WIDEST = 44.0
+_LEAST = 2.0  # pixels of a bar whose share is too small to be seen
+
+_WIDTH, _HEIGHT = 160.0, 14.0
+
 
 def draw_lateness(histogram: Sequence[LatenessBin], width: int) -> Markup:
     """Return the histogram as SVG: one place a bin, its edges below; bins may be of unequal width."""
@@ -74,11 +83,6 @@ def tabulate_lateness(histogram: Sequence[LatenessBin]) -> ChartTable:
         heads=("late by", "records", "so late or less"),
         rows=tuple(rows),
     )
-
-
-_LETTER = 7.0  # pixels, at most, of a letter of a label
-_HIGH_SHARE = 0.9
-"""Where every share is at least this, the axis begins here."""
 
 
 def draw_settlement(settlement: Settlement, width: int) -> Markup:
@@ -164,10 +168,6 @@ def _make_row(
     return (minutes(age), *in_log, _count(answer), *map(share, missing))
 
 
-_WIDEST = 44.0
-_LEAST = 2.0  # pixels of a bar whose share is too small to be seen
-
-
 def draw_trend(runs: Sequence[RunOfTrend], width: int) -> Markup:
     """Return the newest runs as SVG, the oldest of them on the left."""
     shown_runs = runs[-14:] if width <= NARROW else runs
@@ -227,9 +227,6 @@ def _list_figures(run_of_trend: RunOfTrend) -> tuple[str, ...]:
         return ("none", "none", "none", "none", "none")
     counts = (run_of_trend.windows, run_of_trend.different, run_of_trend.rows, run_of_trend.unexplained)
     return (*map(number, counts), share(run_of_trend.late_share))
-
-
-_WIDTH, _HEIGHT = 160.0, 14.0
 
 
 def rows(error_rates: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:

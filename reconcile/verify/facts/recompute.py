@@ -37,6 +37,14 @@ from cutover.timestamps import to_micros
 
 _IDS = kind_sql(RowKind.IDS)
 
+MOST_RECORDS = 4_000  # records that plain Python recomputes unless a run is exhaustive: about a second
+
+_REASONS = (
+    "the record of an epoch in them is missing",
+    "their records have left the log",
+    "the version of a dimension can no longer be read",
+)
+
 
 def find_earlier_ids(
     source: Source, segment: Segment, records: Sequence[RawRecord], ledger: Iterable[UncountedPair]
@@ -113,9 +121,6 @@ def _plain(name: Any) -> Any:
     return to_micros(name) if hasattr(name, "tzinfo") else name
 
 
-MOST = 4_000  # records that plain Python recomputes unless a run is exhaustive: about a second
-
-
 def recompute_prefix(source: Source, facts: VerifyFacts) -> Prefix:
     """Recompute the newest epoch, the pinned ones and a sample of the others; all retained ones if exhaustive.
 
@@ -177,13 +182,6 @@ def _find_lost(
     return log_counts.find_lost_epochs(log, epoch_records, window)
 
 
-_REASONS = (
-    "the record of an epoch in them is missing",
-    "their records have left the log",
-    "the version of a dimension can no longer be read",
-)
-
-
 def _describe_omission(counts: tuple[int, int, int], of: int) -> str:
     reasons = zip(counts, _REASONS, strict=True)
     return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {reason}." for n, reason in reasons if n)
@@ -207,7 +205,12 @@ def _list_segments(source: Source, records: Sequence[EpochRecord]) -> list[Segme
 
 
 def sample_segments(
-    segments: Sequence[Segment], records: Sequence[EpochRecord], pinned: Iterable[int], *, seed: int, limit: int = MOST
+    segments: Sequence[Segment],
+    records: Sequence[EpochRecord],
+    pinned: Iterable[int],
+    *,
+    seed: int,
+    limit: int = MOST_RECORDS,
 ) -> list[Segment]:
     """Sample the newest segment, the pinned ones and random others, with at most `limit` records together.
 

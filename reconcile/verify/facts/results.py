@@ -41,20 +41,20 @@ from cutover.records.fold import finish_sql
 from cutover.records.watermark import is_closed_sql
 
 
-def bind_integers(
-    connection: duckdb.DuckDBPyConnection, name: str, rows: Mapping[int, int | None], columns: tuple[str, str]
-) -> None:
-    """Bind a view of two columns of integers."""
-    values = {columns[0]: list(rows), columns[1]: list(rows.values())}
-    connection.register(name, pa.table(values, schema=pa.schema([(column, pa.int64()) for column in columns])))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultComparison:
     """Number of windows of two results, and the starts of those that differ (microseconds)."""
 
     windows: int
     changed_windows: tuple[int, ...]
+
+
+def bind_integers(
+    connection: duckdb.DuckDBPyConnection, name: str, rows: Mapping[int, int | None], columns: tuple[str, str]
+) -> None:
+    """Bind a view of two columns of integers."""
+    values = {columns[0]: list(rows), columns[1]: list(rows.values())}
+    connection.register(name, pa.table(values, schema=pa.schema([(column, pa.int64()) for column in columns])))
 
 
 def compare_results(

@@ -53,6 +53,29 @@ _PRESENT = f"""
     SELECT _run FROM batch_ledger_rows UNION SELECT _run FROM batch_index_rows WHERE _kind = '{IndexKind.RANGE}'
 """
 
+LEDGER = "SELECT _class, _partition, _offset, epoch_us(window_start), epoch_us(event_time), reason FROM ledger"
+LABELS = f"SELECT DISTINCT _epoch FROM {ROWS} WHERE _class = '{Class.ACCEPTED}'"
+_END = "epoch_us(window_end)"
+_PAIRS = f"""
+    SELECT _epoch, _class, sum(_n)::BIGINT, sum(coalesce(len(_positions), 0))::BIGINT FROM {ROWS} GROUP BY 1, 2
+"""
+_DOUBTFUL = """
+    SELECT why, count(*), min((_epoch, _partition, _offset)) AS first FROM doubtful GROUP BY why ORDER BY why
+"""
+_REOPENED = f"""
+    SELECT _epoch, epoch_us(window_start) AS opens, any_value(watermark) AS closing, sum(_n)::BIGINT
+    FROM {ROWS} JOIN segments ON _epoch = last
+    WHERE _class = '{Class.ACCEPTED}' AND {{first_end}} + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Consecutive epochs whose accepted pairs are all in rows that carry the last epoch's number."""
+
+    first_epoch: int
+    last_epoch: int
+
 
 def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
     """Find positions listed more than once in the ledger of the newest recorded run, and offsets scanned twice.
@@ -99,14 +122,6 @@ def _find_rescanned(runs: Sequence[BatchRun]) -> Iterator[RescannedOffsets]:
                 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """Consecutive epochs whose accepted pairs are all in rows that carry the last epoch's number."""
-
-    first_epoch: int
-    last_epoch: int
-
-
 def segments(records: Sequence[EpochRecord], labels: Iterable[int]) -> tuple[Segment, ...]:
     """Split epochs into a segment for each epoch number that accepted rows carry, ascending.
 
@@ -124,22 +139,6 @@ def segments(records: Sequence[EpochRecord], labels: Iterable[int]) -> tuple[Seg
 def _find_first_epoch(records: Sequence[EpochRecord], previous: int, border: int) -> int:
     counting = (r.epoch for r in records if previous < r.epoch <= border and r.counts.get(Class.ACCEPTED, 0))
     return min(counting, default=border)
-
-
-LEDGER = "SELECT _class, _partition, _offset, epoch_us(window_start), epoch_us(event_time), reason FROM ledger"
-LABELS = f"SELECT DISTINCT _epoch FROM {ROWS} WHERE _class = '{Class.ACCEPTED}'"
-_END = "epoch_us(window_end)"
-_PAIRS = f"""
-    SELECT _epoch, _class, sum(_n)::BIGINT, sum(coalesce(len(_positions), 0))::BIGINT FROM {ROWS} GROUP BY 1, 2
-"""
-_DOUBTFUL = """
-    SELECT why, count(*), min((_epoch, _partition, _offset)) AS first FROM doubtful GROUP BY why ORDER BY why
-"""
-_REOPENED = f"""
-    SELECT _epoch, epoch_us(window_start) AS opens, any_value(watermark) AS closing, sum(_n)::BIGINT
-    FROM {ROWS} JOIN segments ON _epoch = last
-    WHERE _class = '{Class.ACCEPTED}' AND {{first_end}} + ? <= watermark GROUP BY 1, 2 ORDER BY 1, 2
-"""
 
 
 def compute_totals(source: Source, facts: VerifyFacts) -> RowTotals:

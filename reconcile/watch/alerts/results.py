@@ -10,6 +10,8 @@ from cutover.reconcile.result.text import duration, number
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require
 
+GIB = 1 << 30
+
 
 def _find_regression(facts: WatchFacts) -> Iterator[str]:
     regression = require(facts.regression)
@@ -49,9 +51,6 @@ def _find_old_verdict(facts: WatchFacts) -> Iterator[str]:
         yield (
             f"no verdict at the newest cut for {duration(age.total_seconds())}, the batch path's schedule is {schedule}"
         )
-
-
-GIB = 1 << 30
 
 
 def _find_low_disks(facts: WatchFacts) -> Iterator[str]:
@@ -143,6 +142,7 @@ RESULT_ALERTS = (
         limits=("alerts.audit_schedules",),
     ),
 )
+
 
 TABLE_ALERTS = (
     AlertSpec(

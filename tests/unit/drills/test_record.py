@@ -27,19 +27,19 @@ OUTCOME = DrillOutcome(
 def test_newest_outcome_of_a_drill_replaces_the_previous_one(tmp_path: Path) -> None:
     file = tmp_path / "drills.json"
     for outcome in (OUTCOME, replace(OUTCOME, name="ClockSkew"), replace(OUTCOME, detect_seconds=7.0)):
-        sequence.add(file, outcome)
+        sequence.add_result(file, outcome)
 
-    assert {name: row["detect_seconds"] for name, row in sequence.read(file).items()} == {
+    assert {name: row["detect_seconds"] for name, row in sequence.read_results(file).items()} == {
         "NoInput": 7.0,
         "ClockSkew": 21.4,
     }
 
 
 def test_table_has_a_row_for_each_drill_and_for_pages_without_one(tmp_path: Path) -> None:
-    sequence.add(tmp_path / "drills.json", OUTCOME)
+    sequence.add_result(tmp_path / "drills.json", OUTCOME)
     pages = [folder.read_page(name) for name in ("NoInput", "PortInUse")]
 
-    text = sequence.make_page(pages, sequence.read(tmp_path / "drills.json"))
+    text = sequence.make_results_page(pages, sequence.read_results(tmp_path / "drills.json"))
 
     row = "nobody sends any more | 21.4 s | 3.0 s | 2 | `rate_seconds` 12 | 2026-11-24"
     assert f"| [NoInput](runbooks/NoInput.md) | {row} |" in text.splitlines()

@@ -20,11 +20,11 @@ def test_little_memory_is_noted(gib: int, grade: str) -> None:
 
 @pytest.mark.parametrize(("version", "fits"), [("17.0.15", True), ("21", True), ("25-ea", True), ("1.8.0_402", False)])
 def test_java_17_or_newer_is_accepted(version: str, fits: bool) -> None:
-    assert jars.fits(version) == fits
+    assert jars.is_supported_java(version) == fits
 
 
 def test_missing_java_is_rejected() -> None:
-    assert not jars.fits(None)
+    assert not jars.is_supported_java(None)
 
 
 def test_a_topic_without_a_bound_on_timestamps_is_noted() -> None:

@@ -9,7 +9,7 @@ from cutover.settings import KafkaSettings, Settings, SparkSettings
 
 
 def row(settings: Settings, name: str, **environment: str) -> SettingRow:
-    rows = doctor.rows(settings, environment=environment, toml={"kafka": {"user": "u"}})
+    rows = doctor.list_setting_rows(settings, environment=environment, toml={"kafka": {"user": "u"}})
     return next(r for r in rows if r.name == name)
 
 
@@ -45,6 +45,6 @@ def test_a_setting_shows_its_source() -> None:
 
 
 def test_every_setting_of_the_model_is_listed() -> None:
-    names = {r.name for r in doctor.rows(Settings(), environment={}, toml={})}
+    names = {r.name for r in doctor.list_setting_rows(Settings(), environment={}, toml={})}
 
     assert {"home", "kafka.password", "spark.conf", "stream.trigger_seconds"} <= names

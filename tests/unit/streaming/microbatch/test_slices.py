@@ -124,7 +124,7 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
 def test_only_sliding_windows_have_slices() -> None:
     windows = (SlidingWindows(size=10, every=2), SlidingWindows(size=10, every=10), Fixed(hours=1))
 
-    assert [aggregate.are_of(pipeline_of(window)) for window in windows] == [True, False, False]
+    assert [aggregate.uses_slices(pipeline_of(window)) for window in windows] == [True, False, False]
 
 
 @pytest.mark.parametrize(("slices_found", "limit", "is_made"), [(24, 6, True), (25, 6, False), (20, 5, False)])
