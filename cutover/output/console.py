@@ -20,7 +20,7 @@ import typer
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -278,29 +278,39 @@ def show_spinner(first_text: str) -> Iterator[ReportProgress]:
 
 
 @contextmanager
-def show_bar(description: str) -> Iterator[Callable[..., None]]:
-    """Show how much is done on standard error, with the time that remains: a bar, or a line every ten seconds.
+def show_bar(description: str, *, first_line_after: float = _LINE_EVERY) -> Iterator[Callable[..., None]]:
+    """Show how much is done on standard error: a bar with the remaining time, or a line every ten seconds.
+
+    Args:
+        description: What is done.
+        first_line_after: Seconds before the first line; a bar is shown at once.
 
     Yields:
         `update(completed, total, description=None)`; a total of None is not known yet.
     """
     console = Console(stderr=True, highlight=False)
-    count = TextColumn("{task.completed:,} of {task.total:,}")
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), count)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(" of "))
     bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True)
-    started, printed_at = time.monotonic(), time.monotonic()
+    started = time.monotonic()
+    due = started + first_line_after
     with bar if console.is_terminal else nullcontext():
-        task = bar.add_task(description, total=0)
+        task = bar.add_task(description, total=None)
 
         def update(completed: int, total: int | None, text: str = description) -> None:
-            nonlocal printed_at
+            nonlocal due
             bar.update(task, completed=completed, total=total, description=text)
             now = time.monotonic()
-            if not console.is_terminal and total and completed and now >= printed_at + _LINE_EVERY:
-                printed_at, remaining = now, (now - started) * (total - completed) / completed
-                print_warnings([f"{text}: {completed:,} of {total:,}, about {remaining:.0f} s left"])
+            if not console.is_terminal and now >= due:
+                due = now + _LINE_EVERY
+                print_warnings([f"{text}{_describe_progress(completed, total, now - started)}"])
 
         yield update
+
+
+def _describe_progress(completed: int, total: int | None, seconds: float) -> str:
+    if not total or not completed:
+        return f" ({seconds:.0f} s)"
+    return f": {completed:,} of {total:,}, about {seconds * (total - completed) / completed:.0f} s left"
 
 
 def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
