@@ -96,7 +96,7 @@ def name_lateness(lateness_count: LatenessCount) -> str:
 
 def describe_early(early_answers: EarlyAnswers) -> str:
     """Describe the age from which on nearly all early answers were near, with the number of windows, or why none is."""
-    if early_answers.is_replay is None:
+    if early_answers.is_replay is None and early_answers.unknown is None:
         return f"Of early answers nothing is known. {UNKNOWN_SPEED}"
     replay = ""
     if early_answers.is_replay:
@@ -253,7 +253,12 @@ def describe_log(settlement: Settlement) -> str:
     known_points = [point for point in settlement.log if point.within.of >= FEW]
     if not known_points:
         return f"Too few windows are old enough to say when the log is complete (at least {FEW} are needed)."
-    oldest = known_points[-1]
+    oldest, last = known_points[-1], settlement.log[-1]
+    if last.within.of < FEW and last.within.hits == last.within.of:
+        return (
+            f"Too few windows are old enough to say when the log is complete: at {minutes(last.minutes)} it is in"
+            f" {_count(last)} (at least {FEW} are needed), at {minutes(oldest.minutes)} in {_count(oldest)}."
+        )
     return (
         f"At no age does the log become complete and stay so: at {minutes(oldest.minutes)}, the greatest that was"
         f" measured of {FEW} windows, it is in {_count(oldest)}."

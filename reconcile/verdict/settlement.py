@@ -12,9 +12,11 @@ several epochs, so the earliest and the latest possible epoch count for these.
 """
 
 # ruff: noqa: S608 -- names of tables are constants
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+from dataclasses import dataclass
 from itertools import pairwise
 
 import duckdb
@@ -28,7 +30,14 @@ from cutover.quoting import identifier
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.rates import rate
-from cutover.reconcile.result.settlement import FEW, MISSING_AT_MOST, AgreementPoint, Settlement, SettlementPoint
+from cutover.reconcile.result.settlement import (
+    FEW,
+    MISSING_AT_MOST,
+    NEARLY_ALL,
+    AgreementPoint,
+    Settlement,
+    SettlementPoint,
+)
 from cutover.records.classes import Class
 
 MINUTE = 60_000_000
@@ -186,24 +195,67 @@ def measure_settlement(sides: Sides, pipeline: Pipeline, records: Sequence[Epoch
 
 
 def _measure_log(sides: Sides, closing: int, event_time: int) -> list[SettlementPoint]:
-    """Measure the log's points from closing on, up to the first age at which no window misses a record.
+    """Measure the log's points from closing on, up to an age at which no window misses a record.
 
+    In addition to round ages, these are the first ones from which on it is complete: in enough windows, and in any.
     A window that was closed by the final epoch of a version counts only at ages that it had reached in event time.
     """
     points = list[SettlementPoint]()
-    ends = f"SELECT __end FROM {_WINDOWS} ORDER BY __end LIMIT {FEW}"
-    earliest_end, latest_end = map(
-        int, sides.connection.execute(f"SELECT min(__end), max(__end) FROM ({ends})").fetchall()[0]
-    )
-    oldest = event_time - earliest_end
+    windows = _list_completed(sides, event_time)
+    reached = sorted((window.reached for window in windows), reverse=True)
     # The largest age that permits a conclusion is that of the tenth oldest window.
-    ages = {closing, event_time - latest_end, *list_ages(oldest + 1)}
-    for age in sorted(age for age in ages if closing <= age <= oldest):
+    ages = {closing, reached[:FEW][-1], *list_ages(reached[0] + 1)}
+    ages |= {age for fewest in (1, FEW) if (age := find_complete_age(windows, closing, fewest)) is not None}
+    for age in sorted(age for age in ages if closing <= age <= reached[0]):
         if points and not points[-1].largest:
             break
         old_windows = f"SELECT __id FROM {_WINDOWS} WHERE {event_time} - __end >= {age}"
         points.append(_measure_missing(sides, age, old_windows, late_from=age, is_answer=False))
     return points
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedWindow:
+    """Ages of a window: at the cut, and from which on the log has nearly all of its records; microseconds."""
+
+    reached: int
+    completed: int
+
+
+def _list_completed(sides: Sides, event_time: int) -> list[CompletedWindow]:
+    """List the ages at which windows were complete, by their late records."""
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY __id ORDER BY __age DESC) AS __rank FROM {_LATE}"
+    exceeds = f"l.__rank / greatest(w.__records, 1) > {MISSING_AT_MOST}"
+    query = (
+        f"SELECT {event_time} - any_value(w.__end), coalesce(max(l.__age) FILTER ({exceeds}), {UNKNOWN}) + 1"
+        f" FROM {_WINDOWS} w LEFT JOIN ({ranked}) l ON l.__id = w.__id GROUP BY w.__id"
+    )
+    rows = sides.connection.execute(query).fetchall()
+    return [CompletedWindow(int(reached), int(completed)) for reached, completed in rows]
+
+
+def find_complete_age(windows: Sequence[CompletedWindow], closing: int, fewest: int) -> int | None:
+    """Find the first age from closing on from which on nearly all windows of that age are complete; None without one.
+
+    Args:
+        windows: Compared windows.
+        closing: Age at which windows close, microseconds.
+        fewest: Number of windows of an age that permits a conclusion.
+    """
+    reached = sorted(window.reached for window in windows)
+    completed = sorted(min(window.completed, window.reached + 1) for window in windows)
+    # Between these ages no window becomes complete, and none is too young.
+    changes = {closing, *(age for age in (*completed, *(age + 1 for age in reached)) if age > closing)}
+    first = None
+    for age in sorted(changes, reverse=True):
+        younger = bisect_left(reached, age)
+        old_windows = len(reached) - younger
+        if old_windows < fewest:
+            continue
+        if bisect_right(completed, age) - younger < NEARLY_ALL * old_windows:
+            break
+        first = age
+    return first
 
 
 def _make_windows(sides: Sides) -> int:

@@ -65,11 +65,14 @@ def test_a_replay_concludes_nothing_about_windows_before_they_close() -> None:
 
 def test_an_age_that_few_windows_have_reached_decides_nothing() -> None:
     result = settlement(point(60, 10, 10), log=(point(60, 10, 20), point(120, 9, 9)))
+    incomplete = replace(result, log=(point(60, 10, 20), point(120, 8, 9)))
 
     assert result.trusted == result.final
     assert result.complete is None
-    assert "at 1 h, the greatest" in plain(describe_log(result))
-    assert "10 of 20 windows" in plain(describe_log(result))
+    assert "Too few windows are old enough" in plain(describe_log(result))
+    assert "at 2 h it is in 9 of 9 windows" in plain(describe_log(result))
+    assert "at 1 h, the greatest" in plain(describe_log(incomplete))
+    assert "10 of 20 windows" in plain(describe_log(incomplete))
 
 
 def test_a_log_that_is_complete_at_a_young_age_alone_does_not_stay_so() -> None:
