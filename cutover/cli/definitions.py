@@ -4,7 +4,8 @@ import sys
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.recorded_definitions import list_recorded, resolve_definition
+from cutover.lake.recorded_definitions import list_recorded
+from cutover.lake.shown_definition import resolve_definition
 from cutover.settings import Settings
 
 

@@ -35,8 +35,8 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, PinEvent
 from cutover.lake.paths import BATCH_TABLES, batch_uri, serving_uri
-from cutover.lake.recorded_definitions import resolve_definition
 from cutover.lake.serving.views import list_earlier
+from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
 from cutover.recorded_times import find_earliest_times
 from cutover.settings import Settings
