@@ -40,7 +40,7 @@ from cutover.records.watermark import find_closed_end
 
 Read = Callable[[RunContext, tuple[Offsets, ...]], None]
 
-FOLDED, KEPT = "folded_sessions", "kept_sessions"
+FOLDED_TABLE, KEPT_TABLE = "folded_sessions", "kept_sessions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +223,7 @@ def compute_sessions(work: RunContext, window: Sessions, offsets: Offsets, read:
         plan=_plan(computed, ()),
         incomplete=incomplete,
         query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
-        f" FROM {FOLDED} WHERE __published",
+        f" FROM {FOLDED_TABLE} WHERE __published",
         open_from=_find_first_open(work, sessions_since.rows),
         retained=_list_kept(work, known_ranges) if work.anew else None,
     )
@@ -323,11 +323,13 @@ def _fold(work: RunContext, rows: str, computed: Sequence[Range], known_ranges: 
     touches = f"k.window_start <= f.window_end AND f.window_start <= k.window_end AND {keys}"
     holds = f"k.window_start <= f.window_start AND f.window_end <= k.window_end AND {keys}"
     unknown = f"NOT ({index.inside_sql(known_ranges)})"
-    work.connection.execute(f"CREATE OR REPLACE TEMP TABLE {KEPT} AS SELECT * FROM found_sessions WHERE {unknown}")
     work.connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {FOLDED} AS SELECT *,"
-        f" ({inside_sql}) AND NOT EXISTS (SELECT 1 FROM {KEPT} k WHERE {touches}) AS __published,"
-        f" EXISTS (SELECT 1 FROM {KEPT} k WHERE {holds}) AS __kept"
+        f"CREATE OR REPLACE TEMP TABLE {KEPT_TABLE} AS SELECT * FROM found_sessions WHERE {unknown}"
+    )
+    work.connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {FOLDED_TABLE} AS SELECT *,"
+        f" ({inside_sql}) AND NOT EXISTS (SELECT 1 FROM {KEPT_TABLE} k WHERE {touches}) AS __published,"
+        f" EXISTS (SELECT 1 FROM {KEPT_TABLE} k WHERE {holds}) AS __kept"
         f" FROM ({finish_sql(work.pipeline, f'({rows})')}) f WHERE epoch_us(window_start) >= {start}"
     )
 
@@ -348,7 +350,7 @@ def _spans(work: RunContext, start: int) -> list[OffsetSpan]:
 
 
 def _find_first_open(work: RunContext, start: int) -> int | None:
-    query = f"SELECT epoch_us(min(window_start)) FROM {FOLDED} WHERE NOT __published AND NOT __kept"
+    query = f"SELECT epoch_us(min(window_start)) FROM {FOLDED_TABLE} WHERE NOT __published AND NOT __kept"
     (first_open,) = work.connection.execute(query).fetchall()[0]
     return None if first_open is None else max(int(first_open), start)
 
@@ -359,7 +361,7 @@ def _list_kept(work: RunContext, known_ranges: Sequence[Range]) -> RetainedRows:
     parts = [
         (max(range_start, gap), min(end, gap_end)) for range_start, end in work.held_ranges for gap, gap_end in gaps
     ]
-    rows = queries.read_table(work.connection, f"SELECT * FROM {KEPT}").cast(batch_schema(work.pipeline))
+    rows = queries.read_table(work.connection, f"SELECT * FROM {KEPT_TABLE}").cast(batch_schema(work.pipeline))
     return RetainedRows(rows=rows, ranges=tuple(sorted({part for part in parts if part[0] < part[1]})))
 
 

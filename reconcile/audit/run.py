@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 MOST_EPOCHS = 6
 MOST_TASKS = 7
 
-KEPT = (Class.ACCEPTED, Class.LATE)
-_NEWEST = "_newest_event"
+MERGED_CLASSES = (Class.ACCEPTED, Class.LATE)
+_NEWEST_COLUMN = "_newest_event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ class _Replayed:
             partials.append(rows)
         everything = pa.concat_tables(partials)
         self.connection.register("replayed", everything)
-        answer = finish_sql(self.pipeline, "replayed", keep=KEPT)
+        answer = finish_sql(self.pipeline, "replayed", keep=MERGED_CLASSES)
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE answer_{replay.number} AS {answer}")
         late = "SELECT coalesce(sum(_n), 0)::BIGINT FROM replayed WHERE _class = ?"
         (pairs,) = self.connection.execute(late, [Class.LATE.value]).fetchall()[0]
@@ -245,14 +245,18 @@ class _Replayed:
         rows = classify_records(flagged_rows, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
         ahead = self.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
-        newest = {_NEWEST: f"max(IF({valid}, unix_micros(_event_time), NULL))"}
+        newest = {_NEWEST_COLUMN: f"max(IF({valid}, unix_micros(_event_time), NULL))"}
         table = aggregate_partials(rows, self.pipeline, by=("_partition",), extra_aggregates=newest).toArrow()
-        schema = partial_schema(self.pipeline).append(pa.field(_NEWEST, pa.int64()))
+        schema = partial_schema(self.pipeline).append(pa.field(_NEWEST_COLUMN, pa.int64()))
         return table.select(schema.names).cast(schema)
 
     def _advance_watermark(self, state: WatermarkState, offsets: Offsets, rows: pa.Table) -> WatermarkState:
-        newest = rows.group_by("_partition").aggregate([(_NEWEST, "max")]).to_pylist()
-        events = {row["_partition"]: row[f"{_NEWEST}_max"] for row in newest if row[f"{_NEWEST}_max"] is not None}
+        newest = rows.group_by("_partition").aggregate([(_NEWEST_COLUMN, "max")]).to_pylist()
+        events = {
+            row["_partition"]: row[f"{_NEWEST_COLUMN}_max"]
+            for row in newest
+            if row[f"{_NEWEST_COLUMN}_max"] is not None
+        }
         start_offsets = {p: start for p, (start, _) in self.span.items()}
         read_offsets = start_offsets | dict(state.read) | {p: end for p, (_, end) in offsets.items()}
         high = {p: end for p, (_, end) in self.span.items()}

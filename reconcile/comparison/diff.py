@@ -31,7 +31,7 @@ MOST_PAIRS = 1_000_000
 FIRST_CHUNK = 16
 """Number of groups that are joined before a budget is checked for the first time."""
 
-SHARES = (0.5, 0.9, 0.99)
+QUANTILE_SHARES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Budget:
         return too_many or (self.seconds is not None and monotonic() - start_time >= self.seconds)
 
 
-WHOLE = Budget()
+NO_BUDGET = Budget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ def diff_relations(  # noqa: PLR0913 -- two relations and their digests
     actual: str,
     *,
     into: str,
-    budget: Budget = WHOLE,
+    budget: Budget = NO_BUDGET,
     digests: Digests | None = None,
     counts_near: bool = False,
 ) -> Diff:
@@ -372,7 +372,7 @@ def measure_distances(connection: duckdb.DuckDBPyConnection, relation: str, pair
 
 def _measure(connection: duckdb.DuckDBPyConnection, relation: str, pair: Pair) -> Apart | None:
     size = "abs(d)"
-    shares = ", ".join(map(str, SHARES))
+    shares = ", ".join(map(str, QUANTILE_SHARES))
     left, right = (f"({side})::DOUBLE" for side in (pair.expected, pair.actual))
     # The values themselves decide which is larger: as doubles, large decimals may be equal.
     is_above = f"({pair.actual}) > ({pair.expected})"

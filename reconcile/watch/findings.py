@@ -43,7 +43,7 @@ from cutover.records.reference.parse import parse_record
 from cutover.settings import Settings
 
 _INTERVAL = re.compile(r"interval (\d+) (hour|day|week)s?\Z", re.IGNORECASE)
-_HOURS = {"hour": 1, "day": 24, "week": 168}
+_HOURS_BY_UNIT = {"hour": 1, "day": 24, "week": 168}
 _DEFAULT_FILE_RETENTION = timedelta(days=7)  # of Delta
 
 MAX_RECORDS = 50_000
@@ -58,10 +58,10 @@ _FIRST_MALFORMED = """
     WHERE p.reason IN (?, ?) ORDER BY _epoch, p.partition, p."offset" LIMIT 1
 """
 
-HOURS = 7 * 24
+USUAL_HOURS = 7 * 24
 """Hours before the last one that define a usual hour: a week, so that nights and Sundays are included."""
 
-EPOCHS, SECONDS = 10, 300.0
+GROWTH_EPOCHS, GROWTH_SECONDS = 10, 300.0
 """A disk must have room for the growth of this many epochs, and of this much time."""
 
 _ROWS_BY_HOUR = """
@@ -168,7 +168,7 @@ def list_pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Itera
 def _parse_file_retention(configuration: Mapping[str, str]) -> timedelta:
     """Parse how long a table keeps files that it no longer lists; without a setting, Delta keeps them for a week."""
     match = _INTERVAL.match(configuration.get("delta.deletedFileRetentionDuration", ""))
-    return timedelta(hours=int(match[1]) * _HOURS[match[2].lower()]) if match else _DEFAULT_FILE_RETENTION
+    return timedelta(hours=int(match[1]) * _HOURS_BY_UNIT[match[2].lower()]) if match else _DEFAULT_FILE_RETENTION
 
 
 def find_schema_mismatches(
@@ -264,7 +264,7 @@ def measure_row_growth(epoch_log: EpochLog, now: datetime) -> RowGrowth:
     with queries.connect() as connection:
         delta.bind(connection, "epochs_by_hour", epoch_log.table, kinds=(RowKind.EPOCH,))
         with delta.naming(epoch_log.table):
-            result = connection.execute(_ROWS_BY_HOUR, [now.timestamp(), HOURS]).fetchall()
+            result = connection.execute(_ROWS_BY_HOUR, [now.timestamp(), USUAL_HOURS]).fetchall()
     rows_by_hour = {int(hours_ago): int(rows) for hours_ago, rows in result if rows}
     last_hour = rows_by_hour.pop(0, 0)
     usual = float(median(rows_by_hour.values())) if rows_by_hour else 0.0
@@ -275,8 +275,8 @@ def sum_recent_bytes(epoch_log: EpochLog, epochs: Sequence[EpochRecord], now: da
     """Sum the sizes of the files that the newest epochs added to a local table; zero for an object store."""
     if not epochs or delta.local_root(epoch_log.table) is None:
         return 0
-    recent = [number for number, age in compute_epoch_ages(epochs, None, now).items() if age < SECONDS]
-    first_epoch = min([epochs[-1].epoch + 1 - EPOCHS, *recent])
+    recent = [number for number, age in compute_epoch_ages(epochs, None, now).items() if age < GROWTH_SECONDS]
+    first_epoch = min([epochs[-1].epoch + 1 - GROWTH_EPOCHS, *recent])
     return sum(size for newest, size in _list_files(epoch_log) if newest >= first_epoch)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST = 20
 """Times the limit that rows of windows may be before they are merged."""
 
-_AGO, _RECORDS = "ago", "records"
+_AGE_METRIC, _RECORDS_METRIC = "ago", "records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,13 +184,15 @@ def newest_events(aggregation_pass: AggregationPass) -> dict[int, int]:
     """Return the newest event time of each partition that had a valid one, after the pass was run."""
     observed = aggregation_pass.observation.get.items()
     return {
-        int(name[1:]): int(micros) for name, micros in observed if name not in {_AGO, _RECORDS} and micros is not None
+        int(name[1:]): int(micros)
+        for name, micros in observed
+        if name not in {_AGE_METRIC, _RECORDS_METRIC} and micros is not None
     }
 
 
 def oldest_log_time(aggregation_pass: AggregationPass) -> int | None:
     """Return the oldest log timestamp of the records that were read, microseconds, after the pass was run."""
-    ago = aggregation_pass.observation.get.get(_AGO)
+    ago = aggregation_pass.observation.get.get(_AGE_METRIC)
     return None if ago is None else -int(ago)
 
 
@@ -202,7 +204,7 @@ def set_record_count(aggregation_pass: AggregationPass, epoch_counts: EpochCount
     """
     if pipeline.window.max_windows == pipeline.window.min_windows:
         return epoch_counts
-    return replace(epoch_counts, records=int(aggregation_pass.observation.get.get(_RECORDS) or 0))
+    return replace(epoch_counts, records=int(aggregation_pass.observation.get.get(_RECORDS_METRIC) or 0))
 
 
 def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
@@ -248,7 +250,7 @@ def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> list[str]:
     micros = "unix_micros(_event_time)"
     valid = f"_reason IS NULL AND NOT {classify.future_sql(pipeline, micros)}"
     newest = [f"max(CASE WHEN {valid} AND _partition = {p} THEN {micros} END) AS p{p}" for p in partitions]
-    return [*newest, f"max(-unix_micros(_log_time)) AS {_AGO}", f"count(1) AS {_RECORDS}"]
+    return [*newest, f"max(-unix_micros(_log_time)) AS {_AGE_METRIC}", f"count(1) AS {_RECORDS_METRIC}"]
 
 
 def _clip(batch: "DataFrame", plan: EpochPlan) -> "DataFrame":

@@ -38,7 +38,7 @@ from cutover.streaming.replacement.common_cut import (
     read_newest_epoch,
 )
 
-SHOWN = 20
+EXAMPLES_AT_MOST = 20
 ChangeKind = Literal["changed", "missing", "extra"]
 """Difference of a (window, key) row of the second stream: other values, row missing, or row only there."""
 
@@ -50,7 +50,7 @@ _SIDES = ("serving", "beside")
 _COUNTS = "SELECT __change, count(*) FROM joined WHERE __change <> 'same' AND {which} GROUP BY 1 ORDER BY 1"
 _EXAMPLES = f"""
     SELECT __text || ': ' || __change FROM joined WHERE __change <> 'same' AND NOT __declared
-    ORDER BY 1 LIMIT {SHOWN}"""
+    ORDER BY 1 LIMIT {EXAMPLES_AT_MOST}"""
 _OTHERWISE = """
     SELECT count(*) FROM shown LEFT JOIN joined USING (__place)
     WHERE shown.__change <> 'same' AND NOT shown.__declared AND coalesce(joined.__change, 'same') = 'same'"""

@@ -39,7 +39,7 @@ ATTEMPTS = 3
 
 Actions = list[AddAction | RemoveAction]
 Write = Callable[[], EpochRecord]
-KIND = "_kind"
+KIND_COLUMN = "_kind"
 
 
 def read_newest_epoch_record(table: DeltaTable) -> EpochRecord | None:
@@ -197,15 +197,15 @@ class Committer:
 
     def _write(self, rows: pa.Table, record: EpochRecord, add_actions: Sequence[AddAction]) -> EpochRecord:
         """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
-        data = rows.filter(pc.not_equal(rows[KIND], pa.scalar(RowKind.EPOCH.value)))
+        data = rows.filter(pc.not_equal(rows[KIND_COLUMN], pa.scalar(RowKind.EPOCH.value)))
         stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), RowKind.EPOCH)}
         previous_total = 0 if self.newest is None else int(self.newest.files, 16)
-        table_weights = sum(checksums.compute_weight(f"{KIND}={kind}", stem) for kind, stem in stems.items())
+        table_weights = sum(checksums.compute_weight(f"{KIND_COLUMN}={kind}", stem) for kind, stem in stems.items())
         new_total = previous_total + checksums.total(action.path for action in add_actions) + table_weights
         added = [*add_actions, *self._files(data, stems)]
         cost = record.cost and replace(record.cost, written_bytes=self.written_bytes + count_bytes(added))
         sealed = replace(record, files=checksums.encode_weight(new_total), cost=cost)
-        record_row = {KIND: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
+        record_row = {KIND_COLUMN: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
         record_files = self._files(pa.Table.from_pylist([record_row], schema=rows.schema), stems)
         version_before = int(self.table.version())
         self._transact([*added, *record_files], self._properties(sealed.epoch, sealed.to_json()))
@@ -215,8 +215,8 @@ class Committer:
 
     def _files(self, rows: pa.Table, stems: Mapping[str, str]) -> list[AddAction]:
         return [
-            data_files.write(self.version.uri, of_kind, stems[str(partition[KIND])], partition=partition)
-            for partition, of_kind in data_files.split(rows, KIND)
+            data_files.write(self.version.uri, of_kind, stems[str(partition[KIND_COLUMN])], partition=partition)
+            for partition, of_kind in data_files.split(rows, KIND_COLUMN)
         ]
 
     def replace_files(self, files: Actions, *, reason: str) -> bool:
@@ -387,7 +387,7 @@ class Committer:
 
 
 def _kinds(rows: pa.Table) -> list[str]:
-    return [str(kind) for kind in pc.unique(rows[KIND]).to_pylist()]
+    return [str(kind) for kind in pc.unique(rows[KIND_COLUMN]).to_pylist()]
 
 
 def count_bytes(files: Sequence[AddAction | RemoveAction]) -> int:

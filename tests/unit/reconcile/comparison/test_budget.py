@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from cutover.reconcile.comparison.diff import WHOLE, Budget, Diff, diff_relations
+from cutover.reconcile.comparison.diff import NO_BUDGET, Budget, Diff, diff_relations
 from cutover.reconcile.comparison.layout import Layout, value_of
 
 LAYOUT = Layout(keys=("w", "k"), values=(value_of("n", "BIGINT"),), group="w", wide=frozenset())
@@ -27,7 +27,7 @@ def test_a_budget_that_is_never_spent_finds_each_row_of_each_group_once(groups: 
     result, rows = find(groups, AMPLE)
 
     assert rows == [w for w in range(1, groups + 1) for _ in range(3)]
-    assert result == find(groups, WHOLE)[0]
+    assert result == find(groups, NO_BUDGET)[0]
     assert (result.joined, result.unfinished) == (groups, 0)
 
 

@@ -10,7 +10,7 @@ from cutover.definition import Avg, Count, Fixed, Pipeline, Sum, Topic
 from cutover.engine import queries
 from cutover.reconcile.comparison import layout
 from cutover.reconcile.comparison.column_types import is_alike, is_number, is_time, kind_of
-from cutover.reconcile.comparison.diff import WHOLE, Budget, diff_relations
+from cutover.reconcile.comparison.diff import NO_BUDGET, Budget, diff_relations
 from cutover.reconcile.comparison.layout import (
     FLOAT_RELATIVE,
     KEY_BUCKETS,
@@ -197,7 +197,7 @@ def test_rows_are_grouped_by_their_component_if_there_is_one() -> None:
 @pytest.mark.parametrize(
     ("budget", "rows", "limited", "is_spent"),
     [
-        (WHOLE, 10**9, False, False),
+        (NO_BUDGET, 10**9, False, False),
         (Budget(rows=5), 4, True, False),
         (Budget(rows=5), 5, True, True),
         (Budget(seconds=200), 10**9, True, False),
