@@ -90,7 +90,7 @@ def _list_lines(settings: Settings, results: _LintResults) -> Iterator[str]:
     elif results.warnings:
         yield f"{totals}. Next: `cutover up`, `cutover stream {next(iter(results.warnings))} --detach`."
     else:
-        yield f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one."
+        yield f"No definitions in `{settings.pipelines}`. `cutover init NAME --from FILE` writes one."
 
 
 def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[str]:

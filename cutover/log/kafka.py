@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -87,17 +88,23 @@ class LogClient:
         self.bootstrap = options.bootstrap_servers(settings)
         parse_addresses(self.bootstrap)
         self.timeout = settings.kafka.timeout_seconds
-        self._protocol, self._is_reached = settings.kafka.protocol, False
+        self._protocol = settings.kafka.protocol
         self.disconnects = 0  # after a reconnect the broker, or its log, may be another one
         self._options = options.make_librdkafka_options(settings.kafka, self.bootstrap)
         self._options["log_level"] = "0"  # failures are raised; librdkafka's log would repeat them
         self._refused: KafkaError | None = None  # authentication or authorization error; later requests time out
         try:
-            callbacks: dict[str, Any] = {"error_cb": self._note_error}  # the client's type hints omit callbacks
-            self._admin = AdminClient(self._options | callbacks)
+            AdminClient(self._options | {"bootstrap.servers": ""})  # checks the values, without a connection
         except KafkaException as error:
             msg = f"Settings, `kafka`: expected values that the client accepts, got: {error.args[0].str()}."
             raise DefinitionError(msg) from None
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        """Client of the cluster, connected after the check of its addresses: a server may serve one connection only."""
+        self._check_reachable()
+        callbacks: dict[str, Any] = {"error_cb": self._note_error}  # the client's type hints omit callbacks
+        return AdminClient(self._options | callbacks)
 
     def topics(self) -> tuple[str, ...]:
         """List the names of all topics except internal ones.
@@ -330,7 +337,7 @@ class LogClient:
 
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:
-            result = self._retry(lambda: self._admin.list_topics(timeout=self.timeout))
+            result = retry_transient(lambda: self._admin.list_topics(timeout=self.timeout), seconds=self.timeout)
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
         return {name: tuple(sorted(topic.partitions)) for name, topic in result.topics.items()}
@@ -372,12 +379,6 @@ class LogClient:
 
         return self._request(list_offsets)
 
-    def _retry(self, request: Callable[[], Result]) -> Result:
-        if not self._is_reached:
-            self._check_reachable()
-            self._is_reached = True
-        return retry_transient(request, seconds=self.timeout)
-
     def _check_reachable(self) -> None:
         """Check before the first request that an address may respond; transient obstacles are retried.
 
@@ -398,7 +399,7 @@ class LogClient:
 
     def _request(self, request: Callable[[], Result]) -> Result:
         try:
-            return self._retry(request)
+            return retry_transient(request, seconds=self.timeout)
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
 

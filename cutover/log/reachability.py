@@ -90,7 +90,7 @@ def make_obstacle_error(obstacle: Obstacle) -> LogError:
 
 
 def _check_address(host: str, port: int, protocol: Protocol) -> Obstacle | None:
-    address = f"Kafka at {host}:{port}"
+    address = f"Kafka at {f'[{host}]' if ':' in host else host}:{port}"
     if not _resolves(host, port):
         return Obstacle(message=f"{address}: expected a host that resolves, `{host}` is unknown.", is_permanent=False)
     try:

@@ -94,7 +94,7 @@ def get(settings: Settings, name: str) -> Pipeline:
         raise _join_problems(own_problems or catalogue.problems)
     close = get_close_matches(name, pipelines, n=1)
     hint = f"\nHint: did you mean `{close[0]}`?" if close else "\nHint: `cutover init NAME --from FILE` writes one."
-    msg = f"Unknown pipeline `{name[:80]}`: expected one of {', '.join(pipelines) or 'none'} in {settings.pipelines}."
+    msg = f"Unknown pipeline `{name[:80]}`: expected one of {', '.join(pipelines) or 'none'} in `{settings.pipelines}`."
     raise DefinitionError(msg + hint)
 
 

@@ -16,6 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, InterruptedRunError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
+from cutover.records.sending.batch_size import RUN_CHARACTERS
 from cutover.records.sending.produced import (
     NO_HISTORY,
     FileDifference,
@@ -248,7 +249,7 @@ class FileTransfer:
 
     def _make_run(self, log: LogId, history: History, resumed: ProducedRun | None, sha256: str) -> ProducedRun:
         if resumed is None:
-            run, resend = secrets.token_hex(8), self.request.resend
+            run, resend = secrets.token_hex(RUN_CHARACTERS // 2), self.request.resend
             offsets = {str(p): end for p, end in self.client.high_watermarks(log.topic).items()}
         else:
             run, resend, offsets = resumed.run, resumed.again, dict(resumed.offsets)

@@ -1,12 +1,17 @@
 """Topic that `produce` writes to: created with settings for old timestamps, or checked to accept every record."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from confluent_kafka import KafkaError
 
 from cutover.clock import Clock
 from cutover.errors import LogError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
+from cutover.records.sending.batch_size import BATCH_BYTES
+from cutover.records.sending.rows import FileRecord
 from cutover.records.sending.spool import NO_KEY, Spool
 from cutover.timestamps import format_micros
 
@@ -17,9 +22,10 @@ CONFIG = {
     "message.timestamp.type": "CreateTime",
     "max.message.bytes": str(9 * 1024 * 1024),
 }
+_TIME_ERRORS = {KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD}
 _MILLIS = 1_000
-_FRAME = 1_024  # upper bound of Kafka's overhead per message
 _KAFKA_LARGEST = 1_048_588  # Kafka's default
+_OLDEST, _NEWEST = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 _BOTH_DIRECTIONS = "message.timestamp.difference.max.ms"  # of brokers before 4.0
 
 
@@ -29,6 +35,7 @@ class Target:
 
     log: LogId
     max_bytes: int  # of a batch of records
+    config: Mapping[str, str] = field(default_factory=dict)  # settings of the topic
 
 
 def find_topic(client: LogClient, topic: str, partitions: int | None) -> LogId | None:
@@ -67,12 +74,22 @@ def prepare_topic(
             client.delete_topic(topic)
         raise
     log = client.describe(topic) if existing is None else existing
-    return Target(log=log, max_bytes=_read_limit(config, "max.message.bytes") or _KAFKA_LARGEST)
+    return Target(log=log, max_bytes=_read_limit(config, "max.message.bytes") or _KAFKA_LARGEST, config=config)
+
+
+def describe_rejection(target: Target, row: FileRecord, error: KafkaError) -> str:
+    """Describe the rejection of a record: its line, and for its log time the topic's settings with their limits."""
+    text = f"{error.str()} (line {row.line} of the file)"
+    names = (_OLDEST, _NEWEST, _BOTH_DIRECTIONS)
+    limits = [f"{name}={limit:,}" for name in names if (limit := _read_limit(target.config, name)) is not None]
+    if error.code() not in _TIME_ERRORS or row.log_micros is None or not limits:
+        return text
+    return f"{text}; its log time {_show_time(row.log_micros // _MILLIS)} must be within {' and '.join(limits)}"
 
 
 def _check_sizes(config: Mapping[str, str], topic: str, spool: Spool) -> None:
     limit = _read_limit(config, "max.message.bytes") or _KAFKA_LARGEST
-    largest = spool.find_extreme(f"value_bytes + greatest(key_bytes, 0) + {_FRAME}")
+    largest = spool.find_extreme(BATCH_BYTES)
     if largest is not None and largest[1] > limit:
         _reject(topic, f"max.message.bytes of at least {largest[1]:,}", largest[0], f"{limit:,}")
 
@@ -88,19 +105,12 @@ def _check_times(config: Mapping[str, str], topic: str, spool: Spool, clock: Clo
         expected = "a log time after 1970-01-01T00:00:00Z, since Kafka has no earlier timestamps"
         _reject(topic, expected, oldest[0], _show_time(first_millis))
     if config.get("message.timestamp.type") != "LogAppendTime":
-        max_age = _read_limit(config, "message.timestamp.before.max.ms", _BOTH_DIRECTIONS)
+        max_age = _read_limit(config, _OLDEST, _BOTH_DIRECTIONS)
         if max_age is not None and first_millis < now - max_age:
-            _reject(
-                topic,
-                f"log times within message.timestamp.before.max.ms={max_age:,}",
-                oldest[0],
-                _show_time(first_millis),
-            )
-        limit = _read_limit(config, "message.timestamp.after.max.ms", _BOTH_DIRECTIONS)
+            _reject(topic, f"log times within {_OLDEST}={max_age:,}", oldest[0], _show_time(first_millis))
+        limit = _read_limit(config, _NEWEST, _BOTH_DIRECTIONS)
         if limit is not None and last_millis > now + limit:
-            _reject(
-                topic, f"log times within message.timestamp.after.max.ms={limit:,}", newest[0], _show_time(last_millis)
-            )
+            _reject(topic, f"log times within {_NEWEST}={limit:,}", newest[0], _show_time(last_millis))
     retention = _read_limit(config, "retention.ms")
     is_deleted = "delete" in config.get("cleanup.policy", "delete")
     if is_deleted and retention is not None and 0 <= retention < now - first_millis:
@@ -124,6 +134,6 @@ def _show_time(millis: int) -> str:
     return format_micros(millis * _MILLIS) or ""
 
 
-def _reject(topic: str, expected: str, line: int, actual: str) -> None:
+def _reject(topic: str, expected: str, line: int, actual: str) -> NoReturn:
     msg = f"Topic `{topic}`: expected {expected}, got {actual} (line {line} of the file)."
     raise LogError(msg + "\nHint: nothing was sent. Change the topic's setting or the record, or use another topic.")

@@ -16,17 +16,11 @@ from cutover.errors import InterruptedRunError, LogError
 from cutover.log import options
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
+from cutover.records.sending.batch_size import HEADER, make_headers
 from cutover.records.sending.produced import ProducedRun
 from cutover.records.sending.rows import FileRecord
-from cutover.records.sending.topic import Target
+from cutover.records.sending.topic import Target, describe_rejection
 from cutover.settings import Settings
-
-HEADER = "cutover-produce"
-
-
-def make_headers(run: str, number: int) -> list[tuple[str, str | bytes | None]]:
-    """Build the headers of a message: its run, and the number of its record in the file."""
-    return [(HEADER, f"{run}:{number}".encode())]
 
 
 def find_delivered(client: LogClient, log: LogId, runs: Iterable[ProducedRun]) -> dict[str, set[int]]:
@@ -92,19 +86,26 @@ FLUSH_SECONDS = 60.0
 INTERRUPTED_FLUSH_SECONDS = 5.0
 _ADVANCE_EVERY = 1_000  # records
 _BATCH_BYTES = 1_000_000  # librdkafka's own limit
+_SMALLEST_LIMIT = 1_000  # of `message.max.bytes` in librdkafka
+_WAIT_SECONDS = 0.5
 
 ProgressCallback = Callable[[int], None]
 
 
-def pace_rows(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
-    """Delay each record until its log time relative to the first one, replayed `speed` times faster."""
+def pace_rows(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord | None]:
+    """Delay each record until its log time relative to the first one, replayed `speed` times faster.
+
+    Yields:
+        Each record; None at short intervals while none is due, so that the caller notices rejections meanwhile.
+    """
     began, first_micros = clock.monotonic(), None
     for row in rows:
         if speed is not None and row.log_micros is not None:
             first_micros = row.log_micros if first_micros is None else first_micros
             due = began + (row.log_micros - first_micros) / 1_000_000 / speed
             while (wait := due - clock.monotonic()) > 0:
-                sleep(min(wait, 0.5))
+                sleep(min(wait, _WAIT_SECONDS))
+                yield None
         yield row
 
 
@@ -113,7 +114,7 @@ def send_records(
     client: LogClient,
     target: Target,
     run: str,
-    rows: Iterator[FileRecord],
+    rows: Iterator[FileRecord | None],
     advance: ProgressCallback,
 ) -> None:
     """Send the records of a run, and wait until the broker has acknowledged all of them.
@@ -126,19 +127,25 @@ def send_records(
     producer = Producer(_producer_options(settings, client, target))
     partitions = client.partitions(target.log.topic)
     try:
-        for number, row in enumerate(rows, start=1):
+        number = 0
+        for row in rows:
+            if row is None:
+                producer.poll(0)
+            transmission.check(producer)
+            if row is None:
+                continue
+            number += 1
             # Round robin, ignoring the key: a replay reads each partition in proportion to its size, so the event times
             # of partitions by key would drift apart by days, and records would be classified differently than live.
             transmission.produce(producer, row, partitions[number % len(partitions)], run)
             if number % _ADVANCE_EVERY == 0:
                 advance(_ADVANCE_EVERY)
-                transmission.check()
         remaining = producer.flush(FLUSH_SECONDS)
     except KafkaException as error:
         raise transmission.make_error(error.args[0].str()) from error
     except KeyboardInterrupt:
         raise transmission.make_interruption(producer.flush(INTERRUPTED_FLUSH_SECONDS)) from None
-    transmission.check()
+    transmission.check(producer)
     if remaining:
         detail = f"{remaining:,} not acknowledged after {FLUSH_SECONDS:g} s"
         raise transmission.make_error(detail)
@@ -148,9 +155,10 @@ class _Transmission:
     """Delivery state of the messages sent so far."""
 
     def __init__(self, target: Target) -> None:
+        self._target = target
         self._topic = target.log.topic
         self._acknowledged = 0
-        self._rejected: list[tuple[int, KafkaError]] = []  # line, cause
+        self._rejected: list[tuple[FileRecord, KafkaError]] = []
 
     def produce(self, producer: Producer, row: FileRecord, partition: int, run: str) -> None:
         """Pass one record to the client, waiting while its buffer is full."""
@@ -161,7 +169,7 @@ class _Transmission:
                     self._topic,
                     value=row.value,
                     key=row.key,
-                    on_delivery=partial(self._note_delivery, row.line),
+                    on_delivery=partial(self._note_delivery, row),
                     partition=partition,
                     timestamp=timestamp,
                     headers=make_headers(run, row.number),
@@ -172,17 +180,21 @@ class _Transmission:
                 producer.poll(0)
                 return
 
-    def check(self) -> None:
-        """Check that no record was rejected.
+    def check(self, producer: Producer) -> None:
+        """Check that no record was rejected; otherwise cancel all messages that are not on their way yet.
 
         Raises:
             LogError: A record was rejected; the message contains the line of the first one.
         """
-        if self._rejected:
-            line, error = self._rejected[0]
-            other_records = f" and {len(self._rejected) - 1:,} others" if len(self._rejected) > 1 else ""
-            detail = f"{error.str()} for the record of line {line}{other_records}"
-            raise self.make_error(detail)
+        if not self._rejected:
+            return
+        producer.purge(in_flight=False)
+        producer.flush(INTERRUPTED_FLUSH_SECONDS)
+        # The broker rejects a batch for one of its records; the client marks the others.
+        row, error = min(self._rejected, key=lambda item: item[1].code() == KafkaError._INVALID_DIFFERENT_RECORD)  # noqa: SLF001 -- its only name
+        other_records = f"; {len(self._rejected) - 1:,} others were rejected" if len(self._rejected) > 1 else ""
+        detail = f"{describe_rejection(self._target, row, error)}{other_records}"
+        raise self.make_error(detail)
 
     def make_error(self, detail: str) -> LogError:
         """Return the error that not all records were accepted, with the number of acknowledged records and a hint."""
@@ -198,11 +210,11 @@ class _Transmission:
             "`--again` sends the others."
         )
 
-    def _note_delivery(self, line: int, error: KafkaError | None, _: Message) -> None:
+    def _note_delivery(self, row: FileRecord, error: KafkaError | None, _: Message) -> None:
         if error is None:
             self._acknowledged += 1
-        else:
-            self._rejected.append((line, error))
+        elif error.code() != KafkaError._PURGE_QUEUE:  # noqa: SLF001 -- the only name of this code
+            self._rejected.append((row, error))
 
 
 def _producer_options(settings: Settings, client: LogClient, target: Target) -> dict[str, str | int | float | bool]:
@@ -212,7 +224,7 @@ def _producer_options(settings: Settings, client: LogClient, target: Target) -> 
         "acks": "all",
         "linger.ms": 20,
         "compression.type": "lz4",
-        "message.max.bytes": target.max_bytes,
+        "message.max.bytes": max(target.max_bytes, _SMALLEST_LIMIT),
         "batch.size": min(_BATCH_BYTES, target.max_bytes),
         "queue.buffering.max.kbytes": 65_536,
         "message.timeout.ms": int(FLUSH_SECONDS * MILLIS),

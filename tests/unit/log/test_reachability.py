@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -182,6 +183,7 @@ def test_address_without_a_port_is_rejected_before_any_request(bootstrap: str) -
         ("localhost", DefinitionError, "expected `host:port`"),
         ("127.0.0.1:9", LogError, "the connection was refused"),
         ("nosuch.invalid:9092", LogError, "`nosuch.invalid` is unknown"),
+        ("[::1]:9", LogError, r"Kafka at \[::1\]:9: "),
     ],
 )
 def test_client_reports_the_reason_instead_of_a_timeout(bootstrap: str, kind: type[Exception], sentence: str) -> None:
@@ -198,3 +200,16 @@ def test_client_waits_for_nothing_where_http_answers() -> None:
             client.describe("t")
 
     assert refusal.value.runbook == "KafkaUnreachable"
+
+
+def test_client_names_a_server_of_http_that_serves_one_connection_at_a_time() -> None:
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as served:
+        thread = threading.Thread(target=served.serve_forever, daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{served.server_port}"
+        client = LogClient(Settings(kafka=KafkaSettings(bootstrap_servers=address, timeout_seconds=60)))
+        time.sleep(0.5)  # a client that connects at once would occupy the server by now
+        with pytest.raises(LogError, match="speaks HTTP"):
+            client.topics()
+        served.shutdown()
+        thread.join()

@@ -1,12 +1,14 @@
 """Ctrl-C in `produce`: exit code 130, and one sentence on what was sent and how to resume."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import repeat
 
 import pytest
+from confluent_kafka import KafkaError
 
 from cutover.cli import app
-from cutover.errors import InterruptedRunError
+from cutover.errors import InterruptedRunError, LogError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
 from cutover.records.sending import transmit
@@ -33,6 +35,9 @@ class FakeProducer:
 
     def poll(self, _seconds: float) -> int:
         return 0
+
+    def purge(self, **_options: bool) -> None:
+        self.deliveries.clear()
 
     def flush(self, _seconds: float) -> int:
         for deliver in self.deliveries[: len(self.deliveries) - self.unanswered]:
@@ -92,3 +97,33 @@ def test_an_explained_interrupt_exits_with_130_and_its_sentence(
 
     assert app.main(["produce"]) == app.INTERRUPTED
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("is_paced", [False, True])
+def test_a_record_that_becomes_too_old_while_sending_stops_the_run(
+    client: LogClient, monkeypatch: pytest.MonkeyPatch, *, is_paced: bool
+) -> None:
+    target = replace(TARGET, config={"message.timestamp.before.max.ms": "60000"})
+    sent_lines: list[int] = []
+
+    def rows() -> Iterator[FileRecord | None]:
+        for line in (2, 3, 4):
+            sent_lines.append(line)
+            yield replace(RECORD, line=line, log_micros=1_000_000)
+            yield from [None] * is_paced
+
+    def reject(producer: FakeProducer, _seconds: float) -> int:
+        if len(producer.deliveries) == 2:
+            error = KafkaError(KafkaError.INVALID_TIMESTAMP)
+            other_error = KafkaError(KafkaError._INVALID_DIFFERENT_RECORD)
+            for deliver, cause in zip(producer.deliveries, (other_error, error), strict=True):
+                deliver(cause, None)
+        return 0
+
+    monkeypatch.setattr(FakeProducer, "poll", reject)
+
+    with pytest.raises(LogError, match=r"message\.timestamp\.before\.max\.ms=60,000") as caught:
+        send_records(Settings(), client, target, "r", rows(), lambda _: None)
+    assert "1970-01-01T00:00:01Z" in str(caught.value)
+    assert "(line 3 of the file)" in str(caught.value)
+    assert sent_lines == ([2, 3] if is_paced else [2, 3, 4])
