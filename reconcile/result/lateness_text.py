@@ -198,10 +198,10 @@ def describe_settlement(settlement: Settlement, pipeline: str) -> str:
             f"{UNKNOWN_SPEED} So no age is concluded from which on the stream's answer can be trusted or the log is"
             f" complete: as the epochs read it, {right} ({_list_conditions(settlement)})."
         )
-    replay = (
-        f" Both are of a replay. {describe_replay(pipeline, settlement.read_speed)}" if settlement.is_replay else ""
-    )
-    return f"{describe_stream(settlement)} {describe_log(settlement)}{replay}"
+    curves = f"{describe_stream(settlement)} {describe_log(settlement)}"
+    if not settlement.is_replay:
+        return curves
+    return f"{describe_replay(pipeline, settlement.read_speed)} These ages are of this replay. {curves}"
 
 
 def describe_stream(settlement: Settlement) -> str:
