@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from cutover.durations import shorten_duration
 from cutover.lake.epochs.read_speed import tells_real_speed
 from cutover.reconcile.result import text
-from cutover.reconcile.result.advice import (
+from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_pace_of_reading
+from cutover.reconcile.result.parts import (
     Advice,
     Culprit,
     MeasuredOutcome,
@@ -14,7 +15,6 @@ from cutover.reconcile.result.advice import (
     ProvenSetting,
     select_outcome,
 )
-from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_pace_of_reading
 
 IN_FORCE, FASTEST, EXACT, BALANCED = "in force", "fastest", "exact", "balanced"
 

@@ -43,7 +43,7 @@ from cutover.reconcile.advisor.epochs_read import (
 )
 from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros, RecordDelays, find_unit
 from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, compute_watermarks, find_pace
-from cutover.reconcile.result.advice import Culprit
+from cutover.reconcile.result.parts import Culprit
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.fold import SESSION, group_sessions_sql

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.durations import MICROSECONDS
-from cutover.reconcile.result.advice import LateOutcome, NamedSetting, Prediction
+from cutover.reconcile.result.parts import LateOutcome, NamedSetting, Prediction
 
 UNITS = tuple(sorted(MICROSECONDS.values(), reverse=True))
 """Day, hour, minute, second, millisecond, in microseconds."""

@@ -26,7 +26,7 @@ from cutover.quoting import identifier
 from cutover.reconcile.advisor.advice_text import PROOF_HEADS, list_proof_rows
 from cutover.reconcile.advisor.gather import list_newest_events
 from cutover.reconcile.advisor.predict import ALWAYS, Micros, count_held, measure_delay
-from cutover.reconcile.result.advice import Advice, MeasuredOutcome, NamedSetting, ProvenSetting
+from cutover.reconcile.result.parts import Advice, MeasuredOutcome, NamedSetting, ProvenSetting
 from cutover.records.classes import Class
 from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.settings import Settings

@@ -8,7 +8,7 @@ from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal
 from cutover.reconcile.journal_rows import AdviceRow, LatenessRow, list_result_rows
-from cutover.reconcile.result.advice import Advice
+from cutover.reconcile.result.parts import Advice
 from cutover.reconcile.result.timeliness import LogLateness
 from cutover.settings import Settings
 

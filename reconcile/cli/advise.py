@@ -22,8 +22,8 @@ from cutover.lake.control import versions
 from cutover.output.console import Line, Output, make_table, show_bar
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.result import text
-from cutover.reconcile.result.advice import Advice, NamedSetting, Prediction, ProvenSetting
 from cutover.reconcile.result.lateness_text import describe_shares, describe_source, format_real_late, name_segment
+from cutover.reconcile.result.parts import Advice, NamedSetting, Prediction, ProvenSetting
 from cutover.reconcile.result.timeliness import LatenessQuantiles, LogLateness
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import format_micros, to_micros

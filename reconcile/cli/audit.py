@@ -24,7 +24,7 @@ from cutover.reconcile.audit.blame import DifferenceSize
 from cutover.reconcile.audit.noise import Noise, describe_noise, make_rule, measure_noise, record_noise
 from cutover.reconcile.audit.run import DeterminismAudit
 from cutover.reconcile.result import text
-from cutover.reconcile.result.rates import KindRates, Rate, list_uncounted
+from cutover.reconcile.result.parts import KindRates, Rate, list_uncounted
 from cutover.reconcile.selftest.outcome import CLEAN_WINDOWS, SelfTest
 from cutover.reconcile.selftest.record import record_self_test
 from cutover.reconcile.selftest.self_test import self_test

@@ -15,7 +15,7 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost
 from cutover.reconcile.result.cost import Agreement, DayCost, Delay, Nine, PathCosts, PathTotal
-from cutover.reconcile.result.settlement import FEW, AgreementPoint
+from cutover.reconcile.result.parts import FEW, AgreementPoint
 from cutover.reconcile.result.text import count_noun
 from cutover.recorded_times import make_monotonic
 from cutover.timestamps import parse_micros

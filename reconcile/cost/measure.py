@@ -13,8 +13,8 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.cost.fold import fold
 from cutover.reconcile.result.codec import decode
 from cutover.reconcile.result.cost import Agreement, PathCosts
+from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.report import ComparisonOutcome
-from cutover.reconcile.result.settlement import AgreementPoint
 from cutover.reconcile.verdict import history
 from cutover.settings import Settings
 

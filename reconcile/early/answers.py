@@ -24,7 +24,7 @@ from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.parts import rate
 from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
 from cutover.reconcile.verdict.settlement import (
     AGES,

@@ -25,7 +25,7 @@ from cutover.reconcile.report.drawings.chart import Chart
 from cutover.reconcile.result import cost, lateness_text, text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import SideNames, Waterfall
-from cutover.reconcile.result.rates import list_uncounted
+from cutover.reconcile.result.parts import list_uncounted
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 from cutover.reconcile.result.text import numeric

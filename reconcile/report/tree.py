@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cutover.definition.loading.key_text import format_argument
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Difference
-from cutover.reconcile.result.overview import DifferenceLife, RecordBehind
+from cutover.reconcile.result.parts import DifferenceLife, RecordBehind
 from cutover.reconcile.result.report import Report
 
 LONGEST_TYPED = 200  # characters of a text that a command line names

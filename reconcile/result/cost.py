@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cutover.reconcile.result.settlement import AgreementPoint
+from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.text import THIN, count_noun, duration, minutes, number
 
 

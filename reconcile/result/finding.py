@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from cutover.reconcile.result.codec import Scalar, encode
-from cutover.reconcile.result.overview import CalendarDay, RecordBehind
+from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.result.seal import DimensionVersions, Seal
 from cutover.reconcile.result.timeliness import OpenAnswers
 

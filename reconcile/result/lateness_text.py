@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cutover.definition.loading.key_text import format_columns
 from cutover.lake.epochs.read_speed import tells_real_speed
 from cutover.reconcile.result import text
-from cutover.reconcile.result.settlement import FEW, NEARLY_ALL, Settlement, SettlementPoint
+from cutover.reconcile.result.parts import FEW, NEARLY_ALL, Settlement, SettlementPoint
 from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 from cutover.reconcile.result.timeliness import (
     EarlyAnswers,

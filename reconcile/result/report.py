@@ -8,14 +8,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cutover.lake.batch_runs import Range
-from cutover.reconcile.result.advice import Advice
 from cutover.reconcile.result.codec import decode, encode
 from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.finding import Finding, rename_fields
-from cutover.reconcile.result.overview import DifferenceLife, NoiseLevel, RunOfTrend
-from cutover.reconcile.result.rates import ErrorRates
+from cutover.reconcile.result.parts import Advice, DifferenceLife, ErrorRates, NoiseLevel, RunOfTrend, Settlement
 from cutover.reconcile.result.seal import TablesRead
-from cutover.reconcile.result.settlement import Settlement
 from cutover.reconcile.result.timeliness import EarlyAnswers, LogLateness
 
 SCHEMA = 2

@@ -8,7 +8,7 @@ from cutover.durations import describe_length
 from cutover.output.cells import visible
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.overview import DifferenceLife
+from cutover.reconcile.result.parts import DifferenceLife
 from cutover.timestamps import format_moment
 
 MINUS = "\N{MINUS SIGN}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.rates import Rate
+from cutover.reconcile.result.parts import Rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cutover.reconcile.result.rates import ErrorRates, KindRates, Rate
+from cutover.reconcile.result.parts import ErrorRates, KindRates, Rate
 
 RIGHT_CAUSE = 0.99
 CLEAN_WINDOWS = 1_000

@@ -9,7 +9,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import spark
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.result.rates import KindRates, Rate, rate
+from cutover.reconcile.result.parts import KindRates, Rate, rate
 from cutover.reconcile.selftest import copied_lake
 from cutover.reconcile.selftest.copied_lake import open_clean_copy, open_copy
 from cutover.reconcile.selftest.outcome import SelfTest

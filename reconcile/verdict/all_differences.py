@@ -19,7 +19,7 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import scalar
-from cutover.reconcile.result.overview import RecordBehind
+from cutover.reconcile.result.parts import RecordBehind
 
 _LONGEST = 10**38  # exclusive bound of a decimal
 

@@ -42,7 +42,7 @@ from cutover.reconcile.result.finding import (
     WindowPoint,
     WorstKey,
 )
-from cutover.reconcile.result.overview import CalendarDay, DifferenceLife, RunOfTrend
+from cutover.reconcile.result.parts import CalendarDay, DifferenceLife, RunOfTrend
 from cutover.reconcile.verdict import lifecycle, records
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.reconcile.verdict.history import HistoryEntry

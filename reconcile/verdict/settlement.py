@@ -29,14 +29,14 @@ from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
-from cutover.reconcile.result.rates import rate
-from cutover.reconcile.result.settlement import (
+from cutover.reconcile.result.parts import (
     FEW,
     MISSING_AT_MOST,
     NEARLY_ALL,
     AgreementPoint,
     Settlement,
     SettlementPoint,
+    rate,
 )
 from cutover.records.classes import Class
 

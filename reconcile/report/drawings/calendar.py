@@ -12,7 +12,7 @@ from markupsafe import Markup
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box
 from cutover.reconcile.report.drawings.chart import KNOWN, ChartTable, tone
-from cutover.reconcile.result.overview import CalendarDay
+from cutover.reconcile.result.parts import CalendarDay
 from cutover.reconcile.result.text import count_noun, number
 
 YEARS_AT_MOST = 4

@@ -17,9 +17,7 @@ from cutover.reconcile.report import verdicts
 from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.finding import LatenessBin, Verdict
-from cutover.reconcile.result.overview import RunOfTrend
-from cutover.reconcile.result.rates import ErrorRates, Rate
-from cutover.reconcile.result.settlement import Settlement, SettlementPoint
+from cutover.reconcile.result.parts import ErrorRates, Rate, RunOfTrend, Settlement, SettlementPoint
 from cutover.reconcile.result.text import minutes, number, share, when
 
 _LETTER = 7.0  # pixels, at most, of a letter of a label

@@ -15,7 +15,7 @@ from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import cost, lateness_text, text
 from cutover.reconcile.result.finding import Difference
-from cutover.reconcile.result.rates import list_uncounted
+from cutover.reconcile.result.parts import list_uncounted
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 

@@ -24,7 +24,7 @@ from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.report import page
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
-from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.parts import rate
 from cutover.reconcile.selftest import drawn_plants, table_rows, trial
 from cutover.reconcile.selftest.drawn_plants import Plant
 from cutover.reconcile.selftest.outcome import SelfTest

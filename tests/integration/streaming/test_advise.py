@@ -20,7 +20,7 @@ from cutover.reconcile.advisor import record
 from cutover.reconcile.advisor.gather import gather_delays
 from cutover.reconcile.advisor.predict import Delays, choose_settings, predict
 from cutover.reconcile.advisor.prove import prove_settings
-from cutover.reconcile.result.advice import NamedSetting, select_outcome
+from cutover.reconcile.result.parts import NamedSetting, select_outcome
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.report.test_hostile_keys import CONTROL, HOSTILE, list_texts

@@ -26,11 +26,19 @@ from cutover.reconcile.result.finding import (
     Windows,
     WorstKey,
 )
-from cutover.reconcile.result.overview import CalendarDay, RunOfTrend
-from cutover.reconcile.result.rates import ErrorRates, KindRates, Rate, rate
+from cutover.reconcile.result.parts import (
+    AgreementPoint,
+    CalendarDay,
+    ErrorRates,
+    KindRates,
+    Rate,
+    RunOfTrend,
+    Settlement,
+    SettlementPoint,
+    rate,
+)
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, TablesRead
-from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 from tests.support.history.reports import make_report

@@ -5,7 +5,7 @@ from datetime import datetime
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.parts import rate
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.record import record_self_test
 from cutover.settings import Settings

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from cutover.reconcile.report import page
-from cutover.reconcile.result.overview import RecordBehind
+from cutover.reconcile.result.parts import RecordBehind
 from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report

@@ -16,7 +16,7 @@ from pathlib import Path
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
 from cutover.reconcile.report import page
 from cutover.reconcile.result.finding import CellStep, Difference, Verdict, WindowPoint, WorstKey
-from cutover.reconcile.result.overview import CalendarDay, RecordBehind
+from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import series
 from cutover.reconcile.verdict.all_differences import RECORDS_AT_MOST

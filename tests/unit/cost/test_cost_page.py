@@ -10,8 +10,8 @@ from cutover.reconcile.cost.fold import fold, price
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.cost import Agreement
+from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.settlement import AgreementPoint
 from cutover.reconcile.result.text import THIN
 from tests.support.history.reconciliations import flights
 from tests.unit.cost.test_fold import batch, epoch, make_cost

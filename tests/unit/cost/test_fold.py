@@ -12,7 +12,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost, add_costs
 from cutover.reconcile.cost.fold import DAYS_AT_MOST, find_settled, fold, price
 from cutover.reconcile.result.cost import Agreement, describe_waiting
-from cutover.reconcile.result.settlement import AgreementPoint
+from cutover.reconcile.result.parts import AgreementPoint
 from cutover.timestamps import to_micros
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

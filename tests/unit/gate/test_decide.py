@@ -15,7 +15,7 @@ from cutover.reconcile.gate.decide import (
     Replayability,
     decide,
 )
-from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.parts import rate
 from cutover.reconcile.result.text import THIN
 from cutover.reconcile.selftest.outcome import SelfTest
 from tests.support.history.gate_evidence import (

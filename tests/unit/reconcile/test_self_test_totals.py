@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.result.rates import list_uncounted, rate
+from cutover.reconcile.result.parts import list_uncounted, rate
 from cutover.reconcile.result.text import THIN
 from cutover.reconcile.selftest.self_test import compute_totals
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult

@@ -12,7 +12,7 @@ from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.cli.advise import name_next
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
-from cutover.reconcile.result.advice import (
+from cutover.reconcile.result.parts import (
     Advice,
     Culprit,
     LateOutcome,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
-from cutover.reconcile.result.overview import DifferenceLife, NoiseLevel, NoiseMeasure
+from cutover.reconcile.result.parts import DifferenceLife, NoiseLevel, NoiseMeasure
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import describe_life
 from tests.support.history.reconciliations import flights

@@ -15,7 +15,7 @@ from cutover.output.svg import NARROW, WIDE
 from cutover.reconcile.report import page
 from cutover.reconcile.report.drawings import calendar, curves, waterfall
 from cutover.reconcile.result.finding import SideNames, Verdict, Waterfall, WaterfallStep
-from cutover.reconcile.result.overview import CalendarDay
+from cutover.reconcile.result.parts import CalendarDay
 from cutover.reconcile.verdict import series
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report

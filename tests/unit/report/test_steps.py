@@ -6,7 +6,7 @@ import pytest
 
 from cutover.reconcile.report import page, steps
 from cutover.reconcile.result.finding import PolicyResult, Verdict
-from cutover.reconcile.result.overview import RunOfTrend
+from cutover.reconcile.result.parts import RunOfTrend
 from cutover.reconcile.result.report import Report
 from tests.support.history.reports import change_report
 from tests.unit.report.test_page import HOSTILE, hostile

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cutover.reconcile.report import tree
 from cutover.reconcile.result.finding import Difference
-from cutover.reconcile.result.overview import RecordBehind
+from cutover.reconcile.result.parts import RecordBehind
 from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report

@@ -13,8 +13,8 @@ from cutover.reconcile.cost.fold import price
 from cutover.reconcile.cost.measure import parse_agreement
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_settlement
+from cutover.reconcile.result.parts import FEW, Settlement, SettlementPoint
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.settlement import FEW, Settlement, SettlementPoint
 from cutover.reconcile.verdict.settlement import AGES
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (

@@ -8,8 +8,7 @@ from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import Incomplete, Range
 from cutover.lake.epochs.delivery import NO_FAULTS
-from cutover.reconcile.comparison.side import list_incomplete_ranges
-from cutover.reconcile.comparison.sides import open_own_sides, state_of
+from cutover.reconcile.comparison.sides import list_incomplete_ranges, open_own_sides, state_of
 
 HOUR = 3_600_000_000
 PIPELINE = Pipeline(

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from cutover.reconcile.report.drawings import curves as drawing
 from cutover.reconcile.result.lateness_text import describe_log, describe_settlement, describe_stream
-from cutover.reconcile.result.rates import rate
-from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
+from cutover.reconcile.result.parts import AgreementPoint, Settlement, SettlementPoint, rate
 
 
 def point(minutes: float, hits: int, of: int) -> SettlementPoint:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.result.settlement import NEARLY_ALL
+from cutover.reconcile.result.parts import NEARLY_ALL
 from cutover.reconcile.verdict.settlement import AGES, MINUTE, CompletedWindow, find_complete_age, list_ages
 
 DAY = 1440 * MINUTE

@@ -15,7 +15,7 @@ from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, Value, value_of
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.result.finding import Apart, SampleRecord
-from cutover.reconcile.result.overview import CalendarDay, RecordBehind
+from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.verdict import all_differences, series
 
 LAYOUT = Layout(

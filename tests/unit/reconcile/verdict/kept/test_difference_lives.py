@@ -11,7 +11,7 @@ from cutover.definition import Count, Fixed, Pipeline, Policy, Topic
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Cause, Difference, Finding, Verdict, Windows
-from cutover.reconcile.result.overview import DifferenceLife
+from cutover.reconcile.result.parts import DifferenceLife
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.verdict import history, lifecycle, series

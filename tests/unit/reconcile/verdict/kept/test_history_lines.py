@@ -13,7 +13,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.lake.control import versions
 from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
-from cutover.reconcile.result.overview import RunOfTrend
+from cutover.reconcile.result.parts import RunOfTrend
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, TablesRead
 from cutover.reconcile.verdict import history, records, series
