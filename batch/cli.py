@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
@@ -105,7 +106,7 @@ def _describe_scan(pairs: Mapping[str, int], window: WindowFn, offsets: int) -> 
     windowed = sum(pairs.values()) - single
     few, many = single + -(-windowed // window.max_windows), min(single + windowed // window.min_windows, offsets)
     records = f"{few:,}" if few == many else f"{few:,} to {many:,}"
-    return f"{records} in {offsets:,} offsets"
+    return f"{records} in {count_noun(offsets, 'offset')}"
 
 
 def _left_out(run: BatchRun) -> str:
@@ -133,7 +134,7 @@ def _to_fields(run: BatchRun) -> dict[str, object]:
 
 def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:
     range_texts = [f"{_start(start)} to {_time(end)}" for start, end in ranges[:_SHOWN]]
-    more = [f"and {len(ranges) - _SHOWN} more ranges"] if len(ranges) > _SHOWN else []
+    more = [f"and {count_noun(len(ranges) - _SHOWN, 'more range')}"] if len(ranges) > _SHOWN else []
     return "\n".join([*range_texts, *more]) or "none"
 
 

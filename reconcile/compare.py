@@ -394,7 +394,7 @@ def _list_expectations(evidence: SealEvidence) -> tuple[Expectation, ...]:
 
 def _note_duplicates(findings: Findings) -> tuple[str, ...]:
     count = findings.plain.duplicates_expected
-    return (f"The batch table has {count:,} keys more than once in a window.",) if count else ()
+    return (f"The batch table has {count_noun(count, 'key')} more than once in a window.",) if count else ()
 
 
 def _list_notes(pipeline: Pipeline, evidence: SealEvidence) -> list[str]:

@@ -8,6 +8,7 @@ import typer
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
@@ -167,7 +168,7 @@ def _list_draft_lines(pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) ->
             no_wrap=_UNWRAPPED,
         )
     if len(rows) > SHOWN:
-        yield f"and {len(rows) - SHOWN:,} more rows"
+        yield f"and {count_noun(len(rows) - SHOWN, 'more row')}"
     for side, counts in draft.counts.items():
         counts_text = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no rows"
         yield f"Compared with {'what is served' if side == 'served' else side}: {counts_text}."
@@ -176,7 +177,7 @@ def _list_draft_lines(pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) ->
     head = f"{windows} of {pipeline.name} computed at epoch {draft.run.epoch}"
     if draft.differing:
         command = f"`cutover repair {pipeline.name} --publish --id {draft.repair_id[:8]}`"
-        yield f"{head}: {draft.differing:,} rows would change. Nothing is changed yet. Next: {command}."
+        yield f"{head}: {count_noun(draft.differing, 'row')} would change. Nothing is changed yet. Next: {command}."
     else:
         yield f"{head}: nothing would change."
 
@@ -261,7 +262,7 @@ def _list_repair_lines(
             no_wrap=_UNWRAPPED,
         )
     if len(rows) > SHOWN:
-        yield f"and {len(rows) - SHOWN:,} more rows"
+        yield f"and {count_noun(len(rows) - SHOWN, 'more row')}"
     served_until = (
         "it is a draft: these are still served" if repair_row["state"] == "draft" else f"until {repair_row['at']}"
     )

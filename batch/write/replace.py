@@ -11,6 +11,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import AddAction
 
+from cutover.counts import count_noun
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.events import log
@@ -114,7 +115,7 @@ def _reject_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) 
         (outside,) = connection.execute(query).fetchall()[0]
     if outside:
         msg = f"Table `{table.table_uri}`, version {table.version()}: windows cannot be replaced: expected rows inside "
-        msg += f"{len(ranges)} ranges, got {outside} outside of them."
+        msg += f"{count_noun(len(ranges), 'range')}, got {outside} outside of them."
         raise LakeError(msg)
 
 

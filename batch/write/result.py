@@ -16,6 +16,7 @@ from cutover.batch.plan import RunPlan
 from cutover.batch.read import index, scan
 from cutover.batch.staging import Staging
 from cutover.batch.write.replace import read_rows_outside
+from cutover.counts import count_noun
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import batch_sql
 from cutover.definition.expressions.statements import parse_statements
@@ -279,7 +280,7 @@ def _reject_emptied(work: RunContext) -> None:
     (rows_before,) = work.connection.execute(query).fetchall()[0]
     if rows_before:
         msg = f"SQL `{batch_definition.file}` of `{work.pipeline.name}`: expected rows for the windows computed, "
-        msg += f"whose {rows_before:,} rows in the batch table it replaces, got none."
+        msg += f"whose {count_noun(rows_before, 'row')} in the batch table it replaces, got none."
         hint = "nothing was published. `Sql(..., may_be_empty=True)` in the definition lets it replace rows by none."
         raise DefinitionError(msg + f"\nHint: {hint}")
 

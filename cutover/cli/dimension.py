@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.lake.dimensions import load as dimension_load
 from cutover.lake.dimensions.dimension import own_uri, uri
@@ -113,7 +114,7 @@ def _list_joined_keys(settings: Settings, name: str) -> list[tuple[str, ...]]:
 
 def _output_loaded(name: str, loaded: Loaded) -> Output:
     columns = ", ".join(f"{column} {kind}" for column, kind in loaded.columns.items())
-    text = f"{name}: version {loaded.version}, {loaded.rows:,} rows ({columns})"
+    text = f"{name}: version {loaded.version}, {count_noun(loaded.rows, 'row')} ({columns})"
     return Output(document=asdict(loaded), lines=[text])
 
 

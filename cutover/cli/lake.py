@@ -15,6 +15,7 @@ from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import quote_ambiguous
 from cutover.definition.model.pipeline import Pipeline
@@ -99,7 +100,9 @@ def vacuum(
     definition = find_definition(settings, pipeline)
     removal = delete_unlisted(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
     verb = "would be deleted" if dry_run else "deleted"
-    return Output(document=dict(removal), lines=[f"{name}: {files:,} files {verb}" for name, files in removal.items()])
+    return Output(
+        document=dict(removal), lines=[f"{name}: {count_noun(files, 'file')} {verb}" for name, files in removal.items()]
+    )
 
 
 def restore_control(
@@ -110,11 +113,12 @@ def restore_control(
     settings = load_settings()
     restored_tables = list(restore.restore(settings, dry_run=dry_run))
     lines = [
-        f"{restored.table}: {restored.rows:,} rows to write again, {restored.files:,} files of others to leave"
+        f"{restored.table}: {count_noun(restored.rows, 'row')} to write again, "
+        f"{count_noun(restored.files, 'file')} of others to leave"
         for restored in restored_tables
     ]
     lost_commits = [
-        f"{restored.table} of {name}: {n:,} commits"
+        f"{restored.table} of {name}: {count_noun(n, 'commit')}"
         for restored in restored_tables
         for name, n in restored.lost.items()
     ]
@@ -182,7 +186,7 @@ def unserved(
         totals = f"{pipeline}: {counts}. `cutover unserved {pipeline}` says why."
         return Output(
             document={"deleted": [asdict(table) for table in deleted], "kept": [asdict(table) for table in remaining]},
-            lines=[*(f"deleted: {table.text}, {table.files:,} files" for table in deleted), totals],
+            lines=[*(f"deleted: {table.text}, {count_noun(table.files, 'file')}" for table in deleted), totals],
         )
     tables = unserved_tables.list_unserved(settings, definition, clock.now())
     deletable_count = sum(table.retained_because is None for table in tables)
@@ -198,7 +202,7 @@ def unserved(
 
 def _describe_table(table: Unserved) -> str:
     return (
-        f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, "
+        f"{table.text}: {count_noun(table.files, 'file')}, since {table.since:%Y-%m-%d %H:%M} UTC, "
         f"{table.retained_because or 'can be deleted'}"
     )
 
@@ -260,7 +264,7 @@ def _describe_publication(name: str, publication: Publication) -> str:
     wrote = f"months written: {len(publication.months):,}" if publication.months else "nothing new"
     epoch = "no epoch" if publication.epoch < 0 else f"epoch {publication.epoch}"
     by = "" if publication.served == name else f" of {publication.served}"
-    rows = f"{name}: {publication.rows:,} rows{by} in {publication.stage} up to {epoch}"
+    rows = f"{name}: {count_noun(publication.rows, 'row')}{by} in {publication.stage} up to {epoch}"
     return f"{rows}, version {publication.version} of the table; {wrote}."
 
 

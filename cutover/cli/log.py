@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
@@ -103,7 +104,9 @@ def _time(text: str | None, *, of: str) -> int | None:
 
 
 def _list_lines(summary: Summary) -> list[Line]:
-    lines: list[Line] = [f"{summary.records:,} records sent to topic `{summary.topic}` in {summary.seconds:.1f} s."]
+    lines: list[Line] = [
+        f"{count_noun(summary.records, 'record')} sent to topic `{summary.topic}` in {summary.seconds:.1f} s."
+    ]
     if summary.already_sent:
         lines.append(f"{summary.already_sent:,} other records of the file were already in the topic.")
     if summary.differs:
@@ -210,7 +213,7 @@ def _read_fields(path: Path, *, is_cells: bool) -> Iterator[tuple[int, Mapping[s
     _, header = next(records, (1, []))
     for number, cells in records:
         if len(cells) != len(header):
-            reject(path, number, f"{len(header)} cells, got {len(cells)}")
+            reject(path, number, f"{count_noun(len(header), 'cell')}, got {len(cells)}")
         yield number, dict(zip(header, cells, strict=True))
 
 

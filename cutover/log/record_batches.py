@@ -13,6 +13,7 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from cutover.counts import count_noun
 from cutover.log.topic_partitions import format_partition
 
 HEADER_BYTES = 61
@@ -154,5 +155,5 @@ def format_missing(log: str, missing: Sequence[MissingRecords]) -> str:
         for gap in missing[:_MAX_DESCRIBED]
     ]
     more = len(missing) - len(descriptions)
-    text = "; ".join([*descriptions, *([f"and {more:,} more ranges"] if more else [])])
+    text = "; ".join([*descriptions, *([f"and {count_noun(more, 'more range')}"] if more else [])])
     return text[0].upper() + text[1:]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+from cutover.counts import count_noun
 from cutover.definition.measures.kinds import Count, Sum
 from cutover.output.console import Line, make_table, styled
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
@@ -56,7 +57,7 @@ def to_json(
 
 def list_outcome_lines(scenario: Scenario, runner: str, outcome: Outcome) -> Iterator[Line]:
     """Yield the panes in order, then the number of rows that no pane shows."""
-    yield styled((scenario.title, "bold"), f", {runner}: {len(outcome.panes)} panes")
+    yield styled((scenario.title, "bold"), f", {runner}: {count_noun(len(outcome.panes), 'pane')}")
     yield make_table(
         ("at", "window", "key", "value", "kind"),
         (_make_pane_cells(_dump_pane(scenario, pane)) for pane in outcome.panes[:MOST_LINES]),
@@ -64,7 +65,7 @@ def list_outcome_lines(scenario: Scenario, runner: str, outcome: Outcome) -> Ite
     )
     yield from _list_remainder(len(outcome.panes), "panes")
     if outcome.dropped:
-        yield f"{len(outcome.dropped)} rows dropped"
+        yield f"{count_noun(len(outcome.dropped), 'row')} dropped"
     if outcome.waiting:
         yield f"{sum(waiting.rows for waiting in outcome.waiting)} rows that no pane shows"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.ranges import parse_range_end
 from cutover.infra.processes.child import ChildEnd, run_command
@@ -81,18 +82,19 @@ def publish_windows(pipeline: str, previews: Sequence[Mapping[str, Any]], params
     differing = [str(preview["window"]) for preview in previews if preview["would_change"]]
     rows = sum(int(preview["would_change"] or 0) for preview in previews)
     if not differing:
-        msg = f"Nothing would change in {len(previews)} windows of {pipeline}."
+        msg = f"Nothing would change in {count_noun(len(previews), 'window')} of {pipeline}."
         raise AirflowSkipException(msg)
     if not params.get("publish"):
         msg = (
-            f"Dry run: {rows} rows in {len(differing)} windows of {pipeline} would change. Set `publish` to apply this."
+            f"Dry run: {rows} rows in {count_noun(len(differing), 'window')} of {pipeline} would "
+            f"change. Set `publish` to apply this."
         )
         raise AirflowSkipException(msg)
     reason_arguments = ["--why", str(params["why"])] if params.get("why") else []
     arguments = [*repair_arguments(pipeline, differing), "--publish", *reason_arguments]
     run = parse_repair(pipeline, run_command(arguments, on_line=log.info)).get("run")
     if not isinstance(run, dict):
-        msg = f"{len(differing)} windows of {pipeline} no longer differ: nothing was published."
+        msg = f"{count_noun(len(differing), 'window')} of {pipeline} no longer differ: nothing was published."
         raise AirflowSkipException(msg)
     log.info("published %s: %s rows in %s windows", run["run_id"], rows, len(differing))
     return {name: run.get(name) for name in ("epoch", "run_id", "batch_version")} | {"from": None, "to": None}

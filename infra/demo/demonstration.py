@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError
 from cutover.infra import installation
@@ -129,7 +130,7 @@ def describe_recompute(settings: Settings, name: str) -> str:
     records = sum(end - start for start, end in run.scanned.values())
     days = [f"{from_micros(at):%Y-%m-%d}" for at in (run.computed[0][0], run.computed[-1][1])] if run.computed else []
     windows = f"every window from {days[0]} to {days[1]}" if days else "no window"
-    return f"batch has read {records:,} offsets up to epoch {run.epoch} and computed {windows}."
+    return f"batch has read {count_noun(records, 'offset')} up to epoch {run.epoch} and computed {windows}."
 
 
 def list_root_pids(settings: Settings) -> Iterator[int]:

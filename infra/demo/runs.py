@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cutover import files
+from cutover.counts import count_noun
 from cutover.errors import CutoverError
 from cutover.infra.airflow.api import FINAL, AirflowError, Api
 from cutover.infra.waiting import Result, UpdateProgress, wait_for
@@ -85,7 +86,9 @@ class Runs:
                 update_progress("starting", 0, None)
             else:
                 largest_lag = max(largest_lag, lag)
-                update_progress(f"epoch {epoch}, {lag:,} offsets unread", largest_lag - lag, largest_lag or None)
+                update_progress(
+                    f"epoch {epoch}, {count_noun(lag, 'offset')} unread", largest_lag - lag, largest_lag or None
+                )
                 if lag == 0 and isinstance(epoch, int):
                     return epoch
             if not self._runs(dag, "running", "queued"):

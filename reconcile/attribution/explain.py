@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, select_last_window
 from cutover.errors import DefinitionError, LakeError, LogError
@@ -129,7 +130,7 @@ def explain_cell(
         LakeError: The sides cannot be compared.
     """
     if len(key) != len(pipeline.key):
-        msg = f"Key of `{pipeline.name}`: expected {len(pipeline.key)} values ({', '.join(pipeline.key)})"
+        msg = f"Key of `{pipeline.name}`: expected {count_noun(len(pipeline.key), 'value')} ({', '.join(pipeline.key)})"
         msg += f", got {len(key)}."
         raise DefinitionError(msg + "\nHint: `a,b`; `null` for a null.")
     examined = seal.evaluate_seal(settings, pipeline, epoch=None)

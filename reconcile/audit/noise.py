@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from cutover import json_text
 from cutover.clock import Clock
+from cutover.counts import count_noun
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS
 from cutover.definition.model.pipeline import Pipeline
@@ -184,7 +185,10 @@ def _make_measure(noise_of_measure: NoiseOfMeasure) -> NoiseMeasure:
 
 def describe_noise(noise: Noise) -> str:
     """Return one sentence on what a measurement has come to."""
-    over = f"{noise.batches} batches and {noise.streams} streams over {noise.records:,} offsets, seed {noise.seed}"
+    over = (
+        f"{noise.batches} batches and {noise.streams} streams over "
+        f"{count_noun(noise.records, 'offset')}, seed {noise.seed}"
+    )
     if not noise.measures:
         return f"No noise was found: {over} gave one answer."
     names = ", ".join(measure.column for measure in noise.measures)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.integrity import scrub
@@ -66,7 +67,7 @@ def determinism(
 def _list_determinism_lines(audit: DeterminismAudit) -> Iterator[Line]:
     same = f"all {len(audit.replays)} replays gave the same answer"
     yield styled((audit.pipeline, "bold"), ": ", "a replay gives another answer" if audit.exit_code else same)
-    yield f"{audit.records:,} offsets, {audit.rows:,} (window, key) rows, seed {audit.seed}"
+    yield f"{count_noun(audit.records, 'offset')}, {count_noun(audit.rows, '(window, key) row')}, seed {audit.seed}"
     yield make_table(
         ("replay", "epochs", "tasks", "late"),
         ((replay.replay, replay.epochs, replay.tasks, f"{replay.late:,}") for replay in audit.replays),
@@ -276,7 +277,7 @@ def list_verification_lines(verification: Verification) -> Iterator[Line]:
 
 def list_scrub_lines(scrubbed: Scrubbed) -> Iterator[Line]:
     """Yield the result of a scrub: how much was checked, and the damaged files."""
-    yield f"{scrubbed.files:,} of {scrubbed.listed:,} files checked, {scrubbed.size:,} bytes"
+    yield f"{scrubbed.files:,} of {count_noun(scrubbed.listed, 'file')} checked, {scrubbed.size:,} bytes"
     if scrubbed.unnamed:
         yield f"{scrubbed.unnamed:,} files were written by other writers: their bytes cannot be checked"
     for damage in scrubbed.damaged:

@@ -90,7 +90,7 @@ def _list_standing(result: Report) -> Iterator[str]:
 def _list_pipeline_lines(result: Report) -> Iterator[Line]:
     finding, windows = result.finding, result.finding.windows
     yield (
-        f"epoch {finding.seal.epoch}, {windows.compared:,} windows compared, {windows.different:,} differ,"
+        f"epoch {finding.seal.epoch}, {count_noun(windows.compared, 'window')} compared, {windows.different:,} differ,"
         f" {windows.open:,} open, {windows.incomplete:,} incomplete{counts(windows.incomplete_because)};"
         f" late share {share(finding.policy.late_share)}"
     )
@@ -184,7 +184,10 @@ def list_explanation_lines(explained: Explanation) -> Iterator[Line]:
     counts_text = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in explained.counted)
     yield f"rows that counted: {counts_text or 'none'}"
     for session in explained.sessions:
-        yield f"session of {session.side}: {when(session.start)} to {when(session.end)}, {session.records:,} rows"
+        yield (
+            f"session of {session.side}: {when(session.start)} to {when(session.end)}, "
+            f"{count_noun(session.records, 'row')}"
+        )
 
 
 def _describe_difference(value: Measured) -> str:

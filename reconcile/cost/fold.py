@@ -314,7 +314,7 @@ def _list_unknown(streaming: PathTotal, batch: PathTotal) -> Iterable[str]:
             yield f"{total.unknown_runs:,} of {runs} left no core-seconds ({reason}): no total has them."
     for name, total in (("streaming", streaming), ("batch", batch)):
         if total.core_seconds_per_million is not None and total.measured_records < FEW_RECORDS:
-            figures = f"{name} has read {total.measured_records:,} records"
+            figures = f"{name} has read {count_noun(total.measured_records, 'record')}"
             yield f"A process starts for seconds: while {figures}, its core-seconds a million records are no forecast."
     if streaming.runs:
         yield "What a driver used behind its newest epoch is in no record, so it is in no total."

@@ -239,11 +239,11 @@ def _describe_verdict(rows: Rows, diff: Diff, *, is_same_schema: bool) -> str:
         return "No difference was found before the budget ended, and not all was compared. Give more, or none."
     if diff.rows == 0:
         schema = "." if is_same_schema else "; the schemas differ."
-        return f"The tables agree in all {rows.compared:,} rows of the columns that they share{schema}"
+        return f"The tables agree in all {count_noun(rows.compared, 'row')} of the columns that they share{schema}"
     counts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
     count_texts = ", ".join(f"{count:,} {name}" for count, name in counts if count)
     lower_bound = "at least " if diff.unfinished else ""
-    return f"The tables differ in {lower_bound}{diff.rows:,} of {rows.compared:,} rows: {count_texts}."
+    return f"The tables differ in {lower_bound}{diff.rows:,} of {count_noun(rows.compared, 'row')}: {count_texts}."
 
 
 def _describe_unfinished(diff: Diff) -> list[str]:

@@ -149,7 +149,9 @@ def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
     usual = median(hours.values())
     for hour, count in hours.items():
         if count >= PEAK * usual:
-            yield _Sighting("peak", latest[hour], f"{count:,} records in an hour, the median hour has {usual:,.0f}")
+            yield _Sighting(
+                "peak", latest[hour], f"{count_noun(count, 'record')} in an hour, the median hour has {usual:,.0f}"
+            )
 
 
 def _list_prompt(records: Sequence[EpochRecord]) -> Iterator[EpochRecord]:

@@ -103,7 +103,8 @@ def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
     if counts.open > policy.max_unexplained:
         accepted_text = f" in addition to {counts.accepted:,} that rules accept" if counts.accepted else ""
         reasons.append(
-            f"{counts.open:,} unexplained rows{accepted_text}, the policy allows {policy.max_unexplained:,}."
+            f"{count_noun(counts.open, 'unexplained row')}{accepted_text}, the policy allows "
+            f"{policy.max_unexplained:,}."
         )
     if counts.dimension > policy.max_dimension_rows:
         reasons.append(
@@ -132,7 +133,7 @@ def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResul
 def describe_broken_seal(seal: Seal) -> str:
     """Describe why two sides could not be compared."""
     message = seal.breaches[0].message if seal.breaches else "the seal does not hold."
-    more = f" (and {len(seal.breaches) - 1} more reasons)" if len(seal.breaches) > 1 else ""
+    more = f" (and {count_noun(len(seal.breaches) - 1, 'more reason')})" if len(seal.breaches) > 1 else ""
     return f"The two sides cannot be compared: {message}{more}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 
 from cutover.clock import Clock, SystemClock
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
 from cutover.events import log
@@ -118,7 +119,9 @@ def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, CheckResul
             title=CHECKS[name].module.TITLE,
             state=CheckState.WAIVED,
             reason=reason,
-            coverage=f"{len(facts.records):,} epochs: {len(faults.doubled):,} doubled, {len(faults.lost):,} lost",
+            coverage=(
+                f"{count_noun(len(facts.records), 'epoch')}: {len(faults.doubled):,} doubled, {len(faults.lost):,} lost"
+            ),
             notes=faults.sentences if name == WAIVED[0] else (),
         )
         for name in WAIVED

@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.engine import queries
@@ -129,7 +130,7 @@ def list_violated_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Pro
     """
     violations = list_open_violations(settings, pipeline)
     if violations:
-        more = f" (and {len(violations) - 1} more checks)" if len(violations) > 1 else ""
+        more = f" (and {count_noun(len(violations) - 1, 'more check')})" if len(violations) > 1 else ""
         text = visible(f"{violations[0].check}: {violations[0].text}{more}")
         yield Problem(runbook="InvariantBroken", text=text)
 

@@ -13,6 +13,7 @@ import typer
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
@@ -148,7 +149,7 @@ def _describe(comparison: StreamComparison) -> Iterator[str]:
     )
     yield f"{comparison.candidate} compared with {comparison.serving}, {epochs}: {late}."
     if comparison.beyond:
-        yield f"{comparison.candidate} has read {comparison.beyond:,} offsets more, which are not compared."
+        yield f"{comparison.candidate} has read {count_noun(comparison.beyond, 'offset')} more, which are not compared."
     if comparison.otherwise:
         yield f"{comparison.otherwise:,} rows add up to the same and read otherwise, since other records were late."
     for kind, (count_before, count_after) in comparison.classes.items():
@@ -165,7 +166,7 @@ def _conclude(comparison: StreamComparison, agree: str) -> str:
     if comparison.counts:
         batch = "compare each with batch (`cutover reconcile`)"
         next_command = f'`{agree} --differences {comparison.differing} --why "..."`'
-        rows = f"Of {comparison.rows:,} rows {_describe_counts(comparison.counts)}"
+        rows = f"Of {count_noun(comparison.rows, 'row')} {_describe_counts(comparison.counts)}"
         return f"{rows}. Next: {batch}; if they are as they should be, {next_command}."
     equality_text = "differ in nothing else" if comparison.declared else "add up to the same, late records among them"
     return f'All {comparison.rows:,} rows {equality_text}. Next: `{agree} --why "..."`.'

@@ -15,6 +15,7 @@ from typing import Literal
 import duckdb
 
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.checks import change
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import is_numeric
@@ -125,7 +126,10 @@ def _evaluate_ids(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield streams with ids that judged records late: whether such a record is a duplicate was known to one alone."""
     for side in (serving, coverage):
         if side.stream.pipeline.source.record_id is not None and (late := side.count(Class.LATE)):
-            yield f"{side.stream.text} has {late:,} late rows of records with ids, of which some may be duplicates"
+            yield (
+                f"{side.stream.text} has {count_noun(late, 'late row')} of records with ids, of "
+                f"which some may be duplicates"
+            )
 
 
 def _evaluate_dimensions(serving: Coverage, coverage: Coverage) -> Iterator[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from cutover.counts import count_noun
 from cutover.definition.measures.kinds import Avg, Count, Measure
 from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.definition.model.topic import Topic
@@ -110,7 +111,10 @@ def _reject_lost(setting: Setting, log: EpochLog) -> None:
     other = sum(n for record in records for name, n in record.counts.items() if name not in windowed)
     read = sum(record.end.get(0, 0) - record.start.get(0, 0) for record in records)
     if other or read != len(setting.rows):
-        msg = f"Scenario: expected an epoch log that holds each of {len(setting.rows)} points, it has read {read} "
+        msg = (
+            f"Scenario: expected an epoch log that holds each of "
+            f"{count_noun(len(setting.rows), 'point')}, it has read {read} "
+        )
         msg += f"and refused {other}.\nHint: `--runner reference` takes any text as a key."
         raise LakeError(msg)
 

@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 
+from cutover.counts import count_noun
 from cutover.definition.model.topic import SIMPLE, check_name, parse_decimal_type, parse_schema
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
@@ -108,7 +109,10 @@ class _TypedReader:
         while chunk := list(islice(records, CHUNK)):
             for line, cells in chunk:
                 if len(cells) != len(self._columns):
-                    msg = f"{self._place}, line {line}: expected {len(self._columns)} cells, got {len(cells)}."
+                    msg = (
+                        f"{self._place}, line {line}: expected "
+                        f"{count_noun(len(self._columns), 'cell')}, got {len(cells)}."
+                    )
                     raise DefinitionError(msg)
             yield {
                 name: self._read_column(name, kind, [(line, cells[place]) for line, cells in chunk])
@@ -378,7 +382,7 @@ def _check_key(
     doubled, without = connection.execute(f"SELECT ({duplicates}), ({nulls})").fetchall()[0]
     if doubled or without:
         msg = f"{place}: expected each key ({', '.join(key)}) once and none null, got {doubled:,} that occur more than "
-        msg += f"once and {without:,} rows with a null.\nHint: nothing was written. "
+        msg += f"once and {count_noun(without, 'row')} with a null.\nHint: nothing was written. "
         raise DefinitionError(msg + "Without `--key`, the key of the previous version is used; `--key ''` means none.")
 
 

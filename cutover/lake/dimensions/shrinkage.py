@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import duckdb
 from deltalake import DeltaTable
 
+from cutover.counts import count_noun
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier
@@ -53,8 +54,13 @@ def check_replacement(connection: duckdb.DuckDBPyConnection, table: DeltaTable |
             losses += _list_losses(connection, current_rows, rows, new) if rows else []
     if not losses:
         return
-    current_text = "no previous version" if table is None else f"version {table.version()} has {current_rows:,} rows"
-    msg = f"{new.place}: expected rows like the current ones ({current_text}), got {rows:,} rows: {'; '.join(losses)}."
+    current_text = (
+        "no previous version" if table is None else f"version {table.version()} has {count_noun(current_rows, 'row')}"
+    )
+    msg = (
+        f"{new.place}: expected rows like the current ones ({current_text}), got "
+        f"{count_noun(rows, 'row')}: {'; '.join(losses)}."
+    )
     hint = f"\nHint: nothing was written. `cutover dimension show {new.dimension}` lists what is loaded; with "
     raise DefinitionError(msg + hint + "`--confirm` this replaces it.")
 
@@ -74,7 +80,7 @@ def _count(connection: duckdb.DuckDBPyConnection, relation: str) -> int:
 
 def _list_losses(connection: duckdb.DuckDBPyConnection, current_rows: int, rows: int, new: NewRows) -> Iterator[str]:
     if current_rows - rows >= MOST_LOST * current_rows > 0:
-        yield f"{current_rows - rows:,} rows fewer"
+        yield f"{count_noun(current_rows - rows, 'row')} fewer"
     columns = {str(row[0]) for row in connection.execute(f"DESCRIBE {CURRENT}").fetchall()}
     keys = [key for key in dict.fromkeys(map(tuple, (new.key, *new.joined))) if key and set(key) <= columns]
     for key in keys:
@@ -92,7 +98,7 @@ def _find_lost_keys(connection: duckdb.DuckDBPyConnection, relation: str, key: S
     lost_count = f"SELECT count(*) FROM ({old} EXCEPT SELECT {columns} FROM {identifier(relation)})"  # noqa: S608 -- quoted
     missing, all_keys = connection.execute(f"SELECT ({lost_count}), (SELECT count(*) FROM ({old}))").fetchall()[0]  # noqa: S608
     if missing >= MOST_LOST * all_keys > 0:
-        yield f"{missing:,} of {all_keys:,} keys ({', '.join(key)}) are not in it"
+        yield f"{missing:,} of {count_noun(all_keys, 'key')} ({', '.join(key)}) are not in it"
 
 
 def _find_other_rows(connection: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from cutover.counts import count_noun
 from cutover.lake.control import losses
 from cutover.lake.control.losses import list_ends
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -121,7 +122,7 @@ def describe_number_gaps(stream: str, records: Sequence[EpochRecord], transactio
         yield f"Epoch log of {stream}: transaction says {transaction}, newest epoch row is {newest}."
     missing = sorted(set(range(newest + 1)) - set(epochs))
     if missing or len(set(epochs)) != len(epochs):
-        text = f"Epoch log of {stream}: expected epochs 0 to {newest} once each, got {len(epochs)} rows"
+        text = f"Epoch log of {stream}: expected epochs 0 to {newest} once each, got {count_noun(len(epochs), 'row')}"
         yield text + (f", epoch {missing[0]} is missing." if missing else ".")
 
 

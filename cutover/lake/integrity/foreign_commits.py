@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
+from cutover.counts import count_noun
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta, delta_log
@@ -83,7 +84,7 @@ class TableChange:
         rows = (
             "an unknown number of rows"
             if self.removed_rows is None
-            else f"{self.removed_rows:,} rows removed, {self.added_rows:,} added"
+            else f"{count_noun(self.removed_rows, 'row')} removed, {self.added_rows:,} added"
         )
         commits = "; ".join(map(str, self.commits[-_SHOWN:])) or "a commit that its log no longer has"
         more = f" and {len(self.commits) - _SHOWN} more" if len(self.commits) > _SHOWN else ""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import LogError
@@ -64,7 +65,10 @@ class LostRecords:
         lacking = self.expected - self.actual  # an offset of a control record is a gap, but no record that was read
         gaps = [gap._replace(missing=min(gap.missing, lacking)) for gap in self.missing]
         offsets = format_missing(self.topic, gaps) if gaps else "no offset is named"
-        return f"Epoch {self.epoch} read {self.expected:,} records, the log holds {self.actual:,} of them. {offsets}"
+        return (
+            f"Epoch {self.epoch} read {count_noun(self.expected, 'record')}, the log holds "
+            f"{self.actual:,} of them. {offsets}"
+        )
 
 
 class CountableLog(Protocol):
@@ -210,7 +214,7 @@ def check_log_of_version(settings: Settings, pipeline: Pipeline) -> None:
 
 def format_lost(lost_records: Sequence[LostRecords]) -> str:
     """Describe which epochs lack records, and where, without a final full stop; only the first epochs are named."""
-    more = f". And {len(lost_records) - _NAMED:,} more epochs" if len(lost_records) > _NAMED else ""
+    more = f". And {count_noun(len(lost_records) - _NAMED, 'more epoch')}" if len(lost_records) > _NAMED else ""
     return ". ".join(epoch.text for epoch in lost_records[:_NAMED]) + more
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any
 
+from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, TimeFormat
 from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, TimeForm
@@ -237,8 +238,8 @@ def _count_keys(key: str | None, count: int) -> str:
     if key is None:
         return "one series"
     if count >= MAX_KEYS:
-        return f"{count:,} keys and more"
-    return "1 key" if count == 1 else f"{count:,} keys"
+        return f"{count_noun(count, 'key')} and more"
+    return count_noun(count, "key")
 
 
 def _rank_by_words(name: str, words: Sequence[str]) -> int:

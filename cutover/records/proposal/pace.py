@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from cutover.counts import count_noun
 from cutover.durations import LONGEST_DAYS, describe_length, parse_duration
 
 Micros = NDArray[np.int64]
@@ -174,7 +175,7 @@ def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int
     )
     rows = round(records_per_window[window] / EPOCHS_PER_WINDOW, -3)
     omitted = f", all but the first and the last {cut:,}," if cut else ""
-    evidence = f"{len(events):,} records of {keys}{omitted} within {_format_span(span)}"
+    evidence = f"{count_noun(len(events), 'record')} of {keys}{omitted} within {_format_span(span)}"
     return window, int(min(MAX_EPOCH_ROWS, max(MIN_EPOCH_ROWS, rows))), evidence
 
 
@@ -186,7 +187,7 @@ def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros |
     usual_share = f"{USUAL_SHARE * 100:g} % of them are at most {_format_span(usual)} behind the newest before them"
     allowed_share = f"{ALLOWED_SHARE * 100:g} % at most {_format_span(nearly)}"
     return (
-        f"{len(micros):,} records {order}",
+        f"{count_noun(len(micros), 'record')} {order}",
         f"{usual_share}, {allowed_share}, the worst {_format_span(int(micros[-1]))}",
     )
 

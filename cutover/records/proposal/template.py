@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 
+from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.windows.kinds import KINDS
 from cutover.output.cells import visible
@@ -128,7 +129,7 @@ def _escape_docstring(text: str) -> str:
 
 def _describe_basis(guess: Guess, *, is_topic: bool) -> str:
     """Describe the records from which the choices were inferred."""
-    records = "1 record" if guess.rows == 1 else f"{guess.rows:,} records"
+    records = count_noun(guess.rows, "record")
     if is_topic:
         return f"the newest {records}"
     return f"all {records}" if guess.rows <= SAMPLE else f"all {records} (the key: the first {SAMPLE:,})"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cutover.clock import Clock
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, InterruptedRunError
 from cutover.log.cut import LogId
@@ -198,7 +199,7 @@ class FileTransfer:
         name = "the file" if run.file == self.request.file.name else f"`{run.file}`"
         return (
             f"{self.request.file}: differs from line {line} on from {name} that was sent to topic `{self.topic}` at "
-            f"{run.at}, which held {difference.common:,} of its {self.content.records:,} records."
+            f"{run.at}, which held {difference.common:,} of its {count_noun(self.content.records, 'record')}."
         )
 
     def _drop_sent(self, log: LogId, runs: tuple[ProducedRun, ...]) -> ProducedRun | None:

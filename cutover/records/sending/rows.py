@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic, list_fields
 from cutover.errors import DefinitionError
@@ -212,7 +213,7 @@ def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterato
     ]
     for line, cells in records:
         if len(cells) != len(header):
-            reject(path, line, f"{len(header)} cells, got {len(cells)}")
+            reject(path, line, f"{count_noun(len(header), 'cell')}, got {len(cells)}")
         content.add(_encode_cells([cells[place] for place in by_name]))
         values = {name: convert_cell(cells[place], kind, topic.time_format) for place, name, _, kind in columns}
         members = ",".join([prefix + encode_value(values[name]) for _, name, prefix, _ in columns])

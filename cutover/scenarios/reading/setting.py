@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NoReturn
 
+from cutover.counts import count_noun
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.model.triggers import (
     DEFAULT_TRIGGER,
@@ -94,7 +95,7 @@ def scenario_of(form: ScenarioForm, *, default_title: str) -> Scenario:
 def _check_size(form: ScenarioForm, windows: int) -> None:
     if len(form.points) * windows > MOST_ROWS:
         reason = "" if windows == 1 else f" in up to {windows} windows each"
-        actual = f"{len(form.points)} points{reason}"
+        actual = f"{count_noun(len(form.points), 'point')}{reason}"
         _reject(
             "points", f"at most {MOST_ROWS} points, counted once in each window, since all are kept in memory", actual
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
 from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
@@ -108,7 +109,7 @@ def verify(pipeline: str, stage: str) -> str:
     if problems:
         raise AirflowFailException("\n".join(problems))
     log.info("%s serves %s rows in %s; no check is violated", pipeline, f"{rows:,}", served_stage)
-    return f"{rows:,} rows in {served_stage}"
+    return f"{count_noun(rows, 'row')} in {served_stage}"
 
 
 def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
+from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
@@ -137,7 +138,7 @@ def verify(pipeline: str, name: str) -> str:
     if verification.error or is_behind:
         raise RuntimeError(verification.error or f"the serving table of {name} could not be published yet")
     log.info("%s serves %s rows under the name %s; no check is violated", pipeline, f"{rows:,}", name)
-    return f"{rows:,} rows of {pipeline} as {name}"
+    return f"{count_noun(rows, 'row')} of {pipeline} as {name}"
 
 
 def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from cutover.counts import count_noun
 from cutover.lake.control import pins
 from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -184,7 +185,9 @@ def _find_lost(
 
 def _describe_omission(counts: tuple[int, int, int], of: int) -> str:
     reasons = zip(counts, _REASONS, strict=True)
-    return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {reason}." for n, reason in reasons if n)
+    return " ".join(
+        f"{n:,} of {count_noun(of, 'portion')} cannot be recomputed: {reason}." for n, reason in reasons if n
+    )
 
 
 def _select_records(facts: VerifyFacts, segment: Segment) -> list[EpochRecord]:

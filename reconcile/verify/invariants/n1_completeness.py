@@ -11,6 +11,7 @@ window (a duplicate once for each run that computed the window).
 
 from collections.abc import Iterator, Mapping
 
+from cutover.counts import count_noun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.lost_records import record_bounds
 from cutover.log.topic_partitions import format_number
@@ -39,8 +40,11 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 def describe_coverage(facts: VerifyFacts) -> str:
     """Describe how many epochs and records were counted again in the log."""
     if not isinstance(facts.log, LogCounts):
-        return f"{len(facts.records):,} epochs"
-    return f"{len(facts.log.epochs):,} of {len(facts.records):,} epochs, {sum(facts.log.records.values()):,} records"
+        return count_noun(len(facts.records), "epoch")
+    return (
+        f"{len(facts.log.epochs):,} of {count_noun(len(facts.records), 'epoch')}, "
+        f"{count_noun(sum(facts.log.records.values()), 'record')}"
+    )
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:
@@ -58,7 +62,7 @@ def _check_records(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
             count = sum(log.records.get((record.epoch, p), 0) for p in record.end)
             if not few <= count <= many:
                 place = f"Epoch {record.epoch} of {facts.stream}"
-                text = f"{place}: the log holds {count:,} records in {_format_offsets(record)}"
+                text = f"{place}: the log holds {count_noun(count, 'record')} in {_format_offsets(record)}"
                 expected = f"{few:,}" if few == many else f"{few:,} to {many:,}"
                 yield f"{text}, expected {expected} by the classes that it counted ({_format_counts(record.counts)})."
 
@@ -71,7 +75,7 @@ def _check_ledger(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
             if books.pairs.get(at, 0) != recorded_count:
                 yield f"{text}, got rows of {books.pairs.get(at, 0):,}."
             elif name in WITH_POSITIONS and books.positions.get(at, 0) != recorded_count:
-                yield f"{text}, got {books.positions.get(at, 0):,} positions in the ledger."
+                yield f"{text}, got {count_noun(books.positions.get(at, 0), 'position')} in the ledger."
 
 
 def _check_unrecorded_epochs(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
@@ -92,7 +96,7 @@ def _check_accepted_rows(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
         difference = pairs_by_epoch.get(epoch, 0) - expected
         if difference:
             span = f"Epoch {epoch}" if epoch == previous + 1 else f"Epochs {previous + 1} to {epoch}"
-            text = f"{span} of {facts.stream}: expected accepted rows of {expected:,} pairs"
+            text = f"{span} of {facts.stream}: expected accepted rows of {count_noun(expected, 'pair')}"
             yield f"{text}, got {pairs_by_epoch.get(epoch, 0):,} ({cumulative + difference:+,} up to here)."
         cumulative += difference
 
@@ -101,7 +105,7 @@ def _check_ledger_faults(books: RowTotals) -> Iterator[str]:
     for doubt in books.doubts:
         partition = "none" if doubt.partition is None else format_number(doubt.partition)
         at = f"epoch {doubt.epoch}, partition {partition}, offset {doubt.offset}"
-        more = f" ({doubt.rows:,} rows)" if doubt.rows > 1 else ""
+        more = f" ({count_noun(doubt.rows, 'row')})" if doubt.rows > 1 else ""
         yield f"Ledger, {at}: {doubt.fault}{more}."
 
 

@@ -10,6 +10,7 @@ a commit without a record. Commits that a RESTORE has undone are not violations.
 import json
 from collections.abc import Iterator, Sequence
 
+from cutover.counts import count_noun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verify.facts.facts import EpochCommit, VerifyFacts
 from cutover.reconcile.verify.model import Unknown, Violation, cap_violations
@@ -34,7 +35,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 def describe_coverage(facts: VerifyFacts) -> str:
     """Describe how many epoch records and retained commits were checked."""
     commits = 0 if isinstance(facts.commits, Unknown) else len(facts.commits)
-    return f"{len(facts.records):,} epochs, {commits:,} kept commits"
+    return f"{count_noun(len(facts.records), 'epoch')}, {count_noun(commits, 'kept commit')}"
 
 
 def find_duplicate_epochs(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:

@@ -8,6 +8,7 @@ records, which outlive clean-up and compaction (`chain`).
 
 from collections.abc import Iterator
 
+from cutover.counts import count_noun
 from cutover.lake.epochs import offsets
 from cutover.lake.integrity import high_water
 from cutover.log.topic_partitions import format_number
@@ -36,7 +37,7 @@ def _find_vanished(facts: VerifyFacts) -> tuple[str, ...]:
 def describe_coverage(facts: VerifyFacts) -> str:
     """Describe how many epoch records and offsets were checked."""
     offsets = sum(end - r.start.get(p, 0) for r in facts.records for p, end in r.end.items())
-    return f"{len(facts.records):,} epochs, {offsets:,} offsets"
+    return f"{count_noun(len(facts.records), 'epoch')}, {count_noun(offsets, 'offset')}"
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:

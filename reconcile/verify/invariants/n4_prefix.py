@@ -13,6 +13,7 @@ retained.
 
 from collections.abc import Iterator, Mapping
 
+from cutover.counts import count_noun
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.comparison.layout import same
 from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
@@ -40,9 +41,12 @@ def describe_coverage(facts: VerifyFacts) -> str:
         return ""
     portions = facts.prefix.portions
     epochs = sum(p.last_epoch - p.first_epoch + 1 for p in portions)
-    text = f"{epochs:,} of {facts.prefix.of_epochs:,} epochs, {sum(p.records for p in portions):,} records,"
-    text += f" {sum(len(p.expected) for p in portions):,} rows"
-    return text + (f", {len(facts.prefix.folds)} folds" if facts.prefix.folds else "")
+    text = (
+        f"{epochs:,} of {count_noun(facts.prefix.of_epochs, 'epoch')}, "
+        f"{count_noun(sum(p.records for p in portions), 'record')},"
+    )
+    text += f" {count_noun(sum(len(p.expected) for p in portions), 'row')}"
+    return text + (f", {count_noun(len(facts.prefix.folds), 'fold')}" if facts.prefix.folds else "")
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:
@@ -84,7 +88,7 @@ def _describe_row_difference(expected: ResultRow | None, result_row: ResultRow |
     if expected is None or result_row is None:
         return f"expected {_describe_row(expected)}, got {_describe_row(result_row)}"
     if expected.n != result_row.n:
-        return f"expected {expected.n:,} records, got {result_row.n:,}"
+        return f"expected {count_noun(expected.n, 'record')}, got {result_row.n:,}"
     return _describe_first_difference(expected.measures, result_row.measures)
 
 
@@ -96,7 +100,7 @@ def _describe_first_difference(expected: Mapping[str, object], actual: Mapping[s
 
 
 def _describe_row(row: ResultRow | None) -> str:
-    return "no row" if row is None else f"a row of {row.n:,} records"
+    return "no row" if row is None else f"a row of {count_noun(row.n, 'record')}"
 
 
 def _format_epochs(portion: RecomputedPortion) -> str:

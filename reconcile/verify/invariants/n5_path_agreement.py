@@ -8,6 +8,7 @@ reconciler evaluates this; without a valid seal the check is not provable.
 
 from collections.abc import Iterator
 
+from cutover.counts import count_noun
 from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
 from cutover.reconcile.verify.model import Violation, cap_violations
 
@@ -25,7 +26,7 @@ def describe_coverage(facts: VerifyFacts) -> str:
     if not isinstance(facts.paths, Paths):
         return ""
     paths = facts.paths
-    compared = f"{paths.windows:,} windows, {paths.rows:,} rows at epoch {paths.epoch}"
+    compared = f"{count_noun(paths.windows, 'window')}, {count_noun(paths.rows, 'row')} at epoch {paths.epoch}"
     return f"{compared}, {paths.late_rows:,} differ by late rows"
 
 

@@ -11,6 +11,7 @@ that a reconciliation saw and that can still be read are compared with the curre
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
@@ -34,9 +35,9 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 def describe_coverage(facts: VerifyFacts) -> str:
     """Describe how many epoch records and final windows were checked."""
-    text = f"{len(facts.records):,} epochs"
+    text = count_noun(len(facts.records), "epoch")
     if isinstance(facts.finals, Finals):
-        text += f", {facts.finals.windows:,} windows final at epoch {facts.finals.epoch}"
+        text += f", {count_noun(facts.finals.windows, 'window')} final at epoch {facts.finals.epoch}"
     return text
 
 
@@ -96,7 +97,10 @@ def _check_reopened(facts: VerifyFacts) -> Iterator[str]:
     for window in facts.reopened:
         place = f"Window {format_time(window.window_start)} of {facts.stream}"
         text = f"{place}: expected no accepted record in epoch {window.epoch}"
-        yield f"{text}, as watermark {format_time(window.watermark)} had closed it, got {window.pairs:,} pairs."
+        yield (
+            f"{text}, as watermark {format_time(window.watermark)} had closed it, got "
+            f"{count_noun(window.pairs, 'pair')}."
+        )
 
 
 def _check_finals(finals: Finals) -> Iterator[str]:

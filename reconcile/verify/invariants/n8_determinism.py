@@ -7,6 +7,7 @@ compute one with 1, 7 and 64 partitions.
 
 from collections.abc import Iterator
 
+from cutover.counts import count_noun
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_time
 
@@ -32,4 +33,7 @@ def describe_coverage(facts: VerifyFacts) -> str:
         return ""
     if not facts.repeated:
         return "no cut was computed twice"
-    return f"{sum(pair.windows for pair in facts.repeated):,} windows of {len(facts.repeated)} pairs of runs"
+    return (
+        f"{count_noun(sum(pair.windows for pair in facts.repeated), 'window')} of "
+        f"{count_noun(len(facts.repeated), 'pair')} of runs"
+    )
