@@ -8,7 +8,7 @@ import typer
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
-from cutover.counts import count_noun
+from cutover.counts import count_clause, count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
@@ -267,7 +267,8 @@ def _list_repair_lines(
         "it is a draft: these are still served" if repair_row["state"] == "draft" else f"until {repair_row['at']}"
     )
     undone = f"; undone at {repair_row['undone']}" if repair_row.get("undone") else ""
-    yield f"Repair {repair_id[:8]} of {pipeline.name}: {len(rows):,} rows differ, {served_until}{undone}."
+    differing = count_clause(len(rows), "row", "differs", "differ")
+    yield f"Repair {repair_id[:8]} of {pipeline.name}: {differing}, {served_until}{undone}."
 
 
 def _describe_served(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:

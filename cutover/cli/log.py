@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cutover.clock import SystemClock
-from cutover.counts import count_noun
+from cutover.counts import count_clause, count_noun
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
@@ -108,7 +108,8 @@ def _list_lines(summary: Summary) -> list[Line]:
         f"{count_noun(summary.records, 'record')} sent to topic `{summary.topic}` in {summary.seconds:.1f} s."
     ]
     if summary.already_sent:
-        lines.append(f"{summary.already_sent:,} other records of the file were already in the topic.")
+        records = count_clause(summary.already_sent, "other record", "is", "are")
+        lines.append(f"{records} in the topic already.")
     if summary.differs:
         lines.append(summary.differs)
     if summary.ignored_columns:
@@ -116,7 +117,11 @@ def _list_lines(summary: Summary) -> list[Line]:
         lines.append(f"Columns outside the schema were omitted: {names}.")
     if summary.malformed:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.malformed_reasons.items())
-        cells = f"; {summary.unfit_cells:,} cells do not fit their type" if summary.unfit_cells else ""
+        cells = (
+            f"; {count_clause(summary.unfit_cells, 'cell', 'does', 'do')} not fit its type"
+            if summary.unfit_cells
+            else ""
+        )
         lines.append(f"{summary.malformed:,} of these records will be malformed ({reasons}){cells}:")
         lines += [f"  {example}" for example in summary.malformed_examples]
         more = summary.malformed - len(summary.malformed_examples)

@@ -67,7 +67,7 @@ def list_outcome_lines(scenario: Scenario, runner: str, outcome: Outcome) -> Ite
     if outcome.dropped:
         yield f"{count_noun(len(outcome.dropped), 'row')} dropped"
     if outcome.waiting:
-        yield f"{sum(waiting.rows for waiting in outcome.waiting)} rows that no pane shows"
+        yield f"{count_noun(sum(waiting.rows for waiting in outcome.waiting), 'row')} that no pane shows"
 
 
 def _make_pane_cells(fields: dict[str, Any]) -> tuple[object, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
+from cutover.counts import count_clause
 from cutover.definition.model.stage import Stage
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.settings import load_settings
@@ -81,5 +82,6 @@ def fail_with_regression(pipeline: str, audit_result: Mapping[str, Any]) -> None
         AirflowFailException: Always, because an audit with a regression must not end as a success.
     """
     example = f", such as {audit_result['examples'][0]}" if audit_result["examples"] else ""
-    msg = f"{pipeline}: {audit_result['unexplained']:,} rows of final windows differ from their recomputation{example}."
+    rows = count_clause(audit_result["unexplained"], "row of final windows", "differs", "differ")
+    msg = f"{pipeline}: {rows} from a recomputation{example}."
     raise AirflowFailException(msg + " Batch serves again: docs/runbooks/RetirementRegression.md.")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
+from cutover.counts import count_clause
 from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError, DefinitionError
 from cutover.infra import installation
@@ -147,7 +148,7 @@ class Retirement:
             with views.connect(self.settings, pipeline) as connection:
                 query = "SELECT count(*) FROM serving WHERE _state = 'final' AND _served_by <> 'batch'"
                 ((remaining,),) = connection.execute(query).fetchall()
-            update_progress(f"{remaining:,} final rows are served from the stream", 0, None)
+            update_progress(f"{count_clause(remaining, 'final row', 'is', 'are')} served from the stream", 0, None)
             return True if not remaining else None
 
         hint = self.runs.page(f"{PIPELINE}_batch")
@@ -197,7 +198,9 @@ def main(settings: Settings) -> int:
     act.audit(expected="success")
     act.read_week()
     rows = plant_defect(settings, catalogue.get(settings, PIPELINE), column="delay", share=_DEFECT_SHARE)
-    story.record("defect", f"{rows:,} rows of the latest days are changed, as a faulty release could write them")
+    story.record(
+        "defect", f"{count_clause(rows, 'row of the latest days', 'is', 'are')} changed, as a faulty release could"
+    )
     act.audit(expected="failed")
     act.check_stage("LAMBDA")
     story.record("stage", f"{PIPELINE} is back in LAMBDA, by the audit")

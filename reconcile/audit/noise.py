@@ -186,7 +186,7 @@ def _make_measure(noise_of_measure: NoiseOfMeasure) -> NoiseMeasure:
 def describe_noise(noise: Noise) -> str:
     """Return one sentence on what a measurement has come to."""
     over = (
-        f"{noise.batches} batches and {noise.streams} streams over "
+        f"{count_noun(noise.batches, 'batch')} and {count_noun(noise.streams, 'stream')} over "
         f"{count_noun(noise.records, 'offset')}, seed {noise.seed}"
     )
     if not noise.measures:

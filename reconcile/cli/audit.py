@@ -14,7 +14,7 @@ from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
-from cutover.counts import count_noun
+from cutover.counts import count_clause, count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.integrity import scrub
@@ -76,7 +76,7 @@ def _list_determinism_lines(audit: DeterminismAudit) -> Iterator[Line]:
         for blamed in replay.blamed:
             extent = "in the last digits of a double" if blamed.within_tolerance else "beyond any tolerance"
             place = f"replay {replay.replay}: {blamed.column} (`{blamed.expression}`)"
-            yield f"{place}: {blamed.rows:,} rows differ {extent}, such as {blamed.example}"
+            yield f"{place}: {count_clause(blamed.rows, 'row', 'differs', 'differ')} {extent}, such as {blamed.example}"
 
 
 @app.command()
@@ -279,7 +279,8 @@ def list_scrub_lines(scrubbed: Scrubbed) -> Iterator[Line]:
     """Yield the result of a scrub: how much was checked, and the damaged files."""
     yield f"{scrubbed.files:,} of {count_noun(scrubbed.listed, 'file')} checked, {scrubbed.size:,} bytes"
     if scrubbed.unnamed:
-        yield f"{scrubbed.unnamed:,} files were written by other writers: their bytes cannot be checked"
+        files = count_clause(scrubbed.unnamed, "file", "was", "were")
+        yield f"{files} written by other writers: their bytes cannot be checked"
     for damage in scrubbed.damaged:
         yield styled((damage, "red"))
     if scrubbed.damaged:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from rich.table import Table
 
+from cutover.counts import count_clause
 from cutover.definition.loading.key_text import format_argument, format_columns
 from cutover.log.topic_partitions import format_number
 from cutover.output.console import Line, make_table, styled
@@ -52,7 +53,7 @@ def list_comparison_lines(result: Report, location: str | None) -> Iterator[Line
     if finding.differences:
         yield _tabulate_cells(result)
     for segment in finding.segments[:_SEGMENTS_SHOWN]:
-        of = f"{number(segment.different)} of its {number(segment.rows)} rows differ"
+        of = f"{number(segment.different)} of {count_noun(segment.rows, 'row')} of it differ"
         of += f", {number(segment.lift)} times its share"
         yield f"over-represented  {format_columns({segment.column: segment.value})}: {of}"
     yield from _prefix("policy", finding.policy.reasons if finding.seal.holds else ())
@@ -137,7 +138,7 @@ def _tabulate_cells(result: Report) -> Table:
             )
             for cell in result.finding.differences[:_CELLS_SHOWN]
         ),
-        title=f"{result.finding.differences_total:,} cells differ",
+        title=count_clause(result.finding.differences_total, "cell", "differs", "differ"),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from cutover.counts import count_clause
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost
@@ -323,6 +324,8 @@ def _list_unknown(streaming: PathTotal, batch: PathTotal) -> Iterable[str]:
 def _list_left_out(replayed: int, waiting: int) -> Iterable[str]:
     """Yield which records are in no delay: delays are those of the others alone."""
     if replayed:
-        yield f"{replayed:,} records were older than a day when the stream read them: they are in no delay."
+        records = count_clause(replayed, "record", "was", "were")
+        yield f"{records} older than a day when the stream read them, which no delay includes."
     if waiting:
-        yield f"{waiting:,} records wait for a batch run: the delay of batch is that of the others."
+        records = count_clause(waiting, "record", "waits", "wait")
+        yield f"{records} for a batch run: the delay of batch is that of the others."

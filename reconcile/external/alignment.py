@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import duckdb
 
+from cutover.counts import count_clause
 from cutover.engine.queries import count_where, fetch_row
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import Path, is_float, kind_of
@@ -336,4 +337,4 @@ def _describe_schemas(
 def _describe_lossy(lossy: Mapping[Place, int], common: Mapping[str, str]) -> Iterator[str]:
     names = dict.fromkeys(name for name, _ in lossy)
     for name, count in {name: sum(_select_paths(lossy, name).values()) for name in names}.items():
-        yield f"Column `{name}`: {count:,} values do not fit into {common[name]}."
+        yield f"Column `{name}`: {count_clause(count, 'value', 'does', 'do')} not fit into {common[name]}."

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from cutover.counts import choose_form, count_clause
 from cutover.engine import queries
 from cutover.engine.queries import fetch_number, fetch_row
 from cutover.errors import LakeError
@@ -239,7 +240,8 @@ def _describe_verdict(rows: Rows, diff: Diff, *, is_same_schema: bool) -> str:
         return "No difference was found before the budget ended, and not all was compared. Give more, or none."
     if diff.rows == 0:
         schema = "." if is_same_schema else "; the schemas differ."
-        return f"The tables agree in all {count_noun(rows.compared, 'row')} of the columns that they share{schema}"
+        all_rows = f"{choose_form(rows.compared, 'the', 'all')} {count_noun(rows.compared, 'row')}"
+        return f"The tables agree in {all_rows} of the columns that they share{schema}"
     counts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
     count_texts = ", ".join(f"{count:,} {name}" for count, name in counts if count)
     lower_bound = "at least " if diff.unfinished else ""
@@ -257,7 +259,9 @@ def _describe_unfinished(diff: Diff) -> list[str]:
 def _describe_doubled(tables: OpenTables) -> list[str]:
     """Return a note for each side on which a key is not unique; its rows are compared as a multiset."""
     return [
-        f"The key is not unique on the {side} side: {doubled_keys:,} keys have more than one row."
+        f"The key is not unique on the {side} side: "
+        + count_clause(doubled_keys, "key", "has", "have")
+        + " more than one row."
         for side, doubled_keys in zip(("expected", "actual"), tables.doubled, strict=True)
         if doubled_keys
     ]

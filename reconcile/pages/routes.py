@@ -106,7 +106,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (text.duration, at, moment, describe_late_share):
+    for function in (text.count_noun, text.duration, at, moment, describe_late_share):
         environment.filters[function.__name__] = function
     return environment
 

@@ -201,6 +201,7 @@ def _environment() -> Environment:
         number,
         format_number,
         key_text,
+        text.count_noun,
         text.format_signed,
         text.share,
         text.when,

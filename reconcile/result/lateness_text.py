@@ -70,7 +70,7 @@ def describe_shares(shares: LateShares) -> str:
     if tells_real_speed(shares.pace):
         real = f"{text.share(shares.real_share)} at real speed ({text.count_noun(shares.at_real_speed, 'record')})"
     read = f"{text.share(shares.read_share)} as the epochs read them ({shares.as_read:,})"
-    return f"Late share: {real}, {read}, of {shares.pairs:,} records in windows."
+    return f"Late share: {real}, {read}, of {count_noun(shares.pairs, 'record')} in windows."
 
 
 def format_real_late(shares: LateShares, late: int) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
+from cutover.counts import choose_form
 from cutover.definition.model.policy import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.shared_tables import DIMENSION
@@ -108,7 +109,7 @@ def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
         )
     if counts.dimension > policy.max_dimension_rows:
         reasons.append(
-            f"{counts.dimension:,} rows that another version of a dimension explains, the policy allows "
+            f"{count_noun(counts.dimension, 'row')} that another version of a dimension explains, the policy allows "
             f"{policy.max_dimension_rows:,}."
         )
     if counts.late_share > policy.max_late_share:
@@ -121,7 +122,7 @@ def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResul
     """Describe a verdict on comparable sides with its numbers."""
     compared = f"{count_noun(counts.windows.compared, 'closed window')} ({count_noun(counts.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
-        return f"Streaming and batch agree in all {compared}."
+        return f"Streaming and batch agree in {choose_form(counts.windows.compared, 'the', 'all')} {compared}."
     different = _differences(counts)
     if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED}:
         cause_text = _explain_all(counts) if verdict is Verdict.EXPLAINED else _format_accepted(counts)

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from cutover.clock import Clock
+from cutover.counts import choose_form
 from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
@@ -151,7 +152,9 @@ def _evaluate_comparison(
     omitted = min(len(counts), max(0, nonempty - result.windows.compared))
     not_final = len(set(population.suspects) - set(audit.windows))
     if not_final:
-        reason = f"{not_final} of {len(population.suspects)} windows that were wrong are not final in this version."
+        are = choose_form(not_final, "is", "are")
+        suspects = count_noun(len(population.suspects), "window")
+        reason = f"{not_final} of {suspects} that audits found wrong {are} not final in this version."
         return replace(audit, reason=reason, runbook="RetirementRegression")
     if population.suspects and nonempty > result.windows.compared:
         reason = (

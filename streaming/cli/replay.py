@@ -13,7 +13,7 @@ import typer
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
-from cutover.counts import count_noun
+from cutover.counts import choose_form, count_clause, count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
@@ -151,7 +151,8 @@ def _describe(comparison: StreamComparison) -> Iterator[str]:
     if comparison.beyond:
         yield f"{comparison.candidate} has read {count_noun(comparison.beyond, 'offset')} more, which are not compared."
     if comparison.otherwise:
-        yield f"{comparison.otherwise:,} rows add up to the same and read otherwise, since other records were late."
+        rows = count_clause(comparison.otherwise, "row", "adds up to the same and reads", "add up to the same and read")
+        yield f"{rows} otherwise, since other records were late."
     for kind, (count_before, count_after) in comparison.classes.items():
         counts = f"{count_after:,}, and {count_before:,} in {comparison.serving}"
         yield f"Records that are {kind}: {counts}; no change note names that."
@@ -168,8 +169,17 @@ def _conclude(comparison: StreamComparison, agree: str) -> str:
         next_command = f'`{agree} --differences {comparison.differing} --why "..."`'
         rows = f"Of {count_noun(comparison.rows, 'row')} {_describe_counts(comparison.counts)}"
         return f"{rows}. Next: {batch}; if they are as they should be, {next_command}."
-    equality_text = "differ in nothing else" if comparison.declared else "add up to the same, late records among them"
-    return f'All {comparison.rows:,} rows {equality_text}. Next: `{agree} --why "..."`.'
+    if comparison.declared:
+        equality = choose_form(comparison.rows, "differs in nothing else", "differ in nothing else")
+    else:
+        equality = choose_form(comparison.rows, "adds up to the same", "add up to the same") + _include_late(comparison)
+    rows = f"{choose_form(comparison.rows, 'The', 'All')} {count_noun(comparison.rows, 'row')}"
+    return f'{rows} {equality}. Next: `{agree} --why "..."`.'
+
+
+def _include_late(comparison: StreamComparison) -> str:
+    """Note that rows include late records, if either stream judged a record late."""
+    return ", late records among them" if any(comparison.late) else ""
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
@@ -206,7 +216,11 @@ def serve(
     agreed = Agreed(differences=differences, uncompared=uncompared)
     served = replaying.serve_version(settings, definition, version, reason=reason, agreed=agreed, clock=SystemClock())
     number = served.version.number
-    lines = [] if served.comparison is None else [f"{pipeline}: {served.comparison.summary}, late records among them."]
+    lines = (
+        []
+        if served.comparison is None
+        else [f"{pipeline}: {served.comparison.summary}{_include_late(served.comparison)}."]
+    )
     lines += list_unpublished(served.stale_pipelines)
     lines.append(f"{pipeline}: stream-{number} serves; `cutover serve` with the previous version reverts this.")
     driver = heartbeat.find_heartbeat(settings, pipeline)
@@ -274,7 +288,7 @@ def swap(
             *(
                 []
                 if swapped.comparison is None
-                else [f"{pipeline}: {swapped.comparison.summary}, late records among them."]
+                else [f"{pipeline}: {swapped.comparison.summary}{_include_late(swapped.comparison)}."]
             ),
             *list_unpublished(swapped.stale_pipelines),
             f"{old.name}: {pipeline} serves this name.",

@@ -15,7 +15,7 @@ from typing import Literal
 import duckdb
 
 from cutover.clock import SystemClock
-from cutover.counts import count_noun
+from cutover.counts import choose_form, count_noun
 from cutover.definition.checks import change
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import is_numeric
@@ -187,7 +187,8 @@ class StreamComparison:
     def summary(self) -> str:
         """Return a summary for the history: `3 of 120 rows differ`, and how many as declared."""
         declared = f", {sum(self.declared.values()):,} as declared" if self.declared else ""
-        rows = f"{self.differing:,} of {self.rows:,} rows differ{declared}"
+        rows = f"{self.differing:,} of {count_noun(self.rows, 'row')}"
+        rows += f" {choose_form(self.differing, 'differs', 'differ')}{declared}"
         return f"compared with {self.serving} at epoch {self.epochs[1]}: {rows}"
 
 

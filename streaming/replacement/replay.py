@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from cutover.clock import Clock
+from cutover.counts import count_noun
 from cutover.definition.checks import change
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
@@ -262,7 +263,7 @@ def reject_others(comparison: StreamComparison, agreed: Agreed, command: str) ->
         raise DefinitionError(msg + f"\nHint: {hint}.")
     if comparison.differing == agreed.differences:
         return
-    msg = f"{comparison.candidate}: expected {agreed.differences:,} rows that differ from {comparison.serving}, got "
+    msg = f"{comparison.candidate}: expected {count_noun(agreed.differences, 'row')} unlike {comparison.serving}, got "
     msg += f"{comparison.differing:,} of {comparison.rows:,}."
     raise DefinitionError(
         msg + f"\nHint: `{command}` shows some of them; `--differences {comparison.differing}` agrees to them."

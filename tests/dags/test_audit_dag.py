@@ -120,7 +120,7 @@ def test_a_regression_puts_batch_back_once_and_keeps_the_audit_as_evidence(home:
 
 
 def test_the_run_of_a_regression_is_red() -> None:
-    with pytest.raises(AirflowFailException, match="1 rows of final windows differ from their recomputation, such as"):
+    with pytest.raises(AirflowFailException, match="1 row of final windows differs from a recomputation, such as"):
         fail_with_regression("flights", FOUND)
 
 

@@ -59,7 +59,7 @@ def test_rows_that_would_change_are_no_failure_and_a_refusal_is_not_tried_again(
     ("changes", "params", "message"),
     [
         ([0, 0], {"publish": True}, "Nothing would change in 2 windows"),
-        ([0, 3], {"publish": False}, "Dry run: 3 rows in 1 windows of flights would change"),
+        ([0, 3], {"publish": False}, "Dry run: 3 rows in 1 window of flights would change"),
         ([0, 3], {}, "Dry run"),
     ],
 )

@@ -13,7 +13,10 @@ from cutover.counts import choose_form, count_noun
         (2, "process", "2 processes"),
         (1_000, "entry", "1,000 entries"),
         (2, "day", "2 days"),
+        (2, "epoch", "2 epochs"),
+        (2, "batch", "2 batches"),
         (2, "loss", "2 losses"),
+        (2, "row of a window", "2 rows of a window"),
     ],
 )
 def test_only_one_is_singular(count: int, noun: str, text: str) -> None:

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from cutover.counts import count_clause
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.joins import DIMENSIONS_FOLDER, Lookup
 from cutover.definition.model.pipeline import Pipeline
@@ -186,7 +187,8 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
         raise _make_unusable_error(msg) from error
     if doubled:
         key = ", ".join(lookup.on.values())
-        msg = f"{place}: expected each key ({key}) once, got {doubled:,} keys that occur more than once."
+        doubled_text = count_clause(doubled, "key", "that occurs", "that occur")
+        msg = f"{place}: expected each key ({key}) once, got {doubled_text} more than once."
         raise _make_unusable_error(msg + "\nHint: a row can take its columns from one row only.")
     for name, count in zip(conditions, beyond, strict=True):
         if count:

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 
-from cutover.counts import count_noun
+from cutover.counts import count_clause, count_noun
 from cutover.definition.model.topic import SIMPLE, check_name, parse_decimal_type, parse_schema
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
@@ -126,7 +126,11 @@ class _TypedReader:
             DefinitionError: Names the first cell that was not.
         """
         if self._invalid_cells:
-            further = f"; {self._invalid_cells - 1:,} other cells do not fit either" if self._invalid_cells > 1 else ""
+            further = (
+                f"; {count_clause(self._invalid_cells - 1, 'other cell', 'does', 'do')} not fit either"
+                if self._invalid_cells > 1
+                else ""
+            )
             msg = f"{self._place}, {self._first}{further}."
             raise DefinitionError(msg + "\nHint: such as -12, 1.5e3, true, 2013-01-31 or 2013-01-31 23:59:59.5 (UTC).")
 

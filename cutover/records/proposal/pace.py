@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cutover.counts import count_noun
+from cutover.counts import count_clause, count_noun
 from cutover.durations import LONGEST_DAYS, describe_length, parse_duration
 
 Micros = NDArray[np.int64]
@@ -195,7 +195,7 @@ def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros |
 def _describe_future(ahead: Micros, limit: str) -> tuple[str, ...]:
     if not len(ahead):
         return ()
-    are = "1 more record is" if len(ahead) == 1 else f"{len(ahead):,} more records are"
+    are = count_clause(len(ahead), "more record", "is", "are")
     return (f"{are} dated further ahead than {limit}, up to {_format_span(int(ahead.max()))}: left out above",)
 
 

@@ -199,7 +199,7 @@ class _Transmission:
     def make_error(self, detail: str) -> LogError:
         """Return the error that not all records were accepted, with the number of acknowledged records and a hint."""
         msg = f"Topic `{self._topic}`: expected every record to be accepted, got: {detail}."
-        acknowledged = f"{self._acknowledged:,} records of this run were acknowledged"
+        acknowledged = f"{count_noun(self._acknowledged, 'record')} of this run acknowledged"
         return LogError(f"{msg}\nHint: {acknowledged}; the same command without `--again` sends only what is missing.")
 
     def make_interruption(self, unanswered: int) -> InterruptedRunError:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from cutover.counts import count_clause, count_noun
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report import verdicts
@@ -40,7 +41,7 @@ def draw_lateness(histogram: Sequence[LatenessBin], width: int) -> Markup:
         y = scale(lateness_bin.events)
         bar_left, inner = box.left + index * step + step * 0.08, step * 0.84
         edges = f"{_edge(lateness_bin.from_minutes)} to {_edge(lateness_bin.to_minutes)}"
-        title = f"{edges}: {number(lateness_bin.events)} records"
+        title = f"{edges}: {count_noun(lateness_bin.events, 'record')}"
         parts.append(svg.bar(Box(left=bar_left, top=y, width=inner, height=box.bottom - y), "cause", title))
         if lateness_bin.events and step > 26:  # noqa: PLR2004 -- a narrower bar has no room for its number
             parts.append(
@@ -123,18 +124,18 @@ def _pick_marks(marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 def _describe(settlement: Settlement) -> str:
     final = settlement.final
-    answer = f"Settlement curves: {_count(final)} windows are right in the stream's answer from their closing on"
+    answer = f"Settlement curves: {_count(final)} right in the stream's answer from their closing on"
     if not settlement.log:
         return f"{answer}, at {minutes(final.minutes)}; no window is old enough to show the log"
     final_point = settlement.log[-1]
     return (
-        f"{answer}, at {minutes(final.minutes)}; the log is complete in {_count(final_point)} windows"
+        f"{answer}, at {minutes(final.minutes)}; the log is complete in {_count(final_point)}"
         f" at {minutes(final_point.minutes)}"
     )
 
 
 def _count(point: SettlementPoint) -> str:
-    return f"{number(point.within.hits)} of {number(point.within.of)}"
+    return f"{number(point.within.hits)} of {count_noun(int(point.within.of), 'window')}"
 
 
 def tabulate_settlement(settlement: Settlement) -> ChartTable:
@@ -200,7 +201,9 @@ def _draw_run(run_of_trend: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Mar
 def _describe_run(run_of_trend: RunOfTrend) -> str:
     word = verdicts.find_style(Verdict(run_of_trend.verdict), within=run_of_trend.within).word
     return (
-        word if run_of_trend.verdict == Verdict.NOT_COMPARABLE else f"{word}, {number(run_of_trend.rows)} rows differ"
+        word
+        if run_of_trend.verdict == Verdict.NOT_COMPARABLE
+        else f"{word}, {count_clause(run_of_trend.rows, 'row', 'differs', 'differ')}"
     )
 
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
+from cutover.counts import count_clause
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import chart
@@ -106,7 +107,11 @@ def tabulate(series: Sequence[EpochPoint]) -> ChartTable:
         for p in epoch_points
     )
     omitted = len(series) - len(epoch_points)
-    summary = f"Of neighbours the one that lagged most is listed; {omitted:,} epochs are left out." if omitted else ""
+    summary = (
+        f"Of neighbours the one that lagged most is listed; {count_clause(omitted, 'epoch', 'is', 'are')} left out."
+        if omitted
+        else ""
+    )
     heads = ("epoch", "watermark (UTC)", "newest event (UTC)", "lag", "records", "took")
     return ChartTable(title="Watermark and lag by epoch", heads=heads, rows=rows, words=0, omission=summary)
 

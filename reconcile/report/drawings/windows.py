@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from cutover.counts import count_clause
 from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import chart
@@ -81,7 +82,7 @@ def draw(series: Sequence[WindowPoint], measure: str, sides: SideNames, width: i
     parts += _draw_different(places, size, time, low)
     parts += chart.horizontal(low, _time_marks(places, size, time, 4 if narrow else 12))
     count = sum(p.different for p in places)
-    label = f"{per}, {sides.expected} and {sides.actual}; {count} rows differ"
+    label = f"{per}, {sides.expected} and {sides.actual}; {count_clause(count, 'row', 'differs', 'differ')}"
     return svg.drawing(width, low.bottom + 26, label, *parts)
 
 
@@ -133,7 +134,7 @@ def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -
         y = scale(place.different)
         shape = Box(left=x1, top=y, width=max(x2 - x1 - 0.5, 2.0), height=box.bottom - y)
         at = _format_start(place, size)
-        parts.append(svg.bar(shape, "different", f"{at}: {number(place.different)} rows differ"))
+        parts.append(svg.bar(shape, "different", f"{at}: {count_clause(place.different, 'row', 'differs', 'differ')}"))
     return parts
 
 

@@ -59,6 +59,7 @@ def _environment() -> Environment:
     )
     for function in (
         text.number,
+        text.count_noun,
         text.when,
         text.duration,
         text.share,

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import accumulate
 from typing import TypeVar
 
+from cutover.counts import count_clause
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import LogError
 from cutover.lake.control.losses import find_incomplete_ranges
@@ -180,5 +181,6 @@ def _describe_omission(
             f"Epochs up to {records[lost_count - 1].epoch} cannot be counted again: their records have left the log."
         )
     if older_count:
-        texts.append(f"{older_count:,} older epochs were not counted again; --all counts them.")
+        older = count_clause(older_count, "older epoch", "was", "were")
+        texts.append(f"{older} not counted again; `--all` counts all.")
     return " ".join(texts)

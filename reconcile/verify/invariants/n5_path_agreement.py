@@ -8,7 +8,7 @@ reconciler evaluates this; without a valid seal the check is not provable.
 
 from collections.abc import Iterator
 
-from cutover.counts import count_noun
+from cutover.counts import count_clause, count_noun
 from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
 from cutover.reconcile.verify.model import Violation, cap_violations
 
@@ -33,7 +33,8 @@ def describe_coverage(facts: VerifyFacts) -> str:
 def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yield how many rows acceptance rules accept, and how many windows are incomplete."""
     if isinstance(facts.paths, Paths) and facts.paths.accepted:
-        yield f"{facts.paths.accepted:,} rows without a cause are accepted by rule and are not violations."
+        rows = count_clause(facts.paths.accepted, "row", "has", "have")
+        yield f"{rows} no cause and a rule that accepts this: no violation."
     if isinstance(facts.paths, Paths) and facts.paths.incomplete:
         reason = "records were lost, or their batch results are not complete"
-        yield f"{facts.paths.incomplete:,} windows are incomplete: {reason}."
+        yield f"{count_clause(facts.paths.incomplete, 'window', 'is', 'are')} incomplete: {reason}."

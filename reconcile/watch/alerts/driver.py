@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 
+from cutover.counts import count_clause
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.result.text import duration, number
+from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require, seconds_since
 from cutover.reconcile.watch.lag import (
@@ -90,7 +91,8 @@ def _find_silent_broker(facts: WatchFacts) -> Iterator[str]:
 def _find_commit_conflicts(facts: WatchFacts) -> Iterator[str]:
     conflicts = sum(epoch.conflicts for epoch in facts.list_recent_epochs())
     if conflicts > facts.limits.conflicts:
-        yield f"{number(conflicts)} commits were refused in {duration(facts.limits.rate_seconds)}"
+        commits = count_clause(int(conflicts), "commit", "was", "were")
+        yield f"{commits} refused in {duration(facts.limits.rate_seconds)}"
 
 
 def _find_clock_skew(facts: WatchFacts) -> Iterator[str]:

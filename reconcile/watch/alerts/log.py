@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from cutover.counts import count_clause
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration, number
 from cutover.reconcile.watch.alerts.spec import AlertSpec
@@ -80,7 +81,7 @@ def _find_open_transactions(facts: WatchFacts) -> Iterator[str]:
             continue
         held_seconds = max(_measure_reported_seconds(facts, p), _measure_sampled_seconds(facts, p))
         if held_seconds > facts.limits.open_seconds:
-            waiting = f"{number(high - stable)} offsets wait behind an open transaction"
+            waiting = f"{count_clause(high - stable, 'offset', 'waits', 'wait')} behind an open transaction"
             place = facts.format_partition(p)
             yield f"{place} has been held at offset {stable} for {duration(held_seconds)}: {waiting}"
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from cutover.counts import count_noun
 from cutover.definition.model.policy import Policy
 from cutover.reconcile.result.text import duration, number, share
 from cutover.reconcile.watch.alerts.spec import AlertSpec, Rule
@@ -61,7 +62,7 @@ def _find_mostly_filtered(facts: WatchFacts) -> Iterator[str]:
         filtered += epoch.counts.get(Class.FILTERED, 0)
     limit = facts.pipeline.policy.max_filtered_share
     if total >= facts.limits.filtered_records and filtered / total > limit:
-        part = f"{number(filtered)} of the newest {number(total)} records are filtered ({share(filtered / total)})"
+        part = f"{number(filtered)} of the newest {count_noun(total, 'record')} filtered ({share(filtered / total)})"
         yield f"{part}, the policy allows {share(limit)}"
 
 

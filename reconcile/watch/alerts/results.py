@@ -6,6 +6,7 @@ or changed by another writer, growing, short of space, files of pins at risk.
 
 from collections.abc import Iterator
 
+from cutover.counts import count_clause, count_noun
 from cutover.reconcile.result.text import duration, number
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require
@@ -16,7 +17,7 @@ GIB = 1 << 30
 def _find_regression(facts: WatchFacts) -> Iterator[str]:
     regression = require(facts.regression)
     if regression is not None:
-        rows = f"{number(regression.rows)} (window, key) rows of final windows"
+        rows = f"{count_noun(regression.rows, '(window, key) row')} of final windows"
         audit = f"an audit at {regression.at}, epoch {regression.epoch}"
         yield f"{audit}, found {rows} whose values differ from the log, such as {regression.example}"
 
@@ -70,7 +71,7 @@ def _find_fast_growth(facts: WatchFacts) -> Iterator[str]:
     if growth.last_hour > max(limits.growth_times * growth.usual, limits.growth_rows):
         usual = number(round(growth.usual))
         factor = f"{growth.last_hour / growth.usual:.1f} times the {usual} of a usual hour of this week"
-        yield f"{number(growth.last_hour)} rows were added in the last hour, {factor}"
+        yield f"{count_clause(growth.last_hour, 'row', 'was', 'were')} added in the last hour, {factor}"
 
 
 def _find_pins_at_risk(facts: WatchFacts) -> Iterator[str]:

@@ -183,7 +183,7 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
     verification = verify_lab(lab)
 
     assert (verification.exit_code, verification.violations) == (0, ())
-    assert verification.checks["N4"].coverage.endswith(", 1 folds")
+    assert verification.checks["N4"].coverage.endswith(", 1 fold")
 
 
 @pytest.mark.parametrize("row_type", [VersionEvent, GateEvent, PinEvent])
@@ -242,7 +242,7 @@ def test_a_cut_computed_twice_is_the_same_story(lab: Lab) -> None:
 
     verification = verify_lab(lab)
 
-    assert (verification.exit_code, verification.checks["N8"].coverage) == (0, "8 windows of 1 pairs of runs")
+    assert (verification.exit_code, verification.checks["N8"].coverage) == (0, "8 windows of 1 pair of runs")
 
 
 def test_an_epoch_that_a_reader_saw_and_that_is_gone_is_found(lab: Lab) -> None:

@@ -111,7 +111,7 @@ def test_text_of_the_file_is_escaped_on_the_terminal(tmp_path: Path, capsys: pyt
     file = written(tmp_path / "figure.json", {**read_figure(6), "title": "[red]x[/]\u001b[2J"})
 
     assert app.main(["simulate", str(file)]) == 0
-    assert capsys.readouterr().out.startswith("[red]x[/]\\x1b[2J, reference: 1 panes")
+    assert capsys.readouterr().out.startswith("[red]x[/]\\x1b[2J, reference: 1 pane")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,10 @@ def test_check_of_several_cases_is_one_object(figure: Path, capsys: pytest.Captu
     assert [(case["case"], case["check"]["is_equal"]) for case in output["cases"]] == [(6, True), (14, True)]
 
 
-def test_check_names_what_differs_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_names_what_differs_and_exits_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # no cell is wrapped
     figure_data = read_figure(14)
     figure_data["panes"] = [*figure_data["panes"][1:], {**figure_data["panes"][-1], "value": 13}]
     file = written(tmp_path / "figure.json", figure_data)

@@ -96,7 +96,7 @@ def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
 
     text = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(reason="away"))))
 
-    assert text == "Epoch 0 of clicks: expected 2 late pairs as it counted, got 1 positions in the ledger."
+    assert text == "Epoch 0 of clicks: expected 2 late pairs as it counted, got 1 position in the ledger."
 
 
 def test_folded_rows_are_counted_under_their_last_epoch() -> None:

@@ -74,7 +74,7 @@ def test_recomputed_rows_are_added_up() -> None:
     other = portion(first_epoch=4, last_epoch=8, records=2, expected={}, actual={})
     prefix = Prefix(portions=(portion(), other), of_epochs=12, sampled=False, seed=0)
 
-    assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "7 of 12 epochs, 5 records, 1 rows"
+    assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "7 of 12 epochs, 5 records, 1 row"
 
 
 def test_ids_that_are_those_of_the_log_are_not_named() -> None:

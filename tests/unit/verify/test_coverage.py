@@ -130,7 +130,7 @@ def test_accepted_rows_and_incomplete_windows_are_reported() -> None:
     agreement = replace(PATHS, accepted=1_000, incomplete=2_000)
 
     assert [*n5_path_agreement.notes(facts(paths=agreement))] == [
-        "1,000 rows without a cause are accepted by rule and are not violations.",
+        "1,000 rows have no cause and a rule that accepts this: no violation.",
         "2,000 windows are incomplete: records were lost, or their batch results are not complete.",
     ]
     assert [*n5_path_agreement.notes(facts(paths=PATHS))] == [*n5_path_agreement.notes(facts(paths=AWAY))] == []

@@ -54,7 +54,7 @@ def test_an_epoch_that_counted_nothing_and_has_records_in_the_log_is_named() -> 
     text = texts(n1_completeness.check(facts(records=records, log=log, books=AWAY)))
 
     assert text.endswith(
-        "the log holds 1 records in 0: [0, 5), 1: [0, 5), expected 0 by the classes that it counted (none)."
+        "the log holds 1 record in 0: [0, 5), 1: [0, 5), expected 0 by the classes that it counted (none)."
     )
 
 

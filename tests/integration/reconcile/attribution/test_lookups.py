@@ -304,9 +304,9 @@ def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab
     epoch = rig.records(lab_copy.settings, lab_copy.pipeline)[-1].epoch
     events = [Event(id=2000 + i, minute=140 + i / 60, key="a", partition=i % 2) for i in range(50)]
 
-    with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys") as ended:
+    with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 key") as ended:
         lab_copy.drain(events, writes=TWICE, after_epoch=epoch + 1)
-    with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys"):
+    with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 key"):
         lab_copy.drain([])
 
     assert (ended.value.runbook, rig.records(lab_copy.settings, lab_copy.pipeline)[-1].epoch) == (

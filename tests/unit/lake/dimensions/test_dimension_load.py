@@ -58,14 +58,14 @@ def test_a_later_file_has_the_types_of_the_version_before(settings: Settings, cs
     ("text", "key", "schema", "expected"),
     [
         ("ad\na\na\n", ["ad"], None, r"expected each key \(ad\) once and none null, got 1 that occur"),
-        ("ad,b\na,1\n,2\n", ["ad"], None, "0 that occur more than once and 1 rows with a null"),
+        ("ad,b\na,1\n,2\n", ["ad"], None, "0 that occur more than once and 1 row with a null"),
         ("ad\na\n", ["add"], None, "`--key`: expected columns of ad, got `add`"),
         ("ad\n1.234\n", [], "ad decimal(4,2)", r"line 2, column `ad`: expected decimal\(4,2\), got 1\.234\."),
         (
             "ad,b\n1,x\n1.5,y\nz,\n",
             [],
             "ad int",
-            r"line 3, column `ad`: expected int, got 1\.5; 1 other cells do not fit",
+            r"line 3, column `ad`: expected int, got 1\.5; 1 other cell does not fit",
         ),
         ("ad\n2020-01-31T10:00Z\n", [], "ad timestamp", r"line 2, .*ISO 8601 with no seconds"),
         ("ad,b\n1\n", [], None, "line 2: expected 2 cells, got 1"),

@@ -77,7 +77,7 @@ def test_a_dimension_may_lie_anywhere(settings: Settings, tmp_path: Path) -> Non
 
 
 UNFIT: Mapping[str, tuple[dict[str, Any], str]] = {
-    "a key twice": ({"ids": ("a", "b", "a")}, "expected each key (id) once, got 1 keys that occur more than once"),
+    "a key twice": ({"ids": ("a", "b", "a")}, "expected each key (id) once, got 1 key that occurs more than once"),
     "another type": ({"c_long": (pa.int32(), 1)}, "column `c_long`: expected bigint, got int.\nHint: nothing is cast"),
     "a time without a zone": ({"c_time": (pa.timestamp("us"), None)}, "got timestamp without a time zone"),
     "an endless double": ({"c_real": (pa.float64(), float("nan"))}, "column `c_real`: expected values in the range"),

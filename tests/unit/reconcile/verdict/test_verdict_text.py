@@ -111,7 +111,7 @@ def test_the_page_for_people_on_call_follows_from_the_verdict_and_what_is_beyond
     [
         ((), "NotComparable", "the seal does not hold."),
         (BREACHES[:1], "NotComparable", "a."),
-        (BREACHES[:2], "B", "a. (and 1 more reasons)"),
+        (BREACHES[:2], "B", "a. (and 1 more reason)"),
         (BREACHES, "B", "a. (and 2 more reasons)"),
     ],
 )
