@@ -12,6 +12,7 @@ from time import sleep
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cutover.clock import Clock
+from cutover.counts import count_noun
 from cutover.errors import InterruptedRunError, LogError
 from cutover.log import options
 from cutover.log.cut import LogId

@@ -171,7 +171,7 @@ def test_check_names_what_differs_and_exits_with_1(
     output = " ".join(capsys.readouterr().out.split())
     assert "reference: 2 differences from the file of place expected got" in output
     assert "pane 1 nothing at 12:05:50" in output
-    assert "pane 12 at 12:09:00 [12:06:39, 12:08:46) nothing 13 early" in output
+    assert "pane 12 at 12:09:00 [12:06:39, 12:08:46) 13 early nothing" in output
 
 
 def test_check_without_expected_panes_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
