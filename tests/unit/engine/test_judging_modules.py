@@ -13,7 +13,8 @@ from cutover.streaming.microbatch import epoch_record as streaming_settings
 ROOMS = ("cutover", "streaming", "batch")
 NO_VALUE = {
     "messages, stored state and settings, which change no record": """
-        cutover.clock cutover.errors cutover.events cutover.process cutover.settings cutover.lake.control.signature
+        cutover.clock cutover.counts cutover.errors cutover.events cutover.process cutover.settings
+        cutover.lake.control.signature
         cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code
         cutover.engine.effective_settings cutover.engine.readback cutover.streaming.microbatch.epoch_record
         cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost cutover.recorded_times""",
