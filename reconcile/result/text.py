@@ -101,8 +101,8 @@ def duration(seconds: float | None) -> str:
 
 
 def minutes(value: float) -> str:
-    """Format a duration in minutes: `30 min`, `2 h`, `1 d`."""
-    return "0" if value == 0 else duration(value * 60)
+    """Format a duration in minutes: `0 s`, `30 min`, `2 h`, `1 d`."""
+    return duration(value * 60)
 
 
 def describe_life(life: DifferenceLife) -> str:

@@ -144,14 +144,18 @@ def bin_lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
         WHERE l._class = 'late' AND w.watermark IS NOT NULL
     """
     late = [float(row[0]) for row in sides.connection.execute(query).fetchall()]
-    top = max([*late, BIN_EDGES[-1]])
-    edges = [*BIN_EDGES, top + 1]
+    edges = [*BIN_EDGES, find_last_edge(max([*late, BIN_EDGES[-1]]))]
     bins = [
         LatenessBin(from_minutes=low, to_minutes=high, events=sum(low <= minutes < high for minutes in late))
         for low, high in pairwise(edges)
     ]
     filled = [i for i, item in enumerate(bins) if item.events]
     return tuple(bins[: filled[-1] + 1]) if filled else ()
+
+
+def find_last_edge(minutes: float) -> float:
+    """Return the next whole hour behind a lateness: texts print days and hours, so that none is beyond its edge."""
+    return (minutes // 60 + 1) * 60
 
 
 def list_epoch_points(records: Sequence[EpochRecord]) -> tuple[EpochPoint, ...]:

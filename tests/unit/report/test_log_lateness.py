@@ -113,7 +113,7 @@ def test_lateness_is_described_in_words() -> None:
     lateness_names = [name_lateness(LatenessCount(from_seconds=low, to_seconds=high, records=1)) for low, high in bins]
     assert [name.replace("\N{NARROW NO-BREAK SPACE}", " ") for name in lateness_names] == [
         "not behind",
-        "0 to 1 min",
+        "0 s to 1 min",
         "1 min to 5 min",
         "7 d and more",
     ]
