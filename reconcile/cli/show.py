@@ -185,10 +185,8 @@ def list_explanation_lines(explained: Explanation) -> Iterator[Line]:
     counts_text = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in explained.counted)
     yield f"rows that counted: {counts_text or 'none'}"
     for session in explained.sessions:
-        yield (
-            f"session of {session.side}: {when(session.start)} to {when(session.end)}, "
-            f"{count_noun(session.records, 'row')}"
-        )
+        span = f"{when(session.start)} to {when(session.end)}"
+        yield f"session of {session.side}: {span}, {count_noun(session.records, 'row')}"
 
 
 def _describe_difference(value: Measured) -> str:
