@@ -24,7 +24,7 @@ from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
-from cutover.reconcile.comparison.shared_tables import DIMENSION, SharedTable, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.reconcile.early import answers as early_answers
 from cutover.reconcile.early import open_windows
@@ -33,6 +33,7 @@ from cutover.reconcile.preconditions.seal import Examined, SealError, SealEviden
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.finding import (
+    DIMENSION,
     AcceptedRows,
     Cause,
     Difference,

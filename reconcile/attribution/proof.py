@@ -42,10 +42,11 @@ from cutover.reconcile.comparison.diff import diff_relations
 from cutover.reconcile.comparison.digests import MEMBERS
 from cutover.reconcile.comparison.duplicates import SWAPPED
 from cutover.reconcile.comparison.layout import to_plain
-from cutover.reconcile.comparison.shared_tables import DIMENSION, SharedTable, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.finding import DIMENSION
 from cutover.reconcile.result.seal import SealBreach
 from cutover.reconcile.result.text import count_noun
 from cutover.records.classes import Class

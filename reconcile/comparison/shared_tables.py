@@ -40,6 +40,3 @@ class SharedTable(StrEnum):
 def stage(number: int) -> str:
     """Return the name of the stream's side after `number` further classes; made by `sides`, read by most modules."""
     return f"stage_{number}"
-
-
-DIMENSION = "dimension"  # the stage in which another version of a dimension was joined

@@ -6,19 +6,20 @@ from typing import Any
 
 from cutover.definition.model.policy import Policy
 from cutover.durations import parse_duration
-from cutover.reconcile.comparison.shared_tables import DIMENSION
 from cutover.reconcile.gate import divergence
-from cutover.reconcile.gate.evidence_rows import EXPIRES_AFTER, find_latest_run, list_blocks
 from cutover.reconcile.gate.gate_values import (
     AT_LEAST,
+    EXPIRES_AFTER,
     Condition,
     ContractCheck,
     EvidenceRun,
     GateEvidence,
     PresentState,
     Replayability,
+    find_latest_run,
+    list_blocks,
 )
-from cutover.reconcile.report import verdicts
+from cutover.reconcile.result.finding import ACCEPTED_BEYOND_POLICY, DIMENSION, EXPLAINED_BEYOND_POLICY
 from cutover.reconcile.result.text import count_noun, duration, share
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.verdict.audits import power
@@ -37,7 +38,7 @@ _BLOCKS, _DETECTED = "of the blocks", "detected"
 SHARES = frozenset({_BLOCKS, _DETECTED})
 """Units of numbers between 0 and 1."""
 
-_OUTCOMES_BEYOND_POLICY = (verdicts.EXPLAINED_BEYOND_POLICY, verdicts.ACCEPTED_BEYOND_POLICY)
+_OUTCOMES_BEYOND_POLICY = (EXPLAINED_BEYOND_POLICY, ACCEPTED_BEYOND_POLICY)
 _NEWER_CUT = (
     "`cutover batch P` and `cutover reconcile P`, after the stream has read new records: a drained log has no newer cut"
 )

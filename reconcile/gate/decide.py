@@ -5,15 +5,8 @@ from datetime import datetime
 from cutover.definition.model.policy import Policy
 from cutover.definition.model.stage import Stage
 from cutover.reconcile.gate import criteria
-from cutover.reconcile.gate.evidence_rows import (
-    EXPIRES_AFTER,
-    find_earliest_times,
-    find_latest_run,
-    is_newer_cut,
-    list_blocks,
-    select_consecutive_runs,
-)
 from cutover.reconcile.gate.gate_values import (
+    EXPIRES_AFTER,
     Condition,
     ContractCheck,
     EvidenceRun,
@@ -24,6 +17,11 @@ from cutover.reconcile.gate.gate_values import (
     PresentState,
     RecordedHazard,
     Replayability,
+    find_earliest_times,
+    find_latest_run,
+    is_newer_cut,
+    list_blocks,
+    select_consecutive_runs,
 )
 from cutover.reconcile.gate.hazard_conditions import evaluate_hazards
 

@@ -27,9 +27,7 @@ from cutover.lake.journal_rows import GateEvent, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
-from cutover.reconcile.comparison.shared_tables import DIMENSION
 from cutover.reconcile.gate import hazards
-from cutover.reconcile.gate.evidence_rows import is_newer_cut
 from cutover.reconcile.gate.gate_values import (
     NOT_EVALUATED,
     ContractCheck,
@@ -39,9 +37,10 @@ from cutover.reconcile.gate.gate_values import (
     LostWindows,
     RecordedHazard,
     Replayability,
+    is_newer_cut,
 )
 from cutover.reconcile.report.verdicts import name_outcome
-from cutover.reconcile.result.finding import RuleState
+from cutover.reconcile.result.finding import DIMENSION, RuleState
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import records as recorded

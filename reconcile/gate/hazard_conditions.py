@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 from cutover.definition.model.policy import HazardKind, Policy
 from cutover.durations import parse_duration
 from cutover.reconcile.gate.criteria import describe_next_run
-from cutover.reconcile.gate.evidence_rows import find_latest_run
-from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, RecordedHazard
+from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, RecordedHazard, find_latest_run
 from cutover.reconcile.result.text import count_noun, duration
 from cutover.recorded_times import find_earliest_times
 

@@ -3,13 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.finding import ACCEPTED_BEYOND_POLICY, EXPLAINED_BEYOND_POLICY, Verdict
 
 if TYPE_CHECKING:
     from cutover.reconcile.result.report import Report
 
-EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
-ACCEPTED_BEYOND_POLICY = "ACCEPTED_BEYOND_POLICY"
 _BEYOND = {Verdict.EXPLAINED: EXPLAINED_BEYOND_POLICY, Verdict.ACCEPTED: ACCEPTED_BEYOND_POLICY}
 
 RUNBOOKS: dict[str, str | None] = {

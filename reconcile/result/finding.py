@@ -17,6 +17,10 @@ from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.result.seal import DimensionVersions, Seal
 from cutover.reconcile.result.timeliness import OpenAnswers
 
+EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
+ACCEPTED_BEYOND_POLICY = "ACCEPTED_BEYOND_POLICY"
+DIMENSION = "dimension"  # cause of differences, and its stage: another version of a dimension was joined
+
 
 class Verdict(StrEnum):
     """Verdict of a comparison."""

@@ -6,7 +6,7 @@ from random import Random
 
 import pyarrow as pa
 
-from cutover.reconcile.comparison.shared_tables import DIMENSION
+from cutover.reconcile.result.finding import DIMENSION
 from cutover.reconcile.selftest import copied_lake
 from cutover.reconcile.selftest.copied_lake import CleanCopy, OtherVersion
 from cutover.reconcile.selftest.plants import (

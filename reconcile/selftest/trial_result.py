@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.comparison.shared_tables import DIMENSION
-from cutover.reconcile.result.finding import Finding, Verdict
+from cutover.reconcile.result.finding import DIMENSION, Finding, Verdict
 from cutover.reconcile.selftest.copied_lake import CleanCopy, list_causes
 from cutover.reconcile.selftest.drawn_plants import Plant, find_scope
 from cutover.reconcile.selftest.plants import FLIPPED, TRUNCATED

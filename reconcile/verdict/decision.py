@@ -6,8 +6,7 @@ from decimal import Decimal
 from cutover.counts import choose_form
 from cutover.definition.model.policy import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.comparison.shared_tables import DIMENSION
-from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.finding import DIMENSION, PolicyResult, Rows, Verdict, Windows
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import THIN, count_noun, share
 

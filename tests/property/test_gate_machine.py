@@ -24,7 +24,7 @@ from cutover.lake.control import stages
 from cutover.lake.control.stages import current_stage
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
-from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage
+from cutover.reconcile.gate import approval, criteria, decide, gate_values, stage
 from cutover.reconcile.gate.approval import StageApproval, StageProposal
 from cutover.reconcile.verdict.audits import power
 from cutover.settings import MetricsSettings, Settings
@@ -252,7 +252,7 @@ def count_all(runs: Any, _now: object, _losses: object = ()) -> Any:
 
 
 def count_old(runs: Any, now: datetime, losses: Any = ()) -> Any:
-    with mock.patch.object(evidence_rows, "EXPIRES_AFTER", timedelta(days=9_000)):
+    with mock.patch.object(gate_values, "EXPIRES_AFTER", timedelta(days=9_000)):
         return REAL_ROW(runs, now, losses)
 
 
@@ -263,7 +263,7 @@ def date_by_own_clock(runs: Any, now: datetime) -> Any:
 @contextlib.contextmanager
 def count_future_runs() -> Iterator[None]:
     with (
-        mock.patch.object(evidence_rows, "find_earliest_times", date_by_own_clock),
+        mock.patch.object(gate_values, "find_earliest_times", date_by_own_clock),
         mock.patch.object(decide, "find_earliest_times", date_by_own_clock),
     ):
         yield

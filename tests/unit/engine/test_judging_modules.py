@@ -38,7 +38,7 @@ NO_VALUE = {
         cutover.batch.context""",
     "which version of a dimension was joined: recorded, and part of the seal": """
         cutover.lake.dimensions.dimension""",
-    "what a verdict tolerates and the gate requires": "cutover.definition.model.policy",
+    "what a verdict tolerates, the gate requires, and texts say": "cutover.definition.model.policy cutover.counts",
     "plain Python reference of both paths": "cutover.records.reference.lookups",
 }
 OF_A_WINDOW = frozenset(module.name for module in pkgutil.iter_modules(windows.__path__, f"{windows.__name__}."))

@@ -9,9 +9,9 @@ from cutover.engine import queries
 from cutover.reconcile.attribution import causes
 from cutover.reconcile.attribution.dimension import AS_BATCH, AS_STREAM, _add_stage
 from cutover.reconcile.comparison.layout import Layout, Value
-from cutover.reconcile.comparison.shared_tables import DIMENSION, SharedTable, stage
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
-from cutover.reconcile.result.finding import Cause
+from cutover.reconcile.result.finding import DIMENSION, Cause
 from cutover.records.classes import Class
 from tests.support.comparison.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR
