@@ -129,7 +129,7 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
 
     output = " ".join(capsys.readouterr().out.split())
     assert "No record of clicks would be late at real speed: a shorter wait is all that could be gained." in output
-    assert "Lateness(out_of_orderness='0 seconds', allowed='0 seconds') is the shortest" in output
+    assert "Lateness(out_of_orderness='0 s', allowed='0 s') is the shortest" in output
     advice = record.find_advice(settings, rig.pipeline(topic))
     assert advice is not None
     exact = next(setting.prediction for setting in advice.settings if setting.name == "exact")
