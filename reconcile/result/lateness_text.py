@@ -90,8 +90,7 @@ def name_lateness(lateness_count: LatenessCount) -> str:
         return "not behind"
     if lateness_count.to_seconds is None:
         return f"{text.duration(lateness_count.from_seconds)} and more"
-    low = "0" if lateness_count.from_seconds == 0 else text.duration(lateness_count.from_seconds)
-    return f"{low} to {text.duration(lateness_count.to_seconds)}"
+    return f"{text.duration(lateness_count.from_seconds)} to {text.duration(lateness_count.to_seconds)}"
 
 
 def describe_early(early_answers: EarlyAnswers) -> str:
