@@ -15,7 +15,7 @@ from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
 from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
-from cutover.reconcile.gate import approval, evidence, stage
+from cutover.reconcile.gate import approval, evidence, present, stage
 from cutover.reconcile.gate.approval import StageApproval, StageProposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
 from cutover.settings import Settings
@@ -52,7 +52,7 @@ def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
     gate_evidence = Evidence()
     monkeypatch.setattr(evidence, "read_evidence", gate_evidence.read)
     now = PresentState(run=run(3), reason="they agree")
-    monkeypatch.setattr(stage, "examine_present", lambda *_: now)
+    monkeypatch.setattr(present, "examine_present", lambda *_: now)
     return gate_evidence
 
 
@@ -108,7 +108,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
         stage.withdraw(place, proposal, "it was marked failed", CLOCK)
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(stage, "examine_present", compare_and_withdraw)
+    monkeypatch.setattr(present, "examine_present", compare_and_withdraw)
 
     with pytest.raises(SequenceConflictError):
         move(place, clicks, proposal)
@@ -116,7 +116,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     assert (row.event, row.why) == ("withdrawn", "it was marked failed")
     assert (current_stage(place, clicks), approval.is_applied(place, proposal)) == (Stage.LAMBDA, False)
 
-    monkeypatch.setattr(stage, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
+    monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
     assert move(place, clicks, make_proposal(place, clicks)) is Stage.SHADOW  # the evidence for it still holds
     stage.withdraw(place, proposal, "too late", CLOCK)
     assert len(read_events(place, "clicks")) == 2
@@ -154,7 +154,7 @@ def test_what_changes_during_the_look_is_not_approved(
         recorded_evidence.version = 1
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(stage, "examine_present", change_and_compare)
+    monkeypatch.setattr(present, "examine_present", change_and_compare)
 
     with pytest.raises(LakeError, match="version of the stream: 0 was approved, it is 1"):
         move(place, clicks, proposal)
@@ -253,7 +253,7 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     proposal = make_proposal(place, clicks)
     assert recorded_evidence.runs
     bad = PresentState(run=run(3, is_within_policy=False, outcome="DIVERGED"), reason="they differ")
-    monkeypatch.setattr(stage, "examine_present", lambda *_: bad)
+    monkeypatch.setattr(present, "examine_present", lambda *_: bad)
 
     decision = stage.move(place, clicks, "advance", "x", CLOCK, approved=StageApproval(proposal=proposal, who="ada"))
 
