@@ -142,7 +142,7 @@ def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsy
     err = capsys.readouterr().err
     assert code == 1
     assert "LAMBDA to SHADOW is rejected" in err
-    assert "runs: 0 of 1 consecutive sealed runs" in err
+    assert "runs: 0 of 1" in err
 
 
 def test_command_shows_evidence_as_json(place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
