@@ -118,7 +118,7 @@ def test_every_row_that_differs_is_in_the_parquet(
 
     capsys.readouterr()
     assert app.main(["report", "sales", "--differences", str(file)]) == 0
-    assert capsys.readouterr().out.startswith("7 rows of `sales` that differ: ")
+    assert capsys.readouterr().out.startswith("7 differing rows of `sales` in ")
     rows = pq.read_table(file).to_pylist()
     assert [(row["row"], row["cause"]) for row in rows if row["key"]["shop"] == "a"] == [("changed", "unexplained")]
     assert [row["batch"]["revenue"] for row in rows if row["key"]["shop"] == "a"] == [99]
