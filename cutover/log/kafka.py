@@ -418,7 +418,8 @@ class LogClient:
 
     def make_unreachable_error(self, error: KafkaException) -> LogError:
         """Return an error that distinguishes no response, which may be transient, from rejected credentials."""
-        self._admin.poll(0)  # runs `_note_error`
+        if "_admin" in vars(self):  # it has connected
+            self._admin.poll(0)  # runs `_note_error`
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
         if self._refused is None and is_no_response(cause):
             obstacle = find_obstacle(self.bootstrap, self._protocol)

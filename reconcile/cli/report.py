@@ -85,7 +85,9 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
     if report is None:
         _reject_missing(settings, definitions)
     rows = files.copy_table(settings, report, to)
-    text = f"{count_noun(rows, 'differing row')} of `{name}` in {to}. DuckDB, pandas and Spark read it (docs/report.md)."
+    text = (
+        f"{count_noun(rows, 'differing row')} of `{name}` in {to}. DuckDB, pandas and Spark read it (docs/report.md)."
+    )
     return Output(document={"pipeline": name, "file": str(to), "rows": rows}, lines=[text])
 
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from cutover.clock import Clock
-from cutover.counts import count_noun
+from cutover.counts import choose_form, count_noun
 from cutover.definition.checks import change
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
@@ -263,8 +263,10 @@ def reject_others(comparison: StreamComparison, agreed: Agreed, command: str) ->
         raise DefinitionError(msg + f"\nHint: {hint}.")
     if comparison.differing == agreed.differences:
         return
-    msg = f"{comparison.candidate}: expected {count_noun(agreed.differences, 'row')} unlike {comparison.serving}, got "
-    msg += f"{comparison.differing:,} of {comparison.rows:,}."
+    count = agreed.differences
+    expected = f"{count_noun(count, 'row')} that {choose_form(count, 'differs', 'differ')}"
+    msg = f"{comparison.candidate}: expected {expected} from {comparison.serving}, "
+    msg += f"got {comparison.differing:,} of {comparison.rows:,}."
     raise DefinitionError(
         msg + f"\nHint: `{command}` shows some of them; `--differences {comparison.differing}` agrees to them."
     )

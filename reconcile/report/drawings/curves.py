@@ -124,18 +124,22 @@ def _pick_marks(marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 def _describe(settlement: Settlement) -> str:
     final = settlement.final
-    answer = f"Settlement curves: {_count(final)} right in the stream's answer from their closing on"
+    answer = f"Settlement curves: {_count_windows(final)} right in the stream's answer from their closing on"
     if not settlement.log:
         return f"{answer}, at {minutes(final.minutes)}; no window is old enough to show the log"
     final_point = settlement.log[-1]
     return (
-        f"{answer}, at {minutes(final.minutes)}; the log is complete in {_count(final_point)}"
+        f"{answer}, at {minutes(final.minutes)}; {_count_windows(final_point)} complete in the log"
         f" at {minutes(final_point.minutes)}"
     )
 
 
 def _count(point: SettlementPoint) -> str:
-    return f"{number(point.within.hits)} of {count_noun(int(point.within.of), 'window')}"
+    return f"{number(point.within.hits)} of {number(point.within.of)}"
+
+
+def _count_windows(point: SettlementPoint) -> str:
+    return f"{number(point.within.hits)} of {count_clause(int(point.within.of), 'window', 'is', 'are')}"
 
 
 def tabulate_settlement(settlement: Settlement) -> ChartTable:

@@ -130,7 +130,7 @@ def test_sql_that_returns_nothing_for_windows_with_rows_is_rejected_until_the_de
     run(team.settings, team.pipeline)
     write(team, QUERY.format(where="WHERE carrier = 'none'"))
 
-    with pytest.raises(DefinitionError, match=r"whose [0-9]+ rows in the batch table it replaces, got none"):
+    with pytest.raises(DefinitionError, match=r"whose [0-9]+ rows? in the batch table it replaces, got none"):
         run(team.settings, team.pipeline, start=FIRST, end=FIRST + timedelta(hours=1))
 
     assert len(read_effective_runs(team.settings, team.pipeline)) == 1

@@ -139,7 +139,7 @@ def test_restore_control_does_not_accept_an_older_copy_as_complete(
     with restored_after(settings, control_uri(settings, "gate")):
         append(settings)
 
-    with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
+    with pytest.raises(LakeError, match="got none for gate of p: 1 commit"):
         restore_control()
 
 
@@ -151,7 +151,7 @@ def test_restore_control_knows_pipelines_of_which_the_copy_holds_no_row(
     with restored_after(settings, control_uri(settings, "gate")):
         append(settings)
 
-    with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
+    with pytest.raises(LakeError, match="got none for gate of p: 1 commit"):
         restore_control()
 
 
@@ -173,7 +173,7 @@ def test_restore_control_distinguishes_missing_tables_from_a_new_lake(
     append(settings)
     shutil.rmtree(Path(control_uri(settings, "gate")).parent)
 
-    with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
+    with pytest.raises(LakeError, match="got none for gate of p: 1 commit"):
         restore_control()
 
 

@@ -185,7 +185,7 @@ def lateness(tables: Tables, *minutes: float) -> tuple[LatenessBin, ...]:
 def test_late_records_are_counted_by_how_long_their_window_had_been_closed(tables: Tables) -> None:
     bins = lateness(tables, 0, 4.9, 5, 15, 20_000)
 
-    edges = [0, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10080, 20_001]
+    edges = [0, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10080, 20_040]
     assert [(lateness_bin.from_minutes, lateness_bin.to_minutes) for lateness_bin in bins] == list(pairwise(edges))
     assert [lateness_bin.events for lateness_bin in bins] == [2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
@@ -195,5 +195,5 @@ def test_bins_end_with_the_last_that_holds_a_record(tables: Tables) -> None:
         LatenessBin(from_minutes=0, to_minutes=5, events=0),
         LatenessBin(from_minutes=5, to_minutes=15, events=1),
     )
-    assert lateness(tables, 10_080)[-1] == LatenessBin(from_minutes=10_080, to_minutes=10_081, events=1)
+    assert lateness(tables, 10_080)[-1] == LatenessBin(from_minutes=10_080, to_minutes=10_140, events=1)
     assert lateness(tables) == ()
