@@ -308,7 +308,7 @@ def show_bar(description: str, *, first_line_after: float = _LINE_EVERY) -> Iter
 
 
 def _describe_progress(completed: int, total: int | None, seconds: float) -> str:
-    if not total or not completed:
+    if not total or not completed or seconds < 1:
         return f" ({seconds:.0f} s)"
     return f": {completed:,} of {total:,}, about {seconds * (total - completed) / completed:.0f} s left"
 

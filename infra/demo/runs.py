@@ -157,8 +157,7 @@ class Runs:
             tasks = self._tasks(dag, run)
             running = ", ".join(sorted({str(task["task_id"]) for task in tasks if task["state"] == "running"}))
             completed = sum(task["state"] in FINAL for task in tasks)
-            note = f"{running or state}, {completed} of {len(tasks)} tasks done"
-            update_progress(note, completed, len(tasks) or None)
+            update_progress(f"{running or state}, tasks done", completed, len(tasks) or None)
             return None
 
         hint = f"see {self.page(dag, run)}"
