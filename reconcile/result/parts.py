@@ -7,7 +7,7 @@ intervals.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import exp, fsum, lgamma, log, log1p
+from math import exp, lgamma, log, log1p
 
 from cutover.reconcile.result.codec import Scalar
 
@@ -160,8 +160,18 @@ def _chance_of_more(hits: int, of: int, share: float) -> float:
     The sum is over the tail beyond the mean, whose terms decrease; the other tail is 1 minus it.
     """
     if hits > of * share:
-        return fsum(_chance(number, of, share) for number in range(hits, of + 1))
-    return 1 - fsum(_chance(number, of, share) for number in range(hits))
+        return _sum_tail(hits, of, share)
+    return 1 - _sum_tail(of - hits + 1, of, 1 - share)
+
+
+def _sum_tail(hits: int, of: int, share: float) -> float:
+    """Sum the probabilities of `hits` and more, beyond the mean, until the terms no longer change the sum."""
+    number, term, total = hits, _chance(hits, of, share), 0.0
+    while total + term > total:
+        total += term
+        term *= (of - number) / (number + 1) * share / (1 - share)
+        number += 1
+    return total
 
 
 def _chance(number: int, of: int, share: float) -> float:
