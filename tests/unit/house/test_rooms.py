@@ -43,7 +43,8 @@ def test_a_room_is_imported_by_its_name_under_cutover() -> None:
 
 
 def test_a_module_has_at_most_450_lines() -> None:
-    lengths = {str(file): len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in FILES}
+    files = [*FILES, *(file.relative_to(ROOT) for file in (ROOT / "tests").rglob("*.py"))]
+    lengths = {str(file): len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in files}
 
     assert {file: lines for file, lines in lengths.items() if lines > MOST_LINES} == {}
 
