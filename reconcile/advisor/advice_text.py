@@ -247,7 +247,7 @@ def describe_speed(advice: Advice) -> str | None:
         sentences.append(UNKNOWN_SPEED)
     if advice.is_replay:
         choice = ", so settings are chosen by the figures at real speed" if advice.is_by_real_speed else ""
-        sentences.append(f"The log was read {describe_pace_of_reading(advice.read_speed)}{choice}.")
+        sentences.append(f"Records were read {describe_pace_of_reading(advice.read_speed)}{choice}.")
     if not tells_real_speed(advice.log_pace):
         fast = "do not show when records were produced"
         if advice.log_pace is not None:

@@ -151,7 +151,7 @@ def describe_waiting_basis(path_costs: PathCosts) -> str:
     if agreement is not None and agreement.is_replay is None:
         return "By waiting: it is unknown whether the log was replayed, so no age is concluded."
     if agreement is not None and agreement.is_replay:
-        return "By waiting: the log was replayed, so no age before windows close is concluded."
+        return "By waiting: records were replayed, so no age before windows close is concluded."
     return "By waiting: the windows in brackets are those whose answer at that age is known."
 
 

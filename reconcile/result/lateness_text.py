@@ -24,14 +24,14 @@ from cutover.reconcile.result.timeliness import (
 
 
 def describe_pace_of_reading(speed: float | None) -> str:
-    """Describe the speed at which a replayed log was read, relative to that at which it was written.
+    """Describe the speed at which replayed records were read, relative to that at which they were produced.
 
     Args:
         speed: Log time per second of processing; None if unknown, or if log timestamps are those of a bulk load.
     """
     if speed is None:
-        return "faster than it came about (how much is unknown)"
-    return f"about {round(speed):,} times faster than it came about"
+        return "faster than they were produced (how much is unknown)"
+    return f"about {round(speed):,} times faster than they were produced"
 
 
 def describe_replay(pipeline: str, speed: float | None) -> str:
@@ -43,13 +43,13 @@ def describe_replay(pipeline: str, speed: float | None) -> str:
     """
     condition = "" if speed is not None else ", unless log timestamps do not show it"
     return (
-        f"The log was read {describe_pace_of_reading(speed)}: `cutover lateness {pipeline}` measures how many records"
+        f"Records were read {describe_pace_of_reading(speed)}: `cutover lateness {pipeline}` measures how many records"
         f" would be late at real speed{condition}."
     )
 
 
 UNKNOWN_SPEED = (
-    "It is unknown whether the log was replayed: most records were read in the first epoch of a driver, or a clock was"
+    "It is unknown whether the log was replayed: many records were read in the first epoch of a driver, or a clock was"
     " set back."
 )
 """Sentence on a log of which the epochs do not show how fast it was read."""
@@ -100,8 +100,8 @@ def describe_early(early_answers: EarlyAnswers) -> str:
     replay = ""
     if early_answers.is_replay:
         replay = (
-            f" This is of a replay: the log was read {describe_pace_of_reading(early_answers.read_speed)},"
-            " many records at once, so it does not show how right answers are at an age while records arrive."
+            f" This is of a replay: records were read {describe_pace_of_reading(early_answers.read_speed)},"
+            " many at once, so it does not show how right answers are at an age while records arrive."
         )
     return f"{_describe_nearness(early_answers)}{replay}"
 
@@ -200,7 +200,7 @@ def describe_settlement(settlement: Settlement, pipeline: str) -> str:
     curves = f"{describe_stream(settlement)} {describe_log(settlement)}"
     if not settlement.is_replay:
         return curves
-    return f"{describe_replay(pipeline, settlement.read_speed)} These ages are of this replay. {curves}"
+    return f"{describe_replay(pipeline, settlement.read_speed)} These ages include this replay. {curves}"
 
 
 def describe_stream(settlement: Settlement) -> str:
