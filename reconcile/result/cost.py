@@ -161,7 +161,7 @@ def describe_costs(name: str, path_costs: PathCosts) -> str:
     if not path_costs.batch.runs:
         return f"No batch run of {name} yet. Next: `cutover batch {name}`, then `cutover reconcile {name}`."
     if agreement is None:
-        return f"Batch cost {batch} core-seconds; nothing says what for. Next: `cutover reconcile {name}`."
+        return f"Batch cost {batch} core-seconds; what for, no comparison shows yet. Next: `cutover reconcile {name}`."
     return f"Batch cost {batch} core-seconds; {describe_difference(agreement)}. Next: `cutover gate {name} show`."
 
 

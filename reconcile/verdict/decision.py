@@ -142,7 +142,7 @@ def _explain_all(counts: VerdictInput) -> str:
     if counts.causes == ("late",):
         late = count_noun(counts.late, "late event")
         verb = "explains" if counts.late == 1 else "explain"
-        return f"{late}, {_percent(counts.late_share)} of all in these windows, {verb} every difference"
+        return f"{late}, {_percent(counts.late_share)} of all events compared, {verb} every difference"
     classes = [name for name in counts.causes if name != DIMENSION]
     parts = [f"{' and '.join(classes)} events"] if classes else []
     parts += ["another version of a dimension"] if DIMENSION in counts.causes else []

@@ -90,7 +90,7 @@ def test_a_broken_seal_is_not_comparable_and_names_its_runbook() -> None:
 
 
 DIFFER = "Streaming and batch differ in 1 window (3 rows) of 10 closed windows (1,234 rows);"
-LATE = " 7 late events, 0.05 % of all in these windows, explain every difference: within the policy."
+LATE = " 7 late events, 0.05 % of all events compared, explain every difference: within the policy."
 
 
 @pytest.mark.parametrize(

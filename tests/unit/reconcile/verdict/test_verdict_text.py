@@ -145,7 +145,7 @@ def test_a_broken_seal_has_its_first_reason_and_runbook(
         ),
         (
             {"explained": 1, "causes": ("late",), "late": 1, "late_share": 0.25},
-            "1 late event, 25 % of all in these windows, explains every difference: within the policy.",
+            "1 late event, 25 % of all events compared, explains every difference: within the policy.",
         ),
         (
             {"explained": 1, "causes": ("late", "future")},
