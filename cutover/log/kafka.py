@@ -129,17 +129,11 @@ class LogClient:
         Raises:
             LogError: No broker responds, or the topic does not exist.
         """
-        names = split_topics(topic)
-
-        def describe_topics() -> str:
-            topics = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
-            descriptions = {name: _describe_or_none(topics[name].result) for name in names}
-            unknown = [name for name, described in descriptions.items() if described is None]
-            if unknown:
-                raise make_unknown_error(unknown, ())
-            return SEPARATOR.join(str(descriptions[name].topic_id) for name in names)
-
-        return self._request(describe_topics)
+        descriptions = self._describe_topics(topic)
+        unknown = [name for name, description in descriptions.items() if description is None]
+        if unknown:
+            raise make_unknown_error(unknown, ())
+        return SEPARATOR.join(str(descriptions[name].topic_id) for name in split_topics(topic))
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """Request the current partition numbers, ascending.
@@ -147,13 +141,15 @@ class LogClient:
         Raises:
             LogError: No broker responds, or the topic does not exist.
         """
-        partitions = self._metadata()
-        missing = [name for name in split_topics(topic) if name not in partitions]
-        for name in missing:
-            self._check_visible(name)
-        if missing:
-            raise make_unknown_error(missing, tuple(topic for topic in partitions if not topic.startswith("__")))
-        return tuple(number_partition(i, p) for i, name in enumerate(split_topics(topic)) for p in partitions[name])
+        descriptions = self._describe_topics(topic)
+        unknown = [name for name, description in descriptions.items() if description is None]
+        if unknown:
+            raise make_unknown_error(unknown, self.topics())
+        return tuple(
+            number_partition(i, p)
+            for i, name in enumerate(split_topics(topic))
+            for p in sorted(partition.id for partition in descriptions[name].partitions)
+        )
 
     def earliest(self, topic: str) -> dict[int, int]:
         """Return the earliest available offset of each partition."""
@@ -213,7 +209,7 @@ class LogClient:
             LogError: The cluster rejects the request, or the topic does not exist.
         """
         self._request(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
-        poll_until(lambda: topic not in self._metadata() or None, timeout=self.timeout, interval=0.05)
+        poll_until(lambda: self._describe_topics(topic)[topic] is None or None, timeout=self.timeout, interval=0.05)
 
     def config(self, topic: str) -> dict[str, str]:
         """Return the settings of a topic by their names in Kafka."""
@@ -335,6 +331,16 @@ class LogClient:
             return None
         raise self.make_unreachable_error(KafkaException(error))
 
+    def _describe_topics(self, topic: str) -> dict[str, Any]:
+        """Describe the topics of a name alone, however many others the cluster has; None for an unknown one."""
+        names = list(split_topics(topic))
+
+        def describe_topics() -> dict[str, Any]:
+            topics = self._admin.describe_topics(TopicCollection(names), request_timeout=self.timeout)
+            return {name: _describe_or_none(topics[name].result) for name in names}
+
+        return self._request(describe_topics)
+
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:
             result = retry_transient(lambda: self._admin.list_topics(timeout=self.timeout), seconds=self.timeout)
@@ -402,14 +408,6 @@ class LogClient:
             return retry_transient(request, seconds=self.timeout)
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
-
-    def _check_visible(self, topic: str) -> None:
-        """Raise if the topic exists but the user may not see it: such topics are missing from the list of topics."""
-        try:
-            self.topic_id(topic)
-        except LogError as error:
-            if error.runbook is not None:
-                raise
 
     def _note_error(self, error: KafkaError) -> None:
         self.disconnects += is_disconnect(error)
