@@ -9,7 +9,7 @@ import hashlib
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 
 from cutover.definition.windows.window_fn import WindowFn
@@ -135,6 +135,7 @@ def _describe_class(class_: type, module: str) -> str:
     return f"({bases}) {_digest(parts)}"
 
 
+@cache  # code objects are immutable: only replaced ones are described again
 def _describe_code(code: types.CodeType, module: str) -> str:
     # The first constant of a named function is its docstring, or None.
     constants = code.co_consts if code.co_name.startswith("<") else code.co_consts[1:]
