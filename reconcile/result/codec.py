@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar
 
 from cutover import json_text
@@ -15,6 +16,8 @@ Scalar = str | int | float | bool | None
 """Value of a key or a measure in JSON."""
 
 T = TypeVar("T")
+
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def scalar(value: object) -> Scalar:
@@ -51,8 +54,12 @@ def _decimal(value: Decimal) -> Scalar:
 
 def encode(value: object) -> Any:
     """Encode a tree of dataclasses as plain lists, dicts and scalars."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    kind: type = type(value)
+    if kind in _PLAIN:  # most values of a report
+        return value
+    field_names = _list_field_names(kind)
+    if field_names is not None:
+        return {name: encode(getattr(value, name)) for name in field_names}
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, Enum):
@@ -60,6 +67,12 @@ def encode(value: object) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [encode(item) for item in value]
     return scalar(value)
+
+
+@cache
+def _list_field_names(kind: type) -> tuple[str, ...] | None:
+    """List the fields of a dataclass; None for any other type."""
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
 def decode(kind: type[T], raw: object) -> T:

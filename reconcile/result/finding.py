@@ -363,12 +363,16 @@ class Finding:
 
     def to_bytes(self) -> bytes:
         """Encode the finding as canonical JSON; two findings are equal if and only if these bytes are."""
-        return json.dumps(self.to_json(), sort_keys=True).encode()
+        return _to_canonical_bytes(self.to_json())
 
-    @property
-    def digest(self) -> str:
-        """Compute the SHA-256 of the finding's bytes."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+def compute_digest(encoded_finding: Mapping[str, Any]) -> str:
+    """Compute the SHA-256 of the bytes of a finding, from its JSON."""
+    return hashlib.sha256(_to_canonical_bytes(encoded_finding)).hexdigest()
+
+
+def _to_canonical_bytes(encoded_finding: Mapping[str, Any]) -> bytes:
+    return json.dumps(encoded_finding, sort_keys=True).encode()
 
 
 def rename_fields(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta, upkeep
 from cutover.reconcile.journal_rows import DifferenceEvent, ProvenClaims, VerificationRow
 from cutover.reconcile.result.codec import encode
-from cutover.reconcile.result.finding import Finding
+from cutover.reconcile.result.finding import Finding, compute_digest
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.verdict import lifecycle, records
 from cutover.reconcile.verdict.acceptance import Place
@@ -261,6 +261,7 @@ def _make_row(
 ) -> ComparisonRow:
     """Make the row of a comparison; its epoch is None if the requested cut was not read."""
     finding = outcome.finding
+    encoded_finding = finding.to_json()
     version = finding.seal.stream_version
     return ComparisonRow(
         pipeline=finding.pipeline,
@@ -272,16 +273,16 @@ def _make_row(
         verdict=finding.verdict.value,
         exit_code=finding.exit_code,
         comparison_key=_digest_request(finding, fingerprint),
-        content_digest=finding.digest,
+        content_digest=compute_digest(encoded_finding),
         skipped_windows=json.dumps(_merge_ranges(outcome.skipped_ranges)),
-        result=json.dumps(_summarize(outcome), sort_keys=True),
+        result=json.dumps(_summarize(outcome, encoded_finding), sort_keys=True),
         report=report,
     )
 
 
-def _summarize(outcome: ComparisonOutcome) -> dict[str, Any]:
+def _summarize(outcome: ComparisonOutcome, encoded_finding: Mapping[str, Any]) -> dict[str, Any]:
     """Return the summary that the history keeps of a comparison: its finding without series and lists of rows."""
-    summary = {name: value for name, value in outcome.finding.to_json().items() if name not in _ONLY_IN_REPORT}
+    summary = {name: value for name, value in encoded_finding.items() if name not in _ONLY_IN_REPORT}
     return summary | {"tables": encode(outcome.tables), "settlement": encode(outcome.settlement)}
 
 
