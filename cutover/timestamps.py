@@ -1,10 +1,11 @@
 """Conversion of times to and from microseconds since 1970 in UTC, the representation in tables."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST = "9999-12-31T23:59:59Z"
 _MICROSECOND = timedelta(microseconds=1)
+_YEARS_OF_CYCLE, _DAYS_OF_CYCLE = 400, 146_097  # after which the Gregorian calendar repeats
 
 
 def to_micros(moment: datetime) -> int:
@@ -28,6 +29,17 @@ def from_micros(micros: int) -> datetime:
         OverflowError: The time is before year 1 or after year 9999.
     """
     return EPOCH + micros * _MICROSECOND
+
+
+def count_days(year: int, month: int, day: int) -> int:
+    """Count the days from 1970 to a day of the Gregorian calendar, in any year.
+
+    Raises:
+        ValueError: The day does not exist.
+    """
+    cycles, year_of_cycle = divmod(year, _YEARS_OF_CYCLE)
+    like_year = year_of_cycle + _YEARS_OF_CYCLE  # Python's years begin with 1
+    return date(like_year, month, day).toordinal() - EPOCH.toordinal() + (cycles - 1) * _DAYS_OF_CYCLE
 
 
 def format_micros(micros: int | None) -> str | None:

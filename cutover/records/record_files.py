@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 
-from cutover.definition.model.times import name_rejected_time
-from cutover.definition.model.topic import TimeFormat, parse_decimal_type
+from cutover.definition.model.times import EPOCH_FORMATS, name_rejected_time
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 from cutover.output.cells import visible
 from cutover.records.parsing import limits
@@ -60,7 +60,7 @@ OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _ONE_PER_LINE = "`jq -c '.[]' FILE` writes the objects of an array one per line; `jq -c . FILE` those of other JSON."
 
 
-def convert_cell(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
+def convert_cell(cell: str, kind: str, time_format: str) -> JsonValue:
     """Convert a cell to the JSON value that is sent for a column of this type.
 
     Args:
@@ -73,7 +73,7 @@ def convert_cell(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
     """
     if not cell:
         return None
-    if kind in {"string", "date"} or (kind == "timestamp" and time_format == "iso"):
+    if kind in {"string", "date"} or (kind == "timestamp" and time_format not in EPOCH_FORMATS):
         return cell
     if kind == "boolean":
         return BOOLEANS.get(cell.lower(), cell)
@@ -89,7 +89,7 @@ def encode_value(value: JsonValue) -> str:
     return value.text if isinstance(value, JsonNumber) else json.dumps(value)
 
 
-def describe_invalid_value(value: Any, kind: str, time_format: TimeFormat) -> str:
+def describe_invalid_value(value: Any, kind: str, time_format: str) -> str:
     """Describe a value that is invalid for a type: `expected int, got "7.5"`.
 
     Args:
@@ -110,9 +110,9 @@ def describe_invalid_value(value: Any, kind: str, time_format: TimeFormat) -> st
     return f"expected {kind}, got {format_value(value)}{note}"
 
 
-def _describe_time_format(value: Any, time_format: TimeFormat) -> str:
-    if time_format == "iso":
-        return "such as 2026-03-02T00:00:00Z"
+def _describe_time_format(value: Any, time_format: str) -> str:
+    if time_format not in EPOCH_FORMATS:
+        return "such as 2026-03-02T00:00:00Z" if time_format == "iso" else "another pattern"
     if isinstance(value, JsonNumber) and value.text.lstrip("-").isdigit():
         return "only years 1000 to 8999 are accepted"
     return "a whole number without an exponent"

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.times import UNITS
+from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time
 from cutover.definition.model.topic import Topic
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake import batch_runs
@@ -155,8 +155,10 @@ def parse_event_time(value: bytes | None, topic: Topic) -> int | None:
         return None
     event = fields.get(topic.event_time) if isinstance(fields, dict) else None
     try:
-        if topic.time_format == "iso":
-            return int(parse_value(event, "timestamp", "iso")) if isinstance(event, str) else None
+        if topic.time_format not in EPOCH_FORMATS:
+            return int(parse_value(event, "timestamp", topic.time_format)) if isinstance(event, str) else None
     except InvalidValueError:
         return None
-    return event * UNITS[topic.time_format] if isinstance(event, int) and not isinstance(event, bool) else None
+    if not isinstance(event, int) or isinstance(event, bool):
+        return None
+    return convert_epoch_time(event, topic.time_format)

@@ -21,6 +21,8 @@ from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Jo
 from cutover.definition.model.pipeline import Delivery, Pipeline, SameDefinition, Sql, make_right_side
 from cutover.definition.model.policy import Audit, HazardKind, Policy
 from cutover.definition.model.record_ids import compute_id_horizon
+from cutover.definition.model.time_patterns import EXAMPLE, compile_pattern
+from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import Topic, check_name, list_column_types, list_fields
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS
@@ -216,10 +218,24 @@ def _check_source(field_prefix: str, topic: Topic) -> None:
             _reject_unknown(field, name, column_types)
         if column_types[name] != "timestamp":
             reject(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
-    if topic.time_format not in {"iso", "seconds", "millis"}:
-        reject(f"{field_prefix}.time_format", "iso, seconds or millis", repr(topic.time_format))
+    _check_time_format(f"{field_prefix}.time_format", topic.time_format)
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
         reject(f"{field_prefix}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+
+
+def _check_time_format(field: str, time_format: str) -> None:
+    if time_format == "iso" or time_format in EPOCH_FORMATS:
+        return
+    try:
+        compile_pattern(time_format)
+    except DefinitionError as error:
+        names = ", ".join(("iso", *EPOCH_FORMATS))
+        reject(
+            field,
+            f"{names} or a pattern such as {EXAMPLE}",
+            repr(time_format[:_MAX_SHOWN_LENGTH]),
+            str(error).partition("\n")[0],
+        )
 
 
 def _check_columns(field: str, pipeline: Pipeline) -> None:

@@ -3,12 +3,9 @@
 import re
 from calendar import monthrange
 from datetime import UTC, datetime
-from typing import Literal
 
-from cutover.definition.windows.window_fn import (
-    EARLIEST,
-    LATEST,
-)
+from cutover.definition.model.time_patterns import compile_pattern
+from cutover.definition.windows.window_fn import EARLIEST, LATEST
 from cutover.timestamps import to_micros
 
 ISO_TIMESTAMP = (
@@ -17,8 +14,8 @@ ISO_TIMESTAMP = (
 """Pattern of the whole text of a timestamp. Without a zone it is UTC; digits after the microsecond are truncated; a
 date without a time is its midnight in UTC."""
 
-UNITS = {"seconds": 1_000_000, "millis": 1_000}
-"""Microseconds per unit of a whole number."""
+EPOCH_FORMATS = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
+"""Formats of times as whole numbers since 1970, and the units of a second."""
 
 YEARS_2000_TO_2100 = (946_684_800, 4_102_444_800)
 """Range, in seconds since 1970, in which a number is recognized as a time."""
@@ -57,20 +54,20 @@ _PARTIAL_ISO = (
 _LAST_MONTH = 12
 
 
-def parse_time_value(value: object, time_format: Literal["iso", "seconds", "millis"]) -> int:
-    """Convert a JSON value to a time in microseconds since 1970.
+def convert_epoch_time(number: int, time_format: str) -> int:
+    """Convert a whole number of an epoch format to microseconds since 1970; nanoseconds are rounded down."""
+    return number * 1_000_000 // EPOCH_FORMATS[time_format]
 
-    Args:
-        value: A text (`iso`) or a whole number (`seconds`, `millis`).
-        time_format: The encoding of times that the definition declares.
+
+def parse_text_time(text: str, time_format: str) -> int:
+    """Convert a text in ISO 8601 or in a pattern to microseconds since 1970; without a zone it is UTC.
 
     Raises:
-        ValueError: The parsers would classify the record as malformed.
+        ValueError: The text has another form, the time does not exist, or it is not in the years 1000 to 8999.
     """
     if time_format == "iso":
-        return parse_iso_micros(value) if isinstance(value, str) else _reject_time()
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    return _check_range(value * UNITS[time_format]) if is_integer else _reject_time()  # type: ignore[operator]  # an int
+        return parse_iso_micros(text)
+    return _check_range(compile_pattern(time_format).parse(text))
 
 
 def parse_iso_micros(text: str) -> int:
@@ -109,7 +106,8 @@ def name_time_form(text: str, *, is_number: bool) -> str | None:
         return _name_unix_form(text, is_number=is_number)
     if is_number:
         return None
-    return _name_missing_time(text) or _name_iso_variant(text) or _name_pattern(text)
+    patterns = " or ".join(f"`{pattern}`" for pattern in list_patterns(text))
+    return _name_missing_time(text) or _name_iso_variant(text) or (f"pattern {patterns}" if patterns else None)
 
 
 def name_rejected_time(text: str, *, is_number: bool) -> str | None:
@@ -179,25 +177,27 @@ def _name_iso_variant(text: str) -> str | None:
     return f"ISO 8601 with {' and '.join(deviations)}" if deviations else None
 
 
-def _name_pattern(text: str) -> str | None:
+def list_patterns(text: str) -> tuple[str, ...]:
+    """List the usual patterns that a text may have; none for ISO 8601."""
     for shape, pattern in _NAMED:
         if shape.fullmatch(text):
-            return f"pattern `{pattern}`"
+            return (pattern,)
     match = _YEAR_FIRST.fullmatch(text)
     if match:
-        return f"pattern `yyyy{match['mark']}MM{match['mark']}dd{_clock_pattern(match)}`"
+        return (f"yyyy{match['mark']}MM{match['mark']}dd{_clock_pattern(match)}",)
     match = _NUMBERS.fullmatch(text)
-    return _name_day_and_month(match) if match else None
+    return _list_orders(match) if match else ()
 
 
-def _name_day_and_month(match: re.Match[str]) -> str:
+def _list_orders(match: re.Match[str]) -> tuple[str, ...]:
+    """List the patterns with the month or the day first, of which only one may be possible."""
     mark, clock = match["mark"], _clock_pattern(match)
     american, european = f"MM{mark}dd{mark}yyyy{clock}", f"dd{mark}MM{mark}yyyy{clock}"
     if int(match["second"]) > _LAST_MONTH or (match["half"] and int(match["first"]) <= _LAST_MONTH):
-        return f"pattern `{american}`"
+        return (american,)
     if int(match["first"]) > _LAST_MONTH or mark == ".":
-        return f"pattern `{european}`"
-    return f"pattern `{american}` or `{european}`"
+        return (european,)
+    return american, european
 
 
 def _clock_pattern(match: re.Match[str]) -> str:

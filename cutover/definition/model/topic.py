@@ -10,8 +10,6 @@ from typing import Literal
 
 from cutover.errors import DefinitionError
 
-TimeFormat = Literal["iso", "seconds", "millis"]
-
 IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 _RESERVED = """
     _kind _epoch _class _n _positions _record _partition _offset _log_time _event_time _reason _filtered
@@ -41,7 +39,7 @@ class Topic:
     schema: str  # Spark DDL: `seq bigint NOT NULL, carrier string, event_time timestamp`
     event_time: str  # the timestamp column that assigns records to windows
     log_time: str | None = None  # the timestamp column that `produce` copies to the log timestamp
-    time_format: TimeFormat = "iso"  # how the JSON encodes a timestamp
+    time_format: str = "iso"  # how the JSON encodes a timestamp: iso, seconds, ..., nanos or `dd.MM.yyyy HH:mm`
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     record_id: str | None = None  # NOT NULL column that identifies a record: a record sent twice is counted once

@@ -3,9 +3,10 @@
 Values are never cast between JSON types. `boolean` is `true` or `false`; `int` and `bigint` are numbers without
 fraction and exponent, in range; `double` is a finite number; `decimal(p,s)` is a number without exponent, of at most 38
 digits (38 after the point), with at most p-s digits before and s after the point, ignoring trailing zeros; `string`,
-`date` and a `timestamp` of `time_format="iso"` are strings; a `timestamp` of `seconds` or `millis` is a number without
-fraction and exponent. Null is null. If a field occurs several times, the last one is used, but each must have the right
-JSON type. Negative zero becomes zero. A string with an unpaired surrogate has the wrong type. Names are case-sensitive.
+`date` and a `timestamp` of `time_format="iso"` or a pattern are strings; a `timestamp` of `seconds`, `millis`, `micros`
+or `nanos` is a number without fraction and exponent. Null is null. If a field occurs several times, the last one is
+used, but each must have the right JSON type. Negative zero becomes zero. A string with an unpaired surrogate has the
+wrong type. Names are case-sensitive.
 """
 
 from cutover.definition.windows.window_fn import EARLIEST, LATEST

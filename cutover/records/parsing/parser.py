@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.joins import Join
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
-from cutover.definition.model.times import ISO_TIMESTAMP
+from cutover.definition.model.time_patterns import compile_pattern
+from cutover.definition.model.times import EPOCH_FORMATS, ISO_TIMESTAMP
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records import enrich
 from cutover.records.classes import Reason
@@ -32,8 +33,6 @@ from cutover.records.parsing import limits
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-
-_UNITS = {"seconds": ("timestamp_seconds", 1_000_000), "millis": ("timestamp_millis", 1_000)}
 
 LOG_COLUMNS = ("_partition", "_offset", "_log_time")
 PARSED_COLUMNS = (*LOG_COLUMNS, "_event_time", "_reason", "_filtered", "_unknown")
@@ -81,11 +80,12 @@ def _make_field_sql(field: Field, topic: Topic) -> FieldSql:
         return _make_sql(field, field.type, f"`{field.name}`", None)
     if field.type == "double":
         return _make_sql(field, "double", _read_finite_sql(field.name), f"`{field.name}` IS NOT NULL")
-    if field.type == "timestamp" and topic.time_format != "iso":
+    if field.type == "timestamp" and topic.time_format in EPOCH_FORMATS:
         is_present = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
         return _make_sql(field, "bigint", _epoch_time_sql(field.name, topic.time_format), is_present)
     is_present = _is_present_sql(field, topic)
-    return _make_sql(field, "variant", _read_variant_sql(field), is_present, has_colons=field.type == "timestamp")
+    value = _read_variant_sql(field, topic)
+    return _make_sql(field, "variant", value, is_present, has_colons=field.type == "timestamp")
 
 
 def _make_sql(field: Field, read_as: str, value: str, is_present: str | None, *, has_colons: bool = False) -> FieldSql:
@@ -111,12 +111,14 @@ def _read_finite_sql(name: str) -> str:
 
 
 def _epoch_time_sql(name: str, time_format: str) -> str:
-    function, unit = _UNITS[time_format]
+    if time_format == "nanos":  # rounded down; all of them are in range
+        return f"timestamp_micros(`{name}` div 1000L - IF(`{name}` % 1000L < 0L, 1L, 0L))"
+    unit = 1_000_000 // EPOCH_FORMATS[time_format]
     first_value, last_value = limits.MIN_MICROS // unit, limits.MAX_MICROS // unit
-    return f"IF(`{name}` BETWEEN {first_value}L AND {last_value}L, {function}(`{name}`), NULL)"
+    return f"IF(`{name}` BETWEEN {first_value}L AND {last_value}L, timestamp_micros(`{name}` * {unit}L), NULL)"
 
 
-def _read_variant_sql(field: Field) -> str:
+def _read_variant_sql(field: Field, topic: Topic) -> str:
     text, kind = f"CAST(`{field.name}` AS string)", f"`__kind_{field.name}`"
     decimal = parse_decimal_type(field.type)
     if decimal is not None:
@@ -125,16 +127,25 @@ def _read_variant_sql(field: Field) -> str:
         return f"IF({number} AND {_match_whole_sql(text, pattern)}, try_cast({text} AS {field.type}), NULL)"
     if field.type == "string":
         return f"IF({kind} = 'STRING', {text}, NULL)"
-    pattern = limits.ISO_DATE if field.type == "date" else ISO_TIMESTAMP
+    if field.type == "timestamp" and topic.time_format != "iso":
+        pattern, value = f"(?i:{compile_pattern(topic.time_format).regex})", make_pattern_sql(text, topic.time_format)
+    else:
+        pattern = limits.ISO_DATE if field.type == "date" else ISO_TIMESTAMP
+        value = f"try_cast({text} AS {field.type})"
     # Compared as a date or timestamp: converting a rejected year to a number could overflow and fail the query.
-    value, literal = f"try_cast({text} AS {field.type})", field.type.upper()
+    literal = field.type.upper()
     in_range = f"{value} >= {literal} '1000-01-01' AND {value} < {literal} '9000-01-01'"
     return f"IF({kind} = 'STRING' AND {_match_whole_sql(text, pattern)} AND {in_range}, {value}, NULL)"
 
 
+def make_pattern_sql(text: str, pattern: str) -> str:
+    """Return the SQL of a text as a timestamp by a pattern; null if it does not match."""
+    return f'try_to_timestamp({text}, r"{pattern}")'
+
+
 def _match_whole_sql(text: str, pattern: str) -> str:
     # `$` would also match before a line break at the end.
-    return f"{text} RLIKE r'^(?:{pattern})\\z'"
+    return f'{text} RLIKE r"^(?:{pattern})\\z"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-from cutover.definition.model.times import YEARS_2000_TO_2100, name_time_form
+from cutover.definition.model.time_patterns import compile_pattern
+from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, list_patterns, name_time_form
+from cutover.errors import DefinitionError
 from cutover.records.record_files import convert_cell, format_value
 from cutover.records.reference.parse import InvalidValueError, JsonNumber, JsonObject, parse_value
 
@@ -41,7 +43,6 @@ WIDER_JSON: Mapping[str, tuple[str, ...]] = {
 }
 """Like `WIDER_CELLS` for JSON, where a number is not a string."""
 
-TimeForm = Literal["seconds", "millis", "iso", ""]
 TIME_WORDS = ("time", "date", "ts", "_at")
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -71,9 +72,12 @@ class ColumnValues:
     conflict: Example | None = None  # first value for which no type accepts all values so far
     first_non_time: Example | None = None  # first value that is not a time, if earlier values were times
     _fits: Callable[[Any], Any] = field(default=lambda _: None)
+    _patterns: tuple[str, ...] = ()  # patterns of times that all values have
 
     def add(self, line: int, value: Any) -> None:
         """Add one value, and widen the type if needed."""
+        candidates = self._patterns if self.value_count else _list_candidates(value)
+        self._patterns = tuple(pattern for pattern in candidates if _has_pattern(value, pattern))
         self.value_count += 1
         if self.conflict is not None or self.is_nested or (self.is_cell and self.type == "string"):
             return
@@ -110,14 +114,16 @@ class ColumnValues:
         self.conflict = Example(line=line, value=value)
 
     @property
-    def proposed_type(self) -> tuple[str, TimeForm]:
-        """Propose a type for the schema, and how the JSON encodes its times."""
+    def proposed_type(self) -> tuple[str, str]:
+        """Propose a type for the schema, and for a timestamp its format."""
         if self.type == "timestamp":
             return "timestamp", "iso"
+        if self.type == "string" and len(self._patterns) == 1:
+            return "timestamp", self._patterns[0]
         if self.type == "bigint" and self._is_time_name():
-            for form, per_second in (("seconds", 1), ("millis", 1_000)):
+            for form, per_second in EPOCH_FORMATS.items():
                 if YEARS_2000_TO_2100[0] * per_second <= self.low <= self.high < YEARS_2000_TO_2100[1] * per_second:
-                    return "timestamp", form  # type: ignore[return-value]  # one of the two
+                    return "timestamp", form
         return ("string" if self.type in {None, WHOLE_TEXT} else str(self.type)), ""
 
     @property
@@ -140,6 +146,28 @@ class ColumnValues:
 
 LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced", "sent", "load")
 """Parts of names of columns with the time at which a record reached the log."""
+
+
+def _list_candidates(value: Any) -> tuple[str, ...]:
+    """List the supported patterns of times that a text may have, with any number of digits after the second."""
+    patterns = list_patterns(value) if isinstance(value, str) else ()
+    return tuple(pattern.replace(".SSS", ".SSSSSSSSS") for pattern in patterns if _is_supported(pattern))
+
+
+def _is_supported(pattern: str) -> bool:
+    try:
+        compile_pattern(pattern)
+    except DefinitionError:
+        return False
+    return True
+
+
+def _has_pattern(value: Any, pattern: str) -> bool:
+    try:
+        parse_value(value, "timestamp", pattern)
+    except InvalidValueError:
+        return False
+    return True
 
 
 def _read_whole_text(cell: str) -> str:

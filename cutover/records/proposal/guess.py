@@ -11,8 +11,9 @@ from typing import Any
 
 from cutover.counts import count_noun
 from cutover.definition.checks.definition import KEYWORDS
-from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, TimeFormat
-from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, TimeForm
+from cutover.definition.model.times import EPOCH_FORMATS
+from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX
+from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
 from cutover.records.record_files import convert_cell, format_value
 from cutover.records.reference.parse import InvalidValueError, parse_value
@@ -52,7 +53,7 @@ class Column:
 
     name: str
     type: str
-    form: TimeForm = ""  # format of a timestamp
+    form: str = ""  # format of a timestamp
     nulls: int = 0
     distinct: int = 0  # in the sample
     time_form: str | None = None  # description of an unsupported time format
@@ -67,7 +68,7 @@ class Guess:
     omitted: Mapping[str, str]  # name -> reason
     event_time: str | None
     log_time: str | None
-    time_format: TimeFormat
+    time_format: str
     key: str | None  # None: all records are one series
     amount: str | None  # numeric column to sum, or to average
     adds_up: bool  # True: sum; False: average
@@ -117,7 +118,7 @@ class Survey:
         event = _choose_event_time(times) or _choose_event_time(
             [column for column in candidates if column.type == "date"]
         )
-        time_format: TimeFormat = event.form or "iso" if event else "iso"
+        time_format: str = event.form or "iso" if event else "iso"
         columns = tuple(_use_topic_format(column, time_format, event) for column in candidates)
         log = _choose_log_time([column for column in columns if column.type == "timestamp"], event)
         key, amount = _choose_key(columns, len(self.sample)), _choose_amount(columns)
@@ -175,7 +176,7 @@ class Survey:
         *,
         event: str | None,
         log: str | None,
-        time_format: TimeFormat,
+        time_format: str,
         key: str | None,
     ) -> Pace:
         """Measure lateness and window from the records with all times; `records` are (record, partition) pairs."""
@@ -195,14 +196,14 @@ class Survey:
         partition: int,
         event: str,
         log: str | None,
-        time_format: TimeFormat,
+        time_format: str,
     ) -> None:
         moment = self._read_time(record.get(event), time_format)
         logged = None if log is None else self._read_time(record.get(log), time_format)
         if moment is not None and (log is None or logged is not None):
             times.add(moment, logged, partition)
 
-    def _read_time(self, value: Any, time_format: TimeFormat) -> int | None:
+    def _read_time(self, value: Any, time_format: str) -> int | None:
         json_value = (
             convert_cell(value, "timestamp", time_format) if self.is_cells and isinstance(value, str) else value
         )
@@ -266,7 +267,7 @@ def _choose_log_time(times: Sequence[Column], event: Column | None) -> str | Non
     return log_times[0].name if log_times and log_times[0].nulls == 0 else None
 
 
-def _use_topic_format(column: Column, time_format: TimeFormat, event: Column | None) -> Column:
+def _use_topic_format(column: Column, time_format: str, event: Column | None) -> Column:
     """Change a timestamp of another format to a string or bigint, since a topic has one timestamp format.
 
     A date that is the event time becomes a timestamp at midnight.
@@ -275,7 +276,8 @@ def _use_topic_format(column: Column, time_format: TimeFormat, event: Column | N
         return replace(column, type="timestamp", form="iso")
     if column.type != "timestamp" or column.form == time_format:
         return column
-    return replace(column, type="string" if column.form == "iso" else "bigint", form="")
+    kind = "bigint" if column.form in EPOCH_FORMATS else "string"
+    return replace(column, type=kind, form="", time_form=f"{column.form}; a topic has one format of times")
 
 
 def _choose_key(columns: Sequence[Column], rows: int) -> str | None:

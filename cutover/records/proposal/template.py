@@ -32,7 +32,8 @@ pipeline = Pipeline(
         # When it happened: records are assigned to windows by it.
         event_time="{event_time}",
 {log_time}
-        # How the JSON writes timestamps: iso, seconds or millis since 1970.
+        # How the JSON writes timestamps: iso, a pattern such as dd.MM.yyyy HH:mm, or seconds, millis, micros or nanos
+        # since 1970.
         time_format="{time_format}",
     ),
     # Records for which this is not true are ignored, such as where="{key} IS NOT NULL".

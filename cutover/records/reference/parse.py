@@ -15,7 +15,7 @@ from decimal import Context, Decimal
 from functools import cache
 from typing import Any, NoReturn
 
-from cutover.definition.model.times import UNITS, parse_iso_micros
+from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time, parse_text_time
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
@@ -102,11 +102,9 @@ def parse_value(value: Any, kind: str, time_format: str) -> Any:
     if kind in _PARSERS:
         return _PARSERS[kind](value)
     if kind == "timestamp":
-        return (
-            _parse_iso(_parse_text(value))
-            if time_format == "iso"
-            else _parse_epoch_time(_parse_whole(value, "bigint"), UNITS[time_format])
-        )
+        if time_format in EPOCH_FORMATS:
+            return _check_range(convert_epoch_time(_parse_whole(value, "bigint"), time_format))
+        return _parse_text_time(_parse_text(value), time_format)
     return _parse_decimal(value, kind)
 
 
@@ -122,7 +120,7 @@ def check_json_type(value: Any, kind: str, time_format: str) -> None:
     if value is None or kind in {"string", "date"} or parse_decimal_type(kind) is not None:
         return
     if kind == "timestamp":
-        if time_format != "iso":
+        if time_format in EPOCH_FORMATS:
             _parse_whole(value, "bigint")
     elif kind == "double":
         if not isinstance(value, JsonNumber):
@@ -177,19 +175,15 @@ def _compile_decimal(precision: int, scale: int) -> re.Pattern[str]:
     return re.compile(limits.decimal_pattern(precision, scale))
 
 
-def _parse_epoch_time(number: int, unit: int) -> int:
-    return _check_range(number * unit)
-
-
 def _check_range(micros: int) -> int:
     if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
         raise InvalidValueError(has_right_type=True)
     return micros
 
 
-def _parse_iso(text: str) -> int:
+def _parse_text_time(text: str, time_format: str) -> int:
     try:
-        return parse_iso_micros(text)
+        return parse_text_time(text, time_format)
     except ValueError:
         raise InvalidValueError(has_right_type=True) from None
 

@@ -123,8 +123,8 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "event time that is no time": ({"source": replace(TOPIC, event_time="amount")}, "a timestamp column"),
     "log time that is no time": ({"source": replace(TOPIC, log_time="carrier")}, "a timestamp column"),
     "time format": (
-        {"source": replace(TOPIC, time_format="nanos")},  # type: ignore[arg-type]  # what is tested
-        "iso, seconds or millis",
+        {"source": replace(TOPIC, time_format="milis")},
+        "iso, seconds, millis, micros, nanos or a pattern such as dd.MM.yyyy HH:mm, got 'milis'",
     ),
     "isolation": (
         {"source": replace(TOPIC, isolation="none")},  # type: ignore[arg-type]  # what is tested

@@ -160,9 +160,9 @@ def test_an_id_that_repeats_is_a_key_and_no_measure() -> None:
 
 
 def test_a_time_in_a_form_that_no_timestamp_takes_is_noted(tmp_path: Path) -> None:
-    _, text = rendered(tmp_path, [{"at": AT, "k": "a", "updated_ts": 1772409600000007}])
+    _, text = rendered(tmp_path, [{"event_time": AT, "k": "a", "updated_ts": 1772409600000007}])
 
-    assert "`updated_ts` looks like a time that no timestamp takes (Unix microseconds): bigint" in text
+    assert "`updated_ts` looks like a time that no timestamp takes (micros; a topic has one format of times)" in text
 
 
 def test_unix_seconds_are_times_by_name_and_range() -> None:
