@@ -1,7 +1,10 @@
 """Evaluation of the definition's expressions over many records at once, by DuckDB."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import duckdb
@@ -22,6 +25,8 @@ ARROW_TYPES: Mapping[str, pa.DataType] = {
     "timestamp": pa.timestamp("us"),
     "date": pa.date32(),
 }
+
+_LOCK = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +51,30 @@ def evaluate_rows(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list
     """
     if not rows:
         return []
-    connection = duckdb.connect()
-    try:
+    with _connect() as connection:
         connection.register("records", _make_table(pipeline, rows))
         result_rows = connection.execute(_query(pipeline)).fetchall()
-    finally:
-        connection.close()
     return [_make_values(pipeline, row) for row in result_rows]
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    """Open a connection to an engine that the process shares: creating one (10 ms) takes longer than most queries."""
+    with _LOCK:
+        return _share_engine().cursor()
+
+
+@cache
+def _share_engine() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect()
+
+
+def _before_fork() -> None:
+    """Close the shared engine: a forked child has none of its threads, and would crash at exit."""
+    _LOCK.acquire()
+    _share_engine.cache_clear()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 def _make_table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
