@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from cutover.durations import shorten_duration
 from cutover.lake.epochs.read_speed import tells_real_speed
 from cutover.reconcile.result import text
-from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_pace_of_reading
+from cutover.reconcile.result.lateness_text import UNKNOWN_SPEED, describe_replayed
 from cutover.reconcile.result.parts import (
     Advice,
     Culprit,
@@ -247,7 +247,7 @@ def describe_speed(advice: Advice) -> str | None:
         sentences.append(UNKNOWN_SPEED)
     if advice.is_replay:
         choice = ", so settings are chosen by the figures at real speed" if advice.is_by_real_speed else ""
-        sentences.append(f"Records were read {describe_pace_of_reading(advice.read_speed)}{choice}.")
+        sentences.append(f"{describe_replayed(advice.read_speed)}{choice}.")
     if not tells_real_speed(advice.log_pace):
         fast = "do not show when records were produced"
         if advice.log_pace is not None:

@@ -7,7 +7,7 @@ settlement, the ages from which on the stream's answer can be trusted and the lo
 from collections.abc import Sequence
 
 from cutover.definition.loading.key_text import format_columns
-from cutover.lake.epochs.read_speed import tells_real_speed
+from cutover.lake.epochs.read_speed import REPLAY, tells_real_speed
 from cutover.reconcile.result import text
 from cutover.reconcile.result.parts import FEW, NEARLY_ALL, Settlement, SettlementPoint
 from cutover.reconcile.result.text import THIN, count_noun, minutes, share
@@ -23,15 +23,17 @@ from cutover.reconcile.result.timeliness import (
 )
 
 
-def describe_pace_of_reading(speed: float | None) -> str:
-    """Describe the speed at which replayed records were read, relative to that at which they were produced.
+def describe_replayed(speed: float | None) -> str:
+    """Describe that records were replayed, and how much faster they were read than produced.
 
     Args:
         speed: Log time per second of processing; None if unknown, or if log timestamps are those of a bulk load.
     """
     if speed is None:
-        return "faster than they were produced (how much is unknown)"
-    return f"about {round(speed):,} times faster than they were produced"
+        return "Records were replayed (how fast is unknown)"
+    if speed < REPLAY:
+        return "Records were read long after they were produced"
+    return f"Records were replayed about {round(speed):,} times faster than they were produced"
 
 
 def describe_replay(pipeline: str, speed: float | None) -> str:
@@ -39,11 +41,11 @@ def describe_replay(pipeline: str, speed: float | None) -> str:
 
     Args:
         pipeline: Its name.
-        speed: As for `describe_pace_of_reading`.
+        speed: As for `describe_replayed`.
     """
     condition = "" if speed is not None else ", unless log timestamps do not show it"
     return (
-        f"Records were read {describe_pace_of_reading(speed)}: `cutover lateness {pipeline}` measures how many records"
+        f"{describe_replayed(speed)}: `cutover lateness {pipeline}` measures how many records"
         f" would be late at real speed{condition}."
     )
 
@@ -100,8 +102,8 @@ def describe_early(early_answers: EarlyAnswers) -> str:
     replay = ""
     if early_answers.is_replay:
         replay = (
-            f" This is of a replay: records were read {describe_pace_of_reading(early_answers.read_speed)},"
-            " many at once, so it does not show how right answers are at an age while records arrive."
+            f" {describe_replayed(early_answers.read_speed)}, many at once, so this does not show how right answers are"
+            " at an age while records arrive."
         )
     return f"{_describe_nearness(early_answers)}{replay}"
 

@@ -1,19 +1,20 @@
-"""Speed at which epochs read a log, compared with the pace at which its records were produced.
+"""Speed at which epochs read a log: whether their records were replayed, or read as they were produced.
 
-The records of an epoch were replayed if their time, in the log or of their events, advanced much faster than the clock.
-A source that appends its records in bursts is no replay, since the clock advanced before each burst. Hence the
-comparison is between epochs at which the driver was closer to the end of the log than at any epoch before. The first
-epoch of a driver counts with its own duration: a day that one epoch reads in seconds was replayed, even if such an
-epoch runs once a day.
+Records were replayed if the driver was far behind the end of the log when it read them: farther than a minute and than
+twice the usual pause between two epochs. How far, follows from the epochs alone: an epoch that leaves records unread is
+behind the next one that leaves none, by the log time or event time between the two that did not elapse meanwhile. An
+epoch before which none were left unread is not behind, except after a pause that is as long as its records span (the
+driver hung), and if time advances in all such epochs faster than the clock (a source that sends old records faster). A
+driver's first epoch reads what was appended while no driver ran.
 
 Epochs do not record where the event time of their records begins. Hence log timestamps of a driver's first epoch cannot
 be recognized as those of a bulk load, and its records are taken to be produced at the pace of later ones. If the answer
 depends on that, it is unknown.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from math import inf
 from operator import attrgetter
 
@@ -21,7 +22,13 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.timestamps import parse_micros
 
 REPLAY = 2.0
-"""Records were replayed if their event time or log time advanced faster than processing time by this factor."""
+"""Time advances faster than the clock, or a pause is longer than usual, by this factor."""
+
+MINUTE = 60_000_000
+"""Least distance from the end of the log at which records are replayed, microseconds."""
+
+USUAL = 0.9
+"""Share of the pauses before an epoch that are at most as long as usual: a source that appends in bursts has others."""
 
 FEW = 0.05
 """A log of which more than this share of the records was replayed is a replay."""
@@ -35,22 +42,29 @@ SPARSER = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSpeed:
-    """Speed of reading, over the time for which drivers ran."""
+    """Whether and how fast a log was replayed."""
 
-    is_replay: bool | None  # more than a few records were read faster than they were produced; None: unknown
-    speed: float | None  # seconds of log time per second at which they were read; as for `pace` of a load, or None
+    is_replay: bool | None  # more than a few records were replayed; None: unknown
+    speed: float | None  # seconds of log time per second at which records were read; None: unknown, or that of a load
     pace: float | None  # event time per log time after the first epoch of each driver; None: unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Step:
-    """What an epoch read, and the time since the start of the one before; times in microseconds."""
+    """What an epoch read; times in microseconds."""
 
     is_first: bool  # of its driver
+    is_caught_up: bool  # the epoch before left no record unread
+    leaves_unread: bool
     records: int
-    elapsed: int  # of a first epoch, its duration
-    event_time: int  # by which the newest event time advanced; 0 for a first epoch
-    log_time: int  # by which the newest log timestamp did; of a first epoch, from the oldest one
+    start: int
+    elapsed: int  # since the start of the epoch before; of a first epoch, its duration
+    event_time: int  # newest so far
+    log_time: int  # newest of its last records
+    newest_log_time: int  # so far
+    event_advance: int  # since the epoch before; 0 for a first epoch
+    log_advance: int  # since the epoch before; of a first epoch, from the oldest log timestamp
+    span: int  # log time of its records that no epoch before had reached
 
 
 def tells_real_speed(pace: float | None) -> bool:
@@ -63,122 +77,144 @@ def tells_real_speed(pace: float | None) -> bool:
 
 
 def measure_read_speed(records: Sequence[EpochRecord]) -> ReadSpeed:
-    """Return the speed at which epochs read the topic of the newest one, and the pace of event time in it.
+    """Return whether epochs replayed the topic of the newest one, how fast, and the pace of event time in it.
 
     Nothing is known if no epoch read any record, or if a clock was set back.
     """
-    drivers = _limit_wrong_clocks(_list_steps(records))
-    durations = [sum(step.elapsed for step in steps) for steps in drivers]
-    if sum(durations) <= 0 or min(durations) < 0:
+    steps = _limit_wrong_clocks(_list_steps(records))
+    if not steps or _is_clock_set_back(steps):
         return ReadSpeed(is_replay=None, speed=None, pace=None)
-    steps = [step for driver in drivers for step in driver]
     later = [step for step in steps if not step.is_first]
-    event_time, log_time = (sum(map(attrgetter(name), later)) for name in ("event_time", "log_time"))
+    event_time, log_time = _sum(later, "event_advance"), _sum(later, "log_advance")
     pace = event_time / log_time if log_time > 0 else None
-    replayed = [step for driver in drivers for step in _list_replayed(driver)]
-    event_time_per_record = event_time / _count_records(later) if later else inf
+    far = _find_far(later)
+    replayed = _list_replayed(steps, far)
+    event_time_per_record = event_time / _sum(later, "records") if later else inf
     unknown = [
-        step
-        for step in steps
-        if step.is_first and step not in replayed and event_time_per_record * step.records > REPLAY * step.elapsed
+        step for step in steps if step.is_first and step not in replayed and event_time_per_record * step.records > far
     ]
-    few = FEW * _count_records(steps)
-    is_replay = _count_records(replayed) > few
-    is_known = is_replay or _count_records(replayed) + _count_records(unknown) <= few
-    measured = replayed if is_replay else steps
+    few, replayed_records = FEW * _sum(steps, "records"), _sum(replayed, "records")
+    is_replay = replayed_records > few
+    is_known = is_replay or replayed_records + _sum(unknown, "records") <= few
     return ReadSpeed(
         is_replay=is_replay if is_known else None,
-        speed=_divide_log_time(measured) if is_known and tells_real_speed(pace) else None,
+        speed=_divide_times(replayed if is_replay else steps) if is_known and tells_real_speed(pace) else None,
         pace=pace,
     )
 
 
-def _count_records(steps: Sequence[_Step]) -> int:
-    return sum(step.records for step in steps)
+def _find_far(later: Iterable[_Step]) -> float:
+    """Return the distance from the end of the log beyond which records are replayed, microseconds."""
+    pauses = sorted(step.elapsed for step in later if step.is_caught_up)
+    return max(MINUTE, REPLAY * pauses[int(USUAL * len(pauses))]) if pauses else MINUTE
 
 
-def _divide_log_time(steps: Sequence[_Step]) -> float | None:
-    elapsed = sum(step.elapsed for step in steps)
-    return sum(step.log_time for step in steps) / elapsed if elapsed > 0 else None
+def _list_replayed(steps: Sequence[_Step], far: float) -> list[_Step]:
+    caught_up = [step for step in steps if step.is_caught_up and not step.is_first]
+    is_faster = _is_faster(caught_up, "event_advance") or _is_faster(caught_up, "log_advance")
+    distances = _measure_distances(steps)
+    replayed = []
+    for place, step in enumerate(steps):
+        if step.is_first:
+            is_far = step.span > far or distances[place] > far
+        elif step.is_caught_up:
+            is_far = is_faster or (step.elapsed > far and step.span > far) or distances[place] > far
+        else:
+            is_far = max(distances[place - 1 : place + 1]) > far
+        if is_far:
+            replayed.append(step)
+    return replayed
 
 
-def _list_replayed(driver: Sequence[_Step]) -> list[_Step]:
-    """List the steps of a driver that advanced in event time or log time much faster than the clock."""
-    by_log = _find_catch_up([(step.elapsed, step.log_time) for step in driver])
-    by_event = _find_catch_up([(step.elapsed, step.event_time) for step in driver[1:]])
-    places = {*by_log, *(place + 1 for place in by_event)}
-    return [step for place, step in enumerate(driver) if place in places]
+def _is_faster(caught_up: Sequence[_Step], name: str) -> bool:
+    """Return whether time advanced faster than the clock, without the longest advance: it may be a wrong clock."""
+    advances = [getattr(step, name) for step in caught_up]
+    return bool(advances) and sum(advances) - max(advances) > REPLAY * _sum(caught_up, "elapsed")
 
 
-def _find_catch_up(advances: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Yield the places at which the lag fell below its least value so far, faster than the clock advanced since.
-
-    Args:
-        advances: Processing time that elapsed and the time by which records advanced, microseconds.
-    """
-    lag = least_lag = elapsed_since = 0
-    for place, (elapsed, advance) in enumerate(advances):
-        lag += elapsed - advance
-        elapsed_since += elapsed
-        if lag < least_lag:
-            if least_lag - lag > (REPLAY - 1) * elapsed_since:
-                yield place
-            least_lag, elapsed_since = lag, 0
+def _measure_distances(steps: Sequence[_Step]) -> list[int]:
+    """Return how far each step was behind the next one that left no record unread (else the last), microseconds."""
+    distances, end = list[int](), steps[-1]
+    for step in reversed(steps):
+        if not step.leaves_unread:
+            end = step
+        advance = max(end.event_time - step.event_time, end.log_time - step.log_time)
+        distances.append(advance - (end.start - step.start))
+    return distances[::-1]
 
 
-def _list_steps(records: Sequence[EpochRecord]) -> list[list[_Step]]:
-    """List the steps of each driver."""
+def _is_clock_set_back(steps: Sequence[_Step]) -> bool:
+    elapsed = [sum(step.elapsed for step in driver) for driver in _split_drivers(steps)]
+    return sum(elapsed) <= 0 or min(elapsed) < 0
+
+
+def _split_drivers(steps: Sequence[_Step]) -> Iterator[list[_Step]]:
+    driver = list[_Step]()
+    for step in steps:
+        if step.is_first and driver:
+            yield driver
+            driver = []
+        driver.append(step)
+    yield driver
+
+
+def _sum(steps: Iterable[_Step], name: str) -> int:
+    return sum(getattr(step, name) for step in steps)
+
+
+def _divide_times(steps: Sequence[_Step]) -> float | None:
+    elapsed = _sum(steps, "elapsed")
+    return _sum(steps, "log_advance") / elapsed if elapsed > 0 else None
+
+
+def _list_steps(records: Sequence[EpochRecord]) -> list[_Step]:
     busy = [record for record in records if record.records and record.max_event and record.processing_time]
     of_topic = (record for record in busy if record.topic_id == busy[-1].topic_id)
-    drivers, newest_before = list[list[_Step]](), 0
-    for _, run in groupby(of_topic, attrgetter("run_id")):
-        first, *later = run
-        newest = _find_newest_log_time(first)
-        # Log timestamps that go back are those of producers: the records were appended after the driver before.
-        oldest = max(newest if first.oldest_log_time is None else first.oldest_log_time, newest_before)
-        steps = [
-            _Step(
-                is_first=True,
-                records=first.records,
-                elapsed=round(first.seconds * 1e6),
-                event_time=0,
-                log_time=max(0, newest - oldest),
-            )
-        ]
-        for previous, record in pairwise([first, *later]):
-            advanced_to = _find_newest_log_time(record)
-            steps.append(
-                _Step(
-                    is_first=False,
-                    records=record.records,
-                    elapsed=_find_start(record) - _find_start(previous),
-                    event_time=max(0, max(record.max_event.values()) - max(previous.max_event.values())),
-                    log_time=max(0, advanced_to - newest) if newest > 0 else 0,
-                )
-            )
-            newest = max(newest, advanced_to)
-        newest_before = newest
-        drivers.append(steps)
-    return drivers
+    steps = list[_Step]()
+    for _, driver in groupby(of_topic, attrgetter("run_id")):
+        for place, record in enumerate(driver):
+            steps.append(_make_step(record, steps[-1] if steps else None, is_first=not place))
+    return steps
 
 
-def _limit_wrong_clocks(drivers: list[list[_Step]]) -> list[list[_Step]]:
+def _make_step(record: EpochRecord, previous: _Step | None, *, is_first: bool) -> _Step:
+    start = parse_micros(record.processing_time) - round(record.seconds * 1e6)
+    newest = max((mark.log_time for marks in record.marks.values() for mark in marks), default=0) * 1_000
+    event_time, newest_before = max(record.max_event.values()), 0 if previous is None else previous.newest_log_time
+    # Log timestamps that go back are those of producers: the records were appended after the epoch before.
+    oldest = max(newest if record.oldest_log_time is None else record.oldest_log_time, newest_before)
+    span = max(0, newest - oldest)
+    if previous is None or is_first:
+        elapsed, event_advance, log_advance = round(record.seconds * 1e6), 0, span
+    else:
+        elapsed, event_advance = start - previous.start, max(0, event_time - previous.event_time)
+        log_advance = max(0, newest - newest_before) if newest_before > 0 else 0
+    return _Step(
+        is_first=is_first,
+        is_caught_up=previous is not None and not previous.leaves_unread,
+        leaves_unread=record.lag > 0,
+        records=record.records,
+        start=start,
+        elapsed=elapsed,
+        event_time=event_time,
+        log_time=newest,
+        newest_log_time=max(newest, newest_before),
+        event_advance=event_advance,
+        log_advance=log_advance,
+        span=span,
+    )
+
+
+def _limit_wrong_clocks(steps: list[_Step]) -> list[_Step]:
     """Limit the log time of first epochs by that of later ones."""
-    later = [step for driver in drivers for step in driver[1:]]
-    log_time = sum(step.log_time for step in later)
+    later = [step for step in steps if not step.is_first]
+    log_time = _sum(later, "log_advance")
     if log_time <= 0:
-        return drivers
-    per_record = SPARSER * log_time / _count_records(later)
-    return [
-        [replace(first, log_time=min(first.log_time, round(per_record * first.records))), *rest]
-        for first, *rest in drivers
-    ]
+        return steps
+    per_record = SPARSER * log_time / _sum(later, "records")
 
+    def limit(step: _Step) -> _Step:
+        longest = round(per_record * step.records)
+        return replace(step, log_advance=min(step.log_advance, longest), span=min(step.span, longest))
 
-def _find_start(record: EpochRecord) -> int:
-    return parse_micros(record.processing_time) - round(record.seconds * 1e6)
-
-
-def _find_newest_log_time(record: EpochRecord) -> int:
-    """Return the newest log timestamp of the last records read, microseconds; 0 if none is recorded."""
-    return max((mark.log_time for marks in record.marks.values() for mark in marks), default=0) * 1_000
+    return [limit(step) if step.is_first else step for step in steps]

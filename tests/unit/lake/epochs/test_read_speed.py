@@ -19,7 +19,7 @@ DAY = 86_400
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def read(
+def read(  # noqa: PLR0913 -- what an epoch records
     number: int,
     log: tuple[float, float],
     *,
@@ -27,6 +27,7 @@ def read(
     records: int,
     event: float | None = None,
     seconds: float = 10.0,
+    unread: int = 0,
 ) -> EpochRecord:
     """Build an epoch that read records with log timestamps in a range, seconds since `BEGIN`, and ended at a time."""
     start = int(BEGIN.timestamp())
@@ -37,6 +38,7 @@ def read(
         max_event={0: int((start + (log[1] if event is None else event)) * SECOND)},
         processing_time=(BEGIN + timedelta(seconds=at)).isoformat(),
         seconds=seconds,
+        lag=unread,
     )
 
 
@@ -44,7 +46,7 @@ def read(
 def test_a_log_of_an_hour_read_in_seconds_is_a_replay(sizes: Sequence[int]) -> None:
     ends = [sum(sizes[: place + 1]) * 2.4 for place in range(len(sizes))]
     epochs = [
-        read(n, (low, high), at=10_000 + 4 * n, records=size, seconds=4)
+        read(n, (low, high), at=10_000 + 4 * n, records=size, seconds=4, unread=len(sizes) - 1 - n)
         for n, ((low, high), size) in enumerate(zip(pairwise([0, *ends]), sizes, strict=True))
     ]
 
@@ -65,6 +67,7 @@ def test_a_day_per_run_is_a_replay_within_each_run(epochs_per_run: int, days: in
                 (day * DAY + part * width, day * DAY + (part + 1) * width),
                 at=(day + 1) * DAY + 60 + 10 * part,
                 records=1_000,
+                unread=epochs_per_run - 1 - part,
             ),
             run_id=f"d{day}",
         )
@@ -109,7 +112,13 @@ def test_a_backlog_was_replayed_however_long_the_stream_is_live_afterwards(
     """More than a few records were read in seconds, from a log that grew to this size or that was loaded at once."""
     width = days / epochs_of_backlog
     epochs = [
-        read(n, (n * width * DAY, (n + 1) * width * DAY), at=days * DAY + 10 * n + 10, records=round(1_440 * width))
+        read(
+            n,
+            (n * width * DAY, (n + 1) * width * DAY),
+            at=days * DAY + 10 * n + 10,
+            records=round(1_440 * width),
+            unread=epochs_of_backlog - 1 - n,
+        )
         for n in range(epochs_of_backlog)
     ]
     for hour in range(days * 24, (days + live_days) * 24):
@@ -137,12 +146,57 @@ def test_a_source_that_appends_in_bursts_is_no_replay(epochs_of_burst: int, burs
             at=(burst + 1) * period + 4 * place + 4,
             records=100,
             seconds=4,
+            unread=epochs_of_burst - 1 - place,
         )
         for burst in range(25 + bursts)
         for place in range(epochs_of_burst)
     ]
 
     assert measure_read_speed(epochs).is_replay is False
+
+
+@given(st.integers(1, 20), st.sampled_from([1, 20]))
+def test_records_that_wait_while_a_driver_hangs_are_replayed(hours: int, epochs_afterwards: int) -> None:
+    """The driver is live for a day and a night, hangs, and continues in the same run."""
+    live = [read(n, (30 * n, 30 * n + 30), at=30 * n + 30, records=30, seconds=3) for n in range(2_880)]
+    width = hours * 3_600 / epochs_afterwards
+    hung = [
+        read(
+            len(live) + n,
+            (DAY + n * width, DAY + (n + 1) * width),
+            at=DAY + hours * 3_600 + 3 * n + 3,
+            records=round(width),
+            seconds=3,
+            unread=epochs_afterwards - 1 - n,
+        )
+        for n in range(epochs_afterwards)
+    ]
+
+    assert measure_read_speed([*live, *hung]).is_replay is (hours / (24 + hours) > FEW)
+
+
+@given(st.integers(20, 30), st.floats(1, 600))
+def test_restarts_shorter_than_a_trigger_make_no_replay(runs: int, trigger: float) -> None:
+    epochs = [
+        replace(
+            read(n, (trigger * n, trigger * (n + 1)), at=trigger * (n + 1) + 2, records=10, seconds=1),
+            run_id=f"d{n // 3}",
+        )
+        for n in range(3 * runs)
+    ]
+
+    assert measure_read_speed(epochs).is_replay is False
+
+
+@given(st.floats(2.5, 1_000))
+def test_records_that_are_sent_faster_than_they_came_about_are_replayed(factor: float) -> None:
+    """`cutover produce --speed` while the stream runs."""
+    epochs = [read(n, (factor * n, factor * (n + 1)), at=n + 1, records=10, seconds=0.3) for n in range(200)]
+
+    speed = measure_read_speed(epochs)
+
+    assert speed.is_replay is True
+    assert speed.speed == pytest.approx(factor, rel=0.1)
 
 
 def test_one_wrong_clock_makes_no_replay() -> None:
@@ -160,7 +214,7 @@ def test_a_load_that_one_epoch_read_shows_nothing() -> None:
 
 
 def test_a_load_that_several_epochs_read_is_a_replay_without_speed() -> None:
-    epochs = [read(n, (0.1 * n, 0.1 * n + 0.1), at=60 + n, records=200, event=n * DAY) for n in range(5)]
+    epochs = [read(n, (0.1 * n, 0.1 * n + 0.1), at=60 + n, records=200, event=n * DAY, unread=4 - n) for n in range(5)]
 
     speed = measure_read_speed(epochs)
 
@@ -189,7 +243,8 @@ def test_epochs_of_another_topic_and_without_records_show_nothing() -> None:
 )
 def test_speed_of_a_replay_follows_from_log_timestamps(log_days: int | None, expected: int | None) -> None:
     epochs = [
-        read(n, (n * (log_days or 0) * DAY,) * 2, at=n, records=10, event=n * 40 * DAY, seconds=0) for n in range(2)
+        read(n, (n * (log_days or 0) * DAY,) * 2, at=n, records=10, event=n * 40 * DAY, seconds=0, unread=1 - n)
+        for n in range(2)
     ]
     if log_days is None:
         epochs = [replace(record, marks={}, oldest_log_time=None) for record in epochs]
