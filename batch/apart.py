@@ -12,49 +12,45 @@ from pyarrow import fs
 from cutover import probe as probes
 from cutover.batch.recompute import compute_and_publish, open_run
 from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import spark
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import pins, versions
-from cutover.lake.paths import version_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 FOLDER = "audits"
 
 
 @contextmanager
-def recompute_apart(
-    settings: Settings, pipeline: Pipeline, windows: Sequence[Range], clock: Clock
-) -> Iterator[Settings]:
+def recompute_apart(lake: PipelineLake, windows: Sequence[Range], clock: Clock) -> Iterator[Settings]:
     """Compute closed windows up to the newest epoch, and yield settings under which the batch tables hold them alone.
 
     A record of a window bears a log timestamp of at least its start minus `max_ahead`, or it is none of the window: so
     nothing before that is read. The tables are deleted afterwards.
 
     Args:
-        settings: Where the log and the lake are.
-        pipeline: What to compute; its windows are aligned.
+        lake: A pipeline with aligned windows.
         windows: `[start, end)` in microseconds, one or more.
         clock: For the run's times.
 
     Raises:
         CutoverError: As of a batch run.
     """
-    spark.configuration(settings)
-    uri = f"{version_uri(settings, pipeline)}/{FOLDER}/{uuid.uuid4().hex}"
-    apart = settings.with_batch_tables(uri)
-    begins_at = min(start for start, _ in windows) - pipeline.lateness.max_ahead_micros
-    opened = open_run(apart, pipeline, None, tuple(windows), clock, anew=True, begins_at=begins_at)
+    spark.configuration(lake.settings)
+    uri = f"{lake.version_uri()}/{FOLDER}/{uuid.uuid4().hex}"
+    apart = lake.settings.with_batch_tables(uri)
+    begins_at = min(start for start, _ in windows) - lake.pipeline.lateness.max_ahead_micros
+    opened = open_run(PipelineLake(apart, lake.pipeline), None, tuple(windows), clock, anew=True, begins_at=begins_at)
     try:
         with opened as work:
             completed = compute_and_publish(work, probes.silent, clock)
         try:
             yield apart
         finally:
-            version = versions.current(settings, pipeline)
+            version = versions.current(lake)
             if version is not None:
                 holder = pins.name_batch_holder(completed.run_id)
-                pins.release(settings, version, completed.epoch, holder=holder, now=clock.now())
+                pins.release(lake.settings, version, completed.epoch, holder=holder, now=clock.now())
     finally:
         _remove(uri)
 

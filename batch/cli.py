@@ -16,6 +16,7 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import select_stream_version
 from cutover.log.topic_partitions import format_offsets
 from cutover.output.console import Output, make_table, multiline, show_spinner
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.settings import load_settings
@@ -59,8 +60,7 @@ def batch(
     )
     with show_spinner(f"{pipeline}: reading the log") as update:
         completed = run(
-            settings,
-            definition,
+            PipelineLake(settings, definition),
             start=range_start,
             end=range_end,
             epoch=cut,

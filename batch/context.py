@@ -32,6 +32,7 @@ from cutover.lake.control.losses import Starts, find_touched_windows
 from cutover.lake.integrity import complete_read
 from cutover.lake.journal_rows import Loss
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.reading.scan import CountedRead, Offsets, count_records, read_records
 from cutover.settings import Settings
@@ -69,6 +70,11 @@ class RunContext:
     first_offsets: Mapping[int, int] = field(default_factory=dict)  # of an audit: reading starts at these offsets
 
     @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
+    @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """Return the connection that can query staged rows."""
         return self.staged.connection
@@ -84,7 +90,7 @@ class RunContext:
         Raises:
             OtherSettings: The runs that this one builds on used other settings.
         """
-        records = read_records(self.spark, self.settings, self.pipeline, reads)
+        records = read_records(self.spark, self.lake, reads)
         self.judging.record_read(records, self.pipeline, self.history)
         frame, counted_read = count_records(records, reads)
         self.counted_reads.append(counted_read)

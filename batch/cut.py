@@ -13,7 +13,7 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.tables import delta
 from cutover.log.cut import LogId
 from cutover.log.topic_partitions import format_partition
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,19 +26,18 @@ class BatchCut:
 
 
 @contextmanager
-def pin_cut(
-    settings: Settings, pipeline: Pipeline, epoch: int | None, *, holder: str, clock: Clock
-) -> Iterator[BatchCut]:
+def pin_cut(lake: PipelineLake, epoch: int | None, *, holder: str, clock: Clock) -> Iterator[BatchCut]:
     """Pin an epoch, by default the newest, until the run is compared; release it at once if the run fails.
 
     Raises:
         LakeError: A person or a tool removed the epoch log.
         LogError: No epoch is committed under this definition, or the named one is ahead of the newest.
     """
-    version = versions.current(settings, pipeline)
+    pipeline = lake.pipeline
+    version = versions.current(lake)
     if version is None:
         raise _no_epoch(pipeline)
-    table_weights.check_not_removed(settings, pipeline, version)
+    table_weights.check_not_removed(lake, version)
     if not delta.exists(version.uri):
         raise _no_epoch(pipeline)
     newest = EpochLog(version.uri).newest()
@@ -48,7 +47,7 @@ def pin_cut(
     if not 0 <= number <= newest.epoch:
         msg = f"Cut of `{pipeline.name}` is ahead of the log: expected an epoch from 0 to {newest.epoch}, got {number}."
         raise LogError(msg)
-    with pins.pin_for_reader(settings, version, number, holder=holder, clock=clock):
+    with pins.pin_for_reader(lake.settings, version, number, holder=holder, clock=clock):
         yield BatchCut(version=version, record=_record(version, number), newest=newest)
 
 

@@ -38,7 +38,6 @@ from cutover.lake.control.stages import current_stage
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import lost_records, same_log, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
-from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
 from cutover.lineage import runs
@@ -46,8 +45,8 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
 from cutover.metrics import tasks
 from cutover.metrics.families import MetricSample
+from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
 from cutover.records.reading.scan import Offsets
-from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
 
@@ -68,8 +67,7 @@ def samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[MetricSample]:
 @runs.emit_lineage("batch", lineage.find_touched)
 @tasks.write_metrics("batch", tasks.describe_samples(samples))
 def run(  # noqa: PLR0913 -- what to compute, and what a test passes
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     *,
     start: datetime | None = None,
     end: datetime | None = None,
@@ -81,8 +79,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     """Recompute the windows that are dirty at a cut, and publish them in one commit.
 
     Args:
-        settings: Where the log and the lake are.
-        pipeline: What to compute.
+        lake: The pipeline, its log and its lake.
         start: With `end`: exactly the closed windows that `[start, end)` touches are computed, including clean ones. A
             time without a zone is UTC.
         end: See `start`.
@@ -104,23 +101,25 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
             published.
         LakeError: Another run did not end, or a table cannot be read.
     """
-    spark.configuration(settings)
+    spark.configuration(lake.settings)
     requested = make_requested_range(start, end)
     if requested is not None:
-        requested = _align_range(pipeline, requested)
-    if current_stage(settings, pipeline) is Stage.KAPPA:
-        log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
+        requested = _align_range(lake.pipeline, requested)
+    if current_stage(lake) is Stage.KAPPA:
+        log.info("batch_skipped", pipeline=lake.pipeline.name, stage=Stage.KAPPA.value)
         return None
     ranges, meter, clock = None if requested is None else (requested,), UsageMeter(), clock or SystemClock()
     try:
-        with open_run(settings, pipeline, epoch, ranges, clock, anew=anew, meter=meter) as work:
+        with open_run(lake, epoch, ranges, clock, anew=anew, meter=meter) as work:
             completed = compute_and_publish(work, probe, clock)
     except OtherSettings as changed:
-        log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
-        next_run = open_run(settings, pipeline, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
+        log.warning(
+            "batch_begins_anew", pipeline=lake.pipeline.name, why="settings in force changed", runbook="SealBroken"
+        )
+        next_run = open_run(lake, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
         with next_run as work:
             completed = compute_and_publish(work, probe, clock)
-    serving_table.update_tables(settings, pipeline)
+    serving_table.update_tables(lake)
     return completed
 
 
@@ -169,7 +168,7 @@ def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
         if work.history.newest is None or are_apart(work.history, work.target):
             work.judging.check_session(work.spark, work.pipeline, work.history)
         scan.stage_nothing(work.pipeline, work.connection)
-    index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
+    index.bind_ranges(work.connection, work.lake, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", work.target.record.epoch)
     return _stage_run(work, scanned)
@@ -236,8 +235,7 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
 
 @contextmanager
 def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     epoch: int | None,
     requested: tuple[Range, ...] | None,
     clock: Clock,
@@ -253,36 +251,35 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     With `judging` (a digest) the run builds only on runs that used these settings. `meter` measures its resource usage,
     by default from here on. With `begins_at` (microseconds) records with earlier log timestamps are not read.
     """
+    settings, pipeline = lake.settings, lake.pipeline
     run_id, started, began = uuid.uuid4().hex, clock.now(), clock.monotonic()
     with (
         writer_lock(settings, pipeline.name, patience=patience),
-        pin_cut(settings, pipeline, epoch, holder=pins.name_batch_holder(run_id), clock=clock) as target,
-        staging(
-            queries.connect(queries.make_reader_limits(settings)), version_uri(settings, pipeline), run_id
-        ) as staged,
+        pin_cut(lake, epoch, holder=pins.name_batch_holder(run_id), clock=clock) as target,
+        staging(queries.connect(queries.make_reader_limits(settings)), lake.version_uri(), run_id) as staged,
     ):
         if not anew:
-            reject_foreign(settings, pipeline)
+            reject_foreign(lake)
         client = LogClient(settings)
         recorded_losses = losses.list_up_to(settings, target.version)
         log_id = target.record.cut.log
-        trusted = batch_runs.open_recorded_table(settings, pipeline) if anew else None
+        trusted = batch_runs.open_recorded_table(lake) if anew else None
         if anew:
-            earlier = IndexHistory(runs=(), next_sequence=batch_runs.next_sequence(settings, pipeline))
+            earlier = IndexHistory(runs=(), next_sequence=batch_runs.next_sequence(lake))
         else:
-            earlier = index.load_history(settings, pipeline, log_id, recorded_losses, judging=judging)
+            earlier = index.load_history(lake, log_id, recorded_losses, judging=judging)
         yield RunContext(
             settings=settings,
             pipeline=pipeline,
             target=target,
             client=client,
             replaces_earlier_runs=judging is not None,
-            held_ranges=_list_held(settings, pipeline, trusted, anew=anew),
+            held_ranges=_list_held(lake, trusted, anew=anew),
             recorded_table=None if trusted is None else trusted.table,
             earliest=first_retained(client, pipeline, target),
             history=select_reusable_history(client, earlier),
             accepted_losses=recorded_losses,
-            lookups=BatchEnrichment(settings, pipeline, target),
+            lookups=BatchEnrichment(lake, target),
             staged=staged,
             run_id=run_id,
             anew=anew,
@@ -294,12 +291,10 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         )
 
 
-def _list_held(
-    settings: Settings, pipeline: Pipeline, trusted: RecordedTable | None, *, anew: bool
-) -> tuple[Range, ...]:
+def _list_held(lake: PipelineLake, trusted: RecordedTable | None, *, anew: bool) -> tuple[Range, ...]:
     if anew:
         return () if trusted is None else trusted.held
-    return tuple(batch_runs.list_held_ranges(batch_runs.read_effective_runs(settings, pipeline)))
+    return tuple(batch_runs.list_held_ranges(batch_runs.read_effective_runs(lake)))
 
 
 def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, at: int) -> dict[int, int]:
@@ -311,7 +306,7 @@ def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, 
     }
 
 
-def reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
+def reject_foreign(lake: PipelineLake) -> None:
     """Check that no other writer changed rows of the batch tables; adopt files that were only rewritten.
 
     Rows of a run that was killed before it was recorded are removed: they were never served.
@@ -319,12 +314,12 @@ def reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
     Raises:
         LakeError: Names the table, the commit, and how to repair it.
     """
-    otherwise = table_weights.ANEW.format(name=pipeline.name)
-    for removed in table_weights.find_removed_batch(settings, pipeline):
+    otherwise = table_weights.ANEW.format(name=lake.pipeline.name)
+    for removed in table_weights.find_removed_batch(lake):
         raise LakeError(removed.message(otherwise), runbook=removed.runbook)
-    runs = batch_runs.read_effective_runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(lake)
     for name in BATCH_TABLES:
-        uri = batch_uri(settings, pipeline, name)
+        uri = lake.batch_uri(name)
         if not delta.exists(uri):
             continue
         table = delta.open_table(uri)

@@ -27,7 +27,6 @@ from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete, Range
 from cutover.lake.control.losses import is_touched, list_ends
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
 from cutover.log.topic_partitions import name_log, name_offsets
@@ -367,7 +366,7 @@ def _list_kept(work: RunContext, known_ranges: Sequence[Range]) -> RetainedRows:
 
 def _bind_table(work: RunContext) -> None:
     """Bind the batch table as `found_sessions`: as it is, or as recorded where a run trusts nothing since."""
-    uri = batch_uri(work.settings, work.pipeline)
+    uri = work.lake.batch_uri()
     if work.recorded_table is not None:
         delta.bind(work.connection, "found_sessions", work.recorded_table)
     elif delta.exists(uri) and not work.anew:

@@ -5,6 +5,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import list_running_drivers
 from cutover.errors import DefinitionError
 from cutover.infra.airflow import samples
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 
 
@@ -17,7 +18,7 @@ def pipelines() -> tuple[Pipeline, ...]:
     current = catalogue.read_catalogue(settings)
     definitions = _list_recorded(settings, current) | current.pipelines
     ordered = (definitions[name] for name in sorted(definitions))
-    return tuple(pipeline for pipeline in ordered if not samples.is_off(settings, pipeline))
+    return tuple(pipeline for pipeline in ordered if not samples.is_off(PipelineLake(settings, pipeline)))
 
 
 def _list_recorded(settings: Settings, current: catalogue.Catalogue) -> dict[str, Pipeline]:

@@ -21,6 +21,7 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord, list_merged_spans
 from cutover.lake.epochs.read_speed import measure_read_speed
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import causes, cells, dimension, loss, proof
 from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
@@ -54,7 +55,6 @@ from cutover.reconcile.verdict.acceptance import apply_rules, count_accepted_row
 from cutover.reconcile.verdict.decision import VerdictInput
 from cutover.records.classes import Class
 from cutover.records.watermark import find_closed_end
-from cutover.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,29 +88,27 @@ class _Measured:
         return (*self.attribution.notes, *_note_duplicates(findings), *describe_unfit(self.accepted))
 
 
-def compare_at_cut(settings: Settings, pipeline: Pipeline, request: ComparisonRequest) -> ComparisonOutcome:
+def compare_at_cut(lake: PipelineLake, request: ComparisonRequest) -> ComparisonOutcome:
     """Compare both sides at the cut of a batch run, or find why they cannot be compared.
 
     The log is checked before and after: sides that were compared while the log changed get no verdict.
 
     Args:
-        settings: Where the lake is, and how to reach the log.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         request: Range, cut and rules of acceptance.
     """
-    log_check = log_origin.evaluate_log(settings, pipeline)
-    examined = seal.evaluate_seal(settings, pipeline, epoch=request.epoch)
+    log_check = log_origin.evaluate_log(lake)
+    examined = seal.evaluate_seal(lake, epoch=request.epoch)
     if log_check.breach is not None:
         breaches = (log_check.breach, *examined.seal.breaches)
         refusal = _Refusal(seal=replace(examined.seal, holds=False, breaches=breaches), tables=examined.tables)
-        return _build_refusal(pipeline, request, refusal, None)
-    return _Comparison(settings, pipeline, request, log_check.note).run(examined)
+        return _build_refusal(lake.pipeline, request, refusal, None)
+    return _Comparison(lake, request, log_check.note).run(examined)
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     request: ComparisonRequest
     unreachable: str | None  # why the log could not be checked before; None: it was
 
@@ -120,7 +118,7 @@ class _Comparison:
         if evidence is None:
             return self._reject(_Refusal(seal=examined.seal, tables=examined.tables))
         try:
-            with open_sides(self.settings, self.pipeline, evidence, self.request.start, self.request.end) as sides:
+            with open_sides(self.lake, evidence, self.request.start, self.request.end) as sides:
                 return self._compare(evidence, examined, sides)
         except SealError as error:
             breach = error.breach
@@ -128,7 +126,7 @@ class _Comparison:
             breach = damage.make_breach(error)
         except duckdb.Error as error:
             tables = (evidence.epoch_log.table, evidence.batch)
-            known_breach = damage.find_damaged_file(tables) or damage.find_overflow(self.pipeline.name, error)
+            known_breach = damage.find_damaged_file(tables) or damage.find_overflow(self.lake.pipeline.name, error)
             if known_breach is None:
                 raise
             breach = known_breach
@@ -139,8 +137,8 @@ class _Comparison:
             note = self._check_log_again()
         except SealError as error:
             broken = _Refusal(seal=_break_seal(refusal.seal, error.breach), tables=refusal.tables)
-            return _build_refusal(self.pipeline, self.request, broken, None)
-        return _build_refusal(self.pipeline, self.request, refusal, note)
+            return _build_refusal(self.lake.pipeline, self.request, broken, None)
+        return _build_refusal(self.lake.pipeline, self.request, refusal, note)
 
     def _check_log_again(self) -> str | None:
         """Check the log after the comparison, and return why it could not be checked.
@@ -152,7 +150,7 @@ class _Comparison:
         """
         if self.unreachable is not None:
             return self.unreachable
-        log_check = log_origin.evaluate_log(self.settings, self.pipeline, count=True)
+        log_check = log_origin.evaluate_log(self.lake, count=True)
         if log_check.breach is not None:
             raise SealError(log_check.breach)
         return log_check.note
@@ -163,9 +161,9 @@ class _Comparison:
         Raises:
             SealError: Causes can no longer be proven, or the log changed in the meantime.
         """
-        settings, pipeline, request = self.settings, self.pipeline, self.request
-        attribution = attribute_causes(settings, pipeline, evidence, opened, request.log)
-        proof.save_proofs(settings, pipeline, attribution.proven)
+        lake, pipeline, request = self.lake, self.lake.pipeline, self.request
+        attribution = attribute_causes(lake, evidence, opened, request.log)
+        proof.save_proofs(lake, attribution.proven)
         if attribution.unproven is not None:
             raise SealError(attribution.unproven)
         sides = attribution.sides
@@ -196,7 +194,7 @@ class _Comparison:
         )
 
     def _build_finding(self, evidence: SealEvidence, intact: Seal, measured: _Measured) -> Finding:
-        pipeline, sides, verdict = self.pipeline, measured.attribution.sides, measured.verdict
+        pipeline, sides, verdict = self.lake.pipeline, measured.attribution.sides, measured.verdict
         decided = decision.decide_verdict(verdict, pipeline.policy)
         return Finding(
             pipeline=pipeline.name,
@@ -206,7 +204,7 @@ class _Comparison:
             runbook=decided.runbook,
             policy=decided.policy,
             seal=intact,
-            dimensions=dimension.list_joined_versions(self.settings, pipeline, evidence),
+            dimensions=dimension.list_joined_versions(self.lake, evidence),
             from_=format_iso_time(self.request.start),
             to=format_iso_time(self.request.end),
             windows=verdict.windows,
@@ -237,9 +235,7 @@ class _Comparison:
         if not self.request.looks_early:
             return None
         log = self.request.log
-        return open_windows.measure_open_windows(
-            self.settings, self.pipeline, evidence, sides, log=log, silent=self.unreachable
-        )
+        return open_windows.measure_open_windows(self.lake, evidence, sides, log=log, silent=self.unreachable)
 
     def _explain_nothing(self, evidence: SealEvidence, examined: Examined, measured: _Measured) -> _Refusal:
         """Explain why nothing was compared: no window is closed, or batch can vouch for none."""
@@ -248,7 +244,7 @@ class _Comparison:
             breach = _make_uncovered_breach(evidence, windows.incomplete_because)
         else:
             requested = _describe_range(self.request.start, self.request.end)
-            breach = checks.make_breach(self.pipeline.name, examined.seal, windows, events, requested=requested)
+            breach = checks.make_breach(self.lake.pipeline.name, examined.seal, windows, events, requested=requested)
         return _Refusal(
             seal=_break_seal(examined.seal, breach),
             tables=examined.tables,

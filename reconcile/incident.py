@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_number
 from cutover.output.cells import visible
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.report import files, steps, verdicts
 from cutover.reconcile.report.steps import Detail
@@ -134,24 +134,24 @@ def _pages(line: RecordedComparison) -> set[str | None]:
     }
 
 
-def fill_page(settings: Settings, pipeline: Pipeline, name: str, text: str, status: WatchStatus) -> FilledPage:
+def fill_page(lake: PipelineLake, name: str, text: str, status: WatchStatus) -> FilledPage:
     """Return a page filled for a pipeline.
 
     Args:
-        settings: Where lake and reports lie.
-        pipeline: Its definition.
+        lake: The pipeline, its log and its lake.
         name: Of the page.
         text: Of the page.
         status: What `watch` says now.
     """
-    result = _find_report(settings, pipeline, name)
+    pipeline = lake.pipeline
+    result = _find_report(lake, name)
     body = split_head(text)[1]
     details = (
         Detail(name="Pipeline", description=pipeline.name),
         Detail(name="Now", description=_describe_alert(status, name)),
         *_list_positions(status),
         *(() if result is None else steps.details(result)[1:]),
-        Detail(name="Last similar incident", description=_describe_last_incident(settings, pipeline.name, name)),
+        Detail(name="Last similar incident", description=_describe_last_incident(lake.settings, pipeline.name, name)),
     )
     filled = steps.fill_name(body, pipeline.name) if result is None else steps.fill_runbook(body, result)
     return FilledPage(name=name, pipeline=pipeline.name, details=_without_repeats(details), text=filled)
@@ -171,11 +171,11 @@ def _list_positions(status: WatchStatus) -> Iterator[Detail]:
         yield Detail(name="Read up to (by partition)", description=places_text)
 
 
-def _find_report(settings: Settings, pipeline: Pipeline, name: str) -> Report | None:
+def _find_report(lake: PipelineLake, name: str) -> Report | None:
     """Return the newest comparison, if its report names this page; its windows are none of another page's business."""
     try:
-        for comparison in history.list_current_first(settings, pipeline)[:1]:
-            result = files.read_report(settings, pipeline.name, comparison.run_id)
+        for comparison in history.list_current_first(lake)[:1]:
+            result = files.read_report(lake.settings, lake.pipeline.name, comparison.run_id)
             return result if verdicts.find_runbook(result) == name else None
     except CutoverError:  # a page is wanted most where something cannot be read
         return None

@@ -5,10 +5,9 @@ from datetime import datetime
 from typing import ClassVar, TypeVar
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import JsonResultRow
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +88,12 @@ class NoiseRow(JsonResultRow):
 ResultRowT = TypeVar("ResultRowT", bound=JsonResultRow)
 
 
-def list_result_rows(settings: Settings, pipeline: Pipeline, row_type: type[ResultRowT]) -> list[ResultRowT]:
+def list_result_rows(lake: PipelineLake, row_type: type[ResultRowT]) -> list[ResultRowT]:
     """List the results under the current definition in the order in which they were recorded.
 
     Raises:
         LakeError: The journal cannot be read.
     """
-    fingerprint = result_fingerprint(pipeline)
-    rows = Journal(settings, pipeline.name, row_type).read()
+    fingerprint = result_fingerprint(lake.pipeline)
+    rows = Journal(lake.settings, lake.pipeline.name, row_type).read()
     return [row for row in rows if row.result_fingerprint == fingerprint]

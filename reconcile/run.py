@@ -10,13 +10,13 @@ from cutover import events
 from cutover.clock import Clock, SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import acceptance_files
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.tables.run_memory import read_once
 from cutover.lineage import runs
 from cutover.metrics import tasks
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile import lineage
 from cutover.reconcile.advisor import record as log_latenesses
@@ -32,24 +32,24 @@ from cutover.reconcile.result.report import ComparisonOutcome, Report, RunMetada
 from cutover.reconcile.selftest import record as selftests
 from cutover.reconcile.verdict import history, series
 from cutover.reconcile.verdict.acceptance import Acceptance
-from cutover.settings import Settings
 
 TRIES = 20
 """Attempts to record a run; each one that another run overtakes finds its place in the history again."""
 
 
-def _render_metrics(settings: Settings, pipeline: Pipeline, _: Report) -> str:
+def _render_metrics(lake: PipelineLake, _: Report) -> str:
     """Render the metrics of the pipeline's current comparison; a comparison at an older cut never replaces it."""
-    current = history.list_current_first(settings, pipeline)[:1]
-    return exposition.render_prometheus(files.read_report(settings, pipeline.name, line.run_id) for line in current)
+    current = history.list_current_first(lake)[:1]
+    return exposition.render_prometheus(
+        files.read_report(lake.settings, lake.pipeline.name, line.run_id) for line in current
+    )
 
 
 @read_once()
 @runs.emit_lineage("reconcile", lineage.find_touched)
 @tasks.write_metrics("reconcile", _render_metrics)
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     *,
     start: datetime | None = None,
     end: datetime | None = None,
@@ -61,8 +61,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     """Compare both sides of a pipeline at the cut of a batch run, write the report, record the run.
 
     Args:
-        settings: Where lake, log and reports are.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         start: First window start to compare, inclusive; None: all.
         end: Window starts before this one only.
         epoch: The batch run at this epoch's cut; None: the newest.
@@ -79,19 +78,19 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     clock = clock or SystemClock()
     at, started = clock.now(), clock.monotonic()
     _check_range(start, end)
-    rules = acceptance_files.load(settings, pipeline)
-    acceptance = Acceptance(rules=rules, now=history.find_rule_time(settings, pipeline, at) if rules.rules else at)
-    draft = files.make_draft_path(settings, pipeline.name)
+    rules = acceptance_files.load(lake.settings, lake.pipeline)
+    acceptance = Acceptance(rules=rules, now=history.find_rule_time(lake, at) if rules.rules else at)
+    draft = files.make_draft_path(lake.settings, lake.pipeline.name)
     request = ComparisonRequest(
         start=start, end=end, epoch=epoch, log=log, acceptance=acceptance, parquet=draft, looks_early=True
     )
     try:
-        outcome = compare_at_cut(settings, pipeline, request)
-        run = _Run(settings=settings, pipeline=pipeline, outcome=outcome, at=at, parquet=draft, probe=probe)
+        outcome = compare_at_cut(lake, request)
+        run = _Run(lake=lake, outcome=outcome, at=at, parquet=draft, probe=probe)
         report = run.record(seconds=clock.monotonic() - started)
     finally:
         draft.unlink(missing_ok=True)
-    _release_cut(settings, pipeline, outcome, clock)
+    _release_cut(lake, outcome, clock)
     probe("verdict.recorded", -1 if outcome.finding.seal.epoch is None else outcome.finding.seal.epoch)
     _log(report)
     return report
@@ -108,8 +107,7 @@ def _check_range(start: datetime | None, end: datetime | None) -> None:
 class _Run:
     """Run whose comparison is done and is to be reported and recorded."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     outcome: ComparisonOutcome
     at: datetime
     parquet: Path  # of all rows that differ
@@ -123,16 +121,18 @@ class _Run:
         Raises:
             LakeError: Other runs were recorded first, `TRIES` times.
         """
-        settings, name = self.settings, self.pipeline.name
+        settings, name = self.lake.settings, self.lake.pipeline.name
         run_id = f"{self.at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-        serving = versions.current(settings.model_copy(update={"stream_version": None}), self.pipeline)
+        serving = versions.current(
+            PipelineLake(settings.model_copy(update={"stream_version": None}), self.lake.pipeline)
+        )
         table, written_reports = self.parquet, set[str]()
         for _ in range(TRIES):
             entry = history.find_entry(
                 settings,
                 self.outcome,
                 run_id=run_id,
-                fingerprint=result_fingerprint(self.pipeline),
+                fingerprint=result_fingerprint(self.lake.pipeline),
                 version=None if serving is None else serving.number,
                 at=self.at,
             )
@@ -142,32 +142,32 @@ class _Run:
             with contextlib.suppress(SequenceConflictError):
                 history.record_comparison(settings, self.outcome, entry, report.run.report_path)
                 files.remove_reports(settings, name, (written_reports & {run_id}) - {report.run.run_id})
-                files.show_latest(settings, name, lambda: history.find_current(settings, self.pipeline))
+                files.show_latest(settings, name, lambda: history.find_current(self.lake))
                 return report
         msg = f"History of `{name}`: expected to record a comparison, others were faster {TRIES} times."
         raise LakeError(msg + "\nHint: compare again once they are done.")
 
     def _build_report(self, entry: history.HistoryEntry, *, seconds: float, has_table: bool) -> Report:
-        settings, pipeline, finding = self.settings, self.pipeline, self.outcome.finding
-        self_test = selftests.find_newest_self_test(settings, pipeline)
+        lake, finding = self.lake, self.outcome.finding
+        self_test = selftests.find_newest_self_test(lake)
         return Report(
             finding=finding,
             run=self._describe_run(entry, seconds=seconds, has_table=has_table),
             settlement=self.outcome.settlement,
             early=self.outcome.early,
-            lives=series.list_lives(settings, pipeline, finding, entry),
+            lives=series.list_lives(lake, finding, entry),
             trend=series.trend(entry),
             self_test=None if self_test is None else self_test.rates,
-            log_lateness=log_latenesses.find_newest_lateness(settings, pipeline),
-            noise=noise.find_level(settings, pipeline),
-            advice=log_latenesses.find_advice(settings, pipeline),
-            cost=cost.measure_if_readable(settings, pipeline, self.outcome),
+            log_lateness=log_latenesses.find_newest_lateness(lake),
+            noise=noise.find_level(lake),
+            advice=log_latenesses.find_advice(lake),
+            cost=cost.measure_if_readable(lake, self.outcome),
         )
 
     def _describe_run(self, entry: history.HistoryEntry, *, seconds: float, has_table: bool) -> RunMetadata:
         """Describe the run under the id and time of the first run with this finding, as the history has it."""
         line = entry.comparison
-        stem, repeats = f"{self.pipeline.name}/{line.run_id}", line.times - 1
+        stem, repeats = f"{self.lake.pipeline.name}/{line.run_id}", line.times - 1
         is_comparable = self.outcome.finding.verdict is not Verdict.NOT_COMPARABLE
         return RunMetadata(
             run_id=line.run_id,
@@ -183,11 +183,11 @@ class _Run:
         )
 
 
-def _release_cut(settings: Settings, pipeline: Pipeline, outcome: ComparisonOutcome, clock: Clock) -> None:
+def _release_cut(lake: PipelineLake, outcome: ComparisonOutcome, clock: Clock) -> None:
     """Release the cut that the batch run pinned for this comparison; one that could not compare may run again."""
-    version, seal, batch_run = versions.current(settings, pipeline), outcome.finding.seal, outcome.tables.batch_run
+    version, seal, batch_run = versions.current(lake), outcome.finding.seal, outcome.tables.batch_run
     if seal.holds and version is not None and seal.epoch is not None and batch_run is not None:
-        pins.release(settings, version, seal.epoch, holder=pins.name_batch_holder(batch_run), now=clock.now())
+        pins.release(lake.settings, version, seal.epoch, holder=pins.name_batch_holder(batch_run), now=clock.now())
 
 
 def _log(report: Report) -> None:

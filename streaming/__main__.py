@@ -10,6 +10,7 @@ from cutover import events
 from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
 from cutover.output import terminal
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover.streaming import driver
 
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     events.configure(pretty=False)
     try:
         settings = load_settings()
-        return driver.run(settings, catalogue.get(settings, args.pipeline), until=args.until)
+        return driver.run(PipelineLake(settings, catalogue.get(settings, args.pipeline)), until=args.until)
     except CutoverError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -10,7 +10,6 @@ from typing import Literal
 
 from cutover import files
 from cutover.clock import Clock, SystemClock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
 from cutover.lake.control import losses, versions
@@ -22,6 +21,7 @@ from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.cut import Cut
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, name_offsets
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
@@ -42,8 +42,7 @@ Until = Literal["forever", "drain", "final"]
 
 
 def run(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     *,
     until: Until = "forever",
     aim: Cut | None = None,
@@ -53,8 +52,7 @@ def run(
     """Drive a pipeline's stream until a stop is requested or a cut is reached.
 
     Args:
-        settings: Of the installation.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         until: `forever`: a stop file or SIGTERM ends it. `drain`: it stops at the current ends of the log and
             leaves time as it is. `final`: like drain; then it closes all windows seen so far and seals the version.
         aim: Where a drain stops; None: at the log's ends.
@@ -68,6 +66,7 @@ def run(
     Raises:
         CutoverError: It cannot start or continue; the heartbeat says FAILED with the same message.
     """
+    settings, pipeline = lake.settings, lake.pipeline
     clock, place = clock or SystemClock(), run_folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
@@ -129,20 +128,20 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
 def prepare_stream(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
     context.beat.update(losses_seen=losses.next_sequence(context.settings, context.pipeline.name))
-    start_offsets.reject_unsafe(context.settings, context.pipeline)
-    dimension.check(context.settings, context.pipeline)
+    start_offsets.reject_unsafe(context.lake)
+    dimension.check(context.lake)
     reader.prepare(context)
-    version = versions.current(context.settings, context.pipeline)
+    version = versions.current(context.lake)
     if version is not None:
-        fork.copy_source_rows(context.settings, context.pipeline, version)
-    table, record = (None, None) if version is None else open_checked(context.settings, context.pipeline, version)
+        fork.copy_source_rows(context.lake, version)
+    table, record = (None, None) if version is None else open_checked(context.lake, version)
     accepted = () if version is None else losses.list_of_version(context.settings, version)
     read_history = tuple if version is None else same_log.recorded_history(version.uri)
     beginning = start_offsets.find_start(context.pipeline, context.client, record, accepted, read_history)
     schema = epoch_log_schema(context.pipeline)
-    version = versions.open_or_create(context.settings, context.pipeline, context.clock)
+    version = versions.open_or_create(context.lake, context.clock)
     if context.settings.stream_version is None:  # not that of a replay, which serves nothing
-        record_definition(context.settings, context.pipeline, context.clock)
+        record_definition(context.lake, context.clock)
     table = table or delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     # The handle that was checked is the one that commits: a fresh one would accept what another driver has done.
     committer = Committer(

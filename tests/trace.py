@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 
 from cutover.batch import recompute
 from cutover.engine.spark import session
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
@@ -112,14 +113,15 @@ def trace_paths(place: Path, bootstrap: str) -> tuple[Visits, Visits]:
     writer.make(PIPELINE.source.name)
     log = raw_records(2 * HALF)
     writer.write(PIPELINE.source.name, log)
-    fed, epoch, comparison = Fed(spark, settings, PIPELINE, HandClock()), Visits(), Visits()
+    lake = PipelineLake(settings, PIPELINE)
+    fed, epoch, comparison = Fed(spark, lake, HandClock()), Visits(), Visits()
     fed.feed(ends_of(log[:HALF]))
     fed.stream.process_batch = trace_calls(epoch, fed.stream.process_batch)  # type: ignore[assignment,method-assign]
     fed.feed(ends_of(log))
-    driver.run(settings, PIPELINE, until="final")
-    recompute.run(settings, PIPELINE)
+    driver.run(lake, until="final")
+    recompute.run(lake)
     with tracing(comparison):
-        reconcile(settings, PIPELINE)
+        reconcile(lake)
     spark.stop()
     return epoch, comparison
 

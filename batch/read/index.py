@@ -23,12 +23,11 @@ from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.journal_rows import Loss
-from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
 from cutover.lake.tables import checksums, commits, data_files, delta, upkeep
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
+from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake
 from cutover.records.reading.scan import Offsets, OffsetSpan
-from cutover.settings import Settings
 
 _RANGES = f"""
     WITH scans AS (SELECT unnest($runs::VARCHAR[]) AS run, unnest(range(len($runs::VARCHAR[]))) AS scan)
@@ -70,7 +69,7 @@ class IndexHistory:
 
 
 def load_history(
-    settings: Settings, pipeline: Pipeline, log: LogId, losses: Sequence[Loss] = (), *, judging: str | None = None
+    lake: PipelineLake, log: LogId, losses: Sequence[Loss] = (), *, judging: str | None = None
 ) -> IndexHistory:
     """Load the runs that this one builds on: the latest ones with the current batch definition.
 
@@ -82,9 +81,9 @@ def load_history(
         LogError: The runs read another log.
         LakeError: The index cannot be read.
     """
-    fingerprint = batch_fingerprint(pipeline)
-    sequence = batch_runs.next_sequence(settings, pipeline)
-    runs_of_version = batch_runs.read_effective_runs(settings, pipeline)
+    fingerprint = batch_fingerprint(lake.pipeline)
+    sequence = batch_runs.next_sequence(lake)
+    runs_of_version = batch_runs.read_effective_runs(lake)
     first_in_force = max((number for number, run in enumerate(runs_of_version) if run.anew), default=0)
     latest_runs = reversed(runs_of_version[first_in_force:])
 
@@ -95,17 +94,16 @@ def load_history(
     runs = [*takewhile(is_reusable, latest_runs)]
     for run in reversed(runs):
         if run.topic_id != log.topic_id:
-            msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
-            hint = f"\nHint: the topic was created again; `cutover accept-loss {pipeline.name}` shows how to continue."
+            name = lake.pipeline.name
+            msg = f"Batch of `{name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
+            hint = f"\nHint: the topic was created again; `cutover accept-loss {name}` shows how to continue."
             raise LogError(msg + hint, runbook="TopicIdentityChanged")
     return IndexHistory(runs=tuple(runs[::-1]), next_sequence=sequence)
 
 
-def bind_ranges(
-    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, history: IndexHistory
-) -> None:
+def bind_ranges(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, history: IndexHistory) -> None:
     """Create the table `ranges`: scan, `_partition`, window (microseconds), first and last offset."""
-    uri = batch_uri(settings, pipeline, "batch_index")
+    uri = lake.batch_uri("batch_index")
     if history.runs and delta.exists(uri):
         delta.relation(connection, "batch_index", uri)
     else:
@@ -169,9 +167,7 @@ def inside_sql(ranges: Sequence[Range]) -> str:
     return " OR ".join(parts) or "false"
 
 
-def record_scan(
-    settings: Settings, pipeline: Pipeline, history: IndexHistory, *, ranges: pa.Table, ledger: pa.Table, run: BatchRun
-) -> int:
+def record_scan(lake: PipelineLake, history: IndexHistory, *, ranges: pa.Table, ledger: pa.Table, run: BatchRun) -> int:
     """Write the results of a scan; repeating it after a kill writes nothing twice.
 
     A run that trusts no earlier one removes unreadable files from the tables.
@@ -183,20 +179,19 @@ def record_scan(
         LakeError: Another run was recorded since `history` was read, or is recorded now; nothing was removed.
     """
     try:
-        _replace_orphans(settings, pipeline, "batch_index", history, ranges, run)
-        return _replace_orphans(settings, pipeline, "batch_ledger", history, ledger, run)
+        _replace_orphans(lake, "batch_index", history, ranges, run)
+        return _replace_orphans(lake, "batch_ledger", history, ledger, run)
     except CommitFailedError as error:
-        raise _make_overtaken_error(pipeline, history.next_sequence) from error
+        raise _make_overtaken_error(lake.pipeline, history.next_sequence) from error
 
 
 def record_run(
-    settings: Settings, pipeline: Pipeline, run: BatchRun, *, sequence: int, rows: Mapping[BatchTable, int] = NO_ROWS
+    lake: PipelineLake, run: BatchRun, *, sequence: int, rows: Mapping[BatchTable, int] = NO_ROWS
 ) -> BatchRun:
     """Record a run with the weights of each table's files, which makes it valid; return it.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         run: The run, with the versions of its tables.
         sequence: Sequence that the run was planned for.
         rows: Rows of its scan that a table must still hold: another host removes rows of unrecorded runs.
@@ -204,14 +199,14 @@ def record_run(
     Raises:
         LakeError: Another run was recorded with this sequence, or removed the rows of this one; it is not recorded.
     """
-    table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
-    _reject_overtaken(table, pipeline, sequence)
+    table = delta.ensure(lake.batch_uri("batch_index"), BATCH_INDEX)
+    _reject_overtaken(table, lake.pipeline, sequence)
     for name, count in rows.items():
-        index_table = table if name == "batch_index" else delta.open_table(batch_uri(settings, pipeline, name))
+        index_table = table if name == "batch_index" else delta.open_table(lake.batch_uri(name))
         if count and not _holds_scan(index_table, run.run_id, count):
-            raise _make_overtaken_error(pipeline, sequence)
+            raise _make_overtaken_error(lake.pipeline, sequence)
     stem = checksums.new_stem("run", run.run_id)
-    weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
+    weights = {name: _weight(lake, name) for name in BATCH_TABLES}
     weights["batch_index"] += checksums.compute_weight("", stem)
     files = {str(name): checksums.encode_weight(weight) for name, weight in weights.items()}
     sealed = replace(run, files=files, sequence=sequence)
@@ -221,9 +216,9 @@ def record_run(
     try:
         commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem, commit=commit)
     except CommitFailedError as error:
-        raise _make_overtaken_error(pipeline, sequence) from error
+        raise _make_overtaken_error(lake.pipeline, sequence) from error
     for name in _GROWING:  # after the commit: no version of a recorded run is older than a day and merged since
-        upkeep.clean(batch_uri(settings, pipeline, name))
+        upkeep.clean(lake.batch_uri(name))
     return sealed
 
 
@@ -254,19 +249,17 @@ def _make_overtaken_error(pipeline: Pipeline, sequence: int) -> LakeError:
     return LakeError(msg + hint, runbook="BatchNotFresh")
 
 
-def _weight(settings: Settings, pipeline: Pipeline, name: BatchTable) -> int:
-    uri = batch_uri(settings, pipeline, name)
+def _weight(lake: PipelineLake, name: BatchTable) -> int:
+    uri = lake.batch_uri(name)
     return checksums.total(delta.paths(delta.open_table(uri))) if delta.exists(uri) else 0
 
 
-def _replace_orphans(
-    settings: Settings, pipeline: Pipeline, name: BatchTable, history: IndexHistory, rows: pa.Table, run: BatchRun
-) -> int:
-    schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(pipeline)
-    uri = batch_uri(settings, pipeline, name)
+def _replace_orphans(lake: PipelineLake, name: BatchTable, history: IndexHistory, rows: pa.Table, run: BatchRun) -> int:
+    schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(lake.pipeline)
+    uri = lake.batch_uri(name)
     table = delta.ensure(uri, schema)
     if name == "batch_index":
-        _reject_overtaken(table, pipeline, history.next_sequence)
+        _reject_overtaken(table, lake.pipeline, history.next_sequence)
     run_ids = [run.run_id for run in history.runs]
     _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", run_ids, run)
     if upkeep.compact(uri):  # before the rows of this run, so that the recorded version holds the merged file

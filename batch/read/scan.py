@@ -20,6 +20,7 @@ from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import Rejoin, Spans, VersionSpan
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema, partial_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
@@ -27,7 +28,6 @@ from cutover.records.enrich import NO_DIMENSIONS, Dimensions, drop_lookups
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -179,8 +179,8 @@ def _table(
 class BatchEnrichment:
     """Dimensions of one run, with the versions that it joined."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline, target: BatchCut) -> None:
-        self._rejoin = Rejoin(settings, pipeline) if pipeline.lookups else None
+    def __init__(self, lake: PipelineLake, target: BatchCut) -> None:
+        self._rejoin = Rejoin(lake) if lake.pipeline.lookups else None
         self._known: Spans = {} if self._rejoin is None else self._rejoin.collect_recorded(_records(target))
         self._spans: dict[str, list[VersionSpan]] = defaultdict(list)
 

@@ -31,9 +31,9 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import is_touched
 from cutover.lake.control.stages import current_stage
 from cutover.log.topic_partitions import format_offsets
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.parsing import limits
 from cutover.records.watermark import find_closed_end
-from cutover.settings import Settings
 from cutover.timestamps import format_micros
 
 _SHOWN = 5  # windows that a message names
@@ -79,7 +79,7 @@ def reject_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
     if work.is_behind:
         msg = f"Repair of `{name}`: expected a cut at or after that of the newest batch run, got epoch {record.epoch}."
         raise DefinitionError(msg + "\nHint: leave out `--cut`, or name a later epoch.")
-    if not work.history.runs and batch_runs.read_effective_runs(work.settings, work.pipeline):
+    if not work.history.runs and batch_runs.read_effective_runs(work.lake):
         msg = f"Repair of `{name}`: expected batch runs of this definition over this log to build on, found none."
         raise LakeError(msg + f"\nHint: `cutover batch {name}` computes all windows first.", runbook="BatchNotFresh")
     closed_end = find_closed_end(work.pipeline, record.watermark_after)
@@ -95,7 +95,7 @@ def _reject_expired(work: RunContext, requested: Sequence[Range]) -> None:
     window = work.pipeline.window
     if not requested or not isinstance(window, AlignedWindowFn):
         return
-    index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
+    index.bind_ranges(work.connection, work.lake, work.history)
     expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
     complete_from = find_first_complete_start(work, work.new_offsets, [start for start, _ in requested], window)
     first_complete = max(find_frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from)
@@ -139,21 +139,21 @@ def reject_unknown(
         )
 
 
-def reject_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now: datetime) -> None:
+def reject_stale(lake: PipelineLake, draft: RepairDraft, now: datetime) -> None:
     """Reject a draft whose inputs have changed since it was created.
 
     Raises:
         LakeError: Names the change.
     """
-    runs = batch_runs.read_effective_runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(lake)
     newest_run_id = runs[-1].run_id if runs else None
-    version = versions.current(settings, pipeline)
-    accepted = () if version is None else losses.list_up_to(settings, version)
-    stage = current_stage(settings, pipeline).value
+    version = versions.current(lake)
+    accepted = () if version is None else losses.list_up_to(lake.settings, version)
+    stage = current_stage(lake).value
     reasons: Sequence[tuple[bool, Callable[[], str]]] = (
         (now >= datetime.fromisoformat(draft.expires), lambda: f"it expired at {draft.expires}"),
         (
-            draft.run.batch_fingerprint != batch_fingerprint(pipeline),
+            draft.run.batch_fingerprint != batch_fingerprint(lake.pipeline),
             lambda: "the definition's batch side has changed",
         ),
         (newest_run_id != draft.newest_run, lambda: f"{_describe_run(runs)} was recorded meanwhile"),
@@ -167,7 +167,7 @@ def reject_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
     )
     reason_text = next((reason() for is_so, reason in reasons if is_so), None)
     if reason_text is not None:
-        raise make_stale_error(pipeline, draft, reason_text)
+        raise make_stale_error(lake.pipeline, draft, reason_text)
 
 
 def make_stale_error(pipeline: Pipeline, draft: RepairDraft, reason: str) -> LakeError:

@@ -15,7 +15,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output, make_table, show_spinner
-from cutover.settings import Settings, load_settings
+from cutover.pipeline_lake import PipelineLake
+from cutover.settings import load_settings
 from cutover.timestamps import to_micros
 
 if TYPE_CHECKING:
@@ -54,10 +55,11 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     if len(reason) > 500:  # noqa: PLR2004 -- as elsewhere
         msg = f"`--why`: expected at most 500 characters, got {len(reason)}."
         raise DefinitionError(msg)
+    lake = PipelineLake(settings, definition)
     if undo:
-        yield _undo(settings, definition, repair_id, reason)
+        yield _undo(lake, repair_id, reason)
     elif starts or dirty:
-        drafted = _make_draft(settings, definition, starts, cut)
+        drafted = _make_draft(lake, starts, cut)
         differs = drafted.draft is not None and drafted.draft.differing > 0
         yield Output(
             document=None if publish else _describe(definition, drafted),
@@ -65,15 +67,15 @@ def repair(  # noqa: PLR0913 -- the options of a command line
             exit_code=1 if differs and not publish else 0,
         )
         if publish and differs and drafted.draft is not None:
-            yield _publish(settings, definition, drafted.draft.repair_id, reason)
+            yield _publish(lake, drafted.draft.repair_id, reason)
         elif publish:
             yield Output(document={"published": None}, lines=["Nothing was published."])
     elif publish:
-        yield _publish(settings, definition, repair_id, reason)
+        yield _publish(lake, repair_id, reason)
     elif repair_id is not None:
-        yield _show_repair(settings, definition, repair_id)
+        yield _show_repair(lake, repair_id)
     else:
-        yield _list_repairs(settings, definition)
+        yield _list_repairs(lake)
 
 
 def _check_options(  # noqa: PLR0913 -- the options of a command line
@@ -101,14 +103,15 @@ def _check_options(  # noqa: PLR0913 -- the options of a command line
         raise DefinitionError(msg)
 
 
-def _make_draft(settings: Settings, pipeline: Pipeline, starts: Sequence[str], cut: int | None) -> "Drafted":
+def _make_draft(lake: PipelineLake, starts: Sequence[str], cut: int | None) -> "Drafted":
+    pipeline = lake.pipeline
     from cutover.batch.repair.checks import require_windows
     from cutover.batch.repair.repair import make_draft
 
     micros = [to_micros(parse_range_end(text, pipeline.window, of="`--window`")) for text in starts]
     windows = require_windows(pipeline.window, micros, pipeline.name)
     with show_spinner(f"{pipeline.name}: computing the windows from the log"):
-        return make_draft(settings, pipeline, windows, epoch=cut, clock=_CLOCK)
+        return make_draft(lake, windows, epoch=cut, clock=_CLOCK)
 
 
 def _describe(pipeline: Pipeline, drafted: "Drafted") -> dict[str, Any]:
@@ -182,18 +185,18 @@ def _list_draft_lines(pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) ->
         yield f"{head}: nothing would change."
 
 
-def _publish(settings: Settings, pipeline: Pipeline, id_prefix: str | None, reason: str) -> Output:
+def _publish(lake: PipelineLake, id_prefix: str | None, reason: str) -> Output:
     from cutover.batch.repair.repair import publish_draft
 
-    published, was_before = publish_draft(settings, pipeline, id_prefix, reason=reason, clock=_CLOCK)
-    message = f"Repair {published.run_id[:8]} of {pipeline.name} "
+    published, was_before = publish_draft(lake, id_prefix, reason=reason, clock=_CLOCK)
+    message = f"Repair {published.run_id[:8]} of {lake.pipeline.name} "
     message += (
         f"was published at {published.finished}; nothing was done."
         if was_before
         else f"is published: {_effect(published)}."
     )
-    message += f" Next: `cutover reconcile {pipeline.name}`; "
-    message += f"`cutover repair {pipeline.name} --undo --id {published.run_id[:8]}` undoes it."
+    message += f" Next: `cutover reconcile {lake.pipeline.name}`; "
+    message += f"`cutover repair {lake.pipeline.name} --undo --id {published.run_id[:8]}` undoes it."
     document = {"published": published.run_id, "was_before": was_before, "run": json.loads(published.to_json())}
     return Output(document=document, lines=[message])
 
@@ -204,11 +207,11 @@ def _effect(run: "BatchRun") -> str:
     return f"batch table version {run.batch_version}, rows served: {counts_text or 'none'}"
 
 
-def _undo(settings: Settings, pipeline: Pipeline, id_prefix: str | None, reason: str) -> Output:
+def _undo(lake: PipelineLake, id_prefix: str | None, reason: str) -> Output:
     from cutover.batch.repair.repair import undo
 
-    undone, repair_id, was_before = undo(settings, pipeline, id_prefix, reason=reason, clock=_CLOCK)
-    name, shown_id = pipeline.name, repair_id[:8]
+    undone, repair_id, was_before = undo(lake, id_prefix, reason=reason, clock=_CLOCK)
+    name, shown_id = lake.pipeline.name, repair_id[:8]
     document = {"undone": repair_id, "was_before": was_before and undone is not None, "run": None}
     if undone is None:
         return Output(document=document, lines=[f"Draft {shown_id} of {name} is discarded."])
@@ -221,23 +224,23 @@ def _undo(settings: Settings, pipeline: Pipeline, id_prefix: str | None, reason:
     return Output(document=document | {"run": json.loads(undone.to_json())}, lines=[message])
 
 
-def _show_repair(settings: Settings, pipeline: Pipeline, id_prefix: str) -> Output:
+def _show_repair(lake: PipelineLake, id_prefix: str) -> Output:
     """Show what people were served of the rows that a repair changed, by whom, and from when to when."""
     from cutover.batch.repair.checks import find_by_id
     from cutover.batch.repair.draft import draft_folder, find_waiting, read_draft_rows
     from cutover.batch.repair.repair import list_repairs
     from cutover.lake.batch_runs import read_recorded_runs
 
-    repairs_by_id = {run.run_id: run.repair for run in read_recorded_runs(settings, pipeline)}
-    waiting = find_waiting(settings, pipeline, repairs_by_id)
+    repairs_by_id = {run.run_id: run.repair for run in read_recorded_runs(lake)}
+    waiting = find_waiting(lake, repairs_by_id)
     repairs = {repair_key: repair.files for repair_key, repair in repairs_by_id.items() if repair is not None}
-    repair_id = find_by_id(pipeline, [*repairs, *waiting.ids], id_prefix, subject="repair or draft")
+    repair_id = find_by_id(lake.pipeline, [*repairs, *waiting.ids], id_prefix, subject="repair or draft")
     files = repairs[repair_id] if repair_id in repairs else waiting.get(repair_id).files
-    repair_row = next(row for row in list_repairs(settings, pipeline) if row["id"] == repair_id)
-    table = read_draft_rows(draft_folder(settings, pipeline, repair_id), files["served"])
-    rows = [_describe_served(pipeline, row) for row in table.to_pylist() if row["_change"] != "same"]
+    repair_row = next(row for row in list_repairs(lake) if row["id"] == repair_id)
+    table = read_draft_rows(draft_folder(lake, repair_id), files["served"])
+    rows = [_describe_served(lake.pipeline, row) for row in table.to_pylist() if row["_change"] != "same"]
     document = {**_to_json(repair_row), "served": rows}
-    return Output(document=document, lines=_list_repair_lines(pipeline, repair_id, repair_row, rows))
+    return Output(document=document, lines=_list_repair_lines(lake.pipeline, repair_id, repair_row, rows))
 
 
 def _list_repair_lines(
@@ -296,10 +299,10 @@ def _short(iso: str) -> str:
     return iso.replace("T", " ").removesuffix("Z").removesuffix("+00:00")
 
 
-def _list_repairs(settings: Settings, pipeline: Pipeline) -> Output:
+def _list_repairs(lake: PipelineLake) -> Output:
     from cutover.batch.repair.repair import list_repairs
 
-    rows = list_repairs(settings, pipeline)
+    rows = list_repairs(lake)
     table = make_table(
         ("id", "state", "at (UTC)", "epoch"),
         ((str(row["id"])[:8], row["state"], str(row["at"] or "")[:19], row["epoch"]) for row in rows),
@@ -307,7 +310,9 @@ def _list_repairs(settings: Settings, pipeline: Pipeline) -> Output:
     states = [row["state"] for row in rows]
     shown_states = ("draft", "published", "undone", *(["unreadable"] if "unreadable" in states else ()))
     counts_text = ", ".join(f"{states.count(state)} {state}" for state in shown_states)
-    totals = f"Repairs of {pipeline.name}: {counts_text}. Next: `cutover repair {pipeline.name} --window START`."
+    totals = (
+        f"Repairs of {lake.pipeline.name}: {counts_text}. Next: `cutover repair {lake.pipeline.name} --window START`."
+    )
     return Output(document=[_to_json(row) for row in rows], lines=[*([table] if rows else []), totals])
 
 

@@ -15,15 +15,13 @@ from pyarrow import fs
 
 from cutover import json_text
 from cutover.batch.write.publish import RunOutput
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import storage
 from cutover.errors import LakeError
 from cutover.json_text import EXACT
 from cutover.lake.batch_runs import BatchRun, Range
-from cutover.lake.paths import version_uri
 from cutover.lake.tables import checksums, data_files
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema, batch_schema
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 FOLDER, RECORD = "repairs", "draft.json"
 
@@ -104,9 +102,9 @@ def count_differing(kinds: Mapping[str, int]) -> int:
     return sum(count for kind, count in kinds.items() if kind != "same")
 
 
-def draft_folder(settings: Settings, pipeline: Pipeline, repair_id: str) -> str:
+def draft_folder(lake: PipelineLake, repair_id: str) -> str:
     """Return the folder of the files of a repair, which need not exist."""
-    return f"{version_uri(settings, pipeline)}/{FOLDER}/{repair_id}"
+    return f"{lake.version_uri()}/{FOLDER}/{repair_id}"
 
 
 def write_draft_rows(uri: str, tables: Mapping[str, pa.Table]) -> dict[str, str]:
@@ -134,13 +132,13 @@ def read_draft_rows(uri: str, file: str) -> pa.Table:
     return pq.read_table(f"{root}/{file}", filesystem=system, partitioning=None)
 
 
-def save_draft(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
+def save_draft(lake: PipelineLake, draft: RepairDraft) -> None:
     """Write the record of a draft, which makes it valid.
 
     Raises:
         LakeError: The storage cannot be written.
     """
-    uri = draft_folder(settings, pipeline, draft.repair_id)
+    uri = draft_folder(lake, draft.repair_id)
     system, root = storage.place(uri)
     try:
         system.create_dir(root, recursive=True)
@@ -151,12 +149,12 @@ def save_draft(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> No
         raise _make_write_error(uri, error) from error
 
 
-def find_waiting(settings: Settings, pipeline: Pipeline, recorded_ids: Collection[str]) -> WaitingDrafts:
+def find_waiting(lake: PipelineLake, recorded_ids: Collection[str]) -> WaitingDrafts:
     """Return the drafts under the definition's result fingerprint that no recorded run has published.
 
     The record of a published one is no longer read: its run contains the same facts.
     """
-    system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
+    system, root = storage.place(f"{lake.version_uri()}/{FOLDER}")
     readable, unreadable = list[RepairDraft](), dict[str, LakeError]()
     for info in _list_folder(system, root):
         if info.base_name not in recorded_ids:
@@ -183,31 +181,30 @@ def _read_record(system: fs.FileSystem, place: str) -> RepairDraft | None:
         return RepairDraft.from_json(stream.read(), record)
 
 
-def list_other_definitions(settings: Settings, pipeline: Pipeline) -> list[str]:
+def list_other_definitions(lake: PipelineLake) -> list[str]:
     """Return the ids of repairs that lie under another result fingerprint of the pipeline."""
-    own_uri = version_uri(settings, pipeline)
-    system, root = storage.place(f"{settings.lake_uri}/{pipeline.name}")
+    own_uri = lake.version_uri()
+    system, root = storage.place(f"{lake.settings.lake_uri}/{lake.pipeline.name}")
     other_folders = (info.path for info in _list_folder(system, root) if not own_uri.endswith(f"/{info.base_name}"))
     return [info.base_name for path in other_folders for info in _list_folder(system, f"{path}/{FOLDER}")]
 
 
-def discard(settings: Settings, pipeline: Pipeline, repair_id: str) -> None:
+def discard(lake: PipelineLake, repair_id: str) -> None:
     """Remove the folder of an unpublished draft."""
-    system, root = storage.place(draft_folder(settings, pipeline, repair_id))
+    system, root = storage.place(draft_folder(lake, repair_id))
     if system.get_file_info(root).type is fs.FileType.Directory:
         system.delete_dir(root)
 
 
-def discard_expired(settings: Settings, pipeline: Pipeline, recorded_ids: Sequence[str], now: datetime) -> None:
+def discard_expired(lake: PipelineLake, recorded_ids: Sequence[str], now: datetime) -> None:
     """Remove drafts that can no longer be published, including those of another release, and files of killed processes.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         recorded_ids: Ids of recorded runs, in their order: their folders stay.
         now: Drafts that expire by then are removed, except those that build on the newest run: a clock may be ahead.
     """
-    system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
+    system, root = storage.place(f"{lake.version_uri()}/{FOLDER}")
     for info in _list_folder(system, root):
         if info.base_name not in recorded_ids and not _is_current(
             system, info.path, now, newest=next(reversed(recorded_ids), None)
@@ -228,12 +225,11 @@ def to_files(run_output: RunOutput) -> dict[str, pa.Table]:
     return {"rows": run_output.rows, "ranges": run_output.ranges, "ledger": run_output.ledger}
 
 
-def to_output(settings: Settings, pipeline: Pipeline, run: BatchRun, draft: RepairDraft, *, began: float) -> RunOutput:
+def to_output(lake: PipelineLake, run: BatchRun, draft: RepairDraft, *, began: float) -> RunOutput:
     """Read the output of a draft, in the columns and types of the tables.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         run: As it is to be recorded.
         draft: The draft with the files of the rows.
         began: Monotonic seconds at the beginning of the publication.
@@ -241,8 +237,8 @@ def to_output(settings: Settings, pipeline: Pipeline, run: BatchRun, draft: Repa
     Raises:
         FileDamagedError: A file of the draft is missing or was changed.
     """
-    uri = draft_folder(settings, pipeline, draft.repair_id)
-    schemas = {"rows": batch_schema(pipeline), "ranges": BATCH_INDEX, "ledger": batch_ledger_schema(pipeline)}
+    uri = draft_folder(lake, draft.repair_id)
+    schemas = {"rows": batch_schema(lake.pipeline), "ranges": BATCH_INDEX, "ledger": batch_ledger_schema(lake.pipeline)}
     tables = {name: read_draft_rows(uri, draft.files[name]).cast(schema) for name, schema in schemas.items()}
     return RunOutput(
         run=run,

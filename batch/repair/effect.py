@@ -18,9 +18,9 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.serving import views
 from cutover.lake.tables import schemas
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.records.watermark import compute_closing_watermark
-from cutover.settings import Settings
 
 SIDES = ("served", "batch", "streaming")
 _VIEWS = {"served": "serving", "batch": "batch", "streaming": "streaming"}
@@ -37,42 +37,41 @@ class RepairEffect:
     served_from: str | None  # ISO 8601
 
 
-def compute_effect(settings: Settings, pipeline: Pipeline, rows: pa.Table, ranges: Sequence[Range]) -> RepairEffect:
+def compute_effect(lake: PipelineLake, rows: pa.Table, ranges: Sequence[Range]) -> RepairEffect:
     """Compare rows that were computed with what the tables hold of the same windows now.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         rows: In the batch table's columns.
         ranges: The windows that lie wholly inside one of these.
 
     Raises:
         LakeError: A table cannot be read.
     """
-    with views.connect(settings, pipeline) as connection:
+    with views.connect(lake) as connection:
         connection.register("computed_rows", rows)
         counts = {}
         for side in SIDES:
             connection.execute(
                 f"CREATE TEMP TABLE {side}_rows AS SELECT * FROM {_VIEWS[side]} WHERE {inside_sql(ranges)}"
             )
-            connection.execute(f"CREATE TEMP TABLE {side}_joined AS {_join_sql(pipeline, side)}")
+            connection.execute(f"CREATE TEMP TABLE {side}_joined AS {_join_sql(lake.pipeline, side)}")
             query = f"SELECT _change, count(*) FROM {side}_joined GROUP BY ALL ORDER BY ALL"
             counts[side] = {str(kind): int(count) for kind, count in connection.execute(query).fetchall()}
-        served = _read_served(connection, settings, pipeline)
+        served = _read_served(connection, lake)
         return RepairEffect(
             counts=counts,
-            changes=queries.read_table(connection, _changes_sql(pipeline)),
+            changes=queries.read_table(connection, _changes_sql(lake.pipeline)),
             served=served,
-            batch_rows=_read_before(connection, pipeline),
+            batch_rows=_read_before(connection, lake.pipeline),
             served_from=min((at for at in served["_served_from"].to_pylist() if at is not None), default=None),
         )
 
 
-def read_served(settings: Settings, pipeline: Pipeline, ranges: Sequence[Range]) -> pa.Table:
+def read_served(lake: PipelineLake, ranges: Sequence[Range]) -> pa.Table:
     """Return what is served now of some windows: window, key, measures, `_served_by`."""
-    with views.connect(settings, pipeline) as connection:
-        columns = ", ".join([*_names(pipeline), "_served_by"])
+    with views.connect(lake) as connection:
+        columns = ", ".join([*_names(lake.pipeline), "_served_by"])
         return queries.read_table(connection, f"SELECT {columns} FROM serving WHERE {inside_sql(ranges)}")
 
 
@@ -121,13 +120,13 @@ def _read_before(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> p
     return queries.read_table(connection, f"SELECT {columns} FROM batch_rows ORDER BY ALL").cast(schema)
 
 
-def _read_served(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> pa.Table:
+def _read_served(connection: duckdb.DuckDBPyConnection, lake: PipelineLake) -> pa.Table:
     """Return every row that is or would be served, with its kind of change and when its serving began."""
-    served_from = _list_served_from(connection, settings, pipeline)
+    served_from = _list_served_from(connection, lake)
     connection.register("since", served_from)
-    on = " AND ".join(f"j.{key} IS NOT DISTINCT FROM s.{key}" for key in _key(pipeline))
-    key = ", ".join(f"j.{key}" for key in _key(pipeline))
-    measures = "".join(f", s.{identifier(name)}" for name in pipeline.measures)
+    on = " AND ".join(f"j.{key} IS NOT DISTINCT FROM s.{key}" for key in _key(lake.pipeline))
+    key = ", ".join(f"j.{key}" for key in _key(lake.pipeline))
+    measures = "".join(f", s.{identifier(name)}" for name in lake.pipeline.measures)
     query = (
         f"SELECT {key}{measures}, s._served_by, s._state, j._change, since._served_from FROM served_joined j"
         f" LEFT JOIN served_rows s ON {on} LEFT JOIN since ON epoch_us(s.window_start) = since._start"
@@ -136,7 +135,7 @@ def _read_served(connection: duckdb.DuckDBPyConnection, settings: Settings, pipe
     return queries.read_table(connection, query)
 
 
-def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> pa.Table:
+def _list_served_from(connection: duckdb.DuckDBPyConnection, lake: PipelineLake) -> pa.Table:
     """Return the time from which each window's answer has been served.
 
     A result of batch is served from its run on, one of the stream from its closing on, a row that an undo restored from
@@ -144,13 +143,13 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings,
     """
     query = "SELECT DISTINCT epoch_us(window_start), epoch_us(window_end), _served_by FROM served_rows ORDER BY ALL"
     windows = [(int(a), int(b), str(by)) for a, b, by in connection.execute(query).fetchall()]
-    wrote = {run.run_id: run.computed for run in batch_runs.read_recorded_runs(settings, pipeline)}
+    wrote = {run.run_id: run.computed for run in batch_runs.read_recorded_runs(lake)}
     runs = [
         (run.finished, wrote.get(run.undoes or "", run.computed))
-        for run in batch_runs.read_effective_runs(settings, pipeline)
+        for run in batch_runs.read_effective_runs(lake)
         if run.batch_version is not None
     ]
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     records = [] if version is None else EpochLog(version.uri).records()
     marks = [(r.watermark_after, r.processing_time) for r in records if r.watermark_after is not None]
 
@@ -159,7 +158,9 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings,
             finish_times = (at for at, spans in reversed(runs) if any(a <= start and end <= b for a, b in spans))
             return next(finish_times, None)  # of the run over it that was recorded last
         at = bisect_left(
-            marks, compute_closing_watermark(pipeline.window, pipeline.lateness, end), key=lambda mark: mark[0]
+            marks,
+            compute_closing_watermark(lake.pipeline.window, lake.pipeline.lateness, end),
+            key=lambda mark: mark[0],
         )
         return marks[at][1] or None if at < len(marks) else None
 

@@ -26,7 +26,6 @@ from cutover.batch.repair.effect import RepairEffect
 from cutover.batch.write import publish
 from cutover.batch.write.publish import RunOutput
 from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries, spark
@@ -42,8 +41,8 @@ from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
 from cutover.lineage import runs
 from cutover.lineage.runs import emit_lineage
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.watermark import find_closed_end
-from cutover.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +54,7 @@ class Drafted:
 
 
 def make_draft(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     windows: Sequence[Range],
     *,
     epoch: int | None = None,
@@ -66,8 +64,7 @@ def make_draft(
     """Recompute windows by the batch path and store them next to the tables, which do not change.
 
     Args:
-        settings: Where the log and the lake are.
-        pipeline: What to compute.
+        lake: The pipeline, its log and its lake.
         windows: Result of `require_windows`; empty: all windows that are dirty at the cut.
         epoch: The cut; None: the newest epoch.
         clock: For the creation and the expiry of the draft.
@@ -79,12 +76,13 @@ def make_draft(
         DefinitionError: A window is open, not known, or not one that a repair can compute.
         ContractError: A critical expectation failed.
     """
-    spark.configuration(settings)
+    pipeline = lake.pipeline
+    spark.configuration(lake.settings)
     if isinstance(pipeline.window, Sessions):
         checks.require_windows(pipeline.window, [0], pipeline.name)
     requested = tuple(windows)
     try:
-        with open_run(settings, pipeline, epoch, requested or None, clock, patience=0) as work:
+        with open_run(lake, epoch, requested or None, clock, patience=0) as work:
             checks.reject_before_scan(work, requested)
             return _compute_draft(work, requested, clock, probe)
     except OtherSettings:
@@ -94,10 +92,10 @@ def make_draft(
 
 
 def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock, probe: probes.Probe) -> Drafted:
-    settings, pipeline = work.settings, work.pipeline
+    lake, settings, pipeline = work.lake, work.settings, work.pipeline
     run_output = compute_run(work, probe)
     prepared = publish.collect_output(work, run_output)
-    draft_effect = effect.compute_effect(settings, pipeline, prepared.rows, prepared.replaced)
+    draft_effect = effect.compute_effect(lake, prepared.rows, prepared.replaced)
     starts = [table.select(["window_start"]) for table in (draft_effect.served, draft_effect.batch_rows)]
     checks.reject_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
     if not prepared.replaced:
@@ -105,17 +103,17 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
         pins.release(settings, work.target.version, prepared.run.epoch, holder=holder, now=clock.now())
         return Drafted(draft=None, effect=None)
     now = clock.now()
-    recorded_ids = [run.run_id for run in batch_runs.read_recorded_runs(settings, pipeline)]
-    drafts.discard_expired(settings, pipeline, recorded_ids, now)
-    waiting = drafts.find_waiting(settings, pipeline, recorded_ids)
-    uri = drafts.draft_folder(settings, pipeline, prepared.run.run_id)
+    recorded_ids = [run.run_id for run in batch_runs.read_recorded_runs(lake)]
+    drafts.discard_expired(lake, recorded_ids, now)
+    waiting = drafts.find_waiting(lake, recorded_ids)
+    uri = drafts.draft_folder(lake, prepared.run.run_id)
     tables = {**drafts.to_files(prepared), "served": draft_effect.served, "before": draft_effect.batch_rows}
-    newest = batch_runs.read_effective_runs(settings, pipeline)
+    newest = batch_runs.read_effective_runs(lake)
     repair_draft = RepairDraft(
         run=prepared.run,
         windows=requested or prepared.replaced,
         newest_run=newest[-1].run_id if newest else None,
-        stage=current_stage(settings, pipeline).value,
+        stage=current_stage(lake).value,
         losses=len(work.accepted_losses),
         code=checks.digest_code(),
         created=now.isoformat(),
@@ -125,7 +123,7 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
         served_from=draft_effect.served_from,
         files=drafts.write_draft_rows(uri, tables),
     )
-    drafts.save_draft(settings, pipeline, repair_draft)
+    drafts.save_draft(lake, repair_draft)
     probe("repair.staged", prepared.run.epoch)
     counts = repair_draft.counts["served"]
     log.info("repair_drafted", pipeline=pipeline.name, repair=repair_draft.repair_id, counts=counts)
@@ -134,8 +132,7 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
 
 @runs.emit_lineage("repair", lineage.find_touched_by_repair)
 def publish_draft(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     id_prefix: str | None,
     *,
     reason: str = "",
@@ -145,8 +142,7 @@ def publish_draft(
     """Publish a draft as a separate batch run: once its row is committed, readers see all of it, before that nothing.
 
     Args:
-        settings: Where the log and the lake are.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         id_prefix: Prefix of the id of the draft; None: the newest unpublished one.
         reason: A person's reason.
         clock: For the time of publication.
@@ -161,50 +157,47 @@ def publish_draft(
         LogError: The log is another one than that of the draft.
         DefinitionError: There is no such draft.
     """
+    pipeline = lake.pipeline
     started, began = (
         clock.now(),
         clock.monotonic(),
     )  # the run starts now: the time for which the draft waited does not count
-    with writer_lock(settings, pipeline.name, patience=0):
-        runs_by_id = {run.run_id: run for run in batch_runs.read_recorded_runs(settings, pipeline)}
-        waiting = drafts.find_waiting(settings, pipeline, runs_by_id)
-        repair_id = _choose_draft(
-            settings, pipeline, waiting, id_prefix, [r.run_id for r in runs_by_id.values() if r.repair]
-        )
+    with writer_lock(lake.settings, pipeline.name, patience=0):
+        runs_by_id = {run.run_id: run for run in batch_runs.read_recorded_runs(lake)}
+        waiting = drafts.find_waiting(lake, runs_by_id)
+        repair_id = _choose_draft(lake, waiting, id_prefix, [r.run_id for r in runs_by_id.values() if r.repair])
         if repair_id in runs_by_id:
             checks.reject_undone(pipeline, runs_by_id[repair_id], [*runs_by_id.values()])
             return runs_by_id[repair_id], True
         draft = waiting.get(repair_id)
-        checks.reject_stale(settings, pipeline, draft, clock.now())
-        reject_foreign(settings, pipeline)
-        with pin_cut(
-            settings, pipeline, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), clock=clock
-        ) as target:
-            accepted = losses.list_up_to(settings, target.version)
-            first_retained(LogClient(settings), pipeline, target)
-            history = index.load_history(settings, pipeline, target.record.cut.log, accepted)
-            _reject_other_answers(settings, pipeline, draft)
+        checks.reject_stale(lake, draft, clock.now())
+        reject_foreign(lake)
+        with pin_cut(lake, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), clock=clock) as target:
+            accepted = losses.list_up_to(lake.settings, target.version)
+            first_retained(LogClient(lake.settings), pipeline, target)
+            history = index.load_history(lake, target.record.cut.log, accepted)
+            _reject_other_answers(lake, draft)
             probe("repair.checked", draft.run.epoch)
-            repair = _make_repair(settings, pipeline, draft, target.newest.epoch, reason)
+            repair = _make_repair(lake, draft, target.newest.epoch, reason)
             run = replace(draft.run, repair=repair, started=started.isoformat())
-            run_output = drafts.to_output(settings, pipeline, run, draft, began=began)
-            published = publish.commit_run(settings, pipeline, history, run_output, probe=probe, clock=clock)
-        serving_table.update_tables(settings, pipeline)
+            run_output = drafts.to_output(lake, run, draft, began=began)
+            published = publish.commit_run(lake, history, run_output, probe=probe, clock=clock)
+        serving_table.update_tables(lake)
         log.info("repair_published", pipeline=pipeline.name, **publish.summarize(published))
         return published, False
 
 
-def _reject_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
+def _reject_other_answers(lake: PipelineLake, draft: RepairDraft) -> None:
     """Check that the served rows are those that the draft was compared with."""
-    rows = drafts.read_draft_rows(drafts.draft_folder(settings, pipeline, draft.repair_id), draft.files["served"])
-    now = effect.read_served(settings, pipeline, draft.run.computed)
+    rows = drafts.read_draft_rows(drafts.draft_folder(lake, draft.repair_id), draft.files["served"])
+    now = effect.read_served(lake, draft.run.computed)
     served_rows = rows.filter(pc.is_valid(rows["_served_by"]))
-    if not effect.have_equal_rows(pipeline, served_rows, now):
-        raise checks.make_stale_error(pipeline, draft, "the served rows of these windows have changed since")
+    if not effect.have_equal_rows(lake.pipeline, served_rows, now):
+        raise checks.make_stale_error(lake.pipeline, draft, "the served rows of these windows have changed since")
 
 
-def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epoch: int, reason: str) -> Repair:
-    runs_of_version = batch_runs.read_effective_runs(settings, pipeline)
+def _make_repair(lake: PipelineLake, draft: RepairDraft, epoch: int, reason: str) -> Repair:
+    runs_of_version = batch_runs.read_effective_runs(lake)
     return Repair(
         windows=draft.windows,
         who=user(),
@@ -219,9 +212,7 @@ def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epo
     )
 
 
-def _choose_draft(
-    settings: Settings, pipeline: Pipeline, waiting: WaitingDrafts, id_prefix: str | None, published: Sequence[str]
-) -> str:
+def _choose_draft(lake: PipelineLake, waiting: WaitingDrafts, id_prefix: str | None, published: Sequence[str]) -> str:
     """Choose the draft to publish, or a published repair that is named again.
 
     Raises:
@@ -230,22 +221,22 @@ def _choose_draft(
     if id_prefix is None and waiting.unreadable:
         waiting.get(next(iter(waiting.unreadable)))
     ids = waiting.ids if id_prefix is None else (*published, *waiting.ids)
-    other_definitions = drafts.list_other_definitions(settings, pipeline)
+    other_definitions = drafts.list_other_definitions(lake)
     if not any(id_prefix is None or draft_id.startswith(id_prefix) for draft_id in ids) and any(
         id_prefix is None or other.startswith(id_prefix) for other in other_definitions
     ):
-        msg = f"Repair of `{pipeline.name}`: expected a draft of the definition in force, got one of another definition"
-        msg += " (other results). Nothing was published."
-        raise LakeError(msg + f"\nHint: make a new draft: `cutover repair {pipeline.name} --window ...`.")
-    return checks.find_by_id(pipeline, ids, id_prefix, subject="draft to publish")
+        msg = f"Repair of `{lake.pipeline.name}`: expected a draft of the definition in force, got one of another "
+        msg += "definition (other results). Nothing was published."
+        raise LakeError(msg + f"\nHint: make a new draft: `cutover repair {lake.pipeline.name} --window ...`.")
+    return checks.find_by_id(lake.pipeline, ids, id_prefix, subject="draft to publish")
 
 
-def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, object]]:
+def list_repairs(lake: PipelineLake) -> list[dict[str, object]]:
     """List all repairs and drafts with their facts, oldest first: `id`, `state`, `at`, `windows`, `counts`, ...
 
     `state` is `published`, `undone`, `draft` or `unreadable`.
     """
-    recorded_runs = batch_runs.read_recorded_runs(settings, pipeline)
+    recorded_runs = batch_runs.read_recorded_runs(lake)
     undone = {run.undoes: run.finished for run in recorded_runs if run.undoes is not None}
     rows: list[dict[str, object]] = []
     for run in recorded_runs:
@@ -253,15 +244,14 @@ def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, objec
             state = "undone" if run.run_id in undone else "published"
             rows.append({"id": run.run_id, "state": state, "at": run.finished, "undone": undone.get(run.run_id)})
             rows[-1] |= {"epoch": run.epoch, "batch_version": run.batch_version, "repair": run.repair}
-    waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded_runs})
+    waiting = drafts.find_waiting(lake, {run.run_id for run in recorded_runs})
     rows += [{"id": draft_id, "state": "unreadable", "at": None, "epoch": None} for draft_id in waiting.unreadable]
     return [*rows, *({"state": "draft", "at": d.created, **drafts.to_fields(d)} for d in waiting.readable.values())]
 
 
 @emit_lineage("repair", lineage.find_touched_by_undo)
 def undo(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     id_prefix: str | None,
     *,
     reason: str = "",
@@ -280,45 +270,44 @@ def undo(
         LakeError: A later run wrote the same windows, another run is under way, or a table was changed.
         DefinitionError: There is no such repair.
     """
-    with writer_lock(settings, pipeline.name, patience=0):
-        recorded_runs = batch_runs.read_recorded_runs(settings, pipeline)
+    pipeline = lake.pipeline
+    with writer_lock(lake.settings, pipeline.name, patience=0):
+        recorded_runs = batch_runs.read_recorded_runs(lake)
         repaired = {run.run_id: run for run in recorded_runs if run.repair is not None}
         undone = {run.undoes: run for run in recorded_runs if run.undoes is not None}
-        waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded_runs})
+        waiting = drafts.find_waiting(lake, {run.run_id for run in recorded_runs})
         # The newest repair, even if undone: repeating the command must not undo the one before.
         ids = [*repaired] if id_prefix is None else [*waiting.ids, *repaired]
         repair_id = checks.find_by_id(pipeline, ids, id_prefix, subject="repair to undo")
         if repair_id in undone:
             return undone[repair_id], repair_id, True
-        reject_foreign(settings, pipeline)  # also rolls back a run that was killed
+        reject_foreign(lake)  # also rolls back a run that was killed
         if repair_id not in repaired:
-            _release(settings, pipeline, waiting.readable.get(repair_id), clock)
-            drafts.discard(settings, pipeline, repair_id)
+            _release(lake, waiting.readable.get(repair_id), clock)
+            drafts.discard(lake, repair_id)
             return None, repair_id, False
         sequence, runs = (
-            batch_runs.next_sequence(settings, pipeline),
-            batch_runs.read_effective_runs(settings, pipeline),
+            batch_runs.next_sequence(lake),
+            batch_runs.read_effective_runs(lake),
         )
         position = [run.run_id for run in runs].index(repair_id)
         checks.reject_touched(pipeline, runs[position], runs[position + 1 :])
-        undo_run = _make_undo(settings, pipeline, runs, repaired[repair_id], reason, clock)
+        undo_run = _make_undo(lake, runs, repaired[repair_id], reason, clock)
         history = IndexHistory(runs=tuple(runs), next_sequence=sequence)
-        published = publish.commit_run(settings, pipeline, history, undo_run, probe=probe, clock=clock)
-        serving_table.update_tables(settings, pipeline)
+        published = publish.commit_run(lake, history, undo_run, probe=probe, clock=clock)
+        serving_table.update_tables(lake)
         log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summarize(published))
         return published, repair_id, False
 
 
-def _make_undo(
-    settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun], repair: BatchRun, reason: str, clock: Clock
-) -> RunOutput:
+def _make_undo(lake: PipelineLake, runs: Sequence[BatchRun], repair: BatchRun, reason: str, clock: Clock) -> RunOutput:
     """Make the run that undoes a repair: it has the newest run's cut, and computes and scans nothing."""
     if repair.repair is None:
         msg = f"Run {repair.run_id}: expected a repair, got a batch run."
         raise DefinitionError(msg)
     newest = runs[-1]
     without = [replace(run, computed=()) if run.run_id == repair.run_id else run for run in runs]
-    stale = {*newest.stale, *_list_dirty_again(settings, pipeline, without, repair)}
+    stale = {*newest.stale, *_list_dirty_again(lake, without, repair)}
     run = replace(
         newest,
         run_id=uuid.uuid4().hex,
@@ -338,35 +327,33 @@ def _make_undo(
         files={},
         started=clock.now().isoformat(),
     )
-    rows = drafts.read_draft_rows(drafts.draft_folder(settings, pipeline, repair.run_id), repair.repair.files["before"])
+    rows = drafts.read_draft_rows(drafts.draft_folder(lake, repair.run_id), repair.repair.files["before"])
     return RunOutput(
         run=run,
         ranges=BATCH_INDEX.empty_table(),
-        ledger=batch_ledger_schema(pipeline).empty_table(),
+        ledger=batch_ledger_schema(lake.pipeline).empty_table(),
         rows=rows,
         replaced=repair.computed,
         began=clock.monotonic(),
     )
 
 
-def _list_dirty_again(
-    settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun], repair: BatchRun
-) -> tuple[Range, ...]:
+def _list_dirty_again(lake: PipelineLake, runs: Sequence[BatchRun], repair: BatchRun) -> tuple[Range, ...]:
     """List the repaired windows that records have touched since they were last computed before the repair."""
-    window = pipeline.window
+    window = lake.pipeline.window
     if not isinstance(window, AlignedWindowFn):
         return ()
     with queries.connect() as connection:
-        index.bind_ranges(connection, settings, pipeline, IndexHistory(runs=tuple(runs)))
+        index.bind_ranges(connection, lake, IndexHistory(runs=tuple(runs)))
         touches = index.list_touched_windows(connection)
     touches_inside = [touch for touch in touches if any(plan.is_inside(touch.window, span) for span in repair.computed)]
-    bounds = PlanBounds(window=window, closed=find_closed_end(pipeline, runs[-1].watermark), requested=())
+    bounds = PlanBounds(window=window, closed=find_closed_end(lake.pipeline, runs[-1].watermark), requested=())
     return plan.plan(touches_inside, [run.computed for run in runs], bounds).stale
 
 
-def _release(settings: Settings, pipeline: Pipeline, draft: RepairDraft | None, clock: Clock) -> None:
-    version = versions.current(settings, pipeline)
+def _release(lake: PipelineLake, draft: RepairDraft | None, clock: Clock) -> None:
+    version = versions.current(lake)
     if version is not None and draft is not None:
         pins.release(
-            settings, version, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), now=clock.now()
+            lake.settings, version, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), now=clock.now()
         )

@@ -14,16 +14,14 @@ from cutover.batch.write.replace import replace_windows
 from cutover.batch.write.result import read_staged_rows
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.spark import is_local
 from cutover.engine.usage import UsageMeter
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.path_cost import PathCost, add_costs, measure_cost
-from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
+from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake
 from cutover.probe import Probe
-from cutover.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +42,7 @@ class RunOutput:
 
 def publish_run(work: RunContext, staged_run: StagedRun, probe: Probe, clock: Clock) -> BatchRun:
     """Commit the index and the ledger, the batch table, and the run; return the run."""
-    return commit_run(
-        work.settings, work.pipeline, work.history, collect_output(work, staged_run), probe=probe, clock=clock
-    )
+    return commit_run(work.lake, work.history, collect_output(work, staged_run), probe=probe, clock=clock)
 
 
 def collect_output(work: RunContext, staged_run: StagedRun) -> RunOutput:
@@ -63,7 +59,7 @@ def collect_output(work: RunContext, staged_run: StagedRun) -> RunOutput:
 
 
 def commit_run(
-    settings: Settings, pipeline: Pipeline, history: IndexHistory, run_output: RunOutput, *, probe: Probe, clock: Clock
+    lake: PipelineLake, history: IndexHistory, run_output: RunOutput, *, probe: Probe, clock: Clock
 ) -> BatchRun:
     """Commit the index and the ledger, the batch table, and the run; return the run.
 
@@ -71,17 +67,15 @@ def commit_run(
     finds the same windows dirty and replaces them again.
     """
     run = run_output.run
-    ledger_version = index.record_scan(
-        settings, pipeline, history, ranges=run_output.ranges, ledger=run_output.ledger, run=run
-    )
+    ledger_version = index.record_scan(lake, history, ranges=run_output.ranges, ledger=run_output.ledger, run=run)
     probe("batch.indexed", run.epoch)
-    batch_version = _replace(settings, pipeline, run_output)
+    batch_version = _replace(lake, run_output)
     probe("batch.written", run.epoch)
     completed = replace(
         run,
         batch_version=batch_version,
         ledger_version=ledger_version,
-        cost=_measure_cost(settings, pipeline, run_output),
+        cost=_measure_cost(lake, run_output),
         finished=clock.now().isoformat(),
         seconds=round(clock.monotonic() - run_output.began, 3),
     )
@@ -89,7 +83,7 @@ def commit_run(
         "batch_index": run_output.ranges.num_rows,
         "batch_ledger": run_output.ledger.num_rows,
     }
-    batch_run = index.record_run(settings, pipeline, completed, sequence=history.next_sequence, rows=rows)
+    batch_run = index.record_run(lake, completed, sequence=history.next_sequence, rows=rows)
     probe("batch.committed", run.epoch)
     return batch_run
 
@@ -109,8 +103,8 @@ def summarize(run: BatchRun) -> dict[str, Any]:
     }
 
 
-def _replace(settings: Settings, pipeline: Pipeline, run_output: RunOutput) -> int:
-    table = delta.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
+def _replace(lake: PipelineLake, run_output: RunOutput) -> int:
+    table = delta.ensure(lake.batch_uri(), batch_schema(lake.pipeline))
     note = json.dumps({"run_id": run_output.run.run_id, "epoch": run_output.run.epoch})
     return replace_windows(
         table,
@@ -155,15 +149,15 @@ def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
     )
 
 
-def _measure_cost(settings: Settings, pipeline: Pipeline, run_output: RunOutput) -> PathCost:
+def _measure_cost(lake: PipelineLake, run_output: RunOutput) -> PathCost:
     """Return what was used until the run was prepared, by another process where it is a draft, and since."""
-    written_bytes = _count_written_bytes(settings, pipeline, run_output.run.run_id)
-    cost = measure_cost(run_output.meter, is_local=is_local(settings), written_bytes=written_bytes)
+    written_bytes = _count_written_bytes(lake, run_output.run.run_id)
+    cost = measure_cost(run_output.meter, is_local=is_local(lake.settings), written_bytes=written_bytes)
     return cost if run_output.run.cost is None else add_costs(run_output.run.cost, cost)
 
 
-def _count_written_bytes(settings: Settings, pipeline: Pipeline, run_id: str) -> int:
+def _count_written_bytes(lake: PipelineLake, run_id: str) -> int:
     """Return the size of the files that a run has added to its tables, by their names; its own record comes after."""
-    tables = (batch_uri(settings, pipeline, name) for name in BATCH_TABLES)
+    tables = (lake.batch_uri(name) for name in BATCH_TABLES)
     actions = (action for uri in tables if delta.exists(uri) for action in delta.actions(delta.open_table(uri)))
     return sum(int(action["size_bytes"]) for action in actions if f"-{run_id}-" in str(action["path"]))

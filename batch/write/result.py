@@ -25,7 +25,6 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import Range
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, duckdb_type
 from cutover.quoting import identifier
@@ -266,7 +265,7 @@ def _reject_emptied(work: RunContext) -> None:
     Raises:
         DefinitionError: Names the rows before; nothing was published.
     """
-    batch_definition, uri = work.pipeline.batch, batch_uri(work.settings, work.pipeline)
+    batch_definition, uri = work.pipeline.batch, work.lake.batch_uri()
     (rows_after,) = work.connection.execute(f"SELECT count(*) FROM {STAGED}").fetchall()[0]  # noqa: S608 -- an internal name
     if (
         isinstance(batch_definition, SameDefinition)

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.soak.workload import Notes
 from cutover import events
 from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from cutover.streaming import driver
 
@@ -54,7 +55,7 @@ def main() -> None:
     args = parser.parse_args()
     events.configure(pretty=False)
     settings = settings_of(args.home, args.bootstrap, args.fold_every)
-    os._exit(driver.run(settings, pipeline(args.epoch_rows), probe=Notes(args.home / "notes.jsonl")))
+    os._exit(driver.run(PipelineLake(settings, pipeline(args.epoch_rows)), probe=Notes(args.home / "notes.jsonl")))
 
 
 if __name__ == "__main__":

@@ -5,21 +5,20 @@ import json
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.log.kafka import LogClient
 from cutover.log.options import bootstrap_servers
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 SCHEMA = "id bigint, k string, v bigint, at bigint"
 
 
-def run(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> None:
+def run(spark: SparkSession, lake: PipelineLake) -> None:
     """Run the job over a whole topic of `benchmarks.workloads.events`."""
-    topic = pipeline.source.name
-    ends = {str(p): offset for p, offset in LogClient(settings).latest(topic).items()}
+    topic = lake.pipeline.source.name
+    ends = {str(p): offset for p, offset in LogClient(lake.settings).latest(topic).items()}
     records = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap_servers(settings))
+        .option("kafka.bootstrap.servers", bootstrap_servers(lake.settings))
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("endingOffsets", json.dumps({topic: ends}))

@@ -27,6 +27,7 @@ from cutover.infra.processes.family import proportional_set_size
 from cutover.lake.control import versions
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 SAMPLE_SECONDS = 5.0
@@ -63,7 +64,7 @@ def sample(settings: Settings, topic: str, driver: psutil.Popen) -> dict[str, ob
         "jvm_rss": sum(process.memory_info().rss for process in java),
         "jvm_pss": sum(proportional_set_size(process.pid) for process in java),
     }
-    version = versions.current(settings, workload.pipeline(topic))
+    version = versions.current(PipelineLake(settings, workload.pipeline(topic)))
     if version is None or not delta.exists(version.uri):
         return values
     root = Path(version.uri)

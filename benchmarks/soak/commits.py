@@ -19,13 +19,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from benchmarks.soak import workload
 from cutover.clock import SystemClock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming.compaction.compactor import Compactor
 from cutover.streaming.process.context import DriverContext
@@ -48,12 +48,13 @@ def run(settings: Settings, epochs: int, path: Path) -> None:
     context = DriverContext(
         settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place
     )
-    version = versions.open_or_create(settings, pipeline, clock)
+    lake = PipelineLake(settings, pipeline)
+    version = versions.open_or_create(lake, clock)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)
     committer = Committer(version, "soak", table, reload_every=settings.stream.reload_every)
     compactor = Compactor(context, committer)
-    prepared, control = workload.Prepared(pipeline), Control(settings, pipeline)
+    prepared, control = workload.Prepared(pipeline), Control(lake)
     process, log_folder = psutil.Process(), Path(version.uri) / "_delta_log"
     for epoch in range(epochs):
         record = _record(version, epoch)
@@ -74,8 +75,9 @@ def run(settings: Settings, epochs: int, path: Path) -> None:
 class Control:
     """Control table that is always young: it gets the same rows, and is replaced by an empty one every 200 epochs."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
-        self._home, self._schema, self._number = settings.home.resolve() / "control", epoch_log_schema(pipeline), 0
+    def __init__(self, lake: PipelineLake) -> None:
+        self._home, self._schema = lake.settings.home.resolve() / "control", epoch_log_schema(lake.pipeline)
+        self._number = 0
         self._table: DeltaTable | None = None
 
     def commit(self, rows: pa.Table) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.soak import workload
 from cutover import events
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from cutover.streaming import driver
@@ -44,7 +45,7 @@ def main() -> None:
         if point == "epoch.committed" and epoch + 1 >= args.epochs:
             stop.touch()
 
-    os._exit(driver.run(settings, pipeline, probe=probe))
+    os._exit(driver.run(PipelineLake(settings, pipeline), probe=probe))
 
 
 if __name__ == "__main__":

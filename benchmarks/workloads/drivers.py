@@ -9,44 +9,43 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.workloads.triggers import wait_until
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.process import detached
 
 TIMEOUT_SECONDS = 240.0  # seconds; the machine may be busy with other work
 
 
 @contextmanager
-def run_driver(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
+def run_driver(lake: PipelineLake) -> Iterator[None]:
     """Run a driver until the block ends, and stop it after its current epoch."""
-    process = start_driver(settings, pipeline)
+    process = start_driver(lake)
     try:
         wait_until(
-            lambda: process.poll() is not None or detached.find_alive(settings, pipeline.name) is not None,
+            lambda: process.poll() is not None or detached.find_alive(lake.settings, lake.pipeline.name) is not None,
             timeout=TIMEOUT_SECONDS,
         )
         yield
-        detached.stop_driver(settings, pipeline.name, timeout=TIMEOUT_SECONDS)
+        detached.stop_driver(lake.settings, lake.pipeline.name, timeout=TIMEOUT_SECONDS)
     finally:
         if process.poll() is None:
             kill_driver(process)
 
 
-def start_driver(settings: Settings, pipeline: Pipeline) -> subprocess.Popen[bytes]:
+def start_driver(lake: PipelineLake) -> subprocess.Popen[bytes]:
     """Start a driver without waiting for it."""
-    file = detached.find_log_file(settings, pipeline.name)
+    file = detached.find_log_file(lake.settings, lake.pipeline.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as log_file:
         return subprocess.Popen(
-            [sys.executable, "-m", "cutover.streaming", pipeline.name],
+            [sys.executable, "-m", "cutover.streaming", lake.pipeline.name],
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,
             start_new_session=True,
-            env=detached.make_environment(settings),
+            env=detached.make_environment(lake.settings),
         )
 
 
@@ -56,21 +55,21 @@ def kill_driver(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def read_latest_epoch(settings: Settings, pipeline: Pipeline) -> EpochRecord | None:
+def read_latest_epoch(lake: PipelineLake) -> EpochRecord | None:
     """Read the record of the latest epoch; None before the first."""
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     return None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
 
 
-def wait_for_first_epoch(settings: Settings, pipeline: Pipeline) -> None:
+def wait_for_first_epoch(lake: PipelineLake) -> None:
     """Wait until the first epoch is committed."""
-    wait_until(lambda: read_latest_epoch(settings, pipeline) is not None, timeout=TIMEOUT_SECONDS, interval=0.1)
+    wait_until(lambda: read_latest_epoch(lake) is not None, timeout=TIMEOUT_SECONDS, interval=0.1)
 
 
-def commit_file(settings: Settings, pipeline: Pipeline, number: int) -> Path:
+def commit_file(lake: PipelineLake, number: int) -> Path:
     """Return the path of a commit in the Delta log of the epoch log."""
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     if version is None:
-        msg = f"Pipeline `{pipeline.name}`: expected an epoch log, found none."
+        msg = f"Pipeline `{lake.pipeline.name}`: expected an epoch log, found none."
         raise AssertionError(msg)
     return Path(version.uri) / "_delta_log" / f"{number:020}.json"

@@ -12,8 +12,8 @@ from cutover.batch import recompute
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.compaction import compactor, merge
@@ -37,7 +37,7 @@ class Lake:
     @property
     def version(self) -> Version:
         """Current version of the stream."""
-        version = versions.current(self.settings, self.pipeline)
+        version = versions.current(PipelineLake(self.settings, self.pipeline))
         if version is None:
             msg = f"Pipeline `{self.pipeline.name}`: expected an epoch log, found none."
             raise AssertionError(msg)
@@ -46,16 +46,16 @@ class Lake:
     def delete_batch(self) -> None:
         """Delete the tables of batch, so that the next run computes everything."""
         for table in ("batch", "batch_index", "batch_ledger"):
-            shutil.rmtree(Path(batch_uri(self.settings, self.pipeline, table)), ignore_errors=True)
+            shutil.rmtree(Path(PipelineLake(self.settings, self.pipeline).batch_uri(table)), ignore_errors=True)
 
     def recompute(self) -> None:
         """Run the batch path over all windows."""
         self.delete_batch()
-        recompute.run(self.settings, self.pipeline)
+        recompute.run(PipelineLake(self.settings, self.pipeline))
 
     def fold(self) -> MergedGroup:
         """Merge all accepted partial aggregates into one file, without committing it."""
-        return merge.merge_group(self.settings, self.pipeline, self.version.uri, self._partials())
+        return merge.merge_group(PipelineLake(self.settings, self.pipeline), self.version.uri, self._partials())
 
     def copy_compacted(self) -> "Lake":
         """Copy the lake and commit a fold in the copy, as the driver does between two epochs."""
@@ -96,9 +96,10 @@ def make_cell_lake(bench: Bench, cells: int) -> Lake:
 
 def _make(bench: Bench, name: str, generated_events: Iterator[tuple[int, bytes]]) -> Lake:
     settings, pipeline = bench.settings, events.define(bench.settings, name, cap=CAP, out_of_orderness="1 day")
-    record = read_latest_epoch(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    record = read_latest_epoch(lake)
     if record is not None and record.final:  # in a home that was kept
         return Lake(settings=settings, pipeline=pipeline, rows=sum(record.end.values()))
     rows = events.fill(settings, name, generated_events)
-    driver.run(settings, pipeline, until="final")
+    driver.run(lake, until="final")
     return Lake(settings=settings, pipeline=pipeline, rows=rows)

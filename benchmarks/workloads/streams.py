@@ -18,6 +18,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
@@ -75,7 +76,7 @@ class Streams:
         """Drain the topic with the driver, in this process."""
         settings, pipeline = self.settings, self.for_round(number)
         committed = _CommitTimes()
-        driver.run(settings, pipeline, until="drain", probe=committed)
+        driver.run(PipelineLake(settings, pipeline), until="drain", probe=committed)
         # The driver ends as soon as the last epoch is committed, before Spark may have reported its trigger.
         name = f"cutover-{pipeline.name}-"
         wait_until(lambda: len(self.triggers.list_for(name)) >= len(committed.at) - 1, timeout=10)
@@ -178,7 +179,7 @@ class Streams:
     def fold_round(self, number: int, columns: str) -> pa.Table:
         """Fold the epoch log of a round, including late rows."""
         pipeline = self.for_round(number)
-        version = versions.current(self.settings, pipeline)
+        version = versions.current(PipelineLake(self.settings, pipeline))
         if version is None:
             msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
             raise AssertionError(msg)

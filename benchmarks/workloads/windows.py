@@ -19,6 +19,7 @@ from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import literal
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
@@ -94,7 +95,7 @@ class FilledTopic:
 
     def _bind(self, connection: duckdb.DuckDBPyConnection, number: int) -> None:
         pipeline = self._for_round(number)
-        version = versions.current(self.bench.settings, pipeline)
+        version = versions.current(PipelineLake(self.bench.settings, pipeline))
         if version is None:
             msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
             raise AssertionError(msg)

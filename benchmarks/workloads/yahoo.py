@@ -12,6 +12,7 @@ from benchmarks.workloads.triggers import listen
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.dimensions import dimension, joined_versions, load
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.enrich import Dimensions
 from cutover.samples import ad_views
 from cutover.settings import Settings
@@ -49,7 +50,7 @@ class Yahoo(Streams):
     @property
     def dimensions(self) -> Dimensions:
         """Dimension of the ads."""
-        ads = dimension.open_dimension(self.settings, self.pipeline, "ads")
+        ads = dimension.open_dimension(PipelineLake(self.settings, self.pipeline), "ads")
         return {"ads": joined_versions.join_version(self.bench.spark, ads, broadcast_rows=ads.size)}
 
     def check(self, number: int) -> tuple[str, ...]:

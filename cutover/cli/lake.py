@@ -30,6 +30,7 @@ from cutover.lake.serving.vacuum import vacuum as delete_unlisted
 from cutover.lake.tables import overflow
 from cutover.output.cells import visible, write_rows
 from cutover.output.console import Line, Output, Verbatim, make_table, print_warnings
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal, spark_identifier
 from cutover.records.classes import Class
 from cutover.settings import Settings, load_settings
@@ -49,7 +50,7 @@ def sql(
     settings = select_stream_version(load_settings(), version)
     definition = find_definition(settings, pipeline)
     _check_reads(pipeline, query)
-    connection = views.connect(settings, definition, epoch=epoch)
+    connection = views.connect(PipelineLake(settings, definition), epoch=epoch)
     try:
         cursor = connection.execute(query)
         rows = cursor.fetchall()
@@ -98,7 +99,7 @@ def vacuum(
     """Delete files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    removal = delete_unlisted(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
+    removal = delete_unlisted(PipelineLake(settings, definition), hours=hours, now=SystemClock().now(), dry_run=dry_run)
     verb = "would be deleted" if dry_run else "deleted"
     return Output(
         document=dict(removal), lines=[f"{name}: {count_noun(files, 'file')} {verb}" for name, files in removal.items()]
@@ -178,17 +179,18 @@ def unserved(
     if delete != (reason is not None):
         msg = "Unserved tables: expected `--delete` and `--why` together."
         raise DefinitionError(msg)
+    lake = PipelineLake(settings, definition)
     if reason is not None:
         catalogue.get(settings, swaps.served_by(settings, pipeline))  # a deletion requires the definition's file
-        deleted = unserved_tables.delete_unserved(settings, definition, clock, why=reason)
-        remaining = unserved_tables.list_unserved(settings, definition, clock.now())
+        deleted = unserved_tables.delete_unserved(lake, clock, why=reason)
+        remaining = unserved_tables.list_unserved(lake, clock.now())
         counts = f"{len(deleted):,} deleted, {len(remaining):,} retained"
         totals = f"{pipeline}: {counts}. `cutover unserved {pipeline}` says why."
         return Output(
             document={"deleted": [asdict(table) for table in deleted], "kept": [asdict(table) for table in remaining]},
             lines=[*(f"deleted: {table.text}, {count_noun(table.files, 'file')}" for table in deleted), totals],
         )
-    tables = unserved_tables.list_unserved(settings, definition, clock.now())
+    tables = unserved_tables.list_unserved(lake, clock.now())
     deletable_count = sum(table.retained_because is None for table in tables)
     following = (
         f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if deletable_count else "nothing to do"
@@ -243,7 +245,7 @@ def serve_view(
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
     """Publish the pipeline that serves a name; after a swap the definition of that name is not needed."""
     served = find_definition(settings, swaps.served_by(settings, name))
-    return serving_table.publish(settings, served, name=name, anyway=anyway)
+    return serving_table.publish(PipelineLake(settings, served), name=name, anyway=anyway)
 
 
 def _follow(settings: Settings, name: str, publication: Publication, seconds: float) -> Iterator[Output]:

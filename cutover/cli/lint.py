@@ -19,6 +19,7 @@ from cutover.errors import DefinitionError
 from cutover.output.cells import visible
 from cutover.output.console import Output
 from cutover.parity.sql import check_sql
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 
 
@@ -57,7 +58,7 @@ def _lint_pipelines(
     results, now = _LintResults(), SystemClock().now()
     for name, pipeline in selected.items():
         try:
-            rules = _lint_rules(settings, pipeline, now)
+            rules = _lint_rules(PipelineLake(settings, pipeline), now)
         except DefinitionError as error:
             results.problems[name] = str(error)
             continue
@@ -93,13 +94,13 @@ def _list_lines(settings: Settings, results: _LintResults) -> Iterator[str]:
         yield f"No definitions in `{settings.pipelines}`. `cutover init NAME --from FILE` writes one."
 
 
-def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[str]:
+def _lint_rules(lake: PipelineLake, now: datetime) -> list[str]:
     """List a warning for each expired acceptance rule.
 
     Raises:
         DefinitionError: A rule's file is invalid.
     """
-    rules = acceptance_files.load(settings, pipeline)
+    rules = acceptance_files.load(lake.settings, lake.pipeline)
     if rules.problems:
         raise DefinitionError("\n".join(rules.problems.values()))
     expired = ((name, rule) for name, rule in rules.rules.items() if rule.is_expired(now))

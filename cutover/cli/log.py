@@ -17,6 +17,7 @@ from cutover.definition.model.topic import check_name
 from cutover.errors import CutoverError, DefinitionError
 from cutover.log.kafka import LogClient
 from cutover.output.console import Line, Output, show_bar
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.proposal import template
 from cutover.records.proposal.guess import NESTED, SAMPLE, Column, Guess, Survey
 from cutover.records.record_files import format_name, is_json, parse_line, read_csv, read_json_lines, reject
@@ -58,7 +59,7 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
         resend=resend,
     )
     with _show_progress(file.name) as progress:
-        summary = produce(settings, definition, request, clock=SystemClock(), progress=progress)
+        summary = produce(PipelineLake(settings, definition), request, clock=SystemClock(), progress=progress)
     return Output(document=asdict(summary), lines=_list_lines(summary))
 
 

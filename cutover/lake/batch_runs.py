@@ -7,7 +7,6 @@ from typing import Self
 from deltalake import DeltaTable
 
 from cutover import json_text
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.errors import LakeError
@@ -15,11 +14,10 @@ from cutover.events import log
 from cutover.json_text import EXACT
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.path_cost import PathCost
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import checksums, delta, run_memory
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import Marks
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 Range = tuple[int, int]  # [start, end) in microseconds of event time
 
@@ -149,25 +147,25 @@ def find_effective_settings(batch_runs: Iterable[BatchRun], run: BatchRun) -> Ef
     return None if run.in_force is None else settings_by_digest.get(run.in_force)
 
 
-def read_effective_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
+def read_effective_runs(lake: PipelineLake) -> list[BatchRun]:
     """Read the runs under the definition's result fingerprint, in the order of recording, with undone repairs applied.
 
     A repair that was undone has no computed windows, but still the ranges that it scanned.
     """
-    batch_runs = read_recorded_runs(settings, pipeline)
+    batch_runs = read_recorded_runs(lake)
     undone = {run.undoes for run in batch_runs}
     return [replace(run, computed=()) if run.run_id in undone else run for run in batch_runs]
 
 
-def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
+def next_sequence(lake: PipelineLake) -> int:
     """Return the sequence of the next run; read it before the runs that the run builds on.
 
     Raises:
         LakeError: The index cannot be read.
     """
-    uri = batch_uri(settings, pipeline, "batch_index")
+    uri = lake.batch_uri("batch_index")
     newest = delta.transaction(delta.open_table(uri), SEQUENCE) if delta.exists(uri) else None
-    return len(read_recorded_runs(settings, pipeline)) if newest is None else newest + 1
+    return len(read_recorded_runs(lake)) if newest is None else newest + 1
 
 
 def list_held_ranges(batch_runs: Sequence[BatchRun]) -> list[Range]:
@@ -191,15 +189,15 @@ class RecordedTable:
     held: tuple[Range, ...]
 
 
-def open_recorded_table(settings: Settings, pipeline: Pipeline) -> RecordedTable | None:
+def open_recorded_table(lake: PipelineLake) -> RecordedTable | None:
     """Open the batch table at the version of the newest recorded run, and check its files.
 
     Returns:
         None if there is no trusted table: no run, a table or file that cannot be read, or other files than recorded.
     """
-    uri = batch_uri(settings, pipeline)
+    uri = lake.batch_uri()
     try:
-        known_runs = read_effective_runs(settings, pipeline)
+        known_runs = read_effective_runs(lake)
         newest = next((run for run in reversed(known_runs) if run.batch_version is not None), None)
         if newest is None:
             return None
@@ -217,13 +215,13 @@ def open_recorded_table(settings: Settings, pipeline: Pipeline) -> RecordedTable
     return None
 
 
-def read_recorded_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
+def read_recorded_runs(lake: PipelineLake) -> list[BatchRun]:
     """Read all runs as they were recorded, including undone repairs, in the order of recording.
 
     Raises:
         LakeError: The index cannot be read.
     """
-    uri = batch_uri(settings, pipeline, "batch_index")
+    uri = lake.batch_uri("batch_index")
     return run_memory.remember(uri, "runs", lambda: _read_runs(uri)).copy() if delta.exists(uri) else []
 
 

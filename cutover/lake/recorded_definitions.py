@@ -23,6 +23,7 @@ from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.events import log
 from cutover.lake.paths import definition_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 
@@ -34,11 +35,11 @@ class RecordedDefinition:
     at: datetime  # when that driver started
 
 
-def record_definition(settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
+def record_definition(lake: PipelineLake, clock: Clock) -> None:
     """Record the definition that a driver runs with; a failure is only logged."""
-    uri = definition_uri(settings, pipeline.name)
+    uri = definition_uri(lake.settings, lake.pipeline.name)
     try:
-        text = json.dumps({"at": clock.now().isoformat(), "definition": encode_definition(pipeline)}, indent=1)
+        text = json.dumps({"at": clock.now().isoformat(), "definition": encode_definition(lake.pipeline)}, indent=1)
         system, file = storage.place(uri)
         if isinstance(system, fs.LocalFileSystem):
             files.write(Path(file), f"{text}\n", mode=0o644)
@@ -46,7 +47,7 @@ def record_definition(settings: Settings, pipeline: Pipeline, clock: Clock) -> N
             with system.open_output_stream(file) as stream:
                 stream.write(text.encode())
     except (OSError, DefinitionError) as error:
-        log.warning("definition_not_recorded", pipeline=pipeline.name, error=str(error))
+        log.warning("definition_not_recorded", pipeline=lake.pipeline.name, error=str(error))
 
 
 def find_recorded(settings: Settings, name: str) -> RecordedDefinition | None:

@@ -9,9 +9,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import versions
-from cutover.lake.paths import batch_uri
 from cutover.lake.recorded_definitions import RecordedDefinition, find_recorded
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 
@@ -64,7 +64,8 @@ def _is_ahead(settings: Settings, current: Pipeline, pipeline: Pipeline, *, runn
     if running and read_driver_state(settings, current.name).alive:
         return True
     try:
-        return versions.current(settings, current) is None and not delta.exists(batch_uri(settings, current))
+        lake = PipelineLake(settings, current)
+        return versions.current(lake) is None and not delta.exists(lake.batch_uri())
     except DefinitionError:  # the version that the settings name is not under this definition
         return True
     except LakeError:  # the command itself reports a table that cannot be read

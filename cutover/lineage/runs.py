@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import LineageSettings, Settings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MAX_PENDING = 10
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-Task = Callable[Concatenate[Settings, Pipeline, Arguments], Result]
+Task = Callable[Concatenate[PipelineLake, Arguments], Result]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class RunDatasets:
     facets: Mapping[str, Any] = field(default_factory=dict)  # properties of the run, plain values
 
 
-Describe = Callable[[Settings, Pipeline, Result], RunDatasets]
+Describe = Callable[[PipelineLake, Result], RunDatasets]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +156,10 @@ def emit_lineage(task: str, describe: Describe[Result]) -> Callable[[Task[Argume
 
     def add(function: Task[Arguments, Result]) -> Task[Arguments, Result]:
         @wraps(function)
-        def run(settings: Settings, pipeline: Pipeline, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            lineage_run, results = LineageRun(settings, pipeline.name, task), list[Result]()
-            with track_run(lineage_run, lambda: describe(settings, pipeline, results[0]) if results else RunDatasets()):
-                results.append(function(settings, pipeline, *args, **kwargs))
+        def run(lake: PipelineLake, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            lineage_run, results = LineageRun(lake.settings, lake.pipeline.name, task), list[Result]()
+            with track_run(lineage_run, lambda: describe(lake, results[0]) if results else RunDatasets()):
+                results.append(function(lake, *args, **kwargs))
             return results[0]
 
         return cast("Task[Arguments, Result]", run)  # `wraps` changes the declared type

@@ -16,6 +16,7 @@ from cutover import files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
 from cutover.metrics.families import MetricSample, render_samples
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
@@ -24,8 +25,8 @@ READABLE = 0o644
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-Task = Callable[Concatenate[Settings, Pipeline, Arguments], Result]
-Describe = Callable[[Settings, Pipeline, Result], str]
+Task = Callable[Concatenate[PipelineLake, Arguments], Result]
+Describe = Callable[[PipelineLake, Result], str]
 
 
 def make_metrics_path(settings: Settings, task: str, pipeline: str) -> Path:
@@ -67,17 +68,17 @@ def write_metrics(
 
     def add(function: Task[Arguments, Result]) -> Task[Arguments, Result]:
         @wraps(function)
-        def run(settings: Settings, pipeline: Pipeline, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        def run(lake: PipelineLake, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             start = time.monotonic()
             try:
-                result = function(settings, pipeline, *args, **kwargs)
+                result = function(lake, *args, **kwargs)
             except answers:
                 raise
             except BaseException:
-                _write_run(settings, task, pipeline.name, start, failed=True)
+                _write_run(lake.settings, task, lake.pipeline.name, start, failed=True)
                 raise
-            _write_run(settings, task, pipeline.name, start, failed=False)
-            _write_result(settings, task, pipeline, lambda: describe(settings, pipeline, result))
+            _write_run(lake.settings, task, lake.pipeline.name, start, failed=False)
+            _write_result(lake.settings, task, lake.pipeline, lambda: describe(lake, result))
             return result
 
         return cast("Task[Arguments, Result]", run)  # `wraps` changes the declared type
@@ -87,7 +88,7 @@ def write_metrics(
 
 def describe_samples(samples: Callable[[Pipeline, Result], Iterable[MetricSample]]) -> Describe[Result]:
     """Convert a function from a definition and a result to samples into a `describe` function."""
-    return lambda _, pipeline, result: render_samples(samples(pipeline, result))
+    return lambda lake, result: render_samples(samples(lake.pipeline, result))
 
 
 def _write_run(settings: Settings, task: str, name: str, start: float, *, failed: bool) -> None:

@@ -10,6 +10,7 @@ from cutover.clock import SystemClock
 from cutover.counts import count_clause
 from cutover.definition.model.stage import Stage
 from cutover.infra.processes.child import ChildEnd, run_command
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
@@ -33,7 +34,7 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
     with fail_without_retries():
         settings = load_settings()
         definition = find_definition(settings, pipeline)
-        stage = current_stage(settings, definition)
+        stage = current_stage(PipelineLake(settings, definition))
     if stage is not Stage.KAPPA:
         msg = f"{pipeline} is in {stage}: `{pipeline}_reconcile` compares both paths."
         raise AirflowSkipException(msg)
@@ -71,7 +72,9 @@ def roll_back(pipeline: str, audit_result: Mapping[str, Any]) -> None:
 
     with fail_without_retries():
         settings = load_settings()
-        rolled_back = stage.roll_back_regression(settings, find_definition(settings, pipeline), SystemClock())
+        rolled_back = stage.roll_back_regression(
+            PipelineLake(settings, find_definition(settings, pipeline)), SystemClock()
+        )
     log.info("%s %s", pipeline, "is back in LAMBDA" if rolled_back else "was moved already")
 
 

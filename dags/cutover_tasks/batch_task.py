@@ -11,6 +11,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.stage import Stage
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.lake.control.stages import current_stage
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.run_range import RunRange, requested_range
 from cutover_tasks.task_errors import fail_without_retries
@@ -35,7 +36,7 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
     with fail_without_retries():
         settings = load_settings()
         definition = catalogue.get(settings, pipeline)
-        if current_stage(settings, definition) is Stage.KAPPA:
+        if current_stage(PipelineLake(settings, definition)) is Stage.KAPPA:
             msg = f"{pipeline} is in KAPPA: the stream serves alone, there is no batch to compute."
             raise AirflowSkipException(msg)
         run = context["dag_run"]

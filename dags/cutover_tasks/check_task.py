@@ -5,6 +5,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
@@ -25,7 +26,7 @@ def verify(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        verification = verify_and_record(settings, find_definition(settings, pipeline))
+        verification = verify_and_record(PipelineLake(settings, find_definition(settings, pipeline)))
     for result in verification.checks.values():
         log.info("%s %s: %s %s", result.name, result.title, result.state, result.reason or result.coverage)
     texts = [f"{violation.check}: {violation.text}" for violation in verification.violations]
@@ -51,7 +52,7 @@ def scrub(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        scrub_result = scrub(settings, find_definition(settings, pipeline))
+        scrub_result = scrub(PipelineLake(settings, find_definition(settings, pipeline)))
     if scrub_result.damaged:
         raise AirflowFailException("\n".join([*scrub_result.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
     return scrub_result.to_json()

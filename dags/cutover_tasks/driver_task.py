@@ -7,9 +7,9 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 from heartbeat_trigger import HeartbeatTrigger, stop_driver
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
-from cutover.settings import Settings, load_settings
+from cutover.pipeline_lake import PipelineLake
+from cutover.settings import load_settings
 from cutover.streaming.process import detached
 from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
 from cutover_tasks.driver_end import TRANSIENT, DriverEnd
@@ -58,7 +58,8 @@ class DriverTask(BaseOperator):
         with fail_without_retries():
             settings = load_settings()
             pipeline = find_definition(settings, self.pipeline, running=True)
-            previous_beat, epoch = find_heartbeat(settings, self.pipeline), read_latest_epoch(settings, pipeline)
+            previous_beat = find_heartbeat(settings, self.pipeline)
+            epoch = read_latest_epoch(PipelineLake(settings, pipeline))
             try:
                 self._log_start(previous_beat, detached.ensure_driver(settings, self.pipeline), epoch)
             except CutoverError as error:
@@ -79,13 +80,13 @@ class DriverTask(BaseOperator):
             self.log.info("%s (driver %d)", position, beat.pid)
 
 
-def read_latest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
+def read_latest_epoch(lake: PipelineLake) -> int | None:
     """Read the latest committed epoch from the lake; None before the first."""
     from cutover.lake.control.versions import current  # noqa: PLC0415 -- the same
     from cutover.lake.epochs.epoch_log import EpochLog  # noqa: PLC0415 -- the same
     from cutover.lake.tables import delta  # noqa: PLC0415 -- brings deltalake, which no DAG file may load
 
-    version = current(settings, pipeline)
+    version = current(lake)
     record = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
     return None if record is None else record.epoch
 

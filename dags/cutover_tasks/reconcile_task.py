@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.definition.loading import catalogue
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from cutover_tasks.run_range import requested_range
 from cutover_tasks.task_definitions import find_definition
@@ -45,7 +46,9 @@ def compare_paths(pipeline: str, request: Request, context: Mapping[str, Any]) -
         settings = load_settings()
         definition = catalogue.get(settings, pipeline)
         run_range = requested_range(request, definition.window, run_type="manual", logical_date=None)
-        comparison = reconcile(settings, definition, start=run_range.start, end=run_range.end, epoch=request["epoch"])
+        comparison = reconcile(
+            PipelineLake(settings, definition), start=run_range.start, end=run_range.end, epoch=request["epoch"]
+        )
     finding, report_address = comparison.finding, locate_report(settings, comparison.run.report_path)
     result = {
         "verdict": str(finding.verdict),
@@ -72,7 +75,7 @@ def _report_open_differences(settings: Settings, pipeline: str, context: Mapping
     from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.verdict import history  # noqa: PLC0415
 
-    differences = history.read_open_differences(settings, find_definition(settings, pipeline)).values()
+    differences = history.read_open_differences(PipelineLake(settings, find_definition(settings, pipeline))).values()
     context["ti"].xcom_push(key="open", value=sum(difference.state == "open" for difference in differences))
     if differences:
         log.info("%s; `cutover differences %s` lists them", count_states(pipeline, differences), pipeline)

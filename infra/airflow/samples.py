@@ -6,9 +6,9 @@ A file of the installation stores which samples are on. The DAG files read it at
 from collections.abc import Iterable
 
 from cutover import files
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.infra.airflow.instance import REPOSITORY
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 FURTHER = ("ad_billing", "ad_budgets", "ad_views", "readings", "transfers")
@@ -17,10 +17,11 @@ FURTHER = ("ad_billing", "ad_budgets", "ad_views", "readings", "transfers")
 _FILE, _ON = "samples.json", "on"
 
 
-def is_off(settings: Settings, pipeline: Pipeline) -> bool:
+def is_off(lake: PipelineLake) -> bool:
     """Return True for a sample that is not turned on, and False for every definition in another folder."""
+    pipeline = lake.pipeline
     is_sample = pipeline.file is not None and pipeline.file.parent == (REPOSITORY / "pipelines").resolve()
-    return is_sample and pipeline.name in FURTHER and pipeline.name not in _read(settings)
+    return is_sample and pipeline.name in FURTHER and pipeline.name not in _read(lake.settings)
 
 
 def turn_on(settings: Settings, names: Iterable[str]) -> tuple[str, ...]:

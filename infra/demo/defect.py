@@ -2,46 +2,44 @@
 
 import pyarrow as pa
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.serving import views
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
-from cutover.settings import Settings
 
 _DAYS = 5  # of final windows
 
 
-def plant_defect(settings: Settings, pipeline: Pipeline, *, column: str, share: float) -> int:
+def plant_defect(lake: PipelineLake, *, column: str, share: float) -> int:
     """Change a share of the partial aggregates of the latest final windows, in one commit; return their number.
 
     Only for the demonstration and for drills. File names and checksum weights are valid, so that the defect is visible
     only to a comparison with the log.
 
     Args:
-        settings: Settings with the lake.
-        pipeline: Definition of the pipeline.
+        lake: The pipeline, its log and its lake.
         column: Numeric column of the partial aggregates, which is increased by one.
         share: Share of the rows of the latest days, sampled by the hash of window and key.
 
     Raises:
         LakeError: There is no stream, or no final window.
     """
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     if version is None:
-        msg = f"Pipeline `{pipeline.name}`: expected a stream to plant a defect in, found none."
+        msg = f"Pipeline `{lake.pipeline.name}`: expected a stream to plant a defect in, found none."
         raise LakeError(msg)
-    with views.connect(settings, pipeline) as connection:
+    with views.connect(lake) as connection:
         query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
         ((latest,),) = connection.execute(query).fetchall()
     table = delta.open_table(version.uri)
     with queries.connect() as connection:
         delta.bind(connection, "stored", table)
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM stored WHERE _kind = 'partial'")
-        column_name, row_key = identifier(column), ", ".join(["window_start", *map(identifier, pipeline.key)])
+        column_name, row_key = identifier(column), ", ".join(["window_start", *map(identifier, lake.pipeline.key)])
         where_clause = (
             f"WHERE _class = 'accepted' AND {column_name} IS NOT NULL AND epoch_us(window_start) > ?"
             f" AND hash({row_key}) % 1000 < {int(share * 1000)}"
@@ -49,7 +47,7 @@ def plant_defect(settings: Settings, pipeline: Pipeline, *, column: str, share: 
         cutoff = int(latest) - _DAYS * 86_400_000_000
         ((changed_count,),) = connection.execute(f"SELECT count(*) FROM rows {where_clause}", [cutoff]).fetchall()  # noqa: S608 -- ours
         connection.execute(f"UPDATE rows SET {column_name} = {column_name} + 1 {where_clause}", [cutoff])  # noqa: S608 -- ours
-        rows = queries.read_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(pipeline))
+        rows = queries.read_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(lake.pipeline))
     _replace_partials(table.table_uri, rows)
     return int(changed_count)
 

@@ -24,6 +24,7 @@ from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Supervisor
 from cutover.lake import batch_runs
 from cutover.output.console import show_spinner
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
@@ -126,7 +127,7 @@ def run_step(settings: Settings, api: Api, step: DemoStep) -> list[RunVerdict]:
 
 def describe_recompute(settings: Settings, name: str) -> str:
     """Describe the latest batch run of a pipeline in a sentence: offsets, epoch of the cut, range of windows."""
-    run = batch_runs.read_effective_runs(settings, catalogue.get(settings, name))[-1]
+    run = batch_runs.read_effective_runs(PipelineLake(settings, catalogue.get(settings, name)))[-1]
     records = sum(end - start for start, end in run.scanned.values())
     days = [f"{from_micros(at):%Y-%m-%d}" for at in (run.computed[0][0], run.computed[-1][1])] if run.computed else []
     windows = f"every window from {days[0]} to {days[1]}" if days else "no window"

@@ -24,6 +24,7 @@ from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import WindowAuditRow
 from cutover.lake.serving import views
 from cutover.output.console import show_spinner
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
@@ -145,7 +146,7 @@ class Retirement:
         pipeline = catalogue.get(self.settings, PIPELINE)
 
         def is_served_by_batch(update_progress: UpdateProgress) -> bool | None:
-            with views.connect(self.settings, pipeline) as connection:
+            with views.connect(PipelineLake(self.settings, pipeline)) as connection:
                 query = "SELECT count(*) FROM serving WHERE _state = 'final' AND _served_by <> 'batch'"
                 ((remaining,),) = connection.execute(query).fetchall()
             update_progress(f"{count_clause(remaining, 'final row', 'is', 'are')} served from the stream", 0, None)
@@ -168,7 +169,7 @@ class Retirement:
         Raises:
             CutoverError: It is in another one.
         """
-        current = str(stages.current_stage(self.settings, catalogue.get(self.settings, PIPELINE)))
+        current = str(stages.current_stage(PipelineLake(self.settings, catalogue.get(self.settings, PIPELINE))))
         if current != stage:
             msg = f"Demonstration: expected {PIPELINE} in {stage}, it is in {current}."
             raise CutoverError(msg)
@@ -197,7 +198,7 @@ def main(settings: Settings) -> int:
     act.read_week()
     act.audit(expected="success")
     act.read_week()
-    rows = plant_defect(settings, catalogue.get(settings, PIPELINE), column="delay", share=_DEFECT_SHARE)
+    rows = plant_defect(PipelineLake(settings, catalogue.get(settings, PIPELINE)), column="delay", share=_DEFECT_SHARE)
     story.record(
         "defect", f"{count_clause(rows, 'row of the latest days', 'is', 'are')} changed, as a faulty release could"
     )

@@ -21,6 +21,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import KafkaSettings, Settings
 
 PIPELINE = "flights"
@@ -89,6 +90,11 @@ class Stack:
         self.records: Records
         self._topics = 0
         self._parameters = dict(_DEFAULTS)
+
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
 
     # -- commands
 
@@ -195,7 +201,7 @@ class Stack:
         """
 
         def has_read_all() -> bool | None:
-            version = versions.current(self.settings, self.pipeline)
+            version = versions.current(self.lake)
             latest = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
             ends = self.client.latest(self.topic)
             return None if latest is None or any(latest.end.get(p, 0) < end for p, end in ends.items()) else True
@@ -238,7 +244,7 @@ class Stack:
         Raises:
             CutoverError: There is none.
         """
-        version = versions.current(self.settings, self.pipeline)
+        version = versions.current(self.lake)
         if version is None:
             msg = f"Drill: expected a version of the stream of {PIPELINE}, got none."
             raise CutoverError(msg)

@@ -7,14 +7,14 @@ from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.reading.scan import Offsets
-from cutover.settings import Settings
 
 CHUNK = 500_000
 """Offsets that are read together; an epoch is never split."""
 
 
-def list_reading_epochs(settings: Settings, pipeline: Pipeline, version: Version | None) -> list[EpochRecord]:
+def list_reading_epochs(lake: PipelineLake, version: Version | None) -> list[EpochRecord]:
     """Return the epochs of a version that read records of the topic that its newest one read, in order.
 
     Raises:
@@ -22,10 +22,10 @@ def list_reading_epochs(settings: Settings, pipeline: Pipeline, version: Version
     """
     records = [] if version is None else [record for record in EpochLog(version.uri).records() if record.records]
     if not records:
-        raise no_epochs(pipeline)
+        raise no_epochs(lake.pipeline)
     if len({record.lateness_fingerprint for record in records}) > 1:
-        msg = f"`{pipeline.name}`: expected epochs under one setting of lateness, got several."
-        replay = f"`cutover replay {pipeline.name} --into {versions.next_number(settings, pipeline)}`"
+        msg = f"`{lake.pipeline.name}`: expected epochs under one setting of lateness, got several."
+        replay = f"`cutover replay {lake.pipeline.name} --into {versions.next_number(lake)}`"
         raise LakeError(msg + f"\nHint: {replay} reads the log again under the one in force.")
     return [record for record in records if record.topic_id == records[-1].topic_id]
 

@@ -32,6 +32,7 @@ from cutover.lake.integrity import lost_records
 from cutover.lake.tables.schemas import arrow_type, duckdb_type
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_number, name_log
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import (
     Chunk,
@@ -102,7 +103,7 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
     if not count:
         msg = f"Log of `{reading.pipeline.name}`: expected records that its epochs have read, it holds none of them."
         raise LogError(msg + "\nHint: lateness is computed from the records that the log still holds.")
-    lost_records.check_log_of_version(reading.settings, reading.pipeline)
+    lost_records.check_log_of_version(PipelineLake(reading.settings, reading.pipeline))
     return count
 
 
@@ -122,7 +123,7 @@ def _read_rows(reading: LogReading, reads: Sequence[Offsets]) -> pa.Table:
     spread = (OffsetSpan(partition=p, first_offset=a, last_offset=b - 1) for one in reads for p, (a, b) in one.items())
     whole = scan.plan_reads(spread)
     spans = rejoin.resolve_versions(rejoin.collect_recorded(reading.records), whole)
-    raw = read_records(reading.spark, reading.settings, pipeline, whole)
+    raw = read_records(reading.spark, PipelineLake(reading.settings, pipeline), whole)
     rows = classify_records(
         parse_records(raw, pipeline, rejoin.frames(reading.spark, spans)), pipeline, watermark_micros=None
     )
@@ -185,7 +186,7 @@ class GatheredDelays:
     keys: tuple[Culprit, ...]
 
 
-def gather_delays(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
+def gather_delays(lake: PipelineLake) -> GatheredDelays:
     """Read the records of the epochs that the log still holds, and compute their delays.
 
     Raises:
@@ -193,13 +194,12 @@ def gather_delays(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
         LakeError: No epoch was committed, or epochs were judged under several settings of lateness.
         LogError: The log holds none of it any more, or does not answer.
     """
-    version = _find_version(settings, pipeline)
-    records = list_reading_epochs(settings, pipeline, version)
+    settings, pipeline = lake.settings, lake.pipeline
+    version = _find_version(lake)
+    records = list_reading_epochs(lake, version)
     earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover advise {pipeline.name}")
-    reading = LogReading(
-        spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records
-    )
+    reading = LogReading(spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(lake), records=records)
     with queries.connect(queries.make_reader_limits(settings)) as connection:
         count = load_pairs(connection, reading, earliest)
         read_speed = measure_read_speed(records)
@@ -226,7 +226,8 @@ def gather_delays(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
         )
 
 
-def _find_version(settings: Settings, pipeline: Pipeline) -> Version:
+def _find_version(lake: PipelineLake) -> Version:
+    pipeline = lake.pipeline
     if pipeline.source.record_id is not None:
         msg = (
             f"`{pipeline.name}`: expected a source without `record_id` to advise on, got `{pipeline.source.record_id}`:"
@@ -236,7 +237,7 @@ def _find_version(settings: Settings, pipeline: Pipeline) -> Version:
         )
         hint = f"\nHint: `cutover lateness {pipeline.name}` takes ids into account and measures how late records are."
         raise DefinitionError(msg + hint)
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     if version is None:
         raise no_epochs(pipeline)
     return version

@@ -30,6 +30,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.read_speed import measure_read_speed, tells_real_speed
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_number, name_log
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import list_reading_epochs
 from cutover.reconcile.advisor.gather import LogReading, load_pairs, trace_real_speed
@@ -45,7 +46,6 @@ from cutover.reconcile.result.timeliness import (
 )
 from cutover.records.classes import Class
 from cutover.records.watermark import compute_late_margin
-from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
@@ -202,22 +202,21 @@ def _find_sources(connection: duckdb.DuckDBPyConnection, column: str | None, lat
         )
 
 
-def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -> LogLateness:
+def measure_log_lateness(lake: PipelineLake, clock: Clock) -> LogLateness:
     """Measure the delays of the records that the current version has read and the log still holds.
 
     Raises:
         LakeError: No epoch was committed, or epochs were read under several settings of lateness.
         LogError: The log holds none of it any more, or does not answer.
     """
-    version = versions.current(settings, pipeline)
-    records = list_reading_epochs(settings, pipeline, version)
+    settings, pipeline = lake.settings, lake.pipeline
+    version = versions.current(lake)
+    records = list_reading_epochs(lake, version)
     if version is None:  # then there was no epoch, and that was reported
         raise LakeError(pipeline.name)
     earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover lateness {pipeline.name}")
-    reading = LogReading(
-        spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records
-    )
+    reading = LogReading(spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(lake), records=records)
     with queries.connect(queries.make_reader_limits(settings)) as connection:
         load_pairs(connection, reading, earliest)
         _drop_duplicates(connection, pipeline, version, records[-1].epoch)

@@ -22,6 +22,7 @@ from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.repeats import find_repeat
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.advice_text import PROOF_HEADS, list_proof_rows
 from cutover.reconcile.advisor.gather import list_newest_events
@@ -29,7 +30,6 @@ from cutover.reconcile.advisor.predict import ALWAYS, Micros, count_held, measur
 from cutover.reconcile.result.parts import Advice, MeasuredOutcome, NamedSetting, ProvenSetting
 from cutover.records.classes import Class
 from cutover.records.fold import SESSION, group_sessions_sql
-from cutover.settings import Settings
 
 Progress = Callable[[str, int, int], None]  # setting, epochs done, of
 
@@ -37,8 +37,7 @@ _EPOCHS = pa.schema([("epoch", pa.int64()), ("watermark", pa.int64())])
 
 
 def prove_settings(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     newest_epoch: int,
     named_settings: Sequence[NamedSetting],
     progress: Progress,
@@ -46,8 +45,7 @@ def prove_settings(
     """Run the streaming path once for each setting, over the epochs of the predictions.
 
     Args:
-        settings: Settings of the installation; nothing that it serves is written.
-        pipeline: The definition.
+        lake: The pipeline; nothing that it serves is written.
         newest_epoch: The last epoch of the predictions.
         named_settings: Predictions to prove.
         progress: Called after each epoch.
@@ -56,7 +54,8 @@ def prove_settings(
         LogError: The log no longer holds all that the epochs read.
         LakeError: The epochs cannot be run again.
     """
-    version = versions.current(settings, pipeline)
+    pipeline = lake.pipeline
+    version = versions.current(lake)
     all_records = [] if version is None else EpochLog(version.uri).records()
     records = [record for record in all_records if record.epoch <= newest_epoch and not record.final]
     runs: dict[tuple[int, int], MeasuredOutcome] = {}
@@ -66,7 +65,9 @@ def prove_settings(
         if setting not in runs:
             name = "/".join(map(shorten_duration, setting))
             variant = replace(pipeline, lateness=_make_lateness(pipeline, *setting))
-            with find_repeat()(settings, variant, records, lambda count, total: progress(name, count, total)) as uri:
+            with find_repeat()(
+                PipelineLake(lake.settings, variant), records, lambda count, total: progress(name, count, total)
+            ) as uri:
                 runs[setting] = find_outcome(EpochLog(uri), variant)
         return runs[setting]
 

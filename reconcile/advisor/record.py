@@ -5,8 +5,8 @@ from dataclasses import replace
 from cutover import json_text
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import lateness_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import AdviceRow, LatenessRow, list_result_rows
 from cutover.reconcile.result.parts import Advice
 from cutover.reconcile.result.timeliness import LogLateness
@@ -25,14 +25,14 @@ def record_lateness(settings: Settings, log_lateness: LogLateness, clock: Clock)
     Journal(settings, log_lateness.pipeline, LatenessRow).append(row)
 
 
-def find_newest_lateness(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
+def find_newest_lateness(lake: PipelineLake) -> LogLateness | None:
     """Return the latest measurement under the current definition and its settings of lateness; None if there is none.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    lateness = lateness_fingerprint(pipeline)
-    rows = list_result_rows(settings, pipeline, LatenessRow)
+    lateness = lateness_fingerprint(lake.pipeline)
+    rows = list_result_rows(lake, LatenessRow)
     results = [row.result for row in rows if row.lateness_fingerprint == lateness]
     return json_text.parse(LogLateness, results[-1]) if results else None
 
@@ -48,7 +48,7 @@ def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
     Journal(settings, advice.pipeline, AdviceRow).append(row)
 
 
-def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
+def find_advice(lake: PipelineLake) -> Advice | None:
     """Return the latest advice under the current definition, whatever its lateness; None if there is none.
 
     An advice without a proof gets that of an older one with the same predictions from the same epochs.
@@ -56,7 +56,7 @@ def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    history = [json_text.parse(Advice, row.result) for row in list_result_rows(settings, pipeline, AdviceRow)]
+    history = [json_text.parse(Advice, row.result) for row in list_result_rows(lake, AdviceRow)]
     if not history:
         return None
     latest = history[-1]

@@ -20,6 +20,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.engine.queries import fetch_number
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution import causes, dimension
 from cutover.reconcile.attribution.causes import Findings
@@ -31,7 +32,6 @@ from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.seal import SealBreach
 from cutover.records.watermark import compute_late_margin
-from cutover.settings import Settings
 
 _POSITIONS = f"""
     CREATE TEMP TABLE {SharedTable.LEDGER} AS
@@ -144,13 +144,12 @@ def _build_watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.
 
 
 def attribute_causes(
-    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, log: LogReader | None = None
+    lake: PipelineLake, evidence: SealEvidence, sides: Sides, log: LogReader | None = None
 ) -> Attribution:
     """Find which rows differ and why; creates the tables of `ledger` and `causes`.
 
     Args:
-        settings: Where the log and the lake are.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         evidence: Tables and records that the sides were opened from.
         sides: Open sides.
         log: Source of the records for each claim; None: the cluster of the settings.
@@ -158,9 +157,9 @@ def attribute_causes(
     Raises:
         SealError: Versions of a dimension can be neither proven nor ruled out as a cause.
     """
-    doubts = list_doubts(sides, pipeline, evidence.records)
-    proof = Proof(settings, pipeline, evidence, log)
-    staged_sides = dimension.stage_refold(settings, pipeline, evidence, proof.with_swaps(sides))
+    doubts = list_doubts(sides, lake.pipeline, evidence.records)
+    proof = Proof(lake, evidence, log)
+    staged_sides = dimension.stage_refold(lake, evidence, proof.with_swaps(sides))
     plain = causes.diff_stages(staged_sides)
     notes = proof.check(staged_sides, causes.select_claimed_sql(staged_sides))
     return Attribution(

@@ -21,11 +21,11 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import Rejoin, Spans
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.comparison.diff import diff_relations
@@ -38,7 +38,6 @@ from cutover.reconcile.result.finding import DIMENSION
 from cutover.reconcile.result.seal import DimensionVersions, SealBreach
 from cutover.records.classes import Class
 from cutover.records.reading.scan import Offsets
-from cutover.settings import Settings
 
 AS_STREAM, AS_BATCH, SEEN = "joined_as_stream", "joined_as_batch", "seen_by_stream"
 _MERGED = 1  # the stage with late rows merged: the stream's value of every record that counts
@@ -53,21 +52,21 @@ class Suspects:
     reads: Offsets  # contain all their records
 
 
-def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides) -> Sides:
+def stage_refold(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> Sides:
     """Return the sides, with an additional stage if versions of a dimension cause a difference.
 
     Raises:
         SealError: Versions can be neither proven nor ruled out as a cause: a version or records no longer exist, or
             the session that refolds has different settings in force.
     """
-    if not pipeline.lookups:
+    if not lake.pipeline.lookups:
         return sides
-    rejoin = Rejoin(settings, pipeline)
+    rejoin = Rejoin(lake)
     recorded_spans = rejoin.collect_recorded(evidence.records)
-    suspects = _list_suspects(settings, pipeline, evidence, sides, recorded_spans)
+    suspects = _list_suspects(lake, evidence, sides, recorded_spans)
     if not suspects:
         return sides
-    _check_provable(settings, pipeline, rejoin, recorded_spans, suspects)
+    _check_provable(lake, rejoin, recorded_spans, suspects)
     parts = [
         RefoldPart(
             windows=suspect.windows, reads=suspect.reads, by_stream=recorded_spans, by_batch=suspect.run.dimensions
@@ -75,22 +74,18 @@ def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence,
         for suspect in suspects
     ]
     further = () if sides.same_definition else tuple(map(Class, sides.merged[_MERGED:]))
-    in_force = refold.make_tables(
-        sides.connection, settings, pipeline, parts, into=(AS_STREAM, AS_BATCH), further=further
-    )
-    _check_settings(pipeline, evidence, batch_runs.read_effective_runs(settings, pipeline), in_force)
+    in_force = refold.make_tables(sides.connection, lake, parts, into=(AS_STREAM, AS_BATCH), further=further)
+    _check_settings(lake.pipeline, evidence, batch_runs.read_effective_runs(lake), in_force)
     return _add_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
 
 
-def list_joined_versions(
-    settings: Settings, pipeline: Pipeline, evidence: SealEvidence
-) -> tuple[DimensionVersions, ...]:
+def list_joined_versions(lake: PipelineLake, evidence: SealEvidence) -> tuple[DimensionVersions, ...]:
     """Return the versions that both sides joined with; for batch, those of all runs up to the compared one."""
-    if not pipeline.lookups:
+    if not lake.pipeline.lookups:
         return ()
     spans = {
-        name: [s for run in _list_runs(settings, pipeline, evidence) for s in run.dimensions.get(name, ())]
-        for name in pipeline.lookups
+        name: [s for run in _list_runs(lake, evidence) for s in run.dimensions.get(name, ())]
+        for name in lake.pipeline.lookups
     }
     return tuple(
         DimensionVersions(
@@ -116,9 +111,9 @@ def _check_settings(
         raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
 
 
-def _list_runs(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> list[BatchRun]:
+def _list_runs(lake: PipelineLake, evidence: SealEvidence) -> list[BatchRun]:
     """Return the runs up to the compared one, oldest first."""
-    all_runs = batch_runs.read_effective_runs(settings, pipeline)
+    all_runs = batch_runs.read_effective_runs(lake)
     return all_runs[: [run.run_id for run in all_runs].index(evidence.run.run_id) + 1]
 
 
@@ -131,13 +126,11 @@ def list_notes(evidence: SealEvidence) -> list[str]:
     ]
 
 
-def _list_suspects(
-    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded_spans: Spans
-) -> list[Suspects]:
+def _list_suspects(lake: PipelineLake, evidence: SealEvidence, sides: Sides, recorded_spans: Spans) -> list[Suspects]:
     differing_groups(sides.connection, sides.layout, SharedTable.EXPECTED, stage(len(sides.merged)), into="suspected")
-    runs = _list_runs(settings, pipeline, evidence)
-    if pipeline.window.merges:
-        _check_sessions(pipeline, sides, recorded_spans, runs)
+    runs = _list_runs(lake, evidence)
+    if lake.pipeline.window.merges:
+        _check_sessions(lake.pipeline, sides, recorded_spans, runs)
         return []
     windows = sides.connection.execute(
         f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {SharedTable.WINDOWS}"
@@ -152,9 +145,7 @@ def _list_suspects(
             for position in joined_versions.find_diverging_offsets(spans, run.dimensions.get(name, ()))
         ]
         if run_windows and positions:
-            suspects += find_suspects(
-                settings, pipeline, sides.connection, runs[: run_number + 1], run_windows, positions
-            )
+            suspects += find_suspects(lake, sides.connection, runs[: run_number + 1], run_windows, positions)
     return suspects
 
 
@@ -175,15 +166,14 @@ def find_last_run(runs: Sequence[BatchRun], start: int, end: int) -> int:
 
 
 def find_suspects(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     connection: duckdb.DuckDBPyConnection,
     runs: Sequence[BatchRun],
     windows: Sequence[int],
     places: Sequence[tuple[int, int, int]],
 ) -> list[Suspects]:
     """Return the windows that may contain records at some positions, according to the index, with all their offsets."""
-    delta.relation(connection, "ranges_of_runs", batch_uri(settings, pipeline, "batch_index"))
+    delta.relation(connection, "ranges_of_runs", lake.batch_uri("batch_index"))
     ids = [run.run_id for run in runs]
     rows = connection.execute(
         "SELECT epoch_us(window_start), _partition, min(first_offset), max(last_offset) FROM ranges_of_runs"
@@ -208,9 +198,8 @@ def find_suspects(
     return [Suspects(run=runs[-1], windows=tuple(sorted(affected)), reads=reads)]
 
 
-def _check_provable(
-    settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded_spans: Spans, suspects: Sequence[Suspects]
-) -> None:
+def _check_provable(lake: PipelineLake, rejoin: Rejoin, recorded_spans: Spans, suspects: Sequence[Suspects]) -> None:
+    pipeline = lake.pipeline
     needed_spans = [
         {
             name: joined_versions.spans_to_read(spans_by_lookup[name], [suspect.reads], (0, ""))
@@ -224,7 +213,7 @@ def _check_provable(
     )
     if unreadable is not None:
         raise _make_unprovable_error(pipeline, unreadable)
-    client, run = LogClient(settings), suspects[0].run
+    client, run = LogClient(lake.settings), suspects[0].run
     log_id, earliest = client.describe(run.topic), client.earliest(run.topic)
     if (log_id.cluster_id, log_id.topic_id) != (run.cluster_id, run.topic_id):
         raise _make_unprovable_error(pipeline, f"topic `{run.topic}` was recreated and is a different log")

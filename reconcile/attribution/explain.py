@@ -18,6 +18,7 @@ from cutover.lake.integrity import lost_records
 from cutover.lake.journal_rows import Loss
 from cutover.lake.serving.views import is_affected
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.attribution import cells, log_rows
 from cutover.reconcile.attribution.attribution import attribute_causes
@@ -32,7 +33,6 @@ from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.codec import Scalar, encode, scalar
 from cutover.reconcile.result.finding import CellStep
 from cutover.records.reading.scan import Offsets
-from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
 
 
@@ -114,13 +114,12 @@ class Explanation:
 
 
 def explain_cell(
-    settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None], *, log: LogReader | None = None
+    lake: PipelineLake, window: datetime, key: Sequence[str | None], *, log: LogReader | None = None
 ) -> Explanation:
     """Explain one cell at the latest batch run.
 
     Args:
-        settings: Where the lake is.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         window: Start of the window.
         key: One text for each key column, None for null.
         log: Source of the records; None: the cluster of the settings.
@@ -129,21 +128,22 @@ def explain_cell(
         DefinitionError: The key has the wrong number of columns, or neither side has such a row.
         LakeError: The sides cannot be compared.
     """
+    pipeline = lake.pipeline
     if len(key) != len(pipeline.key):
         msg = f"Key of `{pipeline.name}`: expected {count_noun(len(pipeline.key), 'value')} ({', '.join(pipeline.key)})"
         msg += f", got {len(key)}."
         raise DefinitionError(msg + "\nHint: `a,b`; `null` for a null.")
-    examined = seal.evaluate_seal(settings, pipeline, epoch=None)
+    examined = seal.evaluate_seal(lake, epoch=None)
     if examined.evidence is None:
         first_breach = examined.seal.breaches[0]
         raise LakeError(first_breach.message, runbook=first_breach.runbook)
-    with open_sides(settings, pipeline, examined.evidence) as sides:
+    with open_sides(lake, examined.evidence) as sides:
         place = _create_key_condition(sides, pipeline, key)
-        attribution = attribute_causes(settings, pipeline, examined.evidence, sides, log)
+        attribution = attribute_causes(lake, examined.evidence, sides, log)
         conditions = _locate_row(attribution.sides, pipeline, window, place)
         explanation = _explain_cell(pipeline, examined.evidence, attribution.sides, window, conditions)
         touching = _select_touching(pipeline, examined.evidence, conditions.interval)
-        log_count = _find_losses_in_log(settings, pipeline, examined.evidence, sides, conditions.interval, log)
+        log_count = _find_losses_in_log(lake, examined.evidence, sides, conditions.interval, log)
         return replace(
             explanation,
             unproven=None if attribution.unproven is None else attribution.unproven.message,
@@ -172,26 +172,27 @@ class _LogCount:
 
 
 def _find_losses_in_log(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     evidence: SealEvidence,
     sides: Sides,
     interval: Interval,
     log: LogReader | None,
 ) -> _LogCount:
     """Count the log's records again for the epochs that read the window's offsets in the batch index."""
-    run, stretches = evidence.run, [pipeline.window.event_range(interval)]
+    run, stretches = evidence.run, [lake.pipeline.window.event_range(interval)]
     try:
-        client = log or LogClient(settings)
+        client = log or LogClient(lake.settings)
         log_id = client.describe(run.topic)
         if (log_id.cluster_id, log_id.topic_id) != (run.cluster_id, run.topic_id):
             return _LogCount(
                 loss=f"Topic {run.topic} has topic id {log_id.topic_id}, both sides were read from {run.topic_id}."
             )
-        portions = log_rows.list_portions(settings, pipeline, sides.connection, run, stretches)
+        portions = log_rows.list_portions(lake, sides.connection, run, stretches)
         reads = [offsets for portion in portions for offsets in portion.reads]
         epochs = [record for record in evidence.records if _reads_any(record, reads)]
-        losses = lost_records.find_lost(client, epochs, evidence.losses, pipeline.window, max_offsets=lost_records.ALL)
+        losses = lost_records.find_lost(
+            client, epochs, evidence.losses, lake.pipeline.window, max_offsets=lost_records.ALL
+        )
     except (LogError, LakeError) as error:
         return _LogCount(
             unasked=f"Cannot check whether the log still has the window's records: {str(error).splitlines()[0]}"

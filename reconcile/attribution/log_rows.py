@@ -20,16 +20,15 @@ from cutover.definition.model.topic import Topic
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import LogId
 from cutover.log.kafka import Ranges, RawRecord
 from cutover.log.topic_partitions import find_source
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.reading import scan
 from cutover.records.reading.scan import Offsets, OffsetSpan
 from cutover.records.reference.parse import InvalidValueError, parse_value
-from cutover.settings import Settings
 
 PORTION = 200_000
 """Maximum number of records per portion, as counted in the index; a single window may have more."""
@@ -69,8 +68,7 @@ class ReadPortion:
 
 
 def list_portions(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     connection: duckdb.DuckDBPyConnection,
     run: BatchRun,
     stretches: Sequence[Interval],
@@ -78,8 +76,7 @@ def list_portions(
     """Return the offsets of all records of some stretches of event time, up to the cut of a batch run.
 
     Args:
-        settings: Where the lake is.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         connection: Any; the function adds the views `index_of_rows` and `stretches` (`n`, `first`, `ends`).
         run: The compared run: index rows of it and of earlier runs are used.
         stretches: `[first, end)`, ascending.
@@ -87,12 +84,10 @@ def list_portions(
     Raises:
         LakeError: The index cannot be read.
     """
-    delta.relation(connection, "index_of_rows", batch_uri(settings, pipeline, "batch_index"))
+    delta.relation(connection, "index_of_rows", lake.batch_uri("batch_index"))
     columns = {"n": range(len(stretches)), "first": [s.start for s in stretches], "ends": [s.end for s in stretches]}
     connection.register("stretches", pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}))
-    rows = connection.execute(
-        _WHERE, [[earlier_run.run_id for earlier_run in list_runs_up_to(settings, pipeline, run)]]
-    ).fetchall()
+    rows = connection.execute(_WHERE, [[earlier_run.run_id for earlier_run in list_runs_up_to(lake, run)]]).fetchall()
     spans: dict[int, list[OffsetSpan]] = {n: [] for n in range(len(stretches))}
     records = dict.fromkeys(spans, 0)
     for n, partition, first_offset, last_offset, count in rows:
@@ -108,9 +103,9 @@ def list_portions(
     ]
 
 
-def list_runs_up_to(settings: Settings, pipeline: Pipeline, run: BatchRun) -> list[BatchRun]:
+def list_runs_up_to(lake: PipelineLake, run: BatchRun) -> list[BatchRun]:
     """Return the runs up to and including a run, oldest first."""
-    runs = batch_runs.read_effective_runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(lake)
     return runs[: [recorded_run.run_id for recorded_run in runs].index(run.run_id) + 1]
 
 

@@ -34,6 +34,7 @@ from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.journal import Journal
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution import claims, log_rows
 from cutover.reconcile.attribution.claims import FoldedPlace, Place, Position
@@ -53,7 +54,6 @@ from cutover.records.classes import Class
 from cutover.records.fold import make_finishable
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import place_records
-from cutover.settings import Settings
 
 Side = Sequence[tuple[Interval, ResultRow]]
 
@@ -85,27 +85,27 @@ def _start(row: tuple[Interval, ResultRow]) -> Interval:
     return row[0]
 
 
-def read_proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]:
+def read_proven_claims(lake: PipelineLake) -> frozenset[str]:
     """Read the digests of all claims that were proven under a definition.
 
     Raises:
         LakeError: The table cannot be read.
     """
-    rows = Journal(settings, pipeline.name, ProvenClaims).read()
-    fingerprint = result_fingerprint(pipeline)
+    rows = Journal(lake.settings, lake.pipeline.name, ProvenClaims).read()
+    fingerprint = result_fingerprint(lake.pipeline)
     return frozenset(digest for row in rows if row.result_fingerprint == fingerprint for digest in row.digests)
 
 
-def save_proofs(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) -> None:
+def save_proofs(lake: PipelineLake, digests: Sequence[str]) -> None:
     """Append the digests of newly proven claims."""
     if digests:
         claims = ProvenClaims(
-            pipeline=pipeline.name,
-            result_fingerprint=result_fingerprint(pipeline),
+            pipeline=lake.pipeline.name,
+            result_fingerprint=result_fingerprint(lake.pipeline),
             at=datetime.now(UTC),
             digests=tuple(sorted(digests)),
         )
-        Journal(settings, pipeline.name, ProvenClaims).append(claims)
+        Journal(lake.settings, lake.pipeline.name, ProvenClaims).append(claims)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +123,7 @@ class _Claim:
 class Proof:
     """Claims of one comparison, checked against the log."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     evidence: SealEvidence
     log: LogReader | None = None  # None: the cluster of the settings, contacted only if there is a claim
     breach: SealBreach | None = None  # reason why a claim can no longer be proven
@@ -207,7 +206,7 @@ class Proof:
         differs = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
         query = f"SELECT DISTINCT {_keys_sql(sides)} FROM {SWAPPED} s WHERE {differs}"
         swapped = self._collect_claims(sides, query, [last_stage, SharedTable.EXPECTED])
-        broken = find_broken_places(sides, self.pipeline)
+        broken = find_broken_places(sides, self.lake.pipeline)
         proven = [
             claim
             for claim in swapped
@@ -231,12 +230,12 @@ class Proof:
         keys = _keys_sql(sides)
         numbered = f"SELECT *, row_number() OVER (ORDER BY {keys}) AS __place FROM ({query})"
         sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_CLAIMED} AS {numbered}")
-        places = _read_places(sides, self.pipeline)
+        places = _read_places(sides, self.lake.pipeline)
         if not places:
             return []
-        rows = [_read_rows(sides, self.pipeline, table) for table in tables]
+        rows = [_read_rows(sides, self.lake.pipeline, table) for table in tables]
         ledger_digests = _digest_ledger(sides)
-        proven = read_proven_claims(self.settings, self.pipeline)
+        proven = read_proven_claims(self.lake)
         checked = []
         for place_number, place in sorted(places.items()):
             place_sides = [side.get(place_number, []) for side in rows]
@@ -262,7 +261,7 @@ class Proof:
     def _mark_unreadable(self, places: Sequence[Place], reason: str) -> None:
         self._unreadable.update(places)
         text = (
-            f"Pipeline `{self.pipeline.name}`: windows differ, and their causes cannot be verified from the log:"
+            f"Pipeline `{self.lake.pipeline.name}`: windows differ, and their causes cannot be verified from the log:"
             f" {reason}"
         )
         self.breach = self.breach or SealBreach(code="unproven", message=text, runbook="NotComparable")
@@ -274,7 +273,7 @@ class Proof:
             LogError: No broker responds.
             LakeError: The index or a version of a dimension cannot be read.
         """
-        run, log = self.evidence.run, self.log or LogClient(self.settings)
+        run, log = self.evidence.run, self.log or LogClient(self.lake.settings)
         log_id = log.describe(run.topic)
         if (log_id.cluster_id, log_id.topic_id) != (run.cluster_id, run.topic_id):
             self._mark_unreadable(unread, f"topic `{run.topic}` was recreated and is a different log.")
@@ -282,9 +281,9 @@ class Proof:
         earliest = log.earliest(run.topic)
         by_stretch: dict[Interval, list[Place]] = {}
         for place in unread:
-            by_stretch.setdefault(self.pipeline.window.event_range(place.interval), []).append(place)
+            by_stretch.setdefault(self.lake.pipeline.window.event_range(place.interval), []).append(place)
         stretches = sorted(by_stretch)
-        for portion in log_rows.list_portions(self.settings, self.pipeline, sides.connection, run, stretches):
+        for portion in log_rows.list_portions(self.lake, sides.connection, run, stretches):
             portion_places = [place for n in portion.stretches for place in by_stretch[stretches[n]]]
             reason = find_gone_records(portion, earliest, run.topic)
             if reason is None:
@@ -295,13 +294,13 @@ class Proof:
     def _fold_portion(
         self, sides: Sides, log: LogReader, portion: ReadPortion, stretches: Sequence[Interval], places: Sequence[Place]
     ) -> dict[Place, FoldedPlace]:
-        rejoin = Rejoin(self.settings, self.pipeline)
+        rejoin = Rejoin(self.lake)
         dimensions = rejoin.at(rejoin.collect_recorded(self.evidence.records))
-        raw = list(log_rows.read_records(log, self.pipeline, self.evidence.run, portion, stretches))
+        raw = list(log_rows.read_records(log, self.lake.pipeline, self.evidence.run, portion, stretches))
         start, end = (stretches[portion.stretches[0]].start, max(stretches[n].end for n in portion.stretches))
         classes = [str(name) for name in sides.merged if not self._is_refolded(sides, name)]
-        rows = place_records(self.pipeline, raw, dimensions)
-        return claims.fold_places(self.pipeline, rows, _read_ledger(sides.connection, start, end), places, classes)
+        rows = place_records(self.lake.pipeline, raw, dimensions)
+        return claims.fold_places(self.lake.pipeline, rows, _read_ledger(sides.connection, start, end), places, classes)
 
 
 def find_gone_records(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:

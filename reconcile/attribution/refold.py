@@ -14,6 +14,7 @@ from cutover.engine.spark import session
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import Rejoin, Spans
 from cutover.lake.tables.schemas import partial_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
@@ -22,7 +23,6 @@ from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read_records
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,8 +40,7 @@ class RefoldPart:
 
 def make_tables(
     connection: duckdb.DuckDBPyConnection,
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     parts: Sequence[RefoldPart],
     *,
     into: tuple[str, str],
@@ -51,8 +50,7 @@ def make_tables(
 
     Args:
         connection: Connection that gets the tables.
-        settings: Where the log and the lake are.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         parts: Windows, their offsets, and the versions of each side.
         into: Names of the two tables.
         further: Classes that are folded as well: each additional table folds one more of them (`table_with_classes`).
@@ -63,7 +61,8 @@ def make_tables(
     Raises:
         LakeError: A version cannot be read.
     """
-    spark, rejoin = session(settings, app=f"cutover reconcile {pipeline.name}"), Rejoin(settings, pipeline)
+    pipeline = lake.pipeline
+    spark, rejoin = session(lake.settings, app=f"cutover reconcile {pipeline.name}"), Rejoin(lake)
     for name, side in zip(into, ("by_stream", "by_batch"), strict=True):
         rows = []
         for part in parts:
@@ -71,7 +70,7 @@ def make_tables(
                 lookup: joined_versions.spans_to_read(getattr(part, side)[lookup], [part.reads], (0, ""))
                 for lookup in pipeline.lookups
             }
-            records = read_records(spark, settings, pipeline, (part.reads,))
+            records = read_records(spark, lake, (part.reads,))
             rows.append(
                 _aggregate_windows(
                     _classify_without_late(records, pipeline, rejoin.frames(spark, spans)), pipeline, part.windows

@@ -16,6 +16,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run
 from cutover.reconcile.audit.blame import BlamedMeasure, DifferenceSize
 from cutover.reconcile.journal_rows import NoiseRow, list_result_rows
@@ -58,14 +59,11 @@ class Noise:
         return int(bool(self.measures))
 
 
-def measure_noise(
-    settings: Settings, pipeline: Pipeline, *, batches: int, streams: int, seed: int, clock: Clock
-) -> Noise:
+def measure_noise(lake: PipelineLake, *, batches: int, streams: int, seed: int, clock: Clock) -> Noise:
     """Compute what the log holds now several times and compare; no table is written.
 
     Args:
-        settings: Where the log is.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         batches: Computations in one epoch with other tasks.
         streams: Computations with other epoch ends, order and tasks.
         seed: Draws them.
@@ -75,14 +73,14 @@ def measure_noise(
         LogError: The topic is not there, or holds no record.
     """
     at = clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    audit = run.audit_determinism(settings, pipeline, replays=streams, seed=seed, repartitions=batches)
+    audit = run.audit_determinism(lake, replays=streams, seed=seed, repartitions=batches)
     blamed_by_path = [
         (BATCH if replay.replay > streams else STREAM, blamed) for replay in audit.replays for blamed in replay.blamed
     ]
     return Noise(
-        pipeline=pipeline.name,
+        pipeline=lake.pipeline.name,
         at=at,
-        result_fingerprint=result_fingerprint(pipeline),
+        result_fingerprint=result_fingerprint(lake.pipeline),
         records=audit.records,
         rows=audit.rows,
         batches=batches,
@@ -147,23 +145,23 @@ def record_noise(settings: Settings, noise: Noise, clock: Clock) -> None:
     Journal(settings, noise.pipeline, NoiseRow).append(row)
 
 
-def find_newest_noise(settings: Settings, pipeline: Pipeline) -> Noise | None:
+def find_newest_noise(lake: PipelineLake) -> Noise | None:
     """Return the newest measurement under the definition in force; None: there is none.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    rows = list_result_rows(settings, pipeline, NoiseRow)
+    rows = list_result_rows(lake, NoiseRow)
     return json_text.parse(Noise, rows[-1].result) if rows else None
 
 
-def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:
+def find_level(lake: PipelineLake) -> NoiseLevel | None:
     """Return what the newest measurement has come to, as a report shows it; None: there is none.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    latest = find_newest_noise(settings, pipeline)
+    latest = find_newest_noise(lake)
     if latest is None:
         return None
     measures = tuple(map(_make_measure, latest.measures))

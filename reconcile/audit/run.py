@@ -25,6 +25,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import blame
 from cutover.reconcile.audit.blame import BlamedMeasure
 from cutover.records import duplicates
@@ -127,14 +128,11 @@ def _epoch(span: Offsets, borders: Mapping[int, list[int]], turn: int) -> Offset
     return {p: (at[turn], at[turn + 1]) for p, at in ends.items() if at[turn] < at[turn + 1]}
 
 
-def audit_determinism(
-    settings: Settings, pipeline: Pipeline, *, replays: int, seed: int, repartitions: int = 0
-) -> DeterminismAudit:
+def audit_determinism(lake: PipelineLake, *, replays: int, seed: int, repartitions: int = 0) -> DeterminismAudit:
     """Replay what the log holds now.
 
     Args:
-        settings: Where the log is, and how much memory a comparison may take.
-        pipeline: The definition.
+        lake: The pipeline; its settings bound the memory of a comparison.
         replays: How many, in addition to the one that they are compared with.
         seed: Draws them.
         repartitions: Further ones, each in one epoch as batch reads, with other tasks.
@@ -142,40 +140,40 @@ def audit_determinism(
     Raises:
         LogError: The topic is not there, or holds no record.
     """
-    span = _span(settings, pipeline)
-    spark = session(settings, app=f"cutover audit {pipeline.name}")
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    span = _span(lake)
+    spark = session(lake.settings, app=f"cutover audit {lake.pipeline.name}")
+    with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
         replayed = _Replayed(
-            settings=settings,
-            pipeline=pipeline,
+            settings=lake.settings,
+            pipeline=lake.pipeline,
             span=span,
             spark=spark,
             connection=connection,
-            rejoin=Rejoin(settings, pipeline),
-            records=_records(settings, pipeline),
-            duplicates=_duplicates(settings, pipeline, span, spark),
+            rejoin=Rejoin(lake),
+            records=_records(lake),
+            duplicates=_duplicates(lake, span, spark),
         )
         replayed.make(whole(span))
         (rows,) = connection.execute("SELECT count(*) FROM answer_0").fetchall()[0]
         drawn_replays = [draw_replay(span, number, seed) for number in range(1, replays + 1)]
         drawn_replays += [draw_batch_replay(span, replays + number, seed) for number in range(1, repartitions + 1)]
         audited_replays = [replayed.compare_replay(replay) for replay in drawn_replays]
-    lost_records.check_log_of_version(settings, pipeline)
+    lost_records.check_log_of_version(lake)
     offsets = sum(end - start for start, end in span.values())
     return DeterminismAudit(
-        pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(audited_replays)
+        pipeline=lake.pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(audited_replays)
     )
 
 
-def _records(settings: Settings, pipeline: Pipeline) -> Sequence[EpochRecord]:
+def _records(lake: PipelineLake) -> Sequence[EpochRecord]:
     """Return the epochs that say with which version of a dimension a record is joined; none without lookups."""
-    version = versions.current(settings, pipeline) if pipeline.lookups else None
+    version = versions.current(lake) if lake.pipeline.lookups else None
     return () if version is None or not delta.exists(version.uri) else EpochLog(version.uri).records()
 
 
-def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
-    client, topic = LogClient(settings), name_log(pipeline)
-    earliest, latest = client.earliest(topic), client.latest(topic, pipeline.source.isolation)
+def _span(lake: PipelineLake) -> Offsets:
+    client, topic = LogClient(lake.settings), name_log(lake.pipeline)
+    earliest, latest = client.earliest(topic), client.latest(topic, lake.pipeline.source.isolation)
     span = {p: (earliest[p], end) for p, end in latest.items() if earliest[p] < end}
     if not span:
         msg = f"Topic {topic}: expected records to replay, it holds none."
@@ -183,14 +181,12 @@ def _span(settings: Settings, pipeline: Pipeline) -> Offsets:
     return span
 
 
-def _duplicates(settings: Settings, pipeline: Pipeline, span: Offsets, spark: "SparkSession") -> pa.Table:
+def _duplicates(lake: PipelineLake, span: Offsets, spark: "SparkSession") -> pa.Table:
     """Return the records of which a twin counts; the same in every replay, since the answer does not depend on it."""
-    if pipeline.source.record_id is None:
+    if lake.pipeline.source.record_id is None:
         fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
         return pa.schema(fields).empty_table()
-    rows = duplicates.mark_duplicates(
-        parse_records(read_records(spark, settings, pipeline, (span,)), pipeline), pipeline
-    )
+    rows = duplicates.mark_duplicates(parse_records(read_records(spark, lake, (span,)), lake.pipeline), lake.pipeline)
     found = rows.where(duplicates.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
     return found.toArrow()
 
@@ -237,7 +233,7 @@ class _Replayed:
         """Return the partial aggregates of an epoch, by partition, with the newest event time of each."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-        records = read_records(self.spark, self.settings, self.pipeline, (offsets,))
+        records = read_records(self.spark, PipelineLake(self.settings, self.pipeline), (offsets,))
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolve_versions(self.rejoin.collect_recorded(self.records), (offsets,))
         whole_rows = parse_records(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))

@@ -20,12 +20,13 @@ from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.output.console import Line, Output, make_table, show_bar
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.result import text
 from cutover.reconcile.result.lateness_text import describe_shares, describe_source, format_real_late, name_segment
 from cutover.reconcile.result.parts import Advice, NamedSetting, Prediction, ProvenSetting
 from cutover.reconcile.result.timeliness import LatenessQuantiles, LogLateness
-from cutover.settings import Settings, load_settings
+from cutover.settings import load_settings
 from cutover.timestamps import format_micros, to_micros
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def advise(
     further = [_parse_setting(text) for text in setting or ()]  # refused before anything is read
     settings, clock = load_settings(), SystemClock()
     definition = find_definition(settings, pipeline)
-    gathered_delays = gather_delays(settings, definition)
+    lake = PipelineLake(settings, definition)
+    gathered_delays = gather_delays(lake)
     lateness = definition.lateness
     current = (lateness.out_of_orderness_micros, lateness.allowed_micros)
     tried_settings = (
@@ -69,7 +71,7 @@ def advise(
         for further_setting in further
     )
     named_settings = (*choose_settings(gathered_delays.delays), *tried_settings)
-    proven = _prove(settings, definition, gathered_delays, named_settings) if prove else ()
+    proven = _prove(lake, gathered_delays, named_settings) if prove else ()
     at = format_micros(to_micros(clock.now())) or ""
     advice = _make_advice(
         definition, gathered_delays, predict(gathered_delays.delays, *current), named_settings, proven, at
@@ -83,7 +85,7 @@ def advise(
     grid_fields = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.setting_count}
     return Output(
         document=_describe(advice) | grid_fields,
-        lines=_list_lines(advice, every if grid else None, versions.next_number(settings, definition)),
+        lines=_list_lines(advice, every if grid else None, versions.next_number(lake)),
         exit_code=int(any(not claim.holds for claim in proven)),
     )
 
@@ -147,7 +149,7 @@ def _parse_setting(words: str) -> tuple[int, int]:
 
 
 def _prove(
-    settings: Settings, pipeline: Pipeline, gathered_delays: "GatheredDelays", named_settings: Sequence[NamedSetting]
+    lake: PipelineLake, gathered_delays: "GatheredDelays", named_settings: Sequence[NamedSetting]
 ) -> tuple[ProvenSetting, ...]:
     from cutover.reconcile.advisor.prove import prove_settings
 
@@ -156,7 +158,7 @@ def _prove(
         def report_progress(setting: str, completed: int, of: int) -> None:
             update(completed, of, f"Running the streaming path, {setting}")
 
-        return prove_settings(settings, pipeline, gathered_delays.newest_epoch, named_settings, report_progress)
+        return prove_settings(lake, gathered_delays.newest_epoch, named_settings, report_progress)
 
 
 def _list_lines(advice: Advice, grid: "Grid | None", following: int) -> Iterator[Line]:
@@ -213,7 +215,7 @@ def lateness(
 
     settings, clock = load_settings(), SystemClock()
     definition = find_definition(settings, pipeline)
-    log_lateness = measure_log_lateness(settings, definition, clock)
+    log_lateness = measure_log_lateness(PipelineLake(settings, definition), clock)
     record.record_lateness(settings, log_lateness, clock)
     shares = {"real_share": log_lateness.shares.real_share, "read_share": log_lateness.shares.read_share}
     fields = asdict(log_lateness)

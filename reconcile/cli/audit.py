@@ -16,10 +16,10 @@ from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.counts import count_clause, count_noun
 from cutover.definition.loading import catalogue
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.integrity import scrub
 from cutover.lake.integrity.scrub import Scrubbed
 from cutover.output.console import Line, Output, make_table, show_bar, show_spinner, styled
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run
 from cutover.reconcile.audit.blame import DifferenceSize
 from cutover.reconcile.audit.noise import Noise, describe_noise, make_rule, measure_noise, record_noise
@@ -56,7 +56,7 @@ def determinism(
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
     audit_seed = secrets.randbelow(2**31) if seed is None else seed
-    determinism_audit = run.audit_determinism(settings, definition, replays=replays, seed=audit_seed)
+    determinism_audit = run.audit_determinism(PipelineLake(settings, definition), replays=replays, seed=audit_seed)
     return Output(
         document=asdict(determinism_audit) | {"exit_code": determinism_audit.exit_code},
         lines=_list_determinism_lines(determinism_audit),
@@ -96,8 +96,9 @@ def windows(
     definition = find_definition(settings, pipeline)
     audit_seed = secrets.randbelow(2**31) if seed is None else seed
     with show_spinner(f"{pipeline}: computing the sample from the log"):
-        window_audit = audit_sample.audit_windows(settings, definition, seed=audit_seed, clock=clock)
-        rolled_back = put_back and stage.roll_back_regression(settings, definition, clock)
+        lake = PipelineLake(settings, definition)
+        window_audit = audit_sample.audit_windows(lake, seed=audit_seed, clock=clock)
+        rolled_back = put_back and stage.roll_back_regression(lake, clock)
     return Output(
         document=asdict(window_audit) | {"exit_code": window_audit.exit_code, "put_back": rolled_back},
         lines=_list_window_lines(window_audit, rolled_back=rolled_back),
@@ -124,7 +125,9 @@ def noise(
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
     noise_seed = secrets.randbelow(2**31) if seed is None else seed
-    measured = measure_noise(settings, definition, batches=batches, streams=streams, seed=noise_seed, clock=clock)
+    measured = measure_noise(
+        PipelineLake(settings, definition), batches=batches, streams=streams, seed=noise_seed, clock=clock
+    )
     record_noise(settings, measured, clock)
     rule = make_rule(measured, definition)
     return Output(
@@ -189,7 +192,9 @@ def selftest(
 def _run(settings: Settings, pipeline: str, seed: int, trials: int) -> SelfTest:
     definition = catalogue.get(settings, pipeline)
     with show_bar("Comparing copies with planted defects") as update:
-        return self_test(settings, definition, seed=seed, trials=trials, clock=SystemClock(), progress=update)
+        return self_test(
+            PipelineLake(settings, definition), seed=seed, trials=trials, clock=SystemClock(), progress=update
+        )
 
 
 def _list_lines(self_test: SelfTest) -> Iterator[Line]:
@@ -321,10 +326,10 @@ def verify(
     """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
     settings = load_settings()
     if files:
-        return _scrub(settings, find_definition(settings, pipeline), check_all=exhaustive)
+        return _scrub(PipelineLake(settings, find_definition(settings, pipeline)), check_all=exhaustive)
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
     verification = verify_and_record(
-        settings, find_definition(settings, pipeline), only=names, exhaustive=exhaustive, seed=seed
+        PipelineLake(settings, find_definition(settings, pipeline)), only=names, exhaustive=exhaustive, seed=seed
     )
     return Output(
         document=verification.to_json(),
@@ -333,8 +338,8 @@ def verify(
     )
 
 
-def _scrub(settings: Settings, pipeline: Pipeline, *, check_all: bool) -> Output:
-    scrubbed = scrub.scrub(settings, pipeline, max_bytes=None if check_all else scrub.PIECE)
+def _scrub(lake: PipelineLake, *, check_all: bool) -> Output:
+    scrubbed = scrub.scrub(lake, max_bytes=None if check_all else scrub.PIECE)
     lines = list_scrub_lines(scrubbed)
     return Output(document=scrubbed.to_json(), lines=lines, exit_code=2 if scrubbed.damaged else 0)
 

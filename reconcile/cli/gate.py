@@ -15,6 +15,7 @@ from cutover.definition.model.stage import Stage
 from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.output.console import Line, Output, make_table, styled
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli.recorded.cost import nine_table, path_table
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
@@ -47,11 +48,12 @@ def show(context: typer.Context) -> Output:
     """List the evidence, what is missing, and the history of moves."""
     settings, pipeline = _find_shown(context)
     now = SystemClock().now()
-    evidence = evidence_of.read_evidence(settings, pipeline, now)
-    decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
+    lake = PipelineLake(settings, pipeline)
+    evidence = evidence_of.read_evidence(lake, now)
+    decision = decide(current_stage(lake), evidence, "advance", pipeline.policy, now)
     decision = decision.name_pipeline(pipeline.name)
     history = read_events(settings, pipeline.name)
-    costs = measure_present(settings, pipeline)
+    costs = measure_present(lake)
     gate_fields = _to_fields(pipeline, evidence, decision, history) | {"cost": encode(costs)}
     return Output(document=gate_fields, lines=_list_lines(gate_fields, evidence, costs))
 
@@ -61,7 +63,7 @@ def advance(context: typer.Context, *, reason: Why) -> Output:
     """Move one stage on; rejected (exit code 1) while something is missing, with the list of it."""
     settings, name = context.obj
     pipeline = catalogue.get(settings, name)
-    decision = stage.move(settings, pipeline, "advance", reason, SystemClock())
+    decision = stage.move(PipelineLake(settings, pipeline), "advance", reason, SystemClock())
     if decision.target is None:
         return _reject(pipeline, decision, f"Gate of `{pipeline.name}`: {decision.stage} is the last stage.")
     if not decision.allowed:
@@ -81,7 +83,7 @@ def rollback(
 ) -> Output:
     """Let batch serve again, at once and from any stage; requires no evidence, no log and no driver."""
     settings, pipeline = _find_shown(context)
-    decision = stage.roll_back(settings, pipeline, reason, SystemClock(), back_to=to)
+    decision = stage.roll_back(PipelineLake(settings, pipeline), reason, SystemClock(), back_to=to)
     if stage.stays(decision, to):
         text = f"{pipeline.name}: stays in {to}. Anything approved or started before this no longer moves it."
         return Output(document=_describe_move(pipeline, decision), lines=[text])

@@ -15,6 +15,7 @@ from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import select_stream_version
 from cutover.output.console import Output
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.cli import arguments, show
 from cutover.reconcile.comparison.diff import Budget
@@ -45,7 +46,7 @@ def reconcile(
         None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")
         for option, text in (("--from", start), ("--to", end))
     )
-    result = run_reconcile(settings, definition, start=lower, end=upper, epoch=cut)
+    result = run_reconcile(PipelineLake(settings, definition), start=lower, end=upper, epoch=cut)
     path = result.run.report_path
     return _output(result, None if path is None else show.make_address(settings, path))
 
@@ -63,7 +64,7 @@ def explain(
     settings = select_stream_version(load_settings(), version)
     definition = find_definition(settings, pipeline)
     at = parse_range_end(window, definition.window, of="WINDOW")
-    explained = explain_cell(settings, definition, at, parse_key(key, definition.key))
+    explained = explain_cell(PipelineLake(settings, definition), at, parse_key(key, definition.key))
     return Output(document=explained.to_json(), lines=show.list_explanation_lines(explained))
 
 

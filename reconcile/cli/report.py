@@ -12,6 +12,7 @@ from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.output.console import Output, Verbatim, encode_json
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli import show
 from cutover.reconcile.report import files
 from cutover.reconcile.report.forms import exposition, markdown, server
@@ -58,7 +59,9 @@ def report(
 
 def _output_newest(settings: Settings, definitions: dict[str, Pipeline], form: ReportForm) -> Output:
     newest_reports = [
-        report for name in sorted(definitions) if (report := _read_newest(settings, definitions[name])) is not None
+        report
+        for name in sorted(definitions)
+        if (report := _read_newest(PipelineLake(settings, definitions[name]))) is not None
     ]
     if not newest_reports:
         _reject_missing(settings, definitions)
@@ -81,7 +84,7 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
         name = min(definitions, default="P")
         raise DefinitionError(msg + f"\nHint: `cutover report {name} --differences {to}`.")
     (name, pipeline), *_ = definitions.items()
-    report = _read_newest(settings, pipeline)
+    report = _read_newest(PipelineLake(settings, pipeline))
     if report is None:
         _reject_missing(settings, definitions)
     rows = files.copy_table(settings, report, to)
@@ -91,10 +94,10 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
     return Output(document={"pipeline": name, "file": str(to), "rows": rows}, lines=[text])
 
 
-def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
+def _read_newest(lake: PipelineLake) -> Report | None:
     """Return the report of the current comparison of a pipeline; None if there is none."""
-    for comparison in history.list_current_first(settings, pipeline)[:1]:
-        return files.read_report(settings, pipeline.name, comparison.run_id)
+    for comparison in history.list_current_first(lake)[:1]:
+        return files.read_report(lake.settings, lake.pipeline.name, comparison.run_id)
     return None
 
 
@@ -102,7 +105,7 @@ def _list_addresses(settings: Settings, definitions: dict[str, Pipeline], *, lis
     """Yield the addresses of reports, newest first."""
     paths = []
     for name in sorted(definitions):
-        pages = files.list_pages(settings, history.list_current_first(settings, definitions[name]))
+        pages = files.list_pages(settings, history.list_current_first(PipelineLake(settings, definitions[name])))
         paths += pages if list_all else pages[:1]
     if not paths:
         _reject_missing(settings, definitions)

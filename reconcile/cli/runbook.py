@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cutover.output.console import Output, Verbatim
+from cutover.pipeline_lake import PipelineLake
 from cutover.runbooks import folder
 from cutover.settings import load_settings
 
@@ -38,8 +39,9 @@ def _fill_page(name: str, text: str, pipeline: str) -> Output:
 
     settings = load_settings()
     definition = find_definition(settings, pipeline, running=True)
-    now = make_status(FactCollector(settings, definition, SystemClock()).collect())
-    filled = fill_page(settings, definition, name, text, now)
+    lake = PipelineLake(settings, definition)
+    now = make_status(FactCollector(lake, SystemClock()).collect())
+    filled = fill_page(lake, name, text, now)
     return Output(document=asdict(filled), lines=[Verbatim(filled.to_text())])
 
 

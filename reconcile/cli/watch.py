@@ -13,6 +13,7 @@ from cutover.errors import CutoverError
 from cutover.lake.tables.run_memory import read_once
 from cutover.log.topic_partitions import format_number
 from cutover.output.console import Line, Output, make_table, styled
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.lag import LagVerdict
@@ -36,7 +37,7 @@ def watch(
 ) -> Iterator[Output]:
     """Watch a stream: lag by partition, watermark, late share, one word of verdict, the alerts. Changes no table."""
     settings = load_settings()
-    collector = FactCollector(settings, find_definition(settings, pipeline, running=True), SystemClock())
+    collector = FactCollector(PipelineLake(settings, find_definition(settings, pipeline, running=True)), SystemClock())
     with read_once():  # a sample of tables that are unchanged since the last one costs next to nothing
         while True:
             status = _read_status(collector)

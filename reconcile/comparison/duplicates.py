@@ -22,12 +22,11 @@ import pyarrow as pa
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, make_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.records.classes import Class
-from cutover.settings import Settings
 
 SWAPPED, LEFT_OUT = "swapped", "left_out"
 TRUTH = "stream_truth"
@@ -58,19 +57,18 @@ def keeps_twins(pipeline: Pipeline) -> bool:
     return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
 
 
-def create_tables(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
+def create_tables(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, run: BatchRun) -> None:
     """Create the tables, and the view `stream_truth`, from `stream_log`.
 
     Args:
         connection: Has `stream_log`.
-        settings: Where the lake is.
-        pipeline: Definition with a record id.
+        lake: A pipeline with a record id.
         run: The compared batch run.
 
     Raises:
         LakeError: Batch's ledger cannot be read.
     """
-    _bind_batch(connection, settings, pipeline, run)
+    _bind_batch(connection, lake, run)
     connection.execute(
         f"CREATE TEMP TABLE stream_twins AS SELECT *, {_PLACE} FROM {SharedTable.STREAM_LOG}"
         f" WHERE _class = '{Class.DUPLICATE}'"
@@ -89,14 +87,14 @@ def make_swapped(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_SWAPPED)
 
 
-def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
+def _bind_batch(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, run: BatchRun) -> None:
     """Create `batch_twins`; the rows of a window that count are those of the last run that computed it."""
     if run.ledger_version is None:
-        connection.register("batch_ledger_all", batch_ledger_schema(pipeline).empty_table())
+        connection.register("batch_ledger_all", batch_ledger_schema(lake.pipeline).empty_table())
     else:
-        uri = batch_uri(settings, pipeline, "batch_ledger")
+        uri = lake.batch_uri("batch_ledger")
         delta.relation(connection, "batch_ledger_all", uri, version=run.ledger_version)
-    all_runs = batch_runs.read_effective_runs(settings, pipeline)
+    all_runs = batch_runs.read_effective_runs(lake)
     runs = all_runs[: [batch_run.run_id for batch_run in all_runs].index(run.run_id) + 1]
     spans = [
         {"turn": turn, "run": batch_run.run_id, "first": start, "last": end}

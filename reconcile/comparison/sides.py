@@ -29,6 +29,7 @@ from cutover.lake.control.losses import find_touched_windows
 from cutover.lake.epochs.delivery import DOUBLED
 from cutover.lake.serving.views import is_affected, is_affected_sql
 from cutover.lake.tables import delta, overflow
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import digests, duplicates
 from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
@@ -38,7 +39,6 @@ from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.records.watermark import find_closed_end, is_closed_sql
-from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
 STALE = "stale"  # changed since batch computed it
@@ -178,21 +178,21 @@ class Sides:
 
 @contextmanager
 def open_sides(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     evidence: SealEvidence,
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> Iterator[Sides]:
     """Open both sides for window starts in `[start, end)`; they are closed when the context exits."""
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    pipeline = lake.pipeline
+    with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
         stream, batch = own_sides = open_own_sides(pipeline, evidence)
         for side in own_sides:
             side.create_rows(connection)
         same_definition = isinstance(pipeline.batch, SameDefinition)
         merged = tuple(list_merged_classes(stream, batch))
         if duplicates.keeps_twins(pipeline):
-            duplicates.create_tables(connection, settings, pipeline, evidence.run)
+            duplicates.create_tables(connection, lake, evidence.run)
         incomplete_ranges = list_incomplete_ranges(own_sides)
         in_range, is_final = _within(start, end), " AND ".join(f"({side.is_final_sql()})" for side in own_sides)
         is_uncovered = is_affected_sql(pipeline.window, _flatten(incomplete_ranges))

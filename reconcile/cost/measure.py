@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import batch_runs
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.cost.fold import fold
 from cutover.reconcile.result.codec import decode
@@ -16,42 +16,41 @@ from cutover.reconcile.result.cost import Agreement, PathCosts
 from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.verdict import history
-from cutover.settings import Settings
 
 
-def measure_costs(settings: Settings, pipeline: Pipeline, agreement: Agreement | None) -> PathCosts:
+def measure_costs(lake: PipelineLake, agreement: Agreement | None) -> PathCosts:
     """Return the cost of both paths under the definition in force.
 
     Raises:
         DefinitionError: No epoch was committed under it yet.
         LakeError: A table cannot be read.
     """
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     epochs = EpochLog(version.uri).records() if version is not None and delta.exists(version.uri) else []
     if not epochs:
-        msg = f"Cost of `{pipeline.name}`: expected an epoch under the definition in force, found none."
-        raise DefinitionError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` makes one.")
-    return fold(epochs, batch_runs.read_effective_runs(settings, pipeline), agreement)
+        msg = f"Cost of `{lake.pipeline.name}`: expected an epoch under the definition in force, found none."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.pipeline.name} --drain` makes one.")
+    return fold(epochs, batch_runs.read_effective_runs(lake), agreement)
 
 
-def find_agreement(settings: Settings, pipeline: Pipeline) -> Agreement | None:
+def find_agreement(lake: PipelineLake) -> Agreement | None:
     """Return the agreement of the current comparison of a pipeline; None if nothing was compared."""
-    comparison = history.find_current(settings, pipeline)
+    comparison = history.find_current(lake)
     return None if comparison is None or not comparison.is_comparable else parse_agreement(comparison.result)
 
 
-def measure_if_readable(settings: Settings, pipeline: Pipeline, outcome: ComparisonOutcome) -> PathCosts | None:
+def measure_if_readable(lake: PipelineLake, outcome: ComparisonOutcome) -> PathCosts | None:
     """Return the cost shown with a comparison; None if no epoch can be read: the comparison itself says why."""
     try:
-        return measure_costs(settings, pipeline, _find_agreement(outcome))
+        return measure_costs(lake, _find_agreement(outcome))
     except (DefinitionError, LakeError):
         return None
 
 
-def measure_present(settings: Settings, pipeline: Pipeline) -> PathCosts | None:
+def measure_present(lake: PipelineLake) -> PathCosts | None:
     """Return the cost shown with the current comparison of a pipeline; None if no epoch can be read."""
     try:
-        return measure_costs(settings, pipeline, find_agreement(settings, pipeline))
+        return measure_costs(lake, find_agreement(lake))
     except (DefinitionError, LakeError):
         return None
 

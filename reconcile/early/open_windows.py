@@ -20,6 +20,7 @@ from cutover.errors import LakeError, LogError
 from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.serving.views import panes_sql
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.attribution import claims, log_rows
 from cutover.reconcile.attribution.claims import Place
@@ -35,7 +36,6 @@ from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.records.reference.place import place_records
 from cutover.records.watermark import is_closed_sql
-from cutover.settings import Settings
 
 EDGES = (0, 1, 2, 5, 15, 30, 60, 120, 240, 480, 1440, 2880, 10_080)
 """Minutes."""
@@ -90,8 +90,7 @@ def _is_between(minutes: float, low: int | None, high: int | None) -> bool:
 
 
 def measure_open_windows(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     evidence: SealEvidence,
     sides: Sides,
     *,
@@ -101,13 +100,13 @@ def measure_open_windows(
     """Measure how accurate the stream's results of open windows are.
 
     Args:
-        settings: Location of the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         evidence: The cut, its batch run and the epoch log.
         sides: Open sides.
         log: Reader of the records; None: the cluster of the settings.
         silent: Reason why the cluster is not available; None: it is.
     """
+    pipeline = lake.pipeline
     panes = bool(evidence.records) and evidence.records[-1].panes is not None
     source = "panes" if panes else "aggregates"
     if pipeline.window.merges:
@@ -120,7 +119,7 @@ def measure_open_windows(
     if silent is not None and log is None:
         return _make_unknown(windows, source, silent)
     try:
-        truth = _fold_log(settings, pipeline, evidence, sides, log or LogClient(settings), selected)
+        truth = _fold_log(lake, evidence, sides, log or LogClient(lake.settings), selected)
     except (LogError, LakeError) as error:
         return _make_unknown(windows, source, str(error).split("\n", maxsplit=1)[0])
     comparisons = _compare(truth, _read_shown(sides, pipeline, evidence, selected, panes=panes), selected)
@@ -171,8 +170,7 @@ def _select_windows(sides: Sides, pipeline: Pipeline, watermark: int | None) -> 
 
 
 def _fold_log(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     evidence: SealEvidence,
     sides: Sides,
     log: LogReader,
@@ -184,16 +182,17 @@ def _fold_log(
         LogError: No broker answers, the topic was replaced by another log, or records have left it.
         LakeError: The index of the batch path cannot be read.
     """
+    pipeline = lake.pipeline
     run = evidence.run
     description, earliest = log.describe(run.topic), log.earliest(run.topic)
     if (description.cluster_id, description.topic_id) != (run.cluster_id, run.topic_id):
         msg = f"Topic `{run.topic}` was replaced by another log."
         raise LogError(msg)
-    rejoin = Rejoin(settings, pipeline)
+    rejoin = Rejoin(lake)
     dimensions = rejoin.at(rejoin.collect_recorded(evidence.records))
     stretches = sorted({pipeline.window.event_range(interval) for interval in intervals})
     raw: dict[tuple[int, int], RawRecord] = {}
-    for portion in log_rows.list_portions(settings, pipeline, sides.connection, run, stretches):
+    for portion in log_rows.list_portions(lake, sides.connection, run, stretches):
         missing = find_gone_records(portion, earliest, run.topic)
         if missing is not None:
             raise LogError(missing)

@@ -17,6 +17,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
 from cutover.lake.control.stages import current_stage, list_moves, read_events
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.verdict.audits import power
@@ -41,15 +42,16 @@ StageApproval = Approval[StageProposal]
 """Approval of a move by a person."""
 
 
-def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple[GateDecision, StageProposal | None]:
+def make_proposal(lake: PipelineLake, clock: Clock) -> tuple[GateDecision, StageProposal | None]:
     """Decide on an advance to the next stage and, if it is allowed, make the proposal for a person to approve.
 
     Raises:
         LakeError: A table of the lake cannot be read.
     """
-    turn = len(read_events(settings, pipeline.name))
-    stage, now = current_stage(settings, pipeline), clock.now()
-    evidence = evidence_of.read_evidence(settings, pipeline, now)
+    pipeline = lake.pipeline
+    turn = len(read_events(lake.settings, pipeline.name))
+    stage, now = current_stage(lake), clock.now()
+    evidence = evidence_of.read_evidence(lake, now)
     decision = decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
     if not decision.allowed:
         return decision, None

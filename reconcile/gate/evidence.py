@@ -27,6 +27,7 @@ from cutover.lake.journal_rows import GateEvent, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.gate_values import (
     NOT_EVALUATED,
@@ -54,29 +55,28 @@ from cutover.reconcile.watch.log_observer import (
 )
 from cutover.reconcile.window_audit import population
 from cutover.records.watermark import compute_closing_watermark
-from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
 
-def read_evidence(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
+def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
     """Read the evidence for a move under the current definition.
 
     Args:
-        settings: Where the lake and the log are.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         now: By the clock of this host, for the ages of recorded evidence.
 
     Raises:
         LakeError: A table of the lake cannot be read. If the log does not respond, `replay` is None.
     """
-    version = versions.current(settings, pipeline)
+    settings, pipeline = lake.settings, lake.pipeline
+    version = versions.current(lake)
     if version is None:
         unmeasured = Replayability(retention=None, replay_time=None)
         return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=unmeasured)
     comparisons = recorded.read_lines(settings, pipeline.name)
     moves = list_moves(settings, pipeline.name)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
-    batch = batch_runs.read_effective_runs(settings, pipeline)
+    batch = batch_runs.read_effective_runs(lake)
     runs = list_runs(
         comparisons,
         version,
@@ -84,28 +84,28 @@ def read_evidence(settings: Settings, pipeline: Pipeline, now: datetime) -> Gate
         policy=pipeline.policy,
         inputs=EvidenceInputs.of(records, batch),
     )
-    self_tests = selftests.list_valid(settings, pipeline)
+    self_tests = selftests.list_valid(lake)
     return GateEvidence(
         runs=select_runs_after_last_move(runs, moves, version),
-        replay=_read_replayability(settings, pipeline, records, now),
+        replay=_read_replayability(lake, records, now),
         losses=list_lost_windows(pipeline, losses.list_up_to(settings, version), version.number),
-        foreign=tuple(list_table_problems(settings, pipeline, version)),
+        foreign=tuple(list_table_problems(lake, version)),
         rules=acceptance_files.load(settings, pipeline),
         self_test=self_tests[-1] if self_tests else None,
         earlier_self_tests=tuple(datetime.fromisoformat(test.at) for test in self_tests[:-1]),
-        hazards=tuple(_list_hazards(settings, pipeline, records, comparisons, now)),
+        hazards=tuple(_list_hazards(lake, records, comparisons, now)),
         settings_since=hazards.find_change_of_settings(records),
         contract=_check_contract(pipeline.contract, batch),
         expectations=len(pipeline.contract),
-        audit_refusal=_find_audit_refusal(settings, pipeline),
+        audit_refusal=_find_audit_refusal(lake),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
 
 
-def list_table_problems(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[str]:
+def list_table_problems(lake: PipelineLake, version: Version) -> Iterator[str]:
     """Yield a sentence for each change by another writer, and one if the high-water note cannot be read."""
-    for change, _ in table_weights.find_changes(settings, pipeline):
+    for change, _ in table_weights.find_changes(lake):
         if change.kind is not Kind.HARMLESS:
             yield change.sentence
     try:
@@ -310,24 +310,23 @@ def count_rows_by_cause(runs: Iterable[EvidenceRun]) -> dict[str, int]:
 
 
 def _list_hazards(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     records: Sequence[EpochRecord],
     comparisons: Sequence[RecordedComparison],
     now: datetime,
 ) -> Iterator[RecordedHazard]:
-    yield from hazards.find_hazards(records, pipeline.policy, now)
-    current = recorded.of_definition(comparisons, result_fingerprint(pipeline))
-    replay = hazards.find_replay(versions.read_events(settings, pipeline.name), current, now)
+    yield from hazards.find_hazards(records, lake.pipeline.policy, now)
+    current = recorded.of_definition(comparisons, result_fingerprint(lake.pipeline))
+    replay = hazards.find_replay(versions.read_events(lake.settings, lake.pipeline.name), current, now)
     if replay is not None:
         yield replay
 
 
-def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
+def _find_audit_refusal(lake: PipelineLake) -> str | None:
     """Find why samples could not audit the pipeline in KAPPA; evaluated in SHADOW only, since it reads all rows."""
-    if current_stage(settings, pipeline) is not Stage.SHADOW:
+    if current_stage(lake) is not Stage.SHADOW:
         return NOT_EVALUATED
-    return population.find_audit_problem(settings, pipeline)
+    return population.find_audit_problem(lake)
 
 
 def _check_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> ContractCheck | None:
@@ -347,12 +346,10 @@ def _check_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> Co
     return ContractCheck(run_id=latest.run_id, evaluated=len(evaluated), failed=failed, dropped=dropped)
 
 
-def _read_replayability(
-    settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], now: datetime
-) -> Replayability | None:
+def _read_replayability(lake: PipelineLake, records: Sequence[EpochRecord], now: datetime) -> Replayability | None:
     try:
-        client = LogClient(settings)
-        log = name_log(pipeline)
+        client = LogClient(lake.settings)
+        log = name_log(lake.pipeline)
         configs = [client.config(topic) for topic in split_topics(log)]
         earliest, latest = client.earliest(log), client.latest(log)
     except LogError:

@@ -7,24 +7,23 @@ stream may have stopped.
 from collections.abc import Iterator
 
 from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate.decide import EvidenceRun, PresentState
 from cutover.reconcile.report import verdicts
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
-from cutover.settings import Settings
 
 
-def examine_present(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
+def examine_present(lake: PipelineLake, clock: Clock) -> PresentState:
     """Compare at the latest cut, run the checks and evaluate the alerts; record the comparison and the checks.
 
     Raises:
         LakeError: The history cannot be read or written. All other problems are part of the returned state.
     """
-    report = reconcile(settings, pipeline, clock=clock)
-    checks = verify_and_record(settings, pipeline, clock=clock)
+    report = reconcile(lake, clock=clock)
+    checks = verify_and_record(lake, clock=clock)
     return PresentState(
         run=EvidenceRun(
             run_id=report.run.run_id,
@@ -37,12 +36,12 @@ def examine_present(settings: Settings, pipeline: Pipeline, clock: Clock) -> Pre
         reason=report.finding.sentence.partition("\n")[0],
         violations=tuple(f"{violation.check}: {violation.text}" for violation in checks.violations),
         check_error=checks.error,
-        pages=tuple(_list_pages(settings, pipeline, clock)),
+        pages=tuple(_list_pages(lake, clock)),
     )
 
 
-def _list_pages(settings: Settings, pipeline: Pipeline, clock: Clock) -> Iterator[str]:
-    facts = FactCollector(settings, pipeline, clock).collect()
+def _list_pages(lake: PipelineLake, clock: Clock) -> Iterator[str]:
+    facts = FactCollector(lake, clock).collect()
     for alert in list_firing(facts):
         if alert.severity == "page":
             yield f"{alert.name}: {alert.text}"

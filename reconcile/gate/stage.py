@@ -22,6 +22,7 @@ from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.lake.serving import serving_table
 from cutover.metrics import tasks
 from cutover.metrics.families import MetricSample
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.approval import StageApproval, StageProposal, check_valid
@@ -50,8 +51,7 @@ def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample
 
 @tasks.write_metrics("gate", tasks.describe_samples(samples), answers=_ANSWERS)
 def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and probe of a test
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     direction: Move,
     reason: str,
     clock: Clock,
@@ -77,8 +77,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and pro
         LakeError: Another move was made at the same time, or the approved evidence has changed; nothing was written.
     """
     return _move(
-        settings,
-        pipeline,
+        lake,
         direction,
         reason,
         clock,
@@ -91,8 +90,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and pro
 
 
 def _move(  # noqa: PLR0913 -- as `move`
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     direction: Move,
     reason: str,
     clock: Clock,
@@ -103,23 +101,24 @@ def _move(  # noqa: PLR0913 -- as `move`
     actor: str | None,
     probe: Probe = silent,
 ) -> GateDecision:
+    settings, pipeline = lake.settings, lake.pipeline
     valid_reason = check_reason(reason, of="Gate")
     turn = len(read_events(settings, pipeline.name))  # read first: a move made after this is rejected
-    stage = current_stage(settings, pipeline, way_back=direction == "rollback")
+    stage = current_stage(lake, way_back=direction == "rollback")
     next_comparison = _read_next_sequence(settings, pipeline.name)
     now = clock.now()
     # A rollback needs no evidence, so it works even if nothing can be read.
-    evidence = GateEvidence() if direction == "rollback" else evidence_of.read_evidence(settings, pipeline, now)
+    evidence = GateEvidence() if direction == "rollback" else evidence_of.read_evidence(lake, now)
     decision = decide(stage, evidence, direction, pipeline.policy, now, back_to=back_to).name_pipeline(pipeline.name)
     if approved is not None:
         check_valid(approved, pipeline, evidence, decision, turn=turn)
     if decision.allowed and direction == "advance":
         from cutover.reconcile.gate.present import examine_present  # noqa: PLC0415 -- needs both paths and the log
 
-        present_state = examine_present(settings, pipeline, clock)
+        present_state = examine_present(lake, clock)
         next_comparison = _read_next_sequence(settings, pipeline.name)
         now = clock.now()
-        evidence = replace(evidence_of.read_evidence(settings, pipeline, now), present=present_state)
+        evidence = replace(evidence_of.read_evidence(lake, now), present=present_state)
         decision = decide(stage, evidence, direction, pipeline.policy, now).name_pipeline(pipeline.name)
         if approved is not None and decision.allowed:  # the examination takes minutes, in which evidence can change
             check_valid(approved, pipeline, evidence, decision, turn=turn)
@@ -133,7 +132,7 @@ def _move(  # noqa: PLR0913 -- as `move`
         encoded = evidence_of.encode_evidence(decision, evidence, approved=digest, because=because, audit=audit)
         move_event = replace(event, event=_EVENTS[decision.move], stage=decision.target, evidence=encoded)
         _append(settings, move_event, decision, turn=turn)
-        decision = replace(decision, stale_pipelines=serving_table.update_tables(settings, pipeline))
+        decision = replace(decision, stale_pipelines=serving_table.update_tables(lake))
         probe("move.switched", -1)
     elif stays(decision, back_to):
         Journal(settings, pipeline.name, GateEvent).append(event, expected_sequence=turn)
@@ -174,9 +173,8 @@ def _withdraw_now(settings: Settings, proposal: StageProposal, reason: str, cloc
 
 
 @tasks.write_metrics("gate", tasks.describe_samples(samples), answers=(InvalidReasonError,))
-def roll_back(  # noqa: PLR0913 -- as `move`
-    settings: Settings,
-    pipeline: Pipeline,
+def roll_back(
+    lake: PipelineLake,
     reason: str,
     clock: Clock,
     *,
@@ -191,7 +189,7 @@ def roll_back(  # noqa: PLR0913 -- as `move`
         LakeError: The history cannot be read or written, or every retry conflicted with another process.
     """
     return retry_conflicts(
-        lambda: _move(settings, pipeline, "rollback", reason, clock, back_to=back_to, because=because, actor=actor)
+        lambda: _move(lake, "rollback", reason, clock, back_to=back_to, because=because, actor=actor)
     )
 
 
@@ -237,7 +235,7 @@ def _append(settings: Settings, event: GateEvent, decision: GateDecision, *, tur
     log.info("stage_changed", **names, sequence=sequence, who=event.who)
 
 
-def roll_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -> bool:
+def roll_back_regression(lake: PipelineLake, clock: Clock) -> bool:
     """Roll back from KAPPA to LAMBDA if the latest audit found a regression; return whether a move was made.
 
     The gate's event records the audit as its evidence: seed, sample and rows. Repeated calls roll back only once.
@@ -245,13 +243,13 @@ def roll_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -
     Raises:
         LakeError: Another move was made at the same time, or the history cannot be read.
     """
-    audits = audit_record.list_audits(settings, pipeline)
+    audits = audit_record.list_audits(lake)
     if not audits or audits[-1].state is not AuditState.REGRESSION:
         return False
-    if current_stage(settings, pipeline, way_back=True) is not Stage.KAPPA:
+    if current_stage(lake, way_back=True) is not Stage.KAPPA:
         return False
     because = {"audit": _encode_audit(audits[-1])}
-    roll_back(settings, pipeline, _describe_regression(audits[-1]), clock, because=because)
+    roll_back(lake, _describe_regression(audits[-1]), clock, because=because)
     return True
 
 

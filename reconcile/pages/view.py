@@ -21,6 +21,7 @@ from cutover.definition.model.stage import Stage
 from cutover.errors import CutoverError
 from cutover.lake import recorded_definitions
 from cutover.lake.control.stages import current_stage, read_events
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli.recorded.differences import REST, count_states, describe_state
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
@@ -172,33 +173,32 @@ def list_forms(settings: Settings, pipeline: str, run_id: str) -> tuple[str, ...
     return tuple(name for name in names if find_file(settings, pipeline, name) is not None)
 
 
-def read_view(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: FactCollector) -> PipelineView:
+def read_view(lake: PipelineLake, clock: Clock, gathering: FactCollector) -> PipelineView:
     """Read what the page of a pipeline shows; the lake and the log are only read.
 
     Args:
-        settings: Of the installation; `bound_waiting` bounds how long a broker may take.
-        pipeline: Its definition.
+        lake: The pipeline; `bound_waiting` of its settings bounds how long a broker may take.
         clock: The time of the page.
         gathering: Samples the stream; reused from page to page, since some alerts need several samples.
     """
-    stage = _try(lambda: current_stage(settings, pipeline))
+    stage = _try(lambda: current_stage(lake))
     return PipelineView(
-        pipeline=pipeline.name,
+        pipeline=lake.pipeline.name,
         at=clock.now(),
         stage=stage,
-        gate=_try(lambda: _decide(settings, pipeline, clock)),
-        moves=_try(lambda: _list_moves(settings, pipeline)),
-        reports=_try(lambda: list_reports(settings, pipeline)),
+        gate=_try(lambda: _decide(lake, clock)),
+        moves=_try(lambda: _list_moves(lake)),
+        reports=_try(lambda: list_reports(lake)),
         stream=_try(lambda: make_status(gathering.collect())),
-        differences=_try(lambda: _list_differences(settings, pipeline)),
-        cost=_try(lambda: _list_costs(settings, pipeline)),
+        differences=_try(lambda: _list_differences(lake)),
+        cost=_try(lambda: _list_costs(lake)),
     )
 
 
-def read_summary(settings: Settings, pipeline: Pipeline) -> PipelineLine:
+def read_summary(lake: PipelineLake) -> PipelineLine:
     """Read the stage and the newest report of a pipeline; the log is not asked."""
-    newest = _try(lambda: next(iter(list_reports(settings, pipeline)), None))
-    return PipelineLine(pipeline=pipeline.name, stage=_try(lambda: current_stage(settings, pipeline)), report=newest)
+    newest = _try(lambda: next(iter(list_reports(lake)), None))
+    return PipelineLine(pipeline=lake.pipeline.name, stage=_try(lambda: current_stage(lake)), report=newest)
 
 
 def bound_waiting(settings: Settings) -> Settings:
@@ -207,7 +207,7 @@ def bound_waiting(settings: Settings) -> Settings:
     return settings.model_copy(update={"kafka": settings.kafka.model_copy(update={"timeout_seconds": patience})})
 
 
-def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ...]:
+def list_reports(lake: PipelineLake) -> tuple[ReportLine, ...]:
     """Return the current comparison of a pipeline, then the others from the newest cut back.
 
     Raises:
@@ -220,29 +220,29 @@ def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ..
             verdict=str(comparison.verdict),
             good=comparison.exit_code == 0,
             run_id=comparison.run_id,
-            forms=list_forms(settings, pipeline.name, comparison.run_id),
+            forms=list_forms(lake.settings, lake.pipeline.name, comparison.run_id),
             runbook=comparison.result.get("runbook"),
         )
-        for comparison in history.list_current_first(settings, pipeline)[:SHOWN]
+        for comparison in history.list_current_first(lake)[:SHOWN]
     )
 
 
-def _decide(settings: Settings, pipeline: Pipeline, clock: Clock) -> GateDecision:
+def _decide(lake: PipelineLake, clock: Clock) -> GateDecision:
     now = clock.now()
-    evidence = evidence_of.read_evidence(settings, pipeline, now)
-    stage = current_stage(settings, pipeline)
-    return decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
+    evidence = evidence_of.read_evidence(lake, now)
+    stage = current_stage(lake)
+    return decide(stage, evidence, "advance", lake.pipeline.policy, now).name_pipeline(lake.pipeline.name)
 
 
-def _list_moves(settings: Settings, pipeline: Pipeline) -> tuple[MoveLine, ...]:
-    rows = read_events(settings, pipeline.name)[-SHOWN:]
+def _list_moves(lake: PipelineLake) -> tuple[MoveLine, ...]:
+    rows = read_events(lake.settings, lake.pipeline.name)[-SHOWN:]
     return tuple(
         MoveLine(at=row.at, stage=row.stage, event=row.event, actor=row.who, reason=row.why) for row in reversed(rows)
     )
 
 
-def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
-    open_differences = history.read_open_differences(settings, pipeline).values()
+def _list_differences(lake: PipelineLake) -> DifferenceList:
+    open_differences = history.read_open_differences(lake).values()
     still = DifferenceState.OPEN
     ordered = sorted(
         open_differences,
@@ -254,9 +254,9 @@ def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
         ),
     )
     return DifferenceList(
-        sentence=f"{count_states(pipeline.name, ordered)}.",
+        sentence=f"{count_states(lake.pipeline.name, ordered)}.",
         are_open=sum(difference.state is still for difference in ordered),
-        lines=tuple(_describe_difference(difference, pipeline) for difference in ordered[:SHOWN]),
+        lines=tuple(_describe_difference(difference, lake.pipeline) for difference in ordered[:SHOWN]),
     )
 
 
@@ -271,9 +271,9 @@ def _describe_difference(open_difference: OpenDifference, pipeline: Pipeline) ->
     )
 
 
-def _list_costs(settings: Settings, pipeline: Pipeline) -> tuple[tuple[str, str], ...]:
-    costs = measure_present(settings, pipeline)
-    return (*describe_lines(costs), ("price", describe_price(pipeline.name, costs)))
+def _list_costs(lake: PipelineLake) -> tuple[tuple[str, str], ...]:
+    costs = measure_present(lake)
+    return (*describe_lines(costs), ("price", describe_price(lake.pipeline.name, costs)))
 
 
 def _try(look: Callable[[], Value | None]) -> Part[Value]:
@@ -307,11 +307,11 @@ class PageInputs:
 
     def summary(self, pipeline: Pipeline) -> PipelineLine:
         """Return stage and newest verdict, at most `CACHE_SECONDS` old, without reading the log."""
-        return self._summaries.get(pipeline.name, lambda: read_summary(self.settings, pipeline))
+        return self._summaries.get(pipeline.name, lambda: read_summary(PipelineLake(self.settings, pipeline)))
 
     def newest_page(self, pipeline: Pipeline) -> str | None:
         """Return the file of the current report of a pipeline, if it exists."""
-        pages = (report.forms[0] for report in list_reports(self.settings, pipeline) if report.forms)
+        pages = (report.forms[0] for report in list_reports(PipelineLake(self.settings, pipeline)) if report.forms)
         return next((name for name in pages if name.endswith(".html")), None)
 
     def _scan(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:
@@ -321,6 +321,7 @@ class PageInputs:
 
     def _gather(self, pipeline: Pipeline) -> PipelineView:
         collector = self._collectors.get(pipeline.name)
-        if collector is None or collector.pipeline != pipeline:
-            collector = self._collectors[pipeline.name] = FactCollector(self.settings, pipeline, self.clock)
-        return read_view(self.settings, pipeline, self.clock, collector)
+        lake = PipelineLake(self.settings, pipeline)
+        if collector is None or collector.lake.pipeline != pipeline:
+            collector = self._collectors[pipeline.name] = FactCollector(lake, self.clock)
+        return read_view(lake, self.clock, collector)

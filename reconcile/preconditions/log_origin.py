@@ -18,9 +18,9 @@ from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions.damage import make_breach
 from cutover.reconcile.result.seal import SealBreach
-from cutover.settings import Settings
 
 STOPPING = frozenset({"LogDataLost", "TopicIdentityChanged"})
 """Runbooks of problems after which a stream does not continue without a person."""
@@ -37,12 +37,13 @@ class LogCheck:
     note: str | None = None  # reason why it could not be checked
 
 
-def evaluate_log(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogCheck:
+def evaluate_log(lake: PipelineLake, *, count: bool = False) -> LogCheck:
     """Check whether the stream could continue with the log; if it does not answer, use the driver's last heartbeat.
 
     With `count` the records of epochs are counted again in the log; those of a long log in turns.
     """
-    version = versions.current(settings, pipeline)
+    settings, pipeline = lake.settings, lake.pipeline
+    version = versions.current(lake)
     try:
         newest = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
     except LakeError:
@@ -62,7 +63,7 @@ def evaluate_log(settings: Settings, pipeline: Pipeline, *, count: bool = False)
     except LogError as error:
         if error.runbook in STOPPING:
             return LogCheck(breach=_breach(error.text, str(error.runbook)))
-        return _check_driver(settings, pipeline, accepted, str(error).splitlines()[0])
+        return _check_driver(lake, accepted, str(error).splitlines()[0])
     return LogCheck()
 
 
@@ -89,15 +90,16 @@ def _check_topic(
         raise LogError(msg, runbook="LogDataLost")
 
 
-def _check_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...], silent: str) -> LogCheck:
+def _check_driver(lake: PipelineLake, accepted: tuple[Loss, ...], silent: str) -> LogCheck:
     """Evaluate the driver's last heartbeat: a breach if it failed because of the log, otherwise a note.
 
     Without a heartbeat it is unknown whether the log is the one that both sides read, so nothing is compared.
     """
-    version = settings.stream_version
+    pipeline = lake.pipeline
+    version = lake.settings.stream_version
     try:
         driver_state = read_driver_state(
-            settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}"
+            lake.settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}"
         )
     except LakeError as error:
         return LogCheck(breach=make_breach(error))

@@ -11,7 +11,6 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, merge_intervals
 from cutover.engine import queries
@@ -28,15 +27,14 @@ from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import split_cut
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions import damage, settings_in_force
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
-from cutover.settings import Settings
 from cutover.timestamps import format_micros
 
 _WINDOWS = f"""
@@ -97,9 +95,7 @@ class Examined:
     tables: TablesRead = field(default_factory=TablesRead)
 
 
-def find_unread_windows(
-    settings: Settings, pipeline: Pipeline, start: Mapping[int, int], runs: Sequence[BatchRun]
-) -> tuple[Range, ...]:
+def find_unread_windows(lake: PipelineLake, start: Mapping[int, int], runs: Sequence[BatchRun]) -> tuple[Range, ...]:
     """Return the windows that hold records before the offsets at which the stream's first epoch starts.
 
     Of sessions: the stretches of time, by whose touch a session may have such records.
@@ -107,13 +103,12 @@ def find_unread_windows(
     A version begins where the log does: what retention took before, an earlier version has read, and batch.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         start: Partition -> offset at which epoch 0 of the version starts.
         runs: Batch runs over the same log.
     """
     start_offsets = {partition: offset for partition, offset in start.items() if offset}
-    uri = batch_uri(settings, pipeline, "batch_index")
+    uri = lake.batch_uri("batch_index")
     if not start_offsets or not delta.exists(uri):
         return ()
     with queries.connect() as connection:
@@ -123,9 +118,9 @@ def find_unread_windows(
         connection.register("starts", pa.table(offsets, schema=schema))
         connection.register("runs", pa.table({"run": pa.array([run.run_id for run in runs], pa.string())}))
         intervals = [Interval(*row) for row in connection.execute(_WINDOWS).fetchall()]
-    if isinstance(pipeline.window, Sessions):  # the index knows stretches of time that hold rows
-        return merge_intervals(Interval(start, end - 1 + pipeline.window.gap_micros) for start, end in intervals)
-    return _join_windows(intervals, pipeline.window)
+    if isinstance(lake.pipeline.window, Sessions):  # the index knows stretches of time that hold rows
+        return merge_intervals(Interval(start, end - 1 + lake.pipeline.window.gap_micros) for start, end in intervals)
+    return _join_windows(intervals, lake.pipeline.window)
 
 
 def _join_windows(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple[Range, ...]:
@@ -141,19 +136,16 @@ def _join_windows(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple
     return tuple(ranges)
 
 
-def evaluate_seal(
-    settings: Settings, pipeline: Pipeline, *, epoch: int | None, epoch_log: EpochLog | None = None
-) -> Examined:
+def evaluate_seal(lake: PipelineLake, *, epoch: int | None, epoch_log: EpochLog | None = None) -> Examined:
     """Judge whether the newest batch run (or the one at `epoch`) and the stream can be compared, without raising.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         epoch: The cut's; None: the newest.
         epoch_log: The current version's, where it is open already. None: its current version is opened.
     """
     try:
-        facts, evidence = _gather(settings, pipeline, epoch, epoch_log)
+        facts, evidence = _gather(lake, epoch, epoch_log)
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
@@ -163,25 +155,23 @@ def evaluate_seal(
     return Examined(seal=seal, evidence=None if seal_breaches else evidence, tables=_tables(evidence))
 
 
-def _gather(
-    settings: Settings, pipeline: Pipeline, epoch: int | None, opened: EpochLog | None
-) -> tuple[SealFacts, SealEvidence]:
-    version = versions.current(settings, pipeline)
+def _gather(lake: PipelineLake, epoch: int | None, opened: EpochLog | None) -> tuple[SealFacts, SealEvidence]:
+    version = versions.current(lake)
     # Read before the log is opened, since its driver continues; a table that existed and is missing is no new one.
     # With a log that was opened earlier there are no witnesses: they may know a later epoch than it shows.
-    witnesses = () if version is None or opened is not None else high_water.list_witnesses(settings, pipeline, version)
+    witnesses = () if version is None or opened is not None else high_water.list_witnesses(lake, version)
     if version is None or not (witnesses or delta.exists(version.uri)):
-        text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
-        text += version_changes.describe_changes(settings, pipeline, version)
-        text += f" `cutover stream {pipeline.name} --drain`, then"
-        text += f" `cutover batch {pipeline.name}`, makes both sides."
+        text = f"Pipeline `{lake.pipeline.name}`: expected an epoch log under this definition, found none."
+        text += version_changes.describe_changes(lake, version)
+        text += f" `cutover stream {lake.pipeline.name} --drain`, then"
+        text += f" `cutover batch {lake.pipeline.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
-    _reject_foreign(settings, pipeline)
-    run = _choose(settings, pipeline, version, epoch)
+    _reject_foreign(lake)
+    run = _choose(lake, version, epoch)
     epoch_log = opened or EpochLog(version.uri)
-    batch = _as_read(settings, pipeline, run)
+    batch = _as_read(lake, run)
     try:
-        return _facts(settings, pipeline, version, run, epoch_log, batch, witnesses)
+        return _facts(lake, version, run, epoch_log, batch, witnesses)
     except duckdb.Error as error:
         breach = damage.find_damaged_file((epoch_log.table, batch))
         if breach is None:
@@ -189,9 +179,8 @@ def _gather(
         raise SealError(breach) from error
 
 
-def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
-    settings: Settings,
-    pipeline: Pipeline,
+def _facts(
+    lake: PipelineLake,
     version: Version,
     run: BatchRun,
     epoch_log: EpochLog,
@@ -200,21 +189,21 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
 ) -> tuple[SealFacts, SealEvidence]:
     records = tuple(epoch_log.records())
     books = _books(epoch_log, run.epoch)
-    runs = batch_runs.read_effective_runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(lake)
     attempts = delivery.read_attempts(epoch_log, records)
     facts = SealFacts(
         stream=version.app_id,
-        definition=result_fingerprint(pipeline),
-        batch_definition=batch_fingerprint(pipeline),
+        definition=result_fingerprint(lake.pipeline),
+        batch_definition=batch_fingerprint(lake.pipeline),
         records=records,
         transaction=epoch_log.transaction(version.app_id),
         doubts=high_water.find_inconsistencies(version, epoch_log.table, records, witnesses),
-        losses=losses.list_of_version(settings, version),
+        losses=losses.list_of_version(lake.settings, version),
         run=run,
         unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
         pairs=delivery.sum_effective_counts(records, attempts),
-        settings=settings_in_force.read_settings(pipeline, records, runs, run),
+        settings=settings_in_force.read_settings(lake.pipeline, records, runs, run),
     )
     evidence = SealEvidence(
         version=version,
@@ -223,27 +212,23 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         run=run,
         batch=batch,
         books=books,
-        losses=losses.list_up_to(settings, version),
+        losses=losses.list_up_to(lake.settings, version),
         delivered=delivery.find_delivery_faults(facts.up_to_cut, attempts),
         unread=find_unread_windows(
-            settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
+            lake, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
         ),
     )
     return facts, evidence
 
 
-def _reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
+def _reject_foreign(lake: PipelineLake) -> None:
     """Refuse to compare where another writer changed or took away a table of the pipeline.
 
     Raises:
         SealError: Names the table, and how to repair it.
     """
     foreign = next(
-        (
-            candidate
-            for candidate in table_weights.find_changes(settings, pipeline)
-            if candidate[0].kind is not Kind.HARMLESS
-        ),
+        (candidate for candidate in table_weights.find_changes(lake) if candidate[0].kind is not Kind.HARMLESS),
         None,
     )
     if foreign is not None:
@@ -251,33 +236,33 @@ def _reject_foreign(settings: Settings, pipeline: Pipeline) -> None:
         raise SealError(SealBreach(code=change.kind.value, message=change.message(mends), runbook=change.runbook))
 
 
-def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTable:
+def _as_read(lake: PipelineLake, run: BatchRun) -> DeltaTable:
     """Return the batch table as a run left it.
 
     Its newest version, if that holds the rows of the run: files that others rewrote may be gone from the one before.
     """
-    uri = batch_uri(settings, pipeline)
-    newest, runs = delta.open_table(uri), batch_runs.read_effective_runs(settings, pipeline)
+    uri = lake.batch_uri()
+    newest, runs = delta.open_table(uri), batch_runs.read_effective_runs(lake)
     table_change = table_weights.find_batch_change(newest, "batch", runs)
     holds = runs[-1].run_id == run.run_id and (table_change is None or table_change.kind is Kind.HARMLESS)
     return newest if holds else delta.open_table(uri, run.batch_version)
 
 
-def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int | None) -> BatchRun:
+def _choose(lake: PipelineLake, version: Version, epoch: int | None) -> BatchRun:
     """Return the batch run of this stream version at the newest cut that published a table, or that at `epoch`.
 
     The newest cut, not the newest run: a run may have been asked to compute at an older one.
     """
-    runs = [run for run in batch_runs.read_effective_runs(settings, pipeline) if run.batch_version is not None]
+    runs = [run for run in batch_runs.read_effective_runs(lake) if run.batch_version is not None]
     fitting = [run for run in runs if run.stream_version == version.number and epoch in {None, run.epoch}]
     if fitting:
         return max(fitting, key=lambda run: (run.epoch, run.sequence))
     at = "" if epoch is None else f" at the cut of epoch {epoch}"
     cut = "" if epoch is None else f" --cut {epoch}"
-    text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
+    text = f"Pipeline `{lake.pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
-    text += version_changes.describe_changes(settings, pipeline, version)
-    text += f" `cutover batch {pipeline.name}{cut}{versions.format_option(version.number)}` computes one."
+    text += version_changes.describe_changes(lake, version)
+    text += f" `cutover batch {lake.pipeline.name}{cut}{versions.format_option(version.number)}` computes one."
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 
 

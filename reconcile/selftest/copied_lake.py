@@ -28,9 +28,9 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.dimensions import dimension, joined_versions, load
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.epochs.row_kinds import RowKind
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import IndexKind, batch_schema
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.dimension import Suspects, find_last_run, find_suspects
@@ -97,6 +97,11 @@ class CleanCopy:
     causes: Mapping[Place, frozenset[str]]  # of listed differences
     epoch: int  # of the cut
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
     def is_judged(self, start: int) -> bool:
         """Return whether windows that start then (microseconds) are compared."""
         return not any(range_start <= start < range_end for range_start, range_end in self.skipped_ranges)
@@ -114,12 +119,13 @@ class OtherVersion:
 
 
 @contextmanager
-def open_copy(settings: Settings, pipeline: Pipeline) -> Iterator[Settings]:
+def open_copy(lake: PipelineLake) -> Iterator[Settings]:
     """Yield settings whose lake is a copy; it is deleted afterwards.
 
     Raises:
         LakeError: The lake lies in an object store, where nothing can be linked.
     """
+    settings, pipeline = lake.settings, lake.pipeline
     if "://" in settings.lake_uri:
         msg = f"Self-test of `{pipeline.name}`: expected a lake in a folder, whose files can be linked, got a store."
         raise LakeError(msg + "\nHint: copy the pipeline's folder and `_control`, and set `lake` to the copy.")
@@ -155,25 +161,25 @@ def link_tree(source: Path, target: Path) -> None:
                 os.link(Path(folder) / name, place / name)
 
 
-def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | None) -> CleanCopy:
+def open_clean_copy(lake: PipelineLake, log: LogReader | None) -> CleanCopy:
     """Compare an unchanged copy and read its rows.
 
     Raises:
         LakeError: The sides cannot be compared, so the reconciler cannot be tested on them either.
     """
-    outcome = compare_at_cut(settings, pipeline, ComparisonRequest(log=log, listed_rows=ROWS_LISTED))
+    pipeline, outcome = lake.pipeline, compare_at_cut(lake, ComparisonRequest(log=log, listed_rows=ROWS_LISTED))
     finding, skipped_ranges = outcome.finding, outcome.skipped_ranges
-    evidence, causes = _find_evidence(settings, pipeline, finding), _list_known_causes(pipeline, finding)
-    with sides.open_sides(settings, pipeline, evidence) as opened:
+    evidence, causes = _find_evidence(lake, finding), _list_known_causes(pipeline, finding)
+    with sides.open_sides(lake, evidence) as opened:
         layout = opened.layout
     order = ("window_start", *pipeline.key, "_epoch")
     stream = read_table_rows(evidence.version.uri, kind=RowKind.PARTIAL, order=order)
     late = f"_class = '{Class.LATE}' AND _epoch <= {evidence.run.epoch}"
-    batch = read_table_rows(batch_uri(settings, pipeline), kind=None, order=order)
+    batch = read_table_rows(lake.batch_uri(), kind=None, order=order)
     cut = evidence.run.epoch
     return CleanCopy(
         pipeline=pipeline,
-        settings=settings,
+        settings=lake.settings,
         finding=finding,
         skipped_ranges=skipped_ranges,
         layout=layout,
@@ -189,7 +195,7 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
                 candidates=_candidates(stream, skipped_ranges, cut),
             ),
             PlantSide.BATCH: TableRows(
-                uri=batch_uri(settings, pipeline),
+                uri=lake.batch_uri(),
                 kind=None,
                 rows=batch,
                 candidates=_candidates(batch, skipped_ranges, cut),
@@ -203,11 +209,13 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
     )
 
 
-def _find_evidence(settings: Settings, pipeline: Pipeline, finding: Finding) -> SealEvidence:
-    evidence = seal.evaluate_seal(settings, pipeline, epoch=None).evidence
+def _find_evidence(lake: PipelineLake, finding: Finding) -> SealEvidence:
+    evidence = seal.evaluate_seal(lake, epoch=None).evidence
     if evidence is None or not finding.seal.holds or not finding.windows.compared:
-        msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {finding.sentence}"
-        raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` shows what to do.", runbook="NotComparable")
+        msg = f"Self-test of `{lake.pipeline.name}`: expected two sides that can be compared, got: {finding.sentence}"
+        raise LakeError(
+            msg + f"\nHint: `cutover reconcile {lake.pipeline.name}` shows what to do.", runbook="NotComparable"
+        )
     return evidence
 
 
@@ -259,7 +267,7 @@ def draw_version(clean: CleanCopy, random: Random) -> OtherVersion | None:
     """Change rows of a dimension and fold the rows that batch would then have; None if no window is affected."""
     name = random.choice(list_lookups(clean.pipeline))
     lookup, home = clean.pipeline.lookups[name], clean.settings.home
-    runs = batch_runs.read_effective_runs(clean.settings, clean.pipeline)
+    runs = batch_runs.read_effective_runs(clean.lake)
     run = next((run for run in reversed(runs) if run.computed and run.dimensions.get(name)), None)
     if run is None:
         return None
@@ -273,17 +281,17 @@ def draw_version(clean: CleanCopy, random: Random) -> OtherVersion | None:
         suspects = _find_windows(clean, runs[: runs.index(run) + 1], span)
         if not suspects:
             return None
-        replacement = _fold(settings, clean.pipeline, other, suspects)
+        replacement = _fold(PipelineLake(settings, clean.pipeline), other, suspects)
     starts = {start for suspect in suspects for start in suspect.windows}
     batch = clean.tables[PlantSide.BATCH].rows["window_start"].cast(pa.int64()).to_pylist()
     removed_rows = tuple(row for row, start in enumerate(batch) if start in starts)
     return OtherVersion(table=lookup.table, rows=rows, run=other, removed_rows=removed_rows, replacement=replacement)
 
 
-def write_version(settings: Settings, pipeline: Pipeline, version: OtherVersion) -> None:
+def write_version(lake: PipelineLake, version: OtherVersion) -> None:
     """Write a new version of the dimension into a copy, and record that the batch run joined with it."""
-    _load(settings, version.table, version.rows)
-    uri = batch_uri(settings, pipeline, "batch_index")
+    _load(lake.settings, version.table, version.rows)
+    uri = lake.batch_uri("batch_index")
     rows = read_table_rows(uri, kind=None, order=("_kind", "_run", "_partition", "window_start", "first_offset"))
     index_rows = [
         row | {"_record": version.run.to_json()}
@@ -333,17 +341,17 @@ def _find_windows(clean: CleanCopy, runs: Sequence[BatchRun], span: VersionSpan)
     window_starts = [start for start, end in windows.items() if find_last_run(runs, start, end) == len(runs) - 1]
     with queries.connect() as connection:
         place = (span.partition, span.first, span.next)
-        return find_suspects(clean.settings, clean.pipeline, connection, runs, window_starts, [place])
+        return find_suspects(clean.lake, connection, runs, window_starts, [place])
 
 
-def _fold(settings: Settings, pipeline: Pipeline, run: BatchRun, suspects: Sequence[Suspects]) -> pa.Table:
+def _fold(lake: PipelineLake, run: BatchRun, suspects: Sequence[Suspects]) -> pa.Table:
     """Fold batch's rows of some windows, with their records joined to the versions that a run records."""
     parts = [
         RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=run.dimensions, by_batch=run.dimensions)
         for suspect in suspects
     ]
     with queries.connect() as connection:
-        refold.make_tables(connection, settings, pipeline, parts, into=_FOLDED)
+        refold.make_tables(connection, lake, parts, into=_FOLDED)
         rows: pa.Table = connection.sql(f"SELECT *, {run.epoch} AS _epoch FROM {_FOLDED[1]}").to_arrow_table()  # noqa: S608 -- ours
-    schema = batch_schema(pipeline)
+    schema = batch_schema(lake.pipeline)
     return rows.select(schema.names).cast(schema)

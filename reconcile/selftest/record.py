@@ -4,8 +4,8 @@ import json
 
 from cutover import json_text
 from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import SelfTestRow, list_result_rows
 from cutover.reconcile.selftest.outcome import RULES, SelfTest
 from cutover.settings import Settings
@@ -23,21 +23,21 @@ def record_self_test(settings: Settings, self_test: SelfTest, clock: Clock) -> N
     Journal(settings, self_test.pipeline, SelfTestRow).append(row)
 
 
-def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:
+def list_valid(lake: PipelineLake) -> tuple[SelfTest, ...]:
     """List the self-tests under the definition in force that the rules of today counted, oldest first.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    results = [row.result for row in list_result_rows(settings, pipeline, SelfTestRow)]
+    results = [row.result for row in list_result_rows(lake, SelfTestRow)]
     return tuple(json_text.parse(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES)
 
 
-def find_newest_self_test(settings: Settings, pipeline: Pipeline) -> SelfTest | None:
+def find_newest_self_test(lake: PipelineLake) -> SelfTest | None:
     """Return the newest self-test under the definition in force; None: there is none that these rules counted.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    valid = list_valid(settings, pipeline)
+    valid = list_valid(lake)
     return valid[-1] if valid else None

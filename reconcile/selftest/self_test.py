@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import spark
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.result.parts import KindRates, Rate, rate
 from cutover.reconcile.selftest import copied_lake
@@ -15,15 +15,13 @@ from cutover.reconcile.selftest.copied_lake import open_clean_copy, open_copy
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.trial import run_trial
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
-from cutover.settings import Settings
 
 FAILURES_AT_MOST = 50
 Progress = Callable[[int, int], None]  # trials done, of
 
 
-def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
-    settings: Settings,
-    pipeline: Pipeline,
+def self_test(
+    lake: PipelineLake,
     *,
     seed: int,
     trials: int,
@@ -34,8 +32,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
     """Plant defects in copies of a pipeline's tables, compare, and count; the served tables are only read.
 
     Args:
-        settings: Where lake and log are.
-        pipeline: The definition; both its sides have to be comparable.
+        lake: A pipeline of which both sides are comparable.
         seed: Draws what is planted.
         trials: Comparisons.
         clock: For the time of the test and how long it took.
@@ -45,11 +42,12 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
     Raises:
         LakeError: The sides cannot be compared as they are, or the lake cannot be copied.
     """
+    pipeline = lake.pipeline
     at, began = clock.now(), clock.monotonic()
     if copied_lake.list_lookups(pipeline):  # Spark folds the results of another version; its start takes a while
-        spark.start_early(settings, app=f"cutover-selftest-{pipeline.name}")
-    with open_copy(settings, pipeline) as copied:
-        clean = open_clean_copy(copied, pipeline, log)
+        spark.start_early(lake.settings, app=f"cutover-selftest-{pipeline.name}")
+    with open_copy(lake) as copied:
+        clean = open_clean_copy(PipelineLake(copied, pipeline), log)
         results: list[TrialResult] = []
         for number in range(1, trials + 1):
             results += run_trial(clean, number, seed)

@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Finding, Verdict
@@ -86,7 +87,7 @@ def _compare(clean: CleanCopy, plants: Sequence[Plant], random: Random) -> Findi
         settings = clean.settings.model_copy(update={"home": Path(folder)})
         _plant(clean, settings, plants, random)
         return compare_at_cut(
-            settings, clean.pipeline, ComparisonRequest(log=clean.log, listed_rows=ROWS_LISTED)
+            PipelineLake(settings, clean.pipeline), ComparisonRequest(log=clean.log, listed_rows=ROWS_LISTED)
         ).finding
 
 
@@ -111,4 +112,4 @@ def _plant(clean: CleanCopy, settings: Settings, plants: Sequence[Plant], random
             )
             replace_table_rows(uri, replace_rows(table.rows, removed_rows, replacement), kind=table.kind)
     for version in (plant.version for plant in plants if plant.version is not None):
-        copied_lake.write_version(settings, clean.pipeline, version)
+        copied_lake.write_version(PipelineLake(settings, clean.pipeline), version)

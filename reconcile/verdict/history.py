@@ -13,7 +13,6 @@ from typing import Any
 
 from cutover import recorded_times
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
@@ -24,6 +23,7 @@ from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import ComparisonRow, PinEvent
 from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta, upkeep
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import DifferenceEvent, ProvenClaims, VerificationRow
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.finding import Finding, compute_digest
@@ -127,25 +127,25 @@ def find_entry(
     )
 
 
-def find_current(settings: Settings, pipeline: Pipeline) -> RecordedComparison | None:
+def find_current(lake: PipelineLake) -> RecordedComparison | None:
     """Find the current comparison of a pipeline.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    lines, version = read_current_lines(settings, pipeline)
+    lines, version = read_current_lines(lake)
     return records.find_current(lines, version)
 
 
-def list_current_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
+def list_current_first(lake: PipelineLake) -> tuple[RecordedComparison, ...]:
     """Return all lines of a pipeline: the current one, the others from the latest cut back, then other definitions.
 
     Raises:
         LakeError: The history cannot be read.
     """
     (own_lines, version), all_lines = (
-        read_current_lines(settings, pipeline),
-        records.read_lines(settings, pipeline.name),
+        read_current_lines(lake),
+        records.read_lines(lake.settings, lake.pipeline.name),
     )
     current = records.find_current(own_lines, version)
     ordered = records.sort_by_position(own_lines, version)
@@ -156,32 +156,31 @@ def list_current_first(settings: Settings, pipeline: Pipeline) -> tuple[Recorded
     )
 
 
-def read_current_lines(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedComparison, ...], int | None]:
+def read_current_lines(lake: PipelineLake) -> tuple[tuple[RecordedComparison, ...], int | None]:
     """Read the lines under the current definition, and the version of the stream that serves.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
+    serving = versions.current(PipelineLake(lake.settings.model_copy(update={"stream_version": None}), lake.pipeline))
     recorded_comparisons = records.of_definition(
-        records.read_lines(settings, pipeline.name), result_fingerprint(pipeline)
+        records.read_lines(lake.settings, lake.pipeline.name), result_fingerprint(lake.pipeline)
     )
     return recorded_comparisons, None if serving is None else serving.number
 
 
-def find_rule_time(settings: Settings, pipeline: Pipeline, now: datetime) -> datetime:
+def find_rule_time(lake: PipelineLake, now: datetime) -> datetime:
     """Return the time by which rules expire; a clock that was set back does not extend them.
 
     Args:
-        settings: Where the lake is.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         now: Time of this host's clock. A later time is used only if epochs, batch runs and comparisons were all
             recorded after `now`, so that a single host whose clock is ahead expires no rule.
     """
     try:
-        lines = read_current_lines(settings, pipeline)[0]
-        runs = batch_runs.read_effective_runs(settings, pipeline)
-        version = versions.current(settings, pipeline)
+        lines = read_current_lines(lake)[0]
+        runs = batch_runs.read_effective_runs(lake)
+        version = versions.current(lake)
         latest_epoch = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
     except LakeError:  # the comparison reports a table that cannot be read
         return now
@@ -199,15 +198,15 @@ def find_rule_time(settings: Settings, pipeline: Pipeline, now: datetime) -> dat
     )
 
 
-def read_open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, lifecycle.OpenDifference]:
+def read_open_differences(lake: PipelineLake) -> Mapping[Place, lifecycle.OpenDifference]:
     """Return the unexplained differences that no later comparison resolved, with their states.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    lines, version = read_current_lines(settings, pipeline)
-    opened = lifecycle.fold_open_differences(settings, pipeline.name, lines, version)
-    settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
+    lines, version = read_current_lines(lake)
+    opened = lifecycle.fold_open_differences(lake.settings, lake.pipeline.name, lines, version)
+    settles = parse_duration(lake.pipeline.policy.settles_after, of="policy.settles_after")
     return lifecycle.mark_pending(opened, records.find_current(lines, version), settles)
 
 

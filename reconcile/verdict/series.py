@@ -18,6 +18,7 @@ from cutover.durations import parse_duration
 from cutover.engine.queries import fetch_row
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal import Journal
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
 from cutover.reconcile.comparison import diff, segments
@@ -49,7 +50,6 @@ from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.lifecycle import OpenDifference
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.records.watermark import compute_late_margin
-from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
 
 POINTS_AT_MOST = 1_000
@@ -351,14 +351,11 @@ def _run(recorded_comparison: RecordedComparison) -> RunOfTrend:
     )
 
 
-def list_lives(
-    settings: Settings, pipeline: Pipeline, finding: Finding, history_entry: HistoryEntry
-) -> tuple[DifferenceLife, ...]:
+def list_lives(lake: PipelineLake, finding: Finding, history_entry: HistoryEntry) -> tuple[DifferenceLife, ...]:
     """Return the lifetimes of the listed unexplained rows; this comparison counts among the runs that found them.
 
     Args:
-        settings: Where the lake is; a version that does not serve has no such history.
-        pipeline: The definition.
+        lake: The pipeline; a version that does not serve has no such history.
         finding: The comparison.
         history_entry: Its entry in the history.
 
@@ -366,16 +363,18 @@ def list_lives(
         LakeError: The history cannot be read.
     """
     cells = {place_of(difference): difference for difference in finding.differences if UNEXPLAINED in difference.cause}
-    if not cells or not finding.seal.holds or settings.stream_version is not None:
+    if not cells or not finding.seal.holds or lake.settings.stream_version is not None:
         return ()
-    opened = lifecycle.fold_open_differences(settings, pipeline.name, history_entry.lines, history_entry.version)
-    rows = Journal(settings, pipeline.name, DifferenceEvent).read()
+    opened = lifecycle.fold_open_differences(
+        lake.settings, lake.pipeline.name, history_entry.lines, history_entry.version
+    )
+    rows = Journal(lake.settings, lake.pipeline.name, DifferenceEvent).read()
     rows += lifecycle.make_rows(finding, history_entry.comparison, opened, history_entry.newer, history_entry.lines)
     positions = {
         line.run_id: records.position(line, history_entry.version)
         for line in (*history_entry.lines, history_entry.comparison)
     }
-    settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
+    settles = parse_duration(lake.pipeline.policy.settles_after, of="policy.settles_after")
     differences = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), history_entry.comparison, settles)
     return tuple(_make_life(cell, differences[place]) for place, cell in cells.items() if place in differences)
 

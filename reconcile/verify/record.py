@@ -17,10 +17,10 @@ from cutover.lake.control import versions
 from cutover.lake.journal import Journal
 from cutover.metrics import tasks
 from cutover.metrics.families import MetricSample
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.verify.model import CheckState, Verification
 from cutover.reconcile.verify.runner import verify
-from cutover.settings import Settings
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
 """Checks that cover only a part of the log unless the run is exhaustive."""
@@ -45,8 +45,7 @@ def samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSa
 
 @tasks.write_metrics("verify", tasks.describe_samples(samples))
 def verify_and_record(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     *,
     only: Sequence[str] = (),
     exhaustive: bool = False,
@@ -61,27 +60,27 @@ def verify_and_record(
         DefinitionError: A name in `only` is not the name of a check.
     """
     clock = clock or SystemClock()
-    verification = verify(settings, pipeline, only=only, exhaustive=exhaustive, seed=seed, clock=clock)
+    verification = verify(lake, only=only, exhaustive=exhaustive, seed=seed, clock=clock)
     if verification.error is None:
         try:
-            Journal(settings, pipeline.name, VerificationRow).append(
-                _make_row(settings, pipeline, verification, clock, exhaustive=exhaustive)
+            Journal(lake.settings, lake.pipeline.name, VerificationRow).append(
+                _make_row(lake, verification, clock, exhaustive=exhaustive)
             )
         except (LakeError, OSError) as error:
-            log.warning("checks_not_recorded", pipeline=pipeline.name, error=str(error))
+            log.warning("checks_not_recorded", pipeline=lake.pipeline.name, error=str(error))
     return verification
 
 
-def list_open_violations(settings: Settings, pipeline: Pipeline) -> tuple[OpenViolation, ...]:
+def list_open_violations(lake: PipelineLake) -> tuple[OpenViolation, ...]:
     """List the open violations of the stream version in service.
 
     Raises:
         LakeError: The record of the checks cannot be read.
     """
-    version = versions.current(settings, pipeline)
-    rows = Journal(settings, pipeline.name, VerificationRow).read()
+    version = versions.current(lake)
+    rows = Journal(lake.settings, lake.pipeline.name, VerificationRow).read()
     number = None if version is None else version.number
-    identity = (result_fingerprint(pipeline), number)
+    identity = (result_fingerprint(lake.pipeline), number)
     return fold_violations(row for row in rows if (row.result_fingerprint, row.stream_version) == identity)
 
 
@@ -100,15 +99,13 @@ def fold_violations(rows: Iterable[VerificationRow]) -> tuple[OpenViolation, ...
     return tuple(open_violations[name] for name in sorted(open_violations))
 
 
-def _make_row(
-    settings: Settings, pipeline: Pipeline, verification: Verification, clock: Clock, *, exhaustive: bool
-) -> VerificationRow:
-    version = versions.current(settings, pipeline)
+def _make_row(lake: PipelineLake, verification: Verification, clock: Clock, *, exhaustive: bool) -> VerificationRow:
+    version = versions.current(lake)
     return VerificationRow(
-        pipeline=pipeline.name,
+        pipeline=lake.pipeline.name,
         at=clock.now(),
         epoch=verification.epoch,
-        result_fingerprint=result_fingerprint(pipeline),
+        result_fingerprint=result_fingerprint(lake.pipeline),
         stream_version=None if version is None else version.number,
         exhaustive=exhaustive,
         checks=json.dumps({name: result.state.value for name, result in verification.checks.items()}),

@@ -13,6 +13,7 @@ from cutover.errors import CutoverError, DefinitionError
 from cutover.events import log
 from cutover.lake.epochs import delivery
 from cutover.lake.tables.run_memory import read_once
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.facts import gather, rows
 from cutover.reconcile.verify.facts.facts import LogCounts, Prefix, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
@@ -27,7 +28,6 @@ from cutover.reconcile.verify.invariants import (
     n9_sole_writer,
 )
 from cutover.reconcile.verify.model import CheckResult, CheckState, Unknown, Verification, Violation, cap_violations
-from cutover.settings import Settings
 
 Check = Callable[[VerifyFacts], Iterable[Violation]]
 
@@ -61,8 +61,7 @@ WAIVED = ("N1", "N2", "N4")
 
 
 def verify(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     *,
     only: Sequence[str] = (),
     exhaustive: bool = False,
@@ -72,8 +71,7 @@ def verify(
     """Evaluate the checks of a pipeline's current stream version. It only reads, and a driver may run at the same time.
 
     Args:
-        settings: Location of the lake and the log.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         only: Names of the checks to evaluate; empty: all.
         exhaustive: Recompute and count everything that the log retains, not a sample.
         seed: Seed of the sample; None: a random one.
@@ -92,7 +90,7 @@ def verify(
     checks: dict[str, CheckResult] = {}
     try:
         with read_once():
-            source, facts = open_source(settings, pipeline, request)
+            source, facts = open_source(lake, request)
         with source.connection, read_once():
             waived = _waive_checks(source, facts)
             for name in names:
@@ -101,8 +99,8 @@ def verify(
                 else:
                     facts, checks[name] = _evaluate_check(CHECKS[name], source, facts, clock)
     except CutoverError as error:
-        checks = {name: _evaluate_without_log(settings, pipeline, name, error) for name in names}
-        return _log_verification(_build_unreadable(pipeline, checks, error, round(clock.monotonic() - started, 3)))
+        checks = {name: _evaluate_without_log(lake, name, error) for name in names}
+        return _log_verification(_build_unreadable(lake.pipeline, checks, error, round(clock.monotonic() - started, 3)))
     return _log_verification(_build_verification(facts, checks, round(clock.monotonic() - started, 3)))
 
 
@@ -180,13 +178,13 @@ def _build_verification(facts: VerifyFacts, checks: Mapping[str, CheckResult], s
     return replace(verification, runbook=runbook)
 
 
-def _evaluate_without_log(settings: Settings, pipeline: Pipeline, name: str, error: CutoverError) -> CheckResult:
+def _evaluate_without_log(lake: PipelineLake, name: str, error: CutoverError) -> CheckResult:
     """Evaluate a check without the epoch log: changes by other writers may still be known, and may explain its loss."""
     reason = error.text.split("\n", maxsplit=1)[0]
     changes: tuple[str, ...] = ()
     if name == "N9":
         with suppress(CutoverError):
-            changes = rows.list_foreign(settings, pipeline)
+            changes = rows.list_foreign(lake)
     return CheckResult(
         name=name,
         title=CHECKS[name].module.TITLE,

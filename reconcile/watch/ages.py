@@ -24,6 +24,7 @@ from cutover.lake.control import versions
 from cutover.lake.control.stages import current_stage, find_stage_start, list_moves
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
@@ -53,23 +54,21 @@ def compute_period(schedule: str, latest: datetime, schedules: float) -> timedel
     return (end - previous) / count
 
 
-def find_batch_age(
-    settings: Settings, pipeline: Pipeline, epochs: Sequence[EpochRecord], now: datetime
-) -> RecordAge | None:
+def find_batch_age(lake: PipelineLake, epochs: Sequence[EpochRecord], now: datetime) -> RecordAge | None:
     """Find the age of the latest batch run; before the first, that of the version; None: the batch path does not run.
 
     Raises:
         LakeError: Versions, stages or runs cannot be read.
     """
-    registrations = [r for r in versions.read_registrations(settings, pipeline.name) if not r.deleted]
-    if not registrations or current_stage(settings, pipeline) is Stage.KAPPA:
+    registrations = [r for r in versions.read_registrations(lake.settings, lake.pipeline.name) if not r.deleted]
+    if not registrations or current_stage(lake) is Stage.KAPPA:
         return None
-    runs = batch_runs.read_effective_runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(lake)
     end_times = _settle_end_times(runs)
     full_runs = [run for run in runs if run.repair is None and run.undoes is None]  # the others compute a few windows
     if not full_runs:
         return bound_age(registrations[-1].at, (), now)
-    run, version = full_runs[-1], versions.current(settings, pipeline)
+    run, version = full_runs[-1], versions.current(lake)
     earlier = [
         *_list_registration_times(registrations, run.result_fingerprint, run.stream_version),
         *_list_epoch_times(epochs, version, run.stream_version, run.epoch),
@@ -78,13 +77,11 @@ def find_batch_age(
     commit_times = [_list_epoch_times(epochs, version, r.stream_version, r.epoch) for r in runs]
     # A foreign writer may have written a run twice.
     run_ends = [end_times[r.run_id] for r in runs]
-    lag = measure_lag(run_ends, commit_times, tolerated=_get_tolerated_lag(settings))
+    lag = measure_lag(run_ends, commit_times, tolerated=_get_tolerated_lag(lake.settings))
     return bound_age(end_time, earlier, estimate_now(now, [end_time, *list_newest_time(epochs)]), lag=lag)
 
 
-def find_verdict_age(
-    settings: Settings, pipeline: Pipeline, epochs: Sequence[EpochRecord], now: datetime
-) -> RecordAge | None:
+def find_verdict_age(lake: PipelineLake, epochs: Sequence[EpochRecord], now: datetime) -> RecordAge | None:
     """Find the age of the current comparison; before the first, that of the first batch run.
 
     Returns:
@@ -93,24 +90,24 @@ def find_verdict_age(
     Raises:
         LakeError: Versions, stages, runs or the history cannot be read.
     """
-    if current_stage(settings, pipeline) is Stage.KAPPA:
+    if current_stage(lake) is Stage.KAPPA:
         return None
-    comparison = history.find_current(settings, pipeline)
-    end_times = _settle_end_times(batch_runs.read_effective_runs(settings, pipeline))
+    comparison = history.find_current(lake)
+    end_times = _settle_end_times(batch_runs.read_effective_runs(lake))
     if comparison is None:
         return bound_age(next(iter(end_times.values())), (), now) if end_times else None
     compared = end_times.get(str(comparison.result.get("tables", {}).get("batch_run")))
-    version = versions.current(settings, pipeline)
-    registrations = versions.read_registrations(settings, pipeline.name)
+    version = versions.current(lake)
+    registrations = versions.read_registrations(lake.settings, lake.pipeline.name)
     earlier = [
         *([] if compared is None else [compared]),
         *_list_registration_times(registrations, comparison.fingerprint, comparison.version),
         *_list_epoch_times(epochs, version, comparison.version, comparison.epoch),
     ]
-    lines = sorted(history.read_current_lines(settings, pipeline)[0], key=lambda line: line.first_sequence)
+    lines = sorted(history.read_current_lines(lake)[0], key=lambda line: line.first_sequence)
     commit_times = [_list_epoch_times(epochs, version, line.version, line.epoch) for line in lines]
     recorded = make_monotonic([line.first_recorded for line in lines])
-    lag = measure_lag(recorded, commit_times, tolerated=_get_tolerated_lag(settings))
+    lag = measure_lag(recorded, commit_times, tolerated=_get_tolerated_lag(lake.settings))
     now = estimate_now(now, [comparison.settled, *list_newest_time(epochs)])
     return bound_age(comparison.settled, earlier, now, lag=lag)
 
@@ -159,9 +156,7 @@ def _list_commit_times(epochs: Sequence[EpochRecord], epoch: int) -> list[dateti
     return [datetime.fromisoformat(e.processing_time) for e in epochs if e.epoch == epoch and e.processing_time]
 
 
-def find_audit_age(
-    settings: Settings, pipeline: Pipeline, epochs: Sequence[EpochRecord], clock: Clock
-) -> Freshness | None:
+def find_audit_age(lake: PipelineLake, epochs: Sequence[EpochRecord], clock: Clock) -> Freshness | None:
     """Find when the latest conclusive audit ended; before that, when the stage or the version began.
 
     None where no audit is required: outside KAPPA; where a policy without an audit was approved with the move (the only
@@ -171,19 +166,19 @@ def find_audit_age(
     Raises:
         LakeError: Stages, versions or audits cannot be read.
     """
-    moved_at, version = find_stage_start(settings, pipeline), versions.current(settings, pipeline)
-    if moved_at is None or version is None or current_stage(settings, pipeline) is not Stage.KAPPA:
+    moved_at, version = find_stage_start(lake), versions.current(lake)
+    if moved_at is None or version is None or current_stage(lake) is not Stage.KAPPA:
         return None
-    approved = _read_approved_audit(settings, pipeline)
+    approved = _read_approved_audit(lake)
     if approved == power.describe_requirement(None):
         return None
-    all_audits = audit_record.list_audits(settings, pipeline)
+    all_audits = audit_record.list_audits(lake)
     conclusive = audit_record.list_judged(all_audits, version.number)
     audits, now = [audit for audit in conclusive if power.describe_requirement(audit.audit) == approved], clock.now()
-    allowed = audit_record.EVERY * settings.alerts.audit_schedules
-    if not epochs or not _has_unaudited_window(pipeline, epochs[-1], audits, allowed, now):
+    allowed = audit_record.EVERY * lake.settings.alerts.audit_schedules
+    if not epochs or not _has_unaudited_window(lake.pipeline, epochs[-1], audits, allowed, now):
         return None
-    began = max(moved_at, _find_served_since(settings, pipeline, version.number))
+    began = max(moved_at, _find_served_since(lake, version.number))
     if not audits:
         age = bound_age(began, (), now)
         return Freshness(latest=age.not_before, schedule=audit_record.EVERY, uncertainty=age.uncertainty)
@@ -217,15 +212,15 @@ def _has_unaudited_window(
     return next(list_windows(pipeline.window, audits[-1].until, closed_end), None) is not None
 
 
-def _read_approved_audit(settings: Settings, pipeline: Pipeline) -> str:
+def _read_approved_audit(lake: PipelineLake) -> str:
     """Read the audit that was approved with the latest move; that of the policy, if the move did not record it."""
-    moves = list_moves(settings, pipeline.name)
+    moves = list_moves(lake.settings, lake.pipeline.name)
     evidence = json.loads(moves[-1].evidence) if moves else {}
-    return str(evidence.get("audit", power.describe_requirement(pipeline.policy.audit or Audit())))
+    return str(evidence.get("audit", power.describe_requirement(lake.pipeline.policy.audit or Audit())))
 
 
-def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> datetime:
+def _find_served_since(lake: PipelineLake, number: int) -> datetime:
     """Find when a version was last registered or started to serve."""
-    place = (result_fingerprint(pipeline), number)
-    events = [event for event in versions.read_events(settings, pipeline.name) if event.registers]
+    place = (result_fingerprint(lake.pipeline), number)
+    events = [event for event in versions.read_events(lake.settings, lake.pipeline.name) if event.registers]
     return [event.at for event in events if (event.result_fingerprint, event.stream_version) == place][-1]

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
 from cutover.lake.control import losses, versions
@@ -21,6 +20,7 @@ from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_partition, name_log, split_topics
 from cutover.output.cells import visible
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.watch import ages, findings, log_observer
 from cutover.reconcile.watch.facts import (
     Freshness,
@@ -37,7 +37,6 @@ from cutover.reconcile.watch.findings import find_schema_mismatches
 from cutover.reconcile.watch.lag import LagSample, count_unread
 from cutover.reconcile.watch.log_observer import LogObserver
 from cutover.recorded_times import RecordAge
-from cutover.settings import Settings
 
 MAX_SAMPLES = 100
 """Samples that are kept: alerts that need time are timed by them, in addition to what the driver reports."""
@@ -53,8 +52,7 @@ OFFSETS_PER_COUNT = 100_000
 class FactCollector:
     """Collector of the facts of one pipeline; it keeps samples and expensive facts between calls."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     clock: Clock
     _samples: deque[LagSample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     _answered_at: float | None = None  # monotonic: latest answer of the log; before that, the first request
@@ -69,7 +67,7 @@ class FactCollector:
     def collect(self) -> WatchFacts:
         """Collect the facts of this moment."""
         at, self._problems = self.clock.now(), []
-        settings, pipeline = self.settings, self.pipeline
+        lake, settings, pipeline = self.lake, self.lake.settings, self.lake.pipeline
         driver = self._try_read(lambda: read_driver_state(settings, pipeline.name))
         epochs = self._try_read(self._read_epochs)
         facts = WatchFacts(
@@ -85,11 +83,11 @@ class FactCollector:
             batch_freshness=self._try_read(lambda: self._read_batch_freshness(require(epochs), at)),
             verdict_freshness=self._try_read(lambda: self._read_verdict_freshness(require(epochs), at)),
             audit_freshness=self._try_read(lambda: self._read_audit_freshness(require(epochs), at)),
-            regression=self._try_read(lambda: findings.find_regression(settings, pipeline)),
-            pins=self._try_read(lambda: tuple(findings.list_pins(settings, pipeline, now=at))),
-            comparison_problems=self._try_read(lambda: tuple(findings.list_comparison_problems(settings, pipeline))),
-            violated_checks=self._try_read(lambda: tuple(findings.list_violated_checks(settings, pipeline))),
-            foreign_writes=self._try_read(lambda: tuple(findings.list_foreign_writes(settings, pipeline))),
+            regression=self._try_read(lambda: findings.find_regression(lake)),
+            pins=self._try_read(lambda: tuple(findings.list_pins(lake, now=at))),
+            comparison_problems=self._try_read(lambda: tuple(findings.list_comparison_problems(lake))),
+            violated_checks=self._try_read(lambda: tuple(findings.list_violated_checks(lake))),
+            foreign_writes=self._try_read(lambda: tuple(findings.list_foreign_writes(lake))),
         )
         log_facts = self._read_log(facts)
         return replace(facts, samples=tuple(self._samples), problems=tuple(self._problems), **log_facts)
@@ -107,15 +105,15 @@ class FactCollector:
 
     def _read_epochs(self) -> Sequence[EpochRecord]:
         """Read the newest epochs, and record contradictions between them and other tables as problems."""
-        version = versions.current(self.settings, self.pipeline)
+        version = versions.current(self.lake)
         if version is None:
             return ()
-        table_weights.check_not_removed(self.settings, self.pipeline, version)
+        table_weights.check_not_removed(self.lake, version)
         if not delta.exists(version.uri):
             return ()
         # Before the epoch log, which only grows. An unreadable witness does not make the epochs unknown.
         note = self._try_read(lambda: high_water.read_note(version))
-        recorded_epochs = self._try_read(lambda: high_water.list_recorded(self.settings, self.pipeline, version))
+        recorded_epochs = self._try_read(lambda: high_water.list_recorded(self.lake, version))
         epoch_log = EpochLog(version.uri)
         epochs = epoch_log.recent(log_observer.RECENT_EPOCHS)
         witnesses = () if isinstance(recorded_epochs, UnknownFact) else recorded_epochs
@@ -125,7 +123,7 @@ class FactCollector:
         return epochs
 
     def _open_epoch_log(self) -> EpochLog | None:
-        version = versions.current(self.settings, self.pipeline)
+        version = versions.current(self.lake)
         return EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
 
     def _read_log(self, facts: WatchFacts) -> dict[str, Any]:
@@ -152,12 +150,12 @@ class FactCollector:
     def _request_log_facts(self, facts: WatchFacts) -> dict[str, Any]:
         """Request the facts of the log; if the epochs are unknown, only check that it answers."""
         if isinstance(facts.epochs, UnknownFact):
-            LogObserver(self.settings, self.pipeline, self.clock).log.earliest(name_log(self.pipeline))
+            LogObserver(self.lake, self.clock).log.earliest(name_log(self.lake.pipeline))
             return _make_unknown_log_facts(facts.epochs.reason)
         return self._sample_log(facts, facts.epochs) if facts.epochs else self._count_before_first_epoch()
 
     def _sample_log(self, facts: WatchFacts, epochs: Sequence[EpochRecord]) -> dict[str, Any]:
-        observer, newest = LogObserver(self.settings, self.pipeline, self.clock), epochs[-1]
+        observer, newest = LogObserver(self.lake, self.clock), epochs[-1]
         sample = observer.sample_log(newest, None if isinstance(facts.driver, UnknownFact) else facts.driver)
         self._samples.append(sample)
         if sample.topic_id != newest.topic_id:
@@ -182,7 +180,7 @@ class FactCollector:
 
     def _find_rewritten_partitions(self, observer: LogObserver, newest: EpochRecord) -> tuple[str, ...]:
         """Describe the partitions that hold other records than the epochs have read."""
-        version = versions.current(self.settings, self.pipeline)
+        version = versions.current(self.lake)
         if version is None:
             return ()
         changes = same_log.find_changes(observer.log, newest, same_log.recorded_history(version.uri))
@@ -197,12 +195,17 @@ class FactCollector:
         age = None if self._counted_at is None else now - self._counted_at
         if not self._lossy_epochs and age is not None and age <= REFRESH_SECONDS:
             return ()
-        version, epoch_log = versions.current(self.settings, self.pipeline), self._open_epoch_log()
+        version, epoch_log = versions.current(self.lake), self._open_epoch_log()
         if version is None or epoch_log is None:
             return ()
-        accepted, epochs = losses.list_up_to(self.settings, version), epoch_log.records()
+        accepted, epochs = losses.list_up_to(self.lake.settings, version), epoch_log.records()
         lossy = lost_records.find_lost(
-            observer.log, epochs, accepted, self.pipeline.window, turn=self._count_turn, max_offsets=OFFSETS_PER_COUNT
+            observer.log,
+            epochs,
+            accepted,
+            self.lake.pipeline.window,
+            turn=self._count_turn,
+            max_offsets=OFFSETS_PER_COUNT,
         )
         self._lossy_epochs, self._counted_at = tuple(visible(loss.text) for loss in lossy), now
         self._count_turn += not lossy
@@ -210,13 +213,13 @@ class FactCollector:
 
     def _count_before_first_epoch(self) -> dict[str, Any]:
         """Count the offsets that wait in the log for a first epoch."""
-        log, topic = LogObserver(self.settings, self.pipeline, self.clock).log, name_log(self.pipeline)
-        starts, ends = log.earliest(topic), log.latest(topic, self.pipeline.source.isolation)
+        log, topic = LogObserver(self.lake, self.clock).log, name_log(self.lake.pipeline)
+        starts, ends = log.earliest(topic), log.latest(topic, self.lake.pipeline.source.isolation)
         return {"unread_before_first_epoch": sum(max(0, end - starts.get(p, 0)) for p, end in ends.items())}
 
     def _read_losses(self) -> tuple[Loss, ...]:
-        version = versions.current(self.settings, self.pipeline)
-        return () if version is None else losses.list_of_version(self.settings, version)
+        version = versions.current(self.lake)
+        return () if version is None else losses.list_of_version(self.lake.settings, version)
 
     def _find_schema_mismatches(
         self, observer: LogObserver, epochs: Sequence[EpochRecord]
@@ -226,7 +229,7 @@ class FactCollector:
         if suspects[:1] != self._searched_epochs[:1] or not suspects:
             epoch_log = self._open_epoch_log()
             mismatches = (
-                () if epoch_log is None else find_schema_mismatches(self.pipeline, epoch_log, observer.log, epochs)
+                () if epoch_log is None else find_schema_mismatches(self.lake.pipeline, epoch_log, observer.log, epochs)
             )
             self._searched_epochs, self._schema_mismatches = suspects, tuple(mismatches)
         return self._schema_mismatches
@@ -246,18 +249,18 @@ class FactCollector:
 
     def _read_batch_freshness(self, epochs: Sequence[EpochRecord], at: datetime) -> Freshness | None:
         """Read how fresh the batch path is; None where it does not run, or before the stream began."""
-        age = ages.find_batch_age(self.settings, self.pipeline, epochs, at)
-        return self._make_freshness(age, self.settings.alerts.batch_schedules, at, "the newest batch run")
+        age = ages.find_batch_age(self.lake, epochs, at)
+        return self._make_freshness(age, self.lake.settings.alerts.batch_schedules, at, "the newest batch run")
 
     def _read_verdict_freshness(self, epochs: Sequence[EpochRecord], at: datetime) -> Freshness | None:
         """Read how fresh the current comparison is; None in KAPPA, and before there was anything to compare."""
-        age = ages.find_verdict_age(self.settings, self.pipeline, epochs, at)
-        return self._make_freshness(age, self.settings.alerts.reconcile_schedules, at, "the newest comparison")
+        age = ages.find_verdict_age(self.lake, epochs, at)
+        return self._make_freshness(age, self.lake.settings.alerts.reconcile_schedules, at, "the newest comparison")
 
     def _read_audit_freshness(self, epochs: Sequence[EpochRecord], at: datetime) -> Freshness | None:
         """Read how fresh the latest conclusive audit is; None where no audit is required."""
-        freshness = ages.find_audit_age(self.settings, self.pipeline, epochs, self.clock)
-        if freshness is not None and freshness.is_undecidable(at, self.settings.alerts.audit_schedules):
+        freshness = ages.find_audit_age(self.lake, epochs, self.clock)
+        if freshness is not None and freshness.is_undecidable(at, self.lake.settings.alerts.audit_schedules):
             self._problems.append(ages.make_age_problem("the newest audit"))
         return freshness
 
@@ -265,7 +268,7 @@ class FactCollector:
         """Build a freshness from an age and the schedule; record a problem if the clocks do not show the age."""
         if age is None:
             return None
-        schedule = ages.compute_period(self.pipeline.schedule, age.not_before, schedules)
+        schedule = ages.compute_period(self.lake.pipeline.schedule, age.not_before, schedules)
         freshness = Freshness(latest=age.not_before, schedule=schedule, uncertainty=age.uncertainty)
         if freshness.is_undecidable(at, schedules):
             self._problems.append(ages.make_age_problem(subject))

@@ -30,6 +30,7 @@ from cutover.lake.tables import delta
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.text import number
 from cutover.reconcile.verdict import history, records
@@ -71,19 +72,19 @@ _ROWS_BY_HOUR = """
     FROM epochs_by_hour WHERE _record IS NOT NULL GROUP BY ago HAVING ago BETWEEN 0 AND ?"""
 
 
-def list_comparison_problems(settings: Settings, pipeline: Pipeline) -> Iterator[Problem]:
+def list_comparison_problems(lake: PipelineLake) -> Iterator[Problem]:
     """Yield why the latest comparison was not comparable, and the differences without a cause that are still open.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    lines, version = history.read_current_lines(settings, pipeline)
+    lines, version = history.read_current_lines(lake)
     comparisons = records.list_standing(lines, version)
     not_comparable = [comparison for comparison in comparisons if not comparison.is_comparable]
     diverged = [comparison for comparison in comparisons if comparison.verdict is Verdict.DIVERGED]
     if not_comparable:
         yield from _list_breaches(not_comparable[-1].result)
-    differences = history.read_open_differences(settings, pipeline)
+    differences = history.read_open_differences(lake)
     counts = Counter(difference.state for difference in differences.values())
     if diverged and not _are_all_pending(diverged[-1], counts):
         latest = diverged[-1]
@@ -109,51 +110,51 @@ def _list_breaches(result: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(runbook=breach["runbook"], text=visible(str(breach["message"]).splitlines()[0]))
 
 
-def find_regression(settings: Settings, pipeline: Pipeline) -> Regression | None:
+def find_regression(lake: PipelineLake) -> Regression | None:
     """Find the regression that an audit found and that nothing has refuted since.
 
     Raises:
         LakeError: The record of the audits cannot be read.
     """
-    audit = audit_record.find_regression(settings, pipeline)
+    audit = audit_record.find_regression(lake)
     if audit is None:
         return None
     example = visible(audit.examples[0]) if audit.examples else "none that was listed"
     return Regression(rows=audit.unexplained, example=example, epoch=audit.epoch, at=audit.at)
 
 
-def list_violated_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Problem]:
+def list_violated_checks(lake: PipelineLake) -> Iterator[Problem]:
     """Yield the violated checks that no later run has evaluated again, as one problem.
 
     Raises:
         LakeError: The record of the checks cannot be read.
     """
-    violations = list_open_violations(settings, pipeline)
+    violations = list_open_violations(lake)
     if violations:
         more = f" (and {count_noun(len(violations) - 1, 'more check')})" if len(violations) > 1 else ""
         text = visible(f"{violations[0].check}: {violations[0].text}{more}")
         yield Problem(runbook="InvariantBroken", text=text)
 
 
-def list_foreign_writes(settings: Settings, pipeline: Pipeline) -> Iterator[Problem]:
+def list_foreign_writes(lake: PipelineLake) -> Iterator[Problem]:
     """Yield the changes that another writer made to the rows of a table.
 
     Raises:
         LakeError: A table cannot be read.
     """
-    for change, _ in table_weights.find_changes(settings, pipeline):
+    for change, _ in table_weights.find_changes(lake):
         if change.kind is Kind.FOREIGN:
             yield Problem(runbook=change.runbook, text=visible(change.sentence))
 
 
-def list_pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Iterator[Pin]:
+def list_pins(lake: PipelineLake, *, now: datetime) -> Iterator[Pin]:
     """Yield the pins in force, each with the time from which a fold may let its files be deleted.
 
     Raises:
         LakeError: The pins or the epoch log cannot be read.
     """
-    version = versions.current(settings, pipeline)
-    rows = list_held(settings, pipeline.name, now=now)
+    version = versions.current(lake)
+    rows = list_held(lake.settings, lake.pipeline.name, now=now)
     if version is None or not rows or not delta.exists(version.uri):
         return
     retention = _parse_file_retention(delta.open_table(version.uri).metadata().configuration)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState, read_driver_state
 from cutover.errors import LakeError
 from cutover.lake.control import versions
@@ -15,9 +14,9 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.watch.lag import LagSample
 from cutover.recorded_times import find_latest_times
-from cutover.settings import Settings
 
 RECENT_EPOCHS = 1_500
 """Epochs that are read: ten minutes at two per second, and some more."""
@@ -34,14 +33,14 @@ class LogObserver:
         LogError: The log does not answer.
     """
 
-    def __init__(self, settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
-        self._settings, self._pipeline, self._clock = settings, pipeline, clock
-        self.log = LogClient(settings)
+    def __init__(self, lake: PipelineLake, clock: Clock) -> None:
+        self._lake, self._clock = lake, clock
+        self.log = LogClient(lake.settings)
 
     def sample(self) -> tuple[LagSample, list[EpochRecord]]:
         """Return a sample of this moment, and the newest epochs, oldest first."""
         epochs = self.read_epochs()
-        return self.sample_log(epochs[-1], read_driver_state(self._settings, self._pipeline.name)), epochs
+        return self.sample_log(epochs[-1], read_driver_state(self._lake.settings, self._lake.pipeline.name)), epochs
 
     def sample_log(self, newest: EpochRecord, driver: DriverState | None) -> LagSample:
         """Return a sample of the log after an epoch.
@@ -50,8 +49,8 @@ class LogObserver:
             newest: Newest epoch.
             driver: Latest state that the driver reported; None: its heartbeat cannot be read.
         """
-        topic = name_log(self._pipeline)
-        ends = self.log.latest(topic, self._pipeline.source.isolation)
+        topic = name_log(self._lake.pipeline)
+        ends = self.log.latest(topic, self._lake.pipeline.source.isolation)
         first_unread = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
         return LagSample(
             at=self._clock.now(),
@@ -68,11 +67,11 @@ class LogObserver:
 
     def read_epochs(self) -> list[EpochRecord]:
         """Read the newest epochs, oldest first."""
-        version = versions.current(self._settings, self._pipeline)
+        version = versions.current(self._lake)
         epoch_log = EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
         epochs = [] if epoch_log is None else epoch_log.recent(RECENT_EPOCHS)
         if not epochs:
-            raise make_no_epoch_error(self._pipeline.name)
+            raise make_no_epoch_error(self._lake.pipeline.name)
         return epochs
 
 

@@ -18,6 +18,7 @@ from cutover.errors import CutoverError
 from cutover.events import log
 from cutover.lake.epochs.repeats import find_recompute
 from cutover.lineage import runs
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import lineage
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.compare import compare_at_cut
@@ -31,7 +32,6 @@ from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudi
 from cutover.reconcile.verdict.audits.power import describe_requirement
 from cutover.reconcile.window_audit import population
 from cutover.reconcile.window_audit.population import Population, draw
-from cutover.settings import Settings
 from cutover.timestamps import format_micros, from_micros, parse_micros
 
 MAX_EXAMPLES = 20
@@ -39,12 +39,11 @@ MAX_EXAMPLES = 20
 
 
 @runs.emit_lineage("audit", lineage.find_touched_by_audit)
-def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: Clock) -> WindowAudit:
+def audit_windows(lake: PipelineLake, *, seed: int, clock: Clock) -> WindowAudit:
     """Audit a sample of the windows that became final since the last audit, and record the result if there are any.
 
     Args:
-        settings: Location of the log and the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         seed: Seed of the sample.
         clock: Clock for the time of the audit.
 
@@ -52,8 +51,8 @@ def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: C
         DefinitionError: The policy cannot be met with these windows, rows or this retention; nothing was recorded.
         LakeError: No window is final yet, or a table cannot be read.
     """
-    audits = audit_record.list_audits(settings, pipeline)
-    eligible = population.find_population(settings, pipeline, audits)
+    audits = audit_record.list_audits(lake)
+    eligible = population.find_population(lake, audits)
     sample = draw(eligible.windows, eligible.sample_size, seed)
     previous_audits = audit_record.list_judged(audits, eligible.version.number)
     intervals = sorted(
@@ -61,22 +60,24 @@ def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: C
             *sample,
             *(
                 interval
-                for interval in _list_suspect_windows(pipeline, eligible.suspects)
+                for interval in _list_suspect_windows(lake.pipeline, eligible.suspects)
                 if interval.end <= eligible.range_end
             ),
         }
     )
     if intervals or eligible.windows:
-        population.check_feasible(settings, pipeline, eligible)
-    result = _compare(settings, pipeline, intervals, clock) if intervals else None
-    audit = _describe(pipeline, eligible, sample, intervals, result)
+        population.check_feasible(lake, eligible)
+    result = _compare(lake, intervals, clock) if intervals else None
+    audit = _describe(lake.pipeline, eligible, sample, intervals, result)
     miss_chance = audit_record.find_common_miss_chance(previous_audits, eligible.range_end, eligible.plan.audit)
     at = clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
     completed = replace(audit, at=at, seed=seed, power=1.0 - miss_chance * audit.missed)
     if result is None:
         return completed
-    audit_record.record_audit(settings, pipeline, completed)
-    log.info("windows_audited", pipeline=pipeline.name, state=str(completed.state), windows=len(intervals), seed=seed)
+    audit_record.record_audit(lake, completed)
+    log.info(
+        "windows_audited", pipeline=lake.pipeline.name, state=str(completed.state), windows=len(intervals), seed=seed
+    )
     return completed
 
 
@@ -85,20 +86,22 @@ def _list_suspect_windows(pipeline: Pipeline, starts: Sequence[int]) -> list[Int
     return list(windows)
 
 
-def _compare(settings: Settings, pipeline: Pipeline, intervals: Sequence[Interval], clock: Clock) -> Finding | str:
+def _compare(lake: PipelineLake, intervals: Sequence[Interval], clock: Clock) -> Finding | str:
     """Compare the recomputed windows with the stream's; return the finding, or why they cannot be compared."""
-    now = history.find_rule_time(settings, pipeline, clock.now())
-    rules = Acceptance(rules=acceptance_files.load(settings, pipeline), now=now)
+    now = history.find_rule_time(lake, clock.now())
+    rules = Acceptance(rules=acceptance_files.load(lake.settings, lake.pipeline), now=now)
     with ExitStack() as stack:
         try:
             recompute = find_recompute()
             ranges = [(interval.start, interval.end) for interval in intervals]
-            recomputed = stack.enter_context(recompute(settings, pipeline, ranges, clock))
+            recomputed = stack.enter_context(recompute(lake, ranges, clock))
         except CutoverError as error:
             return str(error).splitlines()[0]
         # Windows outside the sample's range were not recomputed, so rows of the stream in them are not extra rows.
         start, end = from_micros(intervals[0].start), from_micros(intervals[-1].start + 1)
-        return compare_at_cut(recomputed, pipeline, ComparisonRequest(start=start, end=end, acceptance=rules)).finding
+        return compare_at_cut(
+            PipelineLake(recomputed, lake.pipeline), ComparisonRequest(start=start, end=end, acceptance=rules)
+        ).finding
 
 
 def _describe(

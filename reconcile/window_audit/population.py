@@ -22,13 +22,13 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, split_topics
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 from cutover.reconcile.verdict.audits.power import DAY, SamplePlan
 from cutover.reconcile.watch.log_observer import find_shortest, parse_retention
 from cutover.records.watermark import compute_closing_watermark, find_closed_end
-from cutover.settings import Settings
 
 _YEARS = 800 * DAY
 """Range that contains each month length and each change of clocks twice."""
@@ -56,27 +56,26 @@ class Population:
         return min(self.plan.count_draws(days), len(self.windows))
 
 
-def find_population(settings: Settings, pipeline: Pipeline, window_audits: Sequence[WindowAudit]) -> Population:
+def find_population(lake: PipelineLake, window_audits: Sequence[WindowAudit]) -> Population:
     """Find the windows that became final since the last conclusive audit, within `within_days`.
 
     Raises:
         DefinitionError: The windows are sessions or never become final.
         LakeError: No window is final yet, or a table cannot be read.
     """
+    pipeline = lake.pipeline
     window, audit = pipeline.window, _find_policy(pipeline)
     if not isinstance(window, AlignedWindowFn) or window.reach is None:
         text = "expected windows at fixed times that become final, got sessions or one over all of time"
         raise _make_refusal(pipeline, text, _WITHOUT)
-    version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
+    version = table_weights.check_epoch_log(lake, versions.current(lake))
     newest = EpochLog(version.uri).newest()
     closed_end = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
     conclusive = audit_record.list_judged(window_audits, version.number)
     wrong_windows = audit_record.find_wrong_windows(window_audits)
     gap = 0 if closed_end is None else _measure_gap(window, closed_end)
     stretch = max(audit.within_days * DAY, gap)
-    oldest, rows = (
-        (None, {}) if closed_end is None else _count_rows(settings, pipeline, closed_end - stretch, wrong_windows)
-    )
+    oldest, rows = (None, {}) if closed_end is None else _count_rows(lake, closed_end - stretch, wrong_windows)
     if closed_end is None or oldest is None:
         msg = f"Audit of `{pipeline.name}`: expected a final window, got none."
         raise LakeError(msg + "\nHint: a window is final once the watermark is past its end by allowed lateness.")
@@ -106,24 +105,24 @@ def _measure_gap(window: AlignedWindowFn, last_end: int) -> int:
     return max((later - earlier for earlier, later in pairwise(ends)), default=span)
 
 
-def check_feasible(settings: Settings, pipeline: Pipeline, population: Population) -> None:
+def check_feasible(lake: PipelineLake, population: Population) -> None:
     """Reject an audit whose windows leave the log before it runs, or are too few for the policy's power.
 
     Raises:
         DefinitionError: States the retention and the required one, or the power that is possible.
     """
-    _check_retention(settings, pipeline)
+    _check_retention(lake)
     if population.plan.refusal is not None:
-        raise _make_refusal(pipeline, population.plan.refusal)
+        raise _make_refusal(lake.pipeline, population.plan.refusal)
 
 
-def find_audit_problem(settings: Settings, pipeline: Pipeline) -> str | None:
+def find_audit_problem(lake: PipelineLake) -> str | None:
     """Return why a daily audit cannot meet the policy, with a hint; None if it can, or if no audit is configured."""
-    if pipeline.policy.audit is None:
+    if lake.pipeline.policy.audit is None:
         return None
     try:
-        population = find_population(settings, pipeline, audit_record.list_audits(settings, pipeline))
-        check_feasible(settings, pipeline, population)
+        population = find_population(lake, audit_record.list_audits(lake))
+        check_feasible(lake, population)
     except CutoverError as error:
         return str(error)
     return None
@@ -137,9 +136,10 @@ def _find_policy(pipeline: Pipeline) -> Audit:
     return pipeline.policy.audit
 
 
-def _check_retention(settings: Settings, pipeline: Pipeline) -> None:
+def _check_retention(lake: PipelineLake) -> None:
+    pipeline = lake.pipeline
     shortest = find_shortest(
-        parse_retention(LogClient(settings).config(topic)) for topic in split_topics(name_log(pipeline))
+        parse_retention(LogClient(lake.settings).config(topic)) for topic in split_topics(name_log(pipeline))
     )
     lateness, reach = pipeline.lateness, pipeline.window.reach or 0
     age = (
@@ -158,19 +158,17 @@ def _make_refusal(pipeline: Pipeline, reason: str, hint: str = _LESS) -> Definit
     return DefinitionError(f"Audit of `{pipeline.name}`: {reason}.\nHint: {hint}.")
 
 
-def _count_rows(
-    settings: Settings, pipeline: Pipeline, earliest_end: int, suspects: Sequence[int]
-) -> tuple[int | None, dict[int, int]]:
+def _count_rows(lake: PipelineLake, earliest_end: int, suspects: Sequence[int]) -> tuple[int | None, dict[int, int]]:
     """Return the start of the oldest final window, and the rows by start of suspects and of windows after a time."""
     final, start = "FROM streaming WHERE _state <> 'open'", "epoch_us(window_start)"
     or_suspect = "".join(f" OR {start} = {suspect:d}" for suspect in suspects)
-    with views.connect(settings, pipeline) as connection:
+    with views.connect(lake) as connection:
         try:
             (oldest,) = connection.execute(f"SELECT min({start}) {final}").fetchall()[0]
             condition = f"(window_end > make_timestamptz({earliest_end:d}::BIGINT){or_suspect})"
             rows = connection.execute(f"SELECT {start}, count(*) {final} AND {condition} GROUP BY 1").fetchall()
         except duckdb.Error as error:
-            msg = f"Audit of `{pipeline.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
+            msg = f"Audit of `{lake.pipeline.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
             raise LakeError(msg, runbook="TableUnreadable") from error
     return (None if oldest is None else int(oldest)), {int(at): int(count) for at, count in rows}
 

@@ -19,6 +19,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.output.console import Output, show_bar
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe
 from cutover.settings import Settings, load_settings
 from cutover.streaming.process import heartbeat
@@ -54,18 +55,19 @@ def replay(
     if into is not None and compare is not None:
         msg = "Replay: expected either `--into` or `--compare`, got both."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline} list` shows the versions.")
+    lake = PipelineLake(settings, definition)
     if compare is not None:
         serve = f"cutover serve {pipeline} --version {compare}"
-        return output_comparison(comparing.compare_versions(settings, definition, compare), serve)
+        return output_comparison(comparing.compare_versions(lake, compare), serve)
     if into is not None:
-        return _fill_version(settings, definition, into, epoch)
-    return _fill_definition(settings, definition)
+        return _fill_version(lake, into, epoch)
+    return _fill_definition(lake)
 
 
-def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int | None) -> Output:
-    name, version_settings = pipeline.name, versions.select_stream_version(settings, into)
+def _fill_version(lake: PipelineLake, into: int, epoch: int | None) -> Output:
+    name, version_settings = lake.pipeline.name, versions.select_stream_version(lake.settings, into)
     with _show_progress(version_settings, name) as probe:
-        replayed, has_caught_up = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe)
+        replayed, has_caught_up = replaying.replay(lake, into, SystemClock(), epoch=epoch, probe=probe)
     version = replayed.number
     place = _describe_place(version_settings, name)
     lines = [f"{name}: stream-{version} has read the log up to {place}; it serves nothing yet."]
@@ -83,7 +85,8 @@ def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int 
     return Output(document={"pipeline": name, "version": version, "caught_up": has_caught_up}, lines=lines)
 
 
-def _fill_definition(settings: Settings, pipeline: Pipeline) -> Output:
+def _fill_definition(lake: PipelineLake) -> Output:
+    settings, pipeline = lake.settings, lake.pipeline
     if pipeline.change is None:
         msg = (
             f"Replay of `{pipeline.name}`: expected `--into` or `--compare`, or a definition with a `change`, got none."
@@ -214,7 +217,9 @@ def serve(
     settings = load_settings()
     definition = find_definition(versions.select_stream_version(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    served = replaying.serve_version(settings, definition, version, reason=reason, agreed=agreed, clock=SystemClock())
+    served = replaying.serve_version(
+        PipelineLake(settings, definition), version, reason=reason, agreed=agreed, clock=SystemClock()
+    )
     number = served.version.number
     lines = (
         []
@@ -270,7 +275,7 @@ def swap(
         raise DefinitionError(msg)
     if back:
         serves, swapped = swapping.swap_back(
-            settings, definition, reason=reason or "", clock=SystemClock(), anyway=anyway
+            PipelineLake(settings, definition), reason=reason or "", clock=SystemClock(), anyway=anyway
         )
         lines = [
             f"{pipeline}: serves its name again, in place of {serves}.",

@@ -22,6 +22,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_number
 from cutover.output.console import Line, Output, make_table
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.parsing import limits
 from cutover.settings import Settings, load_settings
 from cutover.streaming.recovery import accept_loss as accept
@@ -51,7 +52,7 @@ def create(
 ) -> Output:
     """Keep an epoch, by default the newest; the driver keeps running."""
     settings, pipeline = _find_shown(context)
-    savepoint = fork.savepoint(settings, pipeline, name, epoch, SystemClock())
+    savepoint = fork.savepoint(PipelineLake(settings, pipeline), name, epoch, SystemClock())
     text = f"{pipeline.name}: `{savepoint.name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version}."
     return Output(document=_object(savepoint), lines=[text])
 
@@ -60,7 +61,7 @@ def create(
 def show(context: typer.Context) -> Output:
     """List versions and savepoints."""
     settings, pipeline = _find_shown(context)
-    all_versions = versions.list_versions(settings, pipeline)
+    all_versions = versions.list_versions(PipelineLake(settings, pipeline))
     all_savepoints = [
         savepoint for version in all_versions for savepoint in savepoints.list_savepoints(settings, version)
     ]
@@ -88,8 +89,9 @@ def show(context: typer.Context) -> Output:
 def release(context: typer.Context, name: Name) -> Output:
     """Release a savepoint: later folds may merge its epoch."""
     settings, pipeline = _find_shown(context)
-    all_versions = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
-    savepoint = _find_savepoint(settings, pipeline, name, candidates=all_versions)
+    lake = PipelineLake(settings, pipeline)
+    all_versions = versions.list_versions(lake)  # also of a version that another one replaced
+    savepoint = _find_savepoint(lake, name, candidates=all_versions)
     version = next(candidate for candidate in all_versions if candidate.number == savepoint.version)
     savepoints.release(settings, version, savepoint, now=SystemClock().now())
     text = f"{pipeline.name}: `{name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version} no longer."
@@ -109,12 +111,11 @@ def fork_version(
     if (name is None) == (epoch is None):
         msg = "`cutover savepoint fork`: expected a savepoint's name or --epoch, got "
         raise DefinitionError(msg + ("none of them." if name is None else "both."))
-    current = versions.current(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    current = versions.current(lake)
     candidates = [] if current is None else [current]
-    target_epoch = (
-        _find_savepoint(settings, pipeline, str(name), candidates=candidates).epoch if epoch is None else epoch
-    )
-    version = fork.fork(settings, pipeline, target_epoch, SystemClock())
+    target_epoch = _find_savepoint(lake, str(name), candidates=candidates).epoch if epoch is None else epoch
+    version = fork.fork(lake, target_epoch, SystemClock())
     return Output(
         document={"version": version.number, "fork": None if version.fork is None else asdict(version.fork)},
         lines=[
@@ -124,17 +125,19 @@ def fork_version(
     )
 
 
-def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, candidates: Sequence[Version]) -> Savepoint:
+def _find_savepoint(lake: PipelineLake, name: str, *, candidates: Sequence[Version]) -> Savepoint:
     """Return a savepoint of some versions by name, that of the last of them first."""
     all_savepoints = [
-        savepoint for version in reversed(candidates) for savepoint in savepoints.list_savepoints(settings, version)
+        savepoint
+        for version in reversed(candidates)
+        for savepoint in savepoints.list_savepoints(lake.settings, version)
     ]
     match = next((savepoint for savepoint in all_savepoints if savepoint.name == name), None)
     if match is not None:
         return match
     of = " and ".join(f"stream-{version.number}" for version in candidates) or "no version"
     existing = ", ".join(savepoint.name for savepoint in all_savepoints) or "none"
-    msg = f"Savepoint of `{pipeline.name}`: expected one of {of} ({existing}), got `{name[:80]}`."
+    msg = f"Savepoint of `{lake.pipeline.name}`: expected one of {of} ({existing}), got `{name[:80]}`."
     raise DefinitionError(msg)
 
 
@@ -165,11 +168,8 @@ def accept_loss(
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
     is_dry = dry_run or reason is None
-    step = (
-        accept.preview_losses(settings, definition, clock)
-        if is_dry
-        else accept.record_losses(settings, definition, reason or "", clock)
-    )
+    lake = PipelineLake(settings, definition)
+    step = accept.preview_losses(lake, clock) if is_dry else accept.record_losses(lake, reason or "", clock)
     return Output(
         document=_loss_object(step, is_recorded=not is_dry), lines=_list_lines(step, definition, is_recorded=not is_dry)
     )

@@ -12,9 +12,9 @@ import typer
 
 from cutover import events
 from cutover.definition.loading import catalogue
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.output.console import Output, show_spinner
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from cutover.streaming import driver
 from cutover.streaming.cli import savepoint
@@ -50,7 +50,7 @@ def stream(
     elif detach:
         last_heartbeat = detached.ensure_driver(settings, pipeline)
     else:
-        code = _run_here(settings, catalogue.get(settings, pipeline), run_until)
+        code = _run_here(PipelineLake(settings, catalogue.get(settings, pipeline)), run_until)
         last_heartbeat = heartbeat.find_heartbeat(settings, pipeline)
     stopped_early = f"{pipeline}: stopped before the cut was reached; the same command continues from there."
     return Output(
@@ -61,12 +61,12 @@ def stream(
     )
 
 
-def _run_here(settings: Settings, pipeline: Pipeline, run_until: driver.Until) -> int:
+def _run_here(lake: PipelineLake, run_until: driver.Until) -> int:
     if not sys.stderr.isatty():
-        return driver.run(settings, pipeline, until=run_until)
+        return driver.run(lake, until=run_until)
     events.configure(pretty=True, level=logging.WARNING)
-    with _progress(settings, pipeline.name):
-        return driver.run(settings, pipeline, until=run_until)
+    with _progress(lake.settings, lake.pipeline.name):
+        return driver.run(lake, until=run_until)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from cutover.lake.control import pins
 from cutover.lake.epochs.epoch_log import SPAN
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.compaction import merge
 from cutover.streaming.compaction.merge import MergedGroup, merge_group
 from cutover.streaming.process.context import DriverContext
@@ -165,7 +166,9 @@ class Compactor:
             self._rim.probe("compact.read", last_epoch)
             settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
             groups, minute = self._with_forgotten(groups, last_epoch)
-            self._done = [merge_group(settings, pipeline, uri, group, forgotten=minute) for group in groups]
+            self._done = [
+                merge_group(PipelineLake(settings, pipeline), uri, group, forgotten=minute) for group in groups
+            ]
             self._rim.probe("compact.written", last_epoch)
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             self._done = []

@@ -21,10 +21,10 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, delta
 from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.records.classes import Class
 from cutover.records.fold import WINDOW, fold_sql
-from cutover.settings import Settings
 from cutover.streaming.sink import files
 from cutover.streaming.sink.files import File
 
@@ -112,16 +112,13 @@ def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]
         return {record.epoch: record for record in epoch_records}
 
 
-def merge_group(
-    settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File], *, forgotten: int | None = None
-) -> MergedGroup:
+def merge_group(lake: PipelineLake, uri: str, group: Sequence[File], *, forgotten: int | None = None) -> MergedGroup:
     """Write the file that replaces a group; it is invisible until it is committed.
 
     One thread, so that the stream keeps the rest of the machine; `stream.fold_memory`, then disk.
 
     Args:
-        settings: For the bounds and the scratch folder.
-        pipeline: The definition.
+        lake: Its settings give the bounds and the scratch folder.
         uri: The epoch log's.
         group: Files of one kind.
         forgotten: Ids of earlier minutes are left out, microseconds; None: all are kept.
@@ -130,21 +127,21 @@ def merge_group(
     kind, first_epoch, last_epoch = ordered[0].kind, ordered[0].first_epoch, max(file.last_epoch for file in ordered)
     weight = checksums.weight_word(checksums.total(file.path for file in ordered))
     stem = checksums.new_stem("fold", first_epoch, last_epoch, weight)
-    schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
-    bounds = queries.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
+    schema = pa.schema([field for field in epoch_log_schema(lake.pipeline) if field.name != "_kind"])
+    bounds = queries.Bounds(memory=lake.settings.stream.fold_memory, home=lake.settings.home, threads=1)
     with queries.connect(bounds) as connection:
         files.bind_files(connection, "old", uri, ordered, schema)
         if kind == RowKind.PARTIAL:
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
-            query = merge_sql(pipeline, schema, "old", epoch=last_epoch)
+            query = merge_sql(lake.pipeline, schema, "old", epoch=last_epoch)
         elif kind == RowKind.HELD:
-            query = newest_held_sql(pipeline, "old")
+            query = newest_held_sql(lake.pipeline, "old")
         elif kind == RowKind.IDS:
             query = retain_sql("old", schema, first_epoch, forgotten)
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
-        scratch = settings.home.resolve() / "tmp" / "folds"
+        scratch = lake.settings.home.resolve() / "tmp" / "folds"
         action = files.export(connection, query, uri, stem, kind=kind, scratch=scratch)
     merged = File(path=action.path, kind=kind, first_epoch=first_epoch, last_epoch=last_epoch, size=action.size)
     return MergedGroup(group=tuple(group), file=merged, action=action)

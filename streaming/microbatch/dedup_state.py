@@ -28,7 +28,7 @@ from cutover.events import log
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema, id_type
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 STRETCHES = 64  # into which the horizon is cut, minutes at least
 RECENT = 100_000  # ids that wait to be dealt out
@@ -46,14 +46,14 @@ class LookupResult:
 class DedupState:
     """Ids that one driver remembers."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
-        bounds = queries.Bounds(memory=settings.stream.ids_memory, home=settings.home)
+    def __init__(self, lake: PipelineLake) -> None:
+        self._pipeline = lake.pipeline
+        bounds = queries.Bounds(memory=lake.settings.stream.ids_memory, home=lake.settings.home)
         self._connection = queries.connect(bounds)
         self._connection.execute("SET preserve_insertion_order = false")
-        self._width = max(1, -(-compute_id_horizon(pipeline) // (STRETCHES * MINUTE))) * MINUTE
+        self._width = max(1, -(-compute_id_horizon(lake.pipeline) // (STRETCHES * MINUTE))) * MINUTE
         self._stretches: set[int] = set()  # their starts, microseconds; table `seen_<n>` of each
-        self._columns = f"id {duckdb_type(id_type(pipeline))}, event_time BIGINT"
+        self._columns = f"id {duckdb_type(id_type(lake.pipeline))}, event_time BIGINT"
         self._begin_recent()
 
     def begin(self, table: DeltaTable, watermark: int | None) -> None:

@@ -11,8 +11,8 @@ from cutover.events import log
 from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions import joined_versions as dimension_frames
 from cutover.lake.dimensions.dimension import Dimension
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.enrich import DimensionFrame, Dimensions
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,8 @@ class EpochDimensions:
 class StreamEnrichment:
     """Checks for new versions between epochs, at most every few seconds. Not thread-safe."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
-        self._settings, self._pipeline, self._clock = settings, pipeline, clock
+    def __init__(self, lake: PipelineLake, clock: Clock) -> None:
+        self._lake, self._clock = lake, clock
         self._kept: dict[str, tuple[Dimension, DimensionFrame]] = {}
         self._looked: float | None = None
 
@@ -41,8 +41,8 @@ class StreamEnrichment:
         Raises:
             LakeError: A new version cannot be joined. An older one would be, and is not: nothing would show that.
         """
-        if self._pipeline.lookups and self._is_due():
-            for name in self._pipeline.lookups:
+        if self._lake.pipeline.lookups and self._is_due():
+            for name in self._lake.pipeline.lookups:
                 self._refresh(spark, name)
         return EpochDimensions(
             frames={name: joined for name, (_, joined) in self._kept.items()},
@@ -52,23 +52,27 @@ class StreamEnrichment:
 
     def _is_due(self) -> bool:
         now = self._clock.monotonic()
-        if self._looked is not None and now - self._looked < self._settings.dimensions.look_seconds:
+        if self._looked is not None and now - self._looked < self._lake.settings.dimensions.look_seconds:
             return False
         self._looked = now
         return True
 
     def _refresh(self, spark: "SparkSession", name: str) -> None:
         cached = self._kept.get(name)
-        if cached is not None and cached[0].is_newest(self._settings, self._pipeline):
+        if cached is not None and cached[0].is_newest(self._lake):
             return
-        dimension = dimensions.open_dimension(self._settings, self._pipeline, name)
+        dimension = dimensions.open_dimension(self._lake, name)
         if cached is not None:
-            _reject_other(self._pipeline, cached[0], dimension)
+            _reject_other(self._lake.pipeline, cached[0], dimension)
             cached[1].frame.unpersist()
-        limit = self._settings.dimensions.broadcast_rows
+        limit = self._lake.settings.dimensions.broadcast_rows
         self._kept[name] = dimension, dimension_frames.join_version(spark, dimension, broadcast_rows=limit)
         log.info(
-            "dimension_taken", pipeline=self._pipeline.name, lookup=name, version=dimension.version, rows=dimension.size
+            "dimension_taken",
+            pipeline=self._lake.pipeline.name,
+            lookup=name,
+            version=dimension.version,
+            rows=dimension.size,
         )
 
 

@@ -29,7 +29,7 @@ class HeldState:
         pipeline = context.pipeline
         self._context, self._committer = context, committer
         self._nothing = epoch_log_schema(pipeline).empty_table()
-        self._lookups = StreamEnrichment(context.settings, pipeline, context.clock)
+        self._lookups = StreamEnrichment(context.lake, context.clock)
         self._panes = None if pipeline.trigger is None else self._restore_panes(pipeline.trigger)
         self.ids = None if pipeline.source.record_id is None else self._restore_ids()
 
@@ -108,13 +108,13 @@ class HeldState:
 
     def _restore_ids(self) -> DedupState:
         """Return what is remembered of the records that the epoch log has counted."""
-        dedup_state, newest = DedupState(self._context.settings, self._context.pipeline), self._committer.newest
+        dedup_state, newest = DedupState(self._context.lake), self._committer.newest
         dedup_state.begin(self._committer.table, None if newest is None else newest.watermark_after)
         return dedup_state
 
     def _restore_changelog(self) -> Changelog:
         """Restore the state from the epoch log; start empty before the first epoch."""
         context, version = self._context, self._committer.version
-        changelog = Changelog(context.settings, context.pipeline, context.client, stream=version.app_id)
+        changelog = Changelog(context.lake, context.client, stream=version.app_id)
         changelog.begin(None if self._committer.newest is None else EpochLog(version.uri))
         return changelog

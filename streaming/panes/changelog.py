@@ -27,7 +27,7 @@ from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.serving.views import panes_sql
 from cutover.log import options
 from cutover.log.kafka import LogClient
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.process.health import one_line
 
 TOPIC_CONFIG = {"cleanup.policy": "compact"}
@@ -54,9 +54,9 @@ class UnsentPanes:
 class Changelog:
     """Sends what epochs bring, in their order. Whatever fails is found out from the topic before anything is sent."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline, client: LogClient, *, stream: str) -> None:
-        self._settings, self._pipeline, self._client, self._stream = settings, pipeline, client, stream
-        self._topic = str(pipeline.changelog)
+    def __init__(self, lake: PipelineLake, client: LogClient, *, stream: str) -> None:
+        self._lake, self._client, self._stream = lake, client, stream
+        self._topic = str(lake.pipeline.changelog)
         self._unsent: list[UnsentPanes] = []
         self._producer: Producer | None = None
 
@@ -71,19 +71,19 @@ class Changelog:
         try:
             newest_sent = self._connect()
         except KafkaException as error:
-            msg = f"Changelog `{self._topic}` of {self._pipeline.name}: expected a transaction, got: "
+            msg = f"Changelog `{self._topic}` of {self._lake.pipeline.name}: expected a transaction, got: "
             msg += f"{error.args[0].str()}."
             hint = "\nHint: nothing was read; the user needs the rights to write, and to transact as `cutover-...`."
             raise LogError(msg + hint, runbook="KafkaUnreachable") from error
         if epochs is not None:
-            self._unsent = list_unsent(epochs, self._pipeline, after_epoch=newest_sent)
+            self._unsent = list_unsent(epochs, self._lake.pipeline, after_epoch=newest_sent)
         self.send()
 
     def add(self, rows: pa.Table) -> None:
         """Queue the panes of a committed epoch."""
         with queries.connect() as connection:
             connection.register("rows", rows)
-            self._unsent += _by_epoch(connection.sql(_query(self._pipeline, "rows")), self._pipeline)
+            self._unsent += _by_epoch(connection.sql(_query(self._lake.pipeline, "rows")), self._lake.pipeline)
 
     def send(self) -> None:
         """Send the queued panes; those that cannot be sent now are retried with the next epoch.
@@ -109,13 +109,13 @@ class Changelog:
 
     def _warn_behind(self, error: Exception) -> None:
         epochs = len(self._unsent)
-        log.warning("changelog_behind", pipeline=self._pipeline.name, epochs=epochs, error=one_line(error))
+        log.warning("changelog_behind", pipeline=self._lake.pipeline.name, epochs=epochs, error=one_line(error))
 
     def _connect(self) -> int:
         """Open a new producer: abort an earlier one's transaction; return the newest epoch that the topic has."""
         producer = Producer(
             {
-                **options.make_librdkafka_options(self._settings.kafka, self._client.bootstrap),
+                **options.make_librdkafka_options(self._lake.settings.kafka, self._client.bootstrap),
                 "transactional.id": f"cutover-{self._stream}",
                 "log_level": 0,
             }
@@ -145,7 +145,7 @@ class Changelog:
                 return
 
     def _make_fence_error(self, error: KafkaException) -> LogError:
-        msg = f"Changelog `{self._topic}` of {self._pipeline.name}: expected to be its only writer, got: "
+        msg = f"Changelog `{self._topic}` of {self._lake.pipeline.name}: expected to be its only writer, got: "
         msg += f"{error.args[0].str()}.\nHint: keep one driver for each pipeline; the table has every pane."
         return LogError(msg, runbook="StreamFenced")
 

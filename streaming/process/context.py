@@ -9,6 +9,7 @@ from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.usage import UsageMeter
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe
 from cutover.settings import Settings
 from cutover.streaming.process.driver_metrics import DriverMetrics
@@ -40,3 +41,8 @@ class DriverContext:
     metrics: DriverMetrics = field(default_factory=DriverMetrics)
     start: DriverStart = field(default_factory=DriverStart)
     stopping: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)

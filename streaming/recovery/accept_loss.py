@@ -29,6 +29,7 @@ from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import MissingRecords, format_missing
 from cutover.log.topic_partitions import format_number, name_log, split_topics
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
@@ -56,16 +57,16 @@ class LossAcceptance:
     is_recorded: bool = False  # an earlier step recorded the rows and was cut off before it opened the version
 
 
-def preview_losses(settings: Settings, pipeline: Pipeline, clock: Clock) -> LossAcceptance:
+def preview_losses(lake: PipelineLake, clock: Clock) -> LossAcceptance:
     """Return the step that `accept` would record now.
 
     Raises:
         LogError: There is nothing to accept: table and log hold the next offsets, or there is no log to continue with.
     """
-    return _decide(settings, pipeline, reason="", clock=clock)
+    return _decide(lake, reason="", clock=clock)
 
 
-def record_losses(settings: Settings, pipeline: Pipeline, reason: str, clock: Clock) -> LossAcceptance:
+def record_losses(lake: PipelineLake, reason: str, clock: Clock) -> LossAcceptance:
     """Record the losses, and register the version that continues if it is new. No driver may be running.
 
     Raises:
@@ -74,16 +75,17 @@ def record_losses(settings: Settings, pipeline: Pipeline, reason: str, clock: Cl
             written.
         LogError: As for `preview`.
     """
+    pipeline = lake.pipeline
     given_reason = check_reason(reason, of="`cutover accept-loss`")
-    with only_driver(run_folder(settings, pipeline.name), pipeline.name):
-        step = _decide(settings, pipeline, reason=given_reason, clock=clock)
-        sequence = versions.next_sequence(settings, pipeline)
+    with only_driver(run_folder(lake.settings, pipeline.name), pipeline.name):
+        step = _decide(lake, reason=given_reason, clock=clock)
+        sequence = versions.next_sequence(lake)
         # The rows come first: a version registered without them would start as if nothing were lost.
         recorded_losses = (
-            step.losses if step.is_recorded else losses.record(settings, step.losses, expected_sequence=step.turn)
+            step.losses if step.is_recorded else losses.record(lake.settings, step.losses, expected_sequence=step.turn)
         )
         if step.kind == "anew":
-            version = versions.register(settings, pipeline, clock, expected_sequence=sequence)
+            version = versions.register(lake, clock, expected_sequence=sequence)
             # Until its first epoch readers see what the version before served of the lost windows.
             schema = epoch_log_schema(pipeline)
             delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
@@ -92,18 +94,18 @@ def record_losses(settings: Settings, pipeline: Pipeline, reason: str, clock: Cl
     return replace(step, losses=recorded_losses)
 
 
-def _decide(settings: Settings, pipeline: Pipeline, *, reason: str, clock: Clock) -> LossAcceptance:
-    turn = losses.next_sequence(settings, pipeline.name)
-    version = versions.current(settings, pipeline)
+def _decide(lake: PipelineLake, *, reason: str, clock: Clock) -> LossAcceptance:
+    turn = losses.next_sequence(lake.settings, lake.pipeline.name)
+    version = versions.current(lake)
     if version is None:
-        raise _make_nothing_error(pipeline, "no stream has begun under this definition")
-    case = _case(settings, pipeline, version, clock)
+        raise _make_nothing_error(lake.pipeline, "no stream has begun under this definition")
+    case = _case(lake, version, clock)
     kind, extents = _judge_case(case)
-    number = versions.next_number(settings, pipeline) if kind == "anew" else version.number
+    number = versions.next_number(lake) if kind == "anew" else version.number
     epoch = 0 if kind == "anew" else next_number(case.record)
-    half = [loss for loss in losses.list_losses(settings, pipeline) if kind == "anew" and loss.stream_version == number]
+    half = [loss for loss in losses.list_losses(lake) if kind == "anew" and loss.stream_version == number]
     return LossAcceptance(
-        pipeline=pipeline.name,
+        pipeline=lake.pipeline.name,
         trouble=str(case.trouble).splitlines()[0],
         runbook=str(case.trouble.runbook),
         kind=kind,
@@ -134,15 +136,16 @@ class _Case:
         return self.trouble.runbook in _BROKEN
 
 
-def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock) -> _Case:
-    accepted = losses.list_of_version(settings, version)
-    record, broken = _newest(settings, pipeline, version)
-    client = LogClient(settings)
+def _case(lake: PipelineLake, version: Version, clock: Clock) -> _Case:
+    pipeline = lake.pipeline
+    accepted = losses.list_of_version(lake.settings, version)
+    record, broken = _newest(lake, version)
+    client = LogClient(lake.settings)
     history = same_log.recorded_history(version.uri)
     trouble = broken or _refusal(pipeline, client, record, accepted, history)
     missing: tuple[MissingRecords, ...] = ()
     if trouble is None:
-        missing = _find_missing(settings, pipeline, client, version)
+        missing = _find_missing(lake, client, version)
         trouble = _explain_missing(pipeline, missing)
     if trouble is None:
         raise _make_nothing_error(pipeline, f"table and log hold what comes next, epoch {next_number(record)}")
@@ -160,21 +163,20 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
     )
 
 
-def _find_missing(
-    settings: Settings, pipeline: Pipeline, client: LogClient, version: Version
-) -> tuple[MissingRecords, ...]:
+def _find_missing(lake: PipelineLake, client: LogClient, version: Version) -> tuple[MissingRecords, ...]:
     """Return the records missing between the log's first and last offset that no loss and no epoch explains.
 
     Records are counted first; Spark's JVM is started to read the headers only if there are fewer than offsets.
     """
+    pipeline = lake.pipeline
     topic, isolation = name_log(pipeline), pipeline.source.isolation
     earliest, latest = client.earliest(topic), client.latest(topic, isolation)
     held_ranges = {p: (start, latest[p]) for p, start in earliest.items() if start < latest.get(p, 0)}
     if sum(1 for _ in client.positions(topic, held_ranges, isolation)) == complete_read.count_offsets((held_ranges,)):
         return ()
-    session = spark.session(settings, app=f"cutover accept-loss {pipeline.name}")
+    session = spark.session(lake.settings, app=f"cutover accept-loss {pipeline.name}")
     log_id = client.describe(topic)
-    log_read = ReadLog(settings=settings, pipeline=pipeline, version=version, client=client, log_id=log_id)
+    log_read = ReadLog(settings=lake.settings, pipeline=pipeline, version=version, client=client, log_id=log_id)
     return complete_read.find_unexplained(session, log_read, (held_ranges,))
 
 
@@ -218,12 +220,12 @@ def _explain_missing(pipeline: Pipeline, missing: Sequence[MissingRecords]) -> L
     return lost_records.make_lost_error(pipeline.name, format_missing(name_log(pipeline), missing))
 
 
-def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
+def _newest(lake: PipelineLake, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
     """Return the newest epoch's record and the table's error, if any file of the table cannot be read."""
     try:
-        table, record = committer.open_checked(settings, pipeline, version)
+        table, record = committer.open_checked(lake, version)
         if table is not None:
-            _read_whole(settings, table)
+            _read_whole(lake.settings, table)
     except LakeError as error:
         if error.runbook not in _BROKEN:
             raise

@@ -27,8 +27,8 @@ from cutover.lake.integrity import high_water, same_log
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
-from cutover.settings import Settings
 from cutover.streaming.compaction import compactor, merge
 from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
@@ -37,12 +37,11 @@ from cutover.streaming.sink.committer import NO_HOOKS
 from cutover.streaming.source import start_offsets
 
 
-def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | None, clock: Clock) -> Savepoint:
+def savepoint(lake: PipelineLake, name: str, epoch: int | None, clock: Clock) -> Savepoint:
     """Create a savepoint of the current version; a driver may be running.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         name: Name of the savepoint, new for this version.
         epoch: None: the newest one.
         clock: For the row.
@@ -51,21 +50,22 @@ def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | No
         DefinitionError: The name is invalid or in use, or there is no such epoch.
         LakeError: The epoch was folded into later ones; nothing is kept.
     """
-    version = _require_version(settings, pipeline)
-    if any(savepoint.name == name for savepoint in savepoints.list_savepoints(settings, version)):
+    pipeline = lake.pipeline
+    version = _require_version(lake)
+    if any(savepoint.name == name for savepoint in savepoints.list_savepoints(lake.settings, version)):
         msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
     record = _record(pipeline, EpochLog(version.uri), epoch)
-    pinned = savepoints.create(settings, version, record.epoch, name=name, now=clock.now())
+    pinned = savepoints.create(lake.settings, version, record.epoch, name=name, now=clock.now())
     try:
         _reject_folded(pipeline, version, record)  # checked after pinning: no fold can cross the epoch now
     except BaseException:
-        savepoints.release(settings, version, pinned, now=clock.now())
+        savepoints.release(lake.settings, version, pinned, now=clock.now())
         raise
     return pinned
 
 
-def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Version:
+def fork(lake: PipelineLake, epoch: int, clock: Clock) -> Version:
     """Register a new version that begins after an epoch of the current one. No driver may be running.
 
     Raises:
@@ -74,11 +74,11 @@ def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Ve
             recorded up to it; nothing was written.
         LogError: The log no longer holds what follows the epoch.
     """
-    with only_driver(run_folder(settings, pipeline.name), pipeline.name):
-        return register_fork(settings, pipeline, epoch, clock, parallel=False)
+    with only_driver(run_folder(lake.settings, lake.pipeline.name), lake.pipeline.name):
+        return register_fork(lake, epoch, clock, parallel=False)
 
 
-def register_fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, parallel: bool) -> Version:
+def register_fork(lake: PipelineLake, epoch: int, clock: Clock, *, parallel: bool) -> Version:
     """Register a new version that begins after an epoch of the current one; see `fork`.
 
     With `parallel` the current version keeps serving; otherwise the new one serves at once.
@@ -88,27 +88,28 @@ def register_fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clo
         LakeError: As for `fork`, except that a driver may be running.
         LogError: The log no longer holds what follows the epoch.
     """
-    sequence = versions.next_sequence(settings, pipeline)
-    source = _require_version(settings, pipeline)
-    record = _record(pipeline, EpochLog(source.uri), epoch)
-    _check_can_fork(settings, pipeline, source, record)
-    _reject_folded(pipeline, source, record)
+    sequence = versions.next_sequence(lake)
+    source = _require_version(lake)
+    record = _record(lake.pipeline, EpochLog(source.uri), epoch)
+    _check_can_fork(lake, source, record)
+    _reject_folded(lake.pipeline, source, record)
     origin = Fork(version=source.number, epoch=record.epoch)
-    version = versions.register(settings, pipeline, clock, expected_sequence=sequence, fork=origin, beside=parallel)
-    copy_source_rows(settings, pipeline, version)
+    version = versions.register(lake, clock, expected_sequence=sequence, fork=origin, beside=parallel)
+    copy_source_rows(lake, version)
     log.warning("stream_forked", version=version.app_id, source=source.app_id, epoch=record.epoch, beside=parallel)
     return version
 
 
-def copy_source_rows(settings: Settings, pipeline: Pipeline, version: Version) -> None:
+def copy_source_rows(lake: PipelineLake, version: Version) -> None:
     """Copy the rows that a fork begins with, unless that is done; do nothing for other versions.
 
     Raises:
         LakeError: The source cannot be read, or no longer holds the epoch separately.
     """
+    pipeline = lake.pipeline
     if version.fork is None or _is_filled(version):
         return
-    all_versions = versions.list_versions(settings, pipeline)
+    all_versions = versions.list_versions(lake)
     source = next((candidate for candidate in all_versions if candidate.number == version.fork.version), None)
     if source is None:
         msg = (
@@ -120,7 +121,7 @@ def copy_source_rows(settings: Settings, pipeline: Pipeline, version: Version) -
     _reject_folded(pipeline, source, record)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
         delta.bind(connection, "source", log_of_source.table)
         copied = list(_copy_rows(connection, version.uri, schema, record))
     commits.transact(
@@ -163,11 +164,11 @@ def _is_filled(version: Version) -> bool:
     return delta.transaction(delta.open_table(version.uri), version.app_id) is not None
 
 
-def _require_version(settings: Settings, pipeline: Pipeline) -> Version:
-    version = versions.current(settings, pipeline)
+def _require_version(lake: PipelineLake) -> Version:
+    version = versions.current(lake)
     if version is None:
-        msg = f"Stream of `{pipeline.name}`: expected a version with epochs, none has begun under this definition."
-        raise DefinitionError(msg + f"\nHint: `cutover stream {pipeline.name}` begins one.")
+        msg = f"Stream of `{lake.pipeline.name}`: expected a version with epochs, none has begun under this definition."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.pipeline.name}` begins one.")
     return version
 
 
@@ -181,15 +182,17 @@ def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRec
     return matching[-1]
 
 
-def _check_can_fork(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
-    place = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}"
+def _check_can_fork(lake: PipelineLake, source: Version, record: EpochRecord) -> None:
+    place = f"Stream of {lake.pipeline.name}: epoch {record.epoch} of stream-{source.number}"
     if record.final:
         msg = f"{place}: expected an epoch before the final one, it closed all windows and sealed the version."
         raise LakeError(msg + "\nHint: choose an earlier epoch.")
-    if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.list_of_version(settings, source)):
+    if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.list_of_version(lake.settings, source)):
         msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
         raise LakeError(msg + "\nHint: choose an earlier epoch; the loss must then be accepted again.")
-    start_offsets.find_start(pipeline, LogClient(settings), record, history=same_log.recorded_history(source.uri))
+    start_offsets.find_start(
+        lake.pipeline, LogClient(lake.settings), record, history=same_log.recorded_history(source.uri)
+    )
 
 
 def _reject_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:

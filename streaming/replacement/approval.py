@@ -19,6 +19,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.journal_rows import SwapEvent
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.replacement.common_cut import find_stream
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
@@ -44,12 +45,13 @@ class SwapBasis:
         Raises:
             LakeError: A table cannot be read, or one of them has no stream.
         """
-        streams = find_stream(settings, new), find_stream(settings, old)
+        lakes = PipelineLake(settings, new), PipelineLake(settings, old)
+        streams = find_stream(lakes[0]), find_stream(lakes[1])
         return cls(
             pipeline=new.name,
             of=old.name,
             turns=(swaps.next_sequence(settings, new.name), swaps.next_sequence(settings, old.name)),
-            versions=(versions.next_sequence(settings, new), versions.next_sequence(settings, old)),
+            versions=(versions.next_sequence(lakes[0]), versions.next_sequence(lakes[1])),
             results=(streams[0].version.result_fingerprint, streams[1].version.result_fingerprint),
             lateness=(lateness_fingerprint(new), lateness_fingerprint(old)),
             note=json.dumps(None if new.change is None else asdict(new.change), sort_keys=True),
@@ -92,7 +94,11 @@ def make_proposal(
     definitions = compare_definitions(settings, new, old)
     reject_others(definitions, Agreed(), f"cutover swap {new.name}")
     now = clock.now()
-    for stream, epoch in zip((find_stream(settings, old), find_stream(settings, new)), definitions.epochs, strict=True):
+    for stream, epoch in zip(
+        (find_stream(PipelineLake(settings, old)), find_stream(PipelineLake(settings, new))),
+        definitions.epochs,
+        strict=True,
+    ):
         holder = f"swap/{new.name}"
         pins.pin(settings, stream.version, epoch, holder=holder, expires_at=now + pins.LONGEST, now=now)
     return SwapProposal(run=run, basis=basis, epochs=definitions.epochs, found=definitions.summary), definitions

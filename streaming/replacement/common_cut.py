@@ -4,7 +4,7 @@ A stream is a version and the definition that it runs: the subject of comparison
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
@@ -13,7 +13,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import table_weights
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 _NEWEST = 20
 """Newest common cuts that are tried although no reader has pinned them."""
@@ -100,13 +100,13 @@ def _is_folded(log: EpochLog, records: Sequence[EpochRecord], epoch: int) -> boo
     return bool(delivery.find_folded_classes(log, [record for record in records if record.epoch <= epoch]))
 
 
-def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = None) -> Stream:
+def find_stream(lake: PipelineLake, number: int | None = None) -> Stream:
     """Return the version of a pipeline that serves, or one by number, with its existing epoch log.
 
     Raises:
         DefinitionError: There is no such version.
         LakeError: It has no epoch log yet, or the epoch log was deleted.
     """
-    version_settings = versions.select_stream_version(versions.looking_at_served(settings), number)
-    version = table_weights.check_epoch_log(version_settings, pipeline, versions.current(version_settings, pipeline))
-    return Stream(pipeline=pipeline, version=version)
+    version_settings = versions.select_stream_version(versions.looking_at_served(lake.settings), number)
+    selected = replace(lake, settings=version_settings)
+    return Stream(pipeline=lake.pipeline, version=table_weights.check_epoch_log(selected, versions.current(selected)))

@@ -27,6 +27,7 @@ from cutover.lake.epochs.delivery import EXACTLY_ONCE
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_partition
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
@@ -192,14 +193,15 @@ class StreamComparison:
         return f"compared with {self.serving} at epoch {self.epochs[1]}: {rows}"
 
 
-def compare_versions(settings: Settings, pipeline: Pipeline, number: int) -> StreamComparison:
+def compare_versions(lake: PipelineLake, number: int) -> StreamComparison:
     """Compare the version that serves with another one, at the newest cut that both have.
 
     Raises:
         DefinitionError: The other one serves itself, or is not there.
         LakeError: They have no cut in common, cannot be compared fairly, or a table cannot be read.
     """
-    serving, candidate = find_stream(settings, pipeline), find_stream(settings, pipeline, number)
+    pipeline = lake.pipeline
+    serving, candidate = find_stream(lake), find_stream(lake, number)
     if serving.version.number == candidate.version.number:
         msg = f"Versions of `{pipeline.name}`: expected another one than that which serves, got stream-{number}."
         raise DefinitionError(msg)
@@ -208,7 +210,7 @@ def compare_versions(settings: Settings, pipeline: Pipeline, number: int) -> Str
     )
     hint += f"each with batch: `cutover reconcile {pipeline.name} --version {number}`, then "
     hint += f'`cutover serve {pipeline.name} --version {number} --uncompared --why "..."`'
-    return _compare(settings, serving, candidate, hint=hint)
+    return _compare(lake.settings, serving, candidate, hint=hint)
 
 
 def compare_definitions(settings: Settings, new: Pipeline, old: Pipeline) -> StreamComparison:
@@ -221,7 +223,9 @@ def compare_definitions(settings: Settings, new: Pipeline, old: Pipeline) -> Str
     change.check_pair(new, old)
     hint = f"end the driver of `{new.name}` (`cutover stream {new.name} --stop`), let it read up to an epoch of "
     hint += f"`{old.name}` (`cutover replay {new.name}`), and compare again"
-    return _compare(settings, find_stream(settings, old), find_stream(settings, new), hint=hint)
+    return _compare(
+        settings, find_stream(PipelineLake(settings, old)), find_stream(PipelineLake(settings, new)), hint=hint
+    )
 
 
 def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) -> StreamComparison:

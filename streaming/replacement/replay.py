@@ -19,6 +19,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -55,8 +56,7 @@ class Served:
 
 
 def replay(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     number: int,
     clock: Clock,
     *,
@@ -66,8 +66,7 @@ def replay(
     """Read the log into another version: up to the current ends of the log, then to an epoch of the serving one.
 
     Args:
-        settings: Where the log and the lake are.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         number: Number of the next version, or of a replay to continue.
         clock: For the version's row and for pins.
         epoch: The new version begins with everything that the one in force had up to here; None: where the log does.
@@ -81,13 +80,12 @@ def replay(
         DefinitionError: The number is neither, or the replay to continue begins elsewhere.
         CutoverError: The driver cannot start or continue.
     """
-    serving = versions.current(versions.looking_at_served(settings), pipeline)
-    version, version_settings = (
-        _open_version(settings, pipeline, number, clock, epoch),
-        versions.select_stream_version(settings, number),
-    )
-    _read_on(version_settings, pipeline, f"cutover replay {pipeline.name} --into {number}", probe)
-    if serving is not None and serving.number != number and _has_driver(settings, pipeline):
+    pipeline = lake.pipeline
+    serving = versions.current(PipelineLake(versions.looking_at_served(lake.settings), pipeline))
+    version = _open_version(lake, number, clock, epoch)
+    version_settings = versions.select_stream_version(lake.settings, number)
+    _read_on(PipelineLake(version_settings, pipeline), f"cutover replay {pipeline.name} --into {number}", probe)
+    if serving is not None and serving.number != number and _has_driver(lake):
         stream = Stream(pipeline=pipeline, version=version)
         return version, _meet(version_settings, stream, Stream(pipeline=pipeline, version=serving), clock, probe)
     return version, True
@@ -106,12 +104,13 @@ def replay_definition(
     """
     change.check_pair(new, old)
     version_settings = versions.looking_at_served(settings)
-    serving, version = find_stream(version_settings, old), versions.current(version_settings, new)
+    lake = PipelineLake(version_settings, new)
+    serving, version = find_stream(PipelineLake(version_settings, old)), versions.current(lake)
     if version is None or not delta.exists(version.uri):
         aim = read_newest_epoch(serving.epoch_log)
         _pin_epoch(version_settings, serving, aim, new.name, clock)
-        _read_on(version_settings, new, f"cutover replay {new.name}", probe, aim)
-    stream = find_stream(version_settings, new)
+        _read_on(lake, f"cutover replay {new.name}", probe, aim)
+    stream = find_stream(lake)
     if not _meet(version_settings, stream, serving, clock, probe):
         msg = f"{serving.text}: expected an epoch that has read what {stream.text} has, its newest one has not."
         raise LakeError(msg + f"\nHint: let its driver continue (`cutover stream {old.name} --detach`), and try again.")
@@ -142,7 +141,7 @@ def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, pro
     _pin_epoch(settings, serving, aim, name, clock)
     if position is None or drop_zeros(aim.end) != drop_zeros(position.end):
         into = "" if settings.stream_version is None else f" --into {settings.stream_version}"
-        _read_on(settings, stream.pipeline, f"cutover replay {name}{into}", probe, aim)
+        _read_on(PipelineLake(settings, stream.pipeline), f"cutover replay {name}{into}", probe, aim)
     _pin_epoch(settings, stream, read_newest_epoch(stream.epoch_log), name, clock)
     return True
 
@@ -155,7 +154,7 @@ def _await_epoch(settings: Settings, serving: Stream, position: EpochRecord | No
         if position is None or has_read_as_much(newest, position):
             return newest
         is_over = time.monotonic() > started + PATIENCE_SECONDS
-        if newest.topic_id != position.topic_id or is_over or not _has_driver(settings, serving.pipeline):
+        if newest.topic_id != position.topic_id or is_over or not _has_driver(PipelineLake(settings, serving.pipeline)):
             return None
         time.sleep(BETWEEN_SECONDS)
 
@@ -166,49 +165,45 @@ def _pin_epoch(settings: Settings, stream: Stream, record: EpochRecord, by: str,
     pins.pin(settings, stream.version, record.epoch, holder=f"beside/{by}", expires_at=now + pins.LONGEST, now=now)
 
 
-def _read_on(
-    settings: Settings, pipeline: Pipeline, repeat_command: str, probe: Probe, aim: EpochRecord | None = None
-) -> None:
+def _read_on(lake: PipelineLake, repeat_command: str, probe: Probe, aim: EpochRecord | None = None) -> None:
     """Read to the log's ends, or to where an epoch ends.
 
     Raises:
         LakeError: A stop was requested earlier.
     """
-    if driver.run(settings, pipeline, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
-        msg = f"Replay of `{pipeline.name}`: expected to reach its end, a stop was requested."
+    if driver.run(lake, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
+        msg = f"Replay of `{lake.pipeline.name}`: expected to reach its end, a stop was requested."
         raise LakeError(msg + f"\nHint: `{repeat_command}` continues from there.")
 
 
-def _has_driver(settings: Settings, pipeline: Pipeline) -> bool:
+def _has_driver(lake: PipelineLake) -> bool:
     """Return whether a driver of the serving version is running, by its heartbeat."""
-    last_heartbeat = heartbeat.read_heartbeat(versions.looking_at_served(settings), pipeline.name)
+    last_heartbeat = heartbeat.read_heartbeat(versions.looking_at_served(lake.settings), lake.pipeline.name)
     return last_heartbeat is not None and last_heartbeat.alive
 
 
-def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Clock, epoch: int | None) -> Version:
-    sequence = versions.next_sequence(settings, pipeline)
-    all_versions = versions.list_versions(settings, pipeline)
+def _open_version(lake: PipelineLake, number: int, clock: Clock, epoch: int | None) -> Version:
+    sequence = versions.next_sequence(lake)
+    all_versions = versions.list_versions(lake)
     existing = next((version for version in all_versions if version.number == number), None)
-    following = versions.next_number(settings, pipeline)
+    following = versions.next_number(lake)
     if existing is None and number == following:
         if epoch is not None:
-            return fork.register_fork(settings, pipeline, epoch, clock, parallel=True)
-        return versions.register(settings, pipeline, clock, expected_sequence=sequence, beside=True)
+            return fork.register_fork(lake, epoch, clock, parallel=True)
+        return versions.register(lake, clock, expected_sequence=sequence, beside=True)
     if existing is None or not existing.beside:
-        msg = f"Replay of `{pipeline.name}`: expected the next version ({following}) or one that a replay fills, "
+        msg = f"Replay of `{lake.pipeline.name}`: expected the next version ({following}) or one that a replay fills, "
         actual = f"{number}, which does not exist" if existing is None else f"{number}, which serves or has served"
         raise DefinitionError(msg + f"got {actual}.")
     if epoch is not None and (existing.fork is None or existing.fork.epoch != epoch):
         beginning = "the log's beginning" if existing.fork is None else f"epoch {existing.fork.epoch}"
-        msg = f"Replay of `{pipeline.name}` into stream-{number}: expected to continue from {beginning}, "
+        msg = f"Replay of `{lake.pipeline.name}` into stream-{number}: expected to continue from {beginning}, "
         msg += f"got epoch {epoch}."
         raise DefinitionError(msg + f"\nHint: a replay from elsewhere is another version: `--into {following}`.")
     return existing
 
 
-def serve_version(
-    settings: Settings, pipeline: Pipeline, number: int, *, reason: str, agreed: Agreed, clock: Clock
-) -> Served:
+def serve_version(lake: PipelineLake, number: int, *, reason: str, agreed: Agreed, clock: Clock) -> Served:
     """Make a version serve, in one commit; one that never served is compared first, the result is recorded in `reason`.
 
     A version that has served before serves again at once.
@@ -218,25 +213,21 @@ def serve_version(
         LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
     """
     check_reason(reason, of="Version")  # rejected here, before a comparison that takes minutes
-    turn, is_new = versions.next_sequence(settings, pipeline), _never_served(settings, pipeline, number)
+    turn, is_new = versions.next_sequence(lake), _never_served(lake, number)
     comparison: StreamComparison | None = None
     if is_new and not agreed.uncompared:
-        comparison = compare_versions(settings, pipeline, number)
-        reject_others(comparison, agreed, f"cutover replay {pipeline.name} --compare {number}")
+        comparison = compare_versions(lake, number)
+        reject_others(comparison, agreed, f"cutover replay {lake.pipeline.name} --compare {number}")
     elif agreed.differences:
-        msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
+        msg = f"Version {number} of `{lake.pipeline.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it together with `--uncompared`." if is_new else ": it has served before."))
     comparison_text = f" ({describe_comparison(comparison)})" if is_new else ""
-    served = versions.serve(
-        settings, pipeline, number, why=reason, finding=comparison_text, clock=clock, expected_sequence=turn
-    )
-    return Served(
-        version=served, comparison=comparison, stale_pipelines=serving_table.update_tables(settings, pipeline)
-    )
+    served = versions.serve(lake, number, why=reason, finding=comparison_text, clock=clock, expected_sequence=turn)
+    return Served(version=served, comparison=comparison, stale_pipelines=serving_table.update_tables(lake))
 
 
-def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
-    other_versions = [version for version in versions.list_versions(settings, pipeline) if version.number == number]
+def _never_served(lake: PipelineLake, number: int) -> bool:
+    other_versions = [version for version in versions.list_versions(lake) if version.number == number]
     return any(version.beside for version in other_versions)
 
 

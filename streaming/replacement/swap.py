@@ -8,7 +8,7 @@ less of the log than before.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
@@ -16,6 +16,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import swaps, versions
 from cutover.lake.control.signature import check_reason
 from cutover.lake.serving import serving_table
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, check_valid, reject_replaced
@@ -65,7 +66,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     settings, comparison = versions.looking_at_served(settings), None
     turn, turns = swaps.next_sequence(settings, old.name), _read_turns(settings, new, old)
     reject_replaced(settings, new, old)
-    streams = find_stream(settings, new), find_stream(settings, old)
+    streams = find_stream(PipelineLake(settings, new)), find_stream(PipelineLake(settings, old))
     if approved is not None:
         check_valid(approved, SwapBasis.read(settings, new, old))
     if not agreed.uncompared:
@@ -84,12 +85,11 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     swaps.swap(
         settings, old.name, new.name, why=reason, evidence=evidence, clock=clock, expected_sequence=turn, who=author
     )
-    return Swap(comparison=comparison, stale_pipelines=serving_table.update_tables(settings, new))
+    return Swap(comparison=comparison, stale_pipelines=serving_table.update_tables(PipelineLake(settings, new)))
 
 
-def swap_back(  # noqa: PLR0913 -- as above
-    settings: Settings,
-    old: Pipeline,
+def swap_back(
+    lake: PipelineLake,
     *,
     reason: str,
     clock: Clock,
@@ -100,8 +100,7 @@ def swap_back(  # noqa: PLR0913 -- as above
     """Serve a replaced definition under its name again, at once.
 
     Args:
-        settings: Where the lake is.
-        old: The definition.
+        lake: The pipeline, its log and its lake.
         reason: A person's reason.
         clock: Time of the swap.
         anyway: Swap even if it has read less than what is served now, so that readers see an older state.
@@ -115,22 +114,26 @@ def swap_back(  # noqa: PLR0913 -- as above
         DefinitionError: No definition replaced it, or the reason is empty.
         LakeError: It has no epoch log any more, has read less than what is served, or another process was faster.
     """
+    old = lake.pipeline
     check_reason(reason, of="Swap")
-    settings = versions.looking_at_served(settings)
-    turn = swaps.next_sequence(settings, old.name) if turn is None else turn
-    rows = swaps.history(settings, old.name)
+    lake = replace(lake, settings=versions.looking_at_served(lake.settings))
+    turn = swaps.next_sequence(lake.settings, old.name) if turn is None else turn
+    rows = swaps.history(lake.settings, old.name)
     serves = str(rows[-1].served_by) if rows else old.name  # not followed further: this ends a cycle
     if serves == old.name:
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
         raise DefinitionError(msg)
-    stream = find_stream(settings, old)
-    served_table = serving_table.read_shown(settings, old.name)
+    stream = find_stream(lake)
+    served_table = serving_table.read_shown(lake.settings, old.name)
     if served_table is not None and not anyway:
         _await(
-            settings, stream, lambda: served_table.is_covered_by(read_newest_epoch(stream.epoch_log)), f"{serves} shows"
+            lake.settings,
+            stream,
+            lambda: served_table.is_covered_by(read_newest_epoch(stream.epoch_log)),
+            f"{serves} shows",
         )
-    _swap_to_itself(settings, old, serves, _Reason(why=reason, who=author, clock=clock), turn)
-    return serves, Swap(comparison=None, stale_pipelines=serving_table.update_tables(settings, old, anyway=anyway))
+    _swap_to_itself(lake, serves, _Reason(why=reason, who=author, clock=clock), turn)
+    return serves, Swap(comparison=None, stale_pipelines=serving_table.update_tables(lake, anyway=anyway))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +145,15 @@ class _Reason:
     clock: Clock
 
 
-def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, reason: _Reason, turn: int) -> None:
+def _swap_to_itself(lake: PipelineLake, serves: str, reason: _Reason, turn: int) -> None:
     """Serve a name by its definition; if its tables were deleted meanwhile, revert with another row.
 
     Raises:
         LakeError: The tables were deleted.
     """
+    settings, old = lake.settings, lake.pipeline
     turns = _read_turns(settings, old)
-    find_stream(settings, old)  # again: waiting took time
+    find_stream(lake)  # again: waiting took time
     swaps.swap(
         settings,
         old.name,
@@ -171,7 +175,7 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, reason: _Rea
 
 
 def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
-    return tuple(versions.next_sequence(settings, pipeline) for pipeline in pipelines)
+    return tuple(versions.next_sequence(PipelineLake(settings, pipeline)) for pipeline in pipelines)
 
 
 def _format_evidence(

@@ -21,6 +21,7 @@ from cutover.lake.epochs.offsets import next_number
 from cutover.lake.epochs.repeats import EpochDone
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import silent
 from cutover.records.reading import scan
 from cutover.records.watermark import Observation, WatermarkState, advance
@@ -77,7 +78,9 @@ class RepeatedStream(MicrobatchEngine):
         offsets = {p: (record.start.get(p, 0), record.end[p]) for p in record.end_moved}
         with self.lock:
             if offsets:
-                records = scan.read_records(session, self.context.settings, self.context.pipeline, (offsets,))
+                records = scan.read_records(
+                    session, PipelineLake(self.context.settings, self.context.pipeline), (offsets,)
+                )
                 self._process_epoch(records, record.epoch)
             elif record.watermark_after != record.watermark_before:
                 time_now = self._advance({}, self.position)
@@ -96,14 +99,11 @@ class RepeatedStream(MicrobatchEngine):
 
 
 @contextmanager
-def repeat(
-    settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], progress: EpochDone
-) -> Iterator[str]:
+def repeat(lake: PipelineLake, records: Sequence[EpochRecord], progress: EpochDone) -> Iterator[str]:
     """Run the streaming path over epochs again and yield the location of its epoch log, which is deleted afterwards.
 
     Args:
-        settings: Of the installation; its lake is not written.
-        pipeline: The definition, with the lateness to try.
+        lake: The definition with the lateness to try; its tables are not written.
         records: Of the epochs, in order, from the first.
         progress: Called after each epoch.
 
@@ -111,6 +111,7 @@ def repeat(
         LogError: The log no longer holds all that the epochs read, or is another one.
         LakeError: The epochs were joined with several versions of a dimension.
     """
+    settings, pipeline = lake.settings, lake.pipeline
     client = LogClient(settings)
     _reject_other_log(client, pipeline, records)
     own_pipeline = replace(pipeline, trigger=None, changelog=None)
@@ -122,7 +123,7 @@ def repeat(
         scratch_settings = scratch.model_copy(update={"stream": never_folded})
         session = spark.session(settings, app=f"cutover-repeat-{pipeline.name}")
         recorded_time = RecordedTime(records[0])
-        context = _make_context(scratch_settings, own_pipeline, client, recorded_time)
+        context = _make_context(PipelineLake(scratch_settings, own_pipeline), client, recorded_time)
         committer, beginning = driver.prepare_stream(context)
         stream = RepeatedStream(context, committer, beginning, recorded_time)
         for number, record in enumerate(records, start=1):
@@ -162,14 +163,12 @@ def _link_dimensions(settings: Settings, scratch: Settings) -> None:
     place.symlink_to(Path(settings.lake_uri).resolve() / DIMENSIONS_FOLDER, target_is_directory=True)
 
 
-def _make_context(
-    settings: Settings, pipeline: Pipeline, client: LogClient, recorded_time: RecordedTime
-) -> DriverContext:
-    clock, place = SystemClock(), run_folder(settings, pipeline.name)
+def _make_context(lake: PipelineLake, client: LogClient, recorded_time: RecordedTime) -> DriverContext:
+    clock, place = SystemClock(), run_folder(lake.settings, lake.pipeline.name)
     place.mkdir(parents=True)
     return DriverContext(
-        settings=settings,
-        pipeline=pipeline,
+        settings=lake.settings,
+        pipeline=lake.pipeline,
         client=client,
         clock=clock,
         probe=silent,

@@ -17,7 +17,6 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control.versions import Version
@@ -28,7 +27,7 @@ from cutover.lake.integrity import foreign_commits, high_water, table_weights
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import checksums, commits, data_files, delta
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 _PID = re.compile(r"^pid-(\d+)-")
 
@@ -75,9 +74,7 @@ def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
     return None if newest_row is None else EpochRecord.from_json(newest_row["_record"])
 
 
-def open_checked(
-    settings: Settings, pipeline: Pipeline, version: Version
-) -> tuple[DeltaTable, EpochRecord | None] | tuple[None, None]:
+def open_checked(lake: PipelineLake, version: Version) -> tuple[DeltaTable, EpochRecord | None] | tuple[None, None]:
     """Return a version's epoch log and its newest record, checked; nothing where none was ever made.
 
     A note of the driver that cannot be read is a witness less: the next epoch writes it again. Where the table is not
@@ -88,15 +85,15 @@ def open_checked(
     """
     # The high-water note is read before the table is opened: another driver may commit in between.
     try:
-        witnesses = high_water.list_witnesses(settings, pipeline, version)
+        witnesses = high_water.list_witnesses(lake, version)
     except LakeError as error:
         if not delta.exists(version.uri):
             raise
         log.warning("epoch_note_unreadable", pipeline=version.pipeline, error=str(error).splitlines()[0])
-        witnesses = high_water.list_recorded(settings, pipeline, version)
+        witnesses = high_water.list_recorded(lake, version)
     if not (witnesses or delta.exists(version.uri)):
         return None, None
-    table_weights.check_not_removed(settings, pipeline, version)
+    table_weights.check_not_removed(lake, version)
     table = open_log(version.uri)
     return table, check_fencing(table, version, witnesses)
 

@@ -16,7 +16,7 @@ from cutover.log import options
 from cutover.log.cut import Cut, LogId
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log, name_offsets
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,19 +29,20 @@ class StartOffsets:
     accepted: tuple[Loss, ...] = ()  # recorded losses of the version
 
 
-def reject_unsafe(settings: Settings, pipeline: Pipeline) -> None:
+def reject_unsafe(lake: PipelineLake) -> None:
     """Check settings under which epochs could be lost, read twice or classified differently.
 
     Raises:
         DefinitionError: A setting is unsafe; the message names the key, the expected and the actual value.
     """
+    settings = lake.settings
     options.check_client_settings(settings.kafka)
     spark.configuration(settings)
     for name in ("overflow_rows", "fold_every", "reload_every"):
         if getattr(settings.stream, name) < 1:
             raise _make_unsafe_error("stream." + name, str(getattr(settings.stream, name)))
-    if pipeline.max_rows_per_epoch < 1:
-        raise _make_unsafe_error(pipeline.name + ".max_rows_per_epoch", str(pipeline.max_rows_per_epoch))
+    if lake.pipeline.max_rows_per_epoch < 1:
+        raise _make_unsafe_error(lake.pipeline.name + ".max_rows_per_epoch", str(lake.pipeline.max_rows_per_epoch))
 
 
 def find_start(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cutover import events
 from cutover.batch import recompute
 from cutover.engine import spark
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from cutover.streaming import driver
@@ -80,11 +81,12 @@ def main() -> None:
     )
     pipeline = rig.pipeline(arguments["topic"], cap=arguments["cap"])
     signals = Signals(spark.session(settings, app=arguments["path"]), Path(arguments["marker"]), executors=2)
+    lake = PipelineLake(settings, pipeline)
     if arguments["path"] == "stream":
-        driver.run(settings, pipeline, until="drain", probe=signals)
+        driver.run(lake, until="drain", probe=signals)
     else:
         signals.arm()
-        recompute.run(settings, pipeline)
+        recompute.run(lake)
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from cutover.engine import queries
 from cutover.infra import cluster
 from cutover.infra.cluster import Cluster
 from cutover.infra.processes import family
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.process import Identity, is_alive
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
@@ -48,7 +48,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def batch_rows(settings: Settings, topic: str) -> list[tuple[Any, ...]]:
     """Return the batch table, in order."""
     connection = queries.connect()
-    delta.relation(connection, "batch", batch_uri(settings, rig.pipeline(topic)))
+    delta.relation(connection, "batch", PipelineLake(settings, rig.pipeline(topic)).batch_uri())
     query = "SELECT epoch_us(window_start), k, clicks, ids, squares, newest FROM batch ORDER BY ALL"
     return list(connection.execute(query).fetchall())
 
@@ -138,12 +138,13 @@ def test_tables_are_the_same_when_an_executor_dies_in_each_path(
         run_and_kill(settings, topic_name, workers, "stream"),
         run_and_kill(settings, topic_name, workers, "batch"),
     ]
-    driver.run(alone, pipeline, until="drain")
-    recompute.run(alone, pipeline)
+    driver.run(PipelineLake(alone, pipeline), until="drain")
+    recompute.run(PipelineLake(alone, pipeline))
 
     assert ["Lost executor" in text for text in outputs] == [True, True]
-    assert rig.gaps(rig.records(settings, pipeline)) == []
-    assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    assert rig.gaps(rig.records(lake)) == []
+    assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(lake)
     assert batch_rows(alone, topic_name) == batch_rows(settings, topic_name)
-    assert reconcile(settings, pipeline).finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
-    assert sum(sum(r.counts.values()) for r in rig.records(settings, pipeline)) == len(EVENTS) + len(LATE) + 4
+    assert reconcile(lake).finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert sum(sum(r.counts.values()) for r in rig.records(lake)) == len(EVENTS) + len(LATE) + 4

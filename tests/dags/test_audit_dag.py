@@ -14,6 +14,7 @@ from cutover.definition.model.stage import Stage
 from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.journal_rows import GateEvent
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.settings import load_settings
@@ -32,7 +33,7 @@ AGREES: dict[str, Any] = FOUND | {"state": "agrees", "unexplained": 0, "examples
 
 def record_move(stage: str) -> None:
     settings = load_settings()
-    record_stage(settings, catalogue.get(settings, "flights"), stage)
+    record_stage(PipelineLake(settings, catalogue.get(settings, "flights")), stage)
 
 
 def rows() -> list[GateEvent]:
@@ -41,7 +42,7 @@ def rows() -> list[GateEvent]:
 
 def stage() -> Stage:
     settings = load_settings()
-    return current_stage(settings, catalogue.get(settings, "flights"))
+    return current_stage(PipelineLake(settings, catalogue.get(settings, "flights")))
 
 
 def record_regression() -> None:
@@ -49,7 +50,7 @@ def record_regression() -> None:
     window_audit = make_audit(
         "flights", state=AuditState.REGRESSION, stream_version=None, unexplained=1, wrong=(3,), examples=("a row",)
     )
-    audit_record.record_audit(settings, catalogue.get(settings, "flights"), window_audit)
+    audit_record.record_audit(PipelineLake(settings, catalogue.get(settings, "flights")), window_audit)
 
 
 @pytest.mark.parametrize("stage_name", ["LAMBDA", "SHADOW"])

@@ -13,6 +13,7 @@ from cutover.definition.loading import catalogue
 from cutover.lake.control.stages import current_stage, list_moves, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate.approval import StageProposal
 from cutover.settings import load_settings
 from tests.support.history.journal_rows import make_row, record_stage
@@ -35,7 +36,7 @@ def record_move(proposed: dict[str, Any]) -> None:
     proposal = StageProposal.from_json(proposed)
     settings, evidence = load_settings(), json.dumps({"approved": proposal.digest})
     values = {"result_fingerprint": proposal.result_fingerprint, "evidence": evidence}
-    record_stage(settings, catalogue.get(settings, "flights"), proposal.target, **values)
+    record_stage(PipelineLake(settings, catalogue.get(settings, "flights")), proposal.target, **values)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
     with pytest.raises(AirflowSkipException, match="was not moved"):  # the task was killed after its write: once more
         undo("flights", proposed)
 
-    assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
+    assert str(current_stage(PipelineLake(settings, catalogue.get(settings, "flights")))) == "LAMBDA"
     assert [row.event for row in read_events(settings, "flights")] == ["advanced", "rolled_back"]
     assert home.is_dir()
 
@@ -100,7 +101,7 @@ def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_m
         Journal(settings, "flights", GateEvent).append(make_row(GateEvent, pipeline="flights"), expected_sequence=0)
     assert [row.event for row in read_events(settings, "flights")] == ["withdrawn"]
     assert list_moves(settings, "flights") == []
-    assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
+    assert str(current_stage(PipelineLake(settings, catalogue.get(settings, "flights")))) == "LAMBDA"
     with pytest.raises(AirflowSkipException, match="no move of flights was proposed"):
         undo("flights", None)
     assert home.is_dir()

@@ -13,6 +13,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.infra.airflow import samples
 from cutover.lake.recorded_definitions import record_definition
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def test_pipeline_whose_definition_broke_after_it_ran_keeps_its_dags(
     settings.pipelines.mkdir()
     (settings.pipelines / "a.py").write_text(GOOD.format(name="a"))
     (settings.pipelines / "b.py").write_text(GOOD.format(name="b"))
-    record_definition(settings, catalogue.get(settings, "b"), SystemClock())
+    record_definition(PipelineLake(settings, catalogue.get(settings, "b")), SystemClock())
     (settings.pipelines / "b.py").write_text("def (:")
     monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
 

@@ -14,6 +14,7 @@ from cutover.lake.control import swaps
 from cutover.lake.journal import Journal
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify import record
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -49,9 +50,10 @@ def at_work(
     installation = settings.model_copy(update={"pipelines": folder})
     old = catalogue.get(installation, "clicks")
     rig.send(installation, topic_name, EVENTS)
-    driver.run(installation, old, until="drain")
+    lake = PipelineLake(installation, old)
+    driver.run(lake, until="drain")
     replay_definition(installation, catalogue.get(installation, "clicks_2"), old, SystemClock())
-    serving_table.publish(installation, old)
+    serving_table.publish(lake)
     return installation
 
 
@@ -101,7 +103,7 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
     proposal = propose("clicks_2", "run-1")
     apply("clicks_2", proposal, ADA)
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
-    swapping.swap_back(at_work, old, reason="by hand", clock=SystemClock())
+    swapping.swap_back(PipelineLake(at_work, old), reason="by hand", clock=SystemClock())
     swapping.swap(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):

@@ -16,6 +16,7 @@ from cutover.definition.loading import catalogue
 from cutover.errors import LogError
 from cutover.infra.airflow import samples
 from cutover.infra.processes.child import ChildEnd
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from tests.support.history.journal_rows import record_stage
 
@@ -122,7 +123,7 @@ def test_failure_keeps_its_sentence_and_runbook() -> None:
 
 
 def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
-    record_stage(Settings(home=home), catalogue.get(load_settings(), "flights"), "KAPPA", at=FEB_8)
+    record_stage(PipelineLake(Settings(home=home), catalogue.get(load_settings(), "flights")), "KAPPA", at=FEB_8)
 
     run = bag.dags["flights_batch"].test()
 

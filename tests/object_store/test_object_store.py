@@ -7,6 +7,7 @@ from deltalake.exceptions import CommitFailedError
 from cutover.batch import recompute
 from cutover.lake.control import versions
 from cutover.lake.tables import commits, delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
@@ -25,14 +26,15 @@ def test_both_paths_agree_up_to_the_late_rows(store_settings: Settings, topic_na
     pipeline = rig.pipeline(topic_name, cap=10)
     rig.make_topic(settings, topic_name, partitions=2)
 
+    lake = PipelineLake(settings, pipeline)
     for part in (EVENTS, LATE, CLOSING):
         rig.send(settings, topic_name, part)
-        driver.run(settings, pipeline, until="drain")
-    recompute.run(settings, pipeline)
-    report = reconcile(settings, pipeline)
+        driver.run(lake, until="drain")
+    recompute.run(lake)
+    report = reconcile(lake)
 
-    assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(settings, pipeline)
-    assert rig.gaps(rig.records(settings, pipeline)) == []
+    assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(lake)
+    assert rig.gaps(rig.records(lake)) == []
     assert (report.finding.verdict, report.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
 
 
@@ -40,8 +42,9 @@ def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: st
     settings, pipeline = rig.fast(store_settings), rig.pipeline(topic_name)
     rig.make_topic(settings, topic_name)
     rig.send(settings, topic_name, [Event(id=1)])
-    driver.run(settings, pipeline, until="drain")
-    version = versions.current(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
+    version = versions.current(lake)
     assert version is not None
     first_handle, second = delta.open_table(version.uri), delta.open_table(version.uri)
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])

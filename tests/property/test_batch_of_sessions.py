@@ -27,11 +27,11 @@ from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.paths import batch_uri
 from cutover.lake.serving.views import is_affected
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, partial_schema
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.reading.scan import Offsets
 from cutover.records.watermark import find_closed_end
 from cutover.settings import KafkaSettings, Settings
@@ -103,7 +103,7 @@ class Batch:
             "CREATE TEMP TABLE ranges (scan INTEGER, _partition INTEGER, window_start BIGINT, window_end BIGINT,"
             " first_offset BIGINT, last_offset BIGINT)"
         )
-        delta.ensure(batch_uri(self.settings, PIPELINE), batch_schema(PIPELINE))
+        delta.ensure(PipelineLake(self.settings, PIPELINE).batch_uri(), batch_schema(PIPELINE))
 
     def run(self, watermark: int | None, earliest: dict[int, int]) -> BatchRun:
         """Do what a run does between its scan and its record."""
@@ -114,7 +114,7 @@ class Batch:
         index.add_ranges(self.connection, scan.TOUCHED, work.scan)
         computation = windows.compute_sessions(work, WINDOW, new, lambda _, reads: self._bind(AGAIN, reads, earliest))
         self.connection.execute(f"DROP VIEW {scan.TOUCHED}")
-        uri = batch_uri(self.settings, PIPELINE)
+        uri = PipelineLake(self.settings, PIPELINE).batch_uri()
         schema = batch_schema(PIPELINE)
         rows = schema.empty_table()
         if computation.query:
@@ -144,7 +144,7 @@ class Batch:
         return self.runs[-1]
 
     def table(self) -> Found:
-        delta.relation(self.connection, "now", batch_uri(self.settings, PIPELINE))
+        delta.relation(self.connection, "now", PipelineLake(self.settings, PIPELINE).batch_uri())
         rows = self.connection.sql("SELECT k, epoch_us(window_start), epoch_us(window_end), n, v FROM now").fetchall()
         assert len({row[:2] for row in rows}) == len(rows)
         return {(k, Interval(start, end)): (n, int(v)) for k, start, end, n, v in rows}
@@ -168,7 +168,7 @@ class Batch:
             settings=self.settings,
             pipeline=PIPELINE,
             target=target,
-            lookups=BatchEnrichment(self.settings, PIPELINE, target),
+            lookups=BatchEnrichment(PipelineLake(self.settings, PIPELINE), target),
             client=LogClient(self.settings),
             earliest=earliest,
             history=IndexHistory(runs=tuple(self.runs)),

@@ -24,10 +24,10 @@ from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
@@ -122,7 +122,7 @@ class Actions(RuleBasedStateMachine):
         self.driver = self.started()
 
     def started(self) -> Fed:
-        return Fed(self.spark, self.settings, self.pipeline, self.clock)
+        return Fed(self.spark, PipelineLake(self.settings, self.pipeline), self.clock)
 
     def border(self, share: Sequence[int]) -> dict[int, int]:
         """Return where an epoch ends that takes a share (percent) of what is unread in each partition."""
@@ -186,16 +186,17 @@ class Actions(RuleBasedStateMachine):
     def drain(self) -> None:
         """Let the real driver, with Spark's own query, read to the log's end."""
         self.driver = None
-        driver.run(self.settings, self.pipeline, until="drain", clock=self.clock)
+        driver.run(PipelineLake(self.settings, self.pipeline), until="drain", clock=self.clock)
 
     @precondition(lambda self: self.records)
     @rule()
     def batch(self) -> None:
-        recompute.run(self.settings, self.pipeline)
+        lake = PipelineLake(self.settings, self.pipeline)
+        recompute.run(lake)
         self.cut = self.records[-1]
         read = [r for r in self.log if r.offset < self.cut.end.get(r.partition, 0)]
         connection = queries.connect()
-        delta.relation(connection, "batch", batch_uri(self.settings, self.pipeline))
+        delta.relation(connection, "batch", lake.batch_uri())
         batch_rows = rows_of(connection, self.pipeline, "SELECT * FROM batch")
         assert {
             cell: row for cell, row in expected_rows(reference.run(self.pipeline, read)).items() if cell in batch_rows
@@ -204,7 +205,7 @@ class Actions(RuleBasedStateMachine):
     @precondition(lambda self: self.cut is not None)
     @rule()
     def compare(self) -> None:
-        report = reconcile(self.settings, self.pipeline)
+        report = reconcile(PipelineLake(self.settings, self.pipeline))
         assert report.finding.causes["unexplained"].rows == 0
         self.occurrences["compared"] += report.finding.windows.compared
         agreed = {Verdict.CONSISTENT, Verdict.EXPLAINED}
@@ -213,7 +214,7 @@ class Actions(RuleBasedStateMachine):
     @invariant()
     def books_are_right(self) -> None:
         if hasattr(self, "pipeline"):
-            self.records = check_books(self.settings, self.pipeline, self.log)
+            self.records = check_books(PipelineLake(self.settings, self.pipeline), self.log)
             self.occurrences["late"] += any(record.counts["late"] for record in self.records)
 
     def teardown(self) -> None:
@@ -221,7 +222,7 @@ class Actions(RuleBasedStateMachine):
         if not self.records:
             return
         only = PROVEN_WITHOUT_BATCH if self.cut is None else ()
-        verification = verify(self.settings, self.pipeline, only=only, exhaustive=True, seed=0)
+        verification = verify(PipelineLake(self.settings, self.pipeline), only=only, exhaustive=True, seed=0)
         assert verification.violations == ()
         assert all(verification.checks[name].state is CheckState.HELD for name in PROVEN_WITHOUT_BATCH)
 

@@ -24,6 +24,7 @@ from cutover.lake.control import stages
 from cutover.lake.control.stages import current_stage
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import approval, criteria, decide, gate_values, stage
 from cutover.reconcile.gate.approval import StageApproval, StageProposal
 from cutover.reconcile.verdict.audits import power
@@ -61,7 +62,7 @@ class Gate(RuleBasedStateMachine):
         for _ in range(steps):
             self.epoch += 1
             self.world.compare(self.epoch, is_within_policy=True)
-        _, proposal = approval.make_proposal(NOWHERE, self.world.pipeline, WorldClock(self.world))
+        _, proposal = approval.make_proposal(PipelineLake(NOWHERE, self.world.pipeline), WorldClock(self.world))
         if proposal is not None:
             self.issued[proposal.digest] = proposal
         return proposal
@@ -115,29 +116,32 @@ class Gate(RuleBasedStateMachine):
 
     @rule()
     def roll_back(self) -> None:
-        was = current_stage(NOWHERE, self.world.pipeline)
-        decision = stage.roll_back(NOWHERE, self.world.pipeline, "drill", WorldClock(self.world))
+        lake = PipelineLake(NOWHERE, self.world.pipeline)
+        was = current_stage(lake)
+        decision = stage.roll_back(lake, "drill", WorldClock(self.world))
         assert decision.allowed is (was is not Stage.LAMBDA)
-        assert current_stage(NOWHERE, self.world.pipeline) is Stage.LAMBDA
+        assert current_stage(lake) is Stage.LAMBDA
 
-    @precondition(lambda self: current_stage(NOWHERE, self.world.pipeline) is Stage.KAPPA)
+    @precondition(lambda self: current_stage(PipelineLake(NOWHERE, self.world.pipeline)) is Stage.KAPPA)
     @rule()
     def roll_back_a_stage(self) -> None:
         clock = WorldClock(self.world)
-        stage.roll_back(NOWHERE, self.world.pipeline, "drill", clock, back_to=Stage.SHADOW)
-        assert current_stage(NOWHERE, self.world.pipeline) is Stage.SHADOW
+        lake = PipelineLake(NOWHERE, self.world.pipeline)
+        stage.roll_back(lake, "drill", clock, back_to=Stage.SHADOW)
+        assert current_stage(lake) is Stage.SHADOW
 
     @rule(proposal=proposals, during_move=st.booleans(), chance=st.integers(0, 3))
     def withdraw(self, proposal: StageProposal | None, *, during_move: bool, chance: int) -> None:
         """Withdraw a move that is not made, perhaps while it is: it cannot be made any more, and all else stays."""
         if proposal is None or chance:
             return
-        state_before = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
+        lake = PipelineLake(NOWHERE, self.world.pipeline)
+        state_before = (current_stage(lake), self.world.evidence().runs)
         if during_move:
             self.world.looks, self.world.meanwhile = 0, lambda: self.move(proposal, "airflow:bob")
         stage.withdraw(NOWHERE, proposal, "marked failed", WorldClock(self.world))
         self.world.meanwhile = None
-        state_after = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
+        state_after = (current_stage(lake), self.world.evidence().runs)
         assert during_move or state_after == state_before, "a withdrawal changed what counts"
         moves_made = [table for table in self.world.tables["gate"] if table.event == "advanced"]
         self.move(proposal, "airflow:ada")
@@ -151,7 +155,9 @@ class Gate(RuleBasedStateMachine):
             return
         yes = StageApproval(proposal=proposal, who=person)
         with contextlib.suppress(LakeError, Killed):
-            stage.move(NOWHERE, self.world.pipeline, "advance", "why", WorldClock(self.world), approved=yes)
+            stage.move(
+                PipelineLake(NOWHERE, self.world.pipeline), "advance", "why", WorldClock(self.world), approved=yes
+            )
 
     @invariant()
     def history_is_only_appended_to(self) -> None:
@@ -165,7 +171,7 @@ class Gate(RuleBasedStateMachine):
     @invariant()
     def readers_have_a_path(self) -> None:
         """One stage is served, and LAMBDA can be had from each."""
-        now = current_stage(NOWHERE, self.world.pipeline)
+        now = current_stage(PipelineLake(NOWHERE, self.world.pipeline))
         back = decide.decide(now, decide.GateEvidence(), "rollback", self.world.pipeline.policy, self.world.now)
         assert now in {Stage.LAMBDA, Stage.SHADOW, Stage.KAPPA}
         assert back.allowed is (now is not Stage.LAMBDA)

@@ -15,9 +15,9 @@ from cutover.batch import recompute
 from cutover.definition import Pipeline
 from cutover.definition.windows.sessions import Window
 from cutover.engine import queries
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
@@ -142,15 +142,16 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     pipeline = over_topic(story.pipeline, f"agree-{uuid.uuid4().hex[:8]}")
     writer.fill(pipeline, story.log)
 
-    stream_epochs(Fed(spark, settings, pipeline, HandClock()), story)
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
-    report = reconcile(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    stream_epochs(Fed(spark, lake, HandClock()), story)
+    driver.run(lake, until="final")
+    recompute.run(lake)
+    report = reconcile(lake)
 
-    records = check_books(settings, pipeline, story.log)
+    records = check_books(lake, story.log)
     truth = expected_rows(reference.run(pipeline, story.log))
     connection = queries.connect()
-    delta.relation(connection, "batch", batch_uri(settings, pipeline))
+    delta.relation(connection, "batch", lake.batch_uri())
     epochs = [record for record in records if not record.final]
     alone = reference.run(pipeline, story.log, epochs=[record.end for record in epochs])
     assert dict(story.ends[-1]) == dict(records[-1].end)

@@ -8,6 +8,7 @@ from benchmarks.workloads import lakes
 from benchmarks.workloads.lakes import Lake
 from cutover.lake.serving import views
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 
 EVENTS = 1_000_000
 
@@ -41,7 +42,7 @@ def check(lake: Lake) -> str:
         AssertionError: They differ.
     """
     columns = "window_start, window_end, k, n, total, worst, ids"
-    with views.connect(lake.settings, lake.pipeline) as connection:
+    with views.connect(PipelineLake(lake.settings, lake.pipeline)) as connection:
         query = f"""
             SELECT (SELECT count(*) FROM (SELECT {columns} FROM batch EXCEPT ALL SELECT {columns} FROM streaming)),
                    (SELECT count(*) FROM (SELECT {columns} FROM streaming EXCEPT ALL SELECT {columns} FROM batch)),

@@ -10,6 +10,7 @@ from benchmarks.bench import Bench
 from benchmarks.results.figure import Figure, value
 from benchmarks.rounds import measure_interleaved
 from benchmarks.workloads import events
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process import detached
@@ -31,7 +32,7 @@ def measure(bench: Bench) -> Figure:
     """Measure the processor time of each command in seconds, by rounds, over a stream that was drained once."""
     pipeline = events.define(bench.settings, NAME, cap=RECORDS)
     events.fill(bench.settings, pipeline.source.name, events.generate_events(RECORDS))
-    driver.run(bench.settings, pipeline, until="drain")
+    driver.run(PipelineLake(bench.settings, pipeline), until="drain")
     variants = {name: partial(_processor_time, bench.settings, words) for name, words in COMMANDS.items()}
     samples = measure_interleaved(variants, bench.rounds)
     return Figure(

@@ -15,7 +15,7 @@ from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import Samples, measure_interleaved, time_call
 from benchmarks.workloads import lakes
 from benchmarks.workloads.lakes import Lake
-from cutover.lake.paths import batch_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 
@@ -56,7 +56,7 @@ def time_reconcile(lake: Lake) -> float:
         AssertionError: Its verdict is not CONSISTENT.
     """
     results = []
-    took = time_call(lambda: results.append(reconcile(lake.settings, lake.pipeline)))
+    took = time_call(lambda: results.append(reconcile(PipelineLake(lake.settings, lake.pipeline))))
     if (
         results[0].finding.verdict is not Verdict.CONSISTENT
         or results[0].finding.rows.compared != lake.rows // lakes.PASSES
@@ -88,7 +88,11 @@ def _variants(bench: Bench, lake: Lake, shape: Callable[[DataFrame], DataFrame])
 
         def compare() -> None:
             stream = spark.read.format("delta").load(lake.version.uri).where("_kind = 'partial'")
-            batch = spark.read.format("delta").load(batch_uri(lake.settings, lake.pipeline)).select(*KEY, *MEASURES)
+            batch = (
+                spark.read.format("delta")
+                .load(PipelineLake(lake.settings, lake.pipeline).batch_uri())
+                .select(*KEY, *MEASURES)
+            )
             answers.append(datacompy_spark.matches(spark, batch, shape(stream), key=KEY))
 
         took = time_call(compare)

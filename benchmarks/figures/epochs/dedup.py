@@ -21,7 +21,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.microbatch import dedup_state
 
 EVENTS = 5_000  # per epoch, and per second of event time
@@ -74,7 +74,7 @@ def measure(bench: Bench) -> Figure:
 def _time_batch(bench: Bench, large: Streams, number: int) -> float:
     """Return the seconds of the Spark batch job, which is the same in every round."""
     del number
-    return time_call(lambda: batch_distinct.run(bench.spark, large.settings, large.pipeline))
+    return time_call(lambda: batch_distinct.run(bench.spark, PipelineLake(large.settings, large.pipeline)))
 
 
 def _median_seconds(run: Run) -> float:
@@ -104,7 +104,7 @@ def _without_ids(live: Streams) -> Streams:
 def _seed_ids(live: Streams, number: int, *, minutes: int) -> int:
     """Store the ids of the minutes before the events in the epoch log of a round; return the round's number."""
     pipeline = live.for_round(number)
-    version = versions.open_or_create(live.settings, pipeline, SystemClock())
+    version = versions.open_or_create(PipelineLake(live.settings, pipeline), SystemClock())
     table = delta.ensure(version.uri, epoch_log_schema(pipeline), partition_by=["_kind"], configuration=delta.SHORT_LOG)
     for minute in range(minutes):
         begins = events.START_MILLIS * 1_000 - (minute + 1) * MINUTE
@@ -117,7 +117,7 @@ def _seed_ids(live: Streams, number: int, *, minutes: int) -> int:
 def _check(streams: Streams, number: int) -> str:
     """Check that the stream has counted each event of the log once."""
     pipeline: Pipeline = streams.for_round(number)
-    counts = _counts(streams.settings, pipeline)
+    counts = _counts(PipelineLake(streams.settings, pipeline))
     counted_events = counts["accepted"] + counts["late"]
     if counted_events + counts["duplicate"] != streams.rows or counted_events != streams.rows - -(
         -counted_events // DUPLICATE_EVERY
@@ -129,10 +129,10 @@ def _check(streams: Streams, number: int) -> str:
     )
 
 
-def _counts(settings: Settings, pipeline: Pipeline) -> dict[str, int]:
-    version = versions.current(settings, pipeline)
+def _counts(lake: PipelineLake) -> dict[str, int]:
+    version = versions.current(lake)
     if version is None:
-        msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
+        msg = f"Stream `{lake.pipeline.name}`: expected an epoch log, found none."
         raise AssertionError(msg)
     records = EpochLog(version.uri).records()
     return {name: sum(record.counts[name] for record in records) for name in ("accepted", "late", "duplicate")}

@@ -14,11 +14,10 @@ from benchmarks.results.figure import Curve, Figure, Points, Value
 from benchmarks.workloads import events
 from benchmarks.workloads.drivers import commit_file, run_driver, wait_for_first_epoch
 from benchmarks.workloads.live import Live
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.serving import views
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 RATE = 5_000
 WARM_UP_SECONDS = 90  # until the JVM has compiled the code of an epoch
@@ -38,9 +37,9 @@ class ReaderResult:
 class Reader:
     """Reader that queries the lake after each commit, each time through a new connection."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
+    def __init__(self, lake: PipelineLake) -> None:
         self.results: list[ReaderResult] = []
-        self._settings, self._pipeline, self._ended = settings, pipeline, threading.Event()
+        self._lake, self._ended = lake, threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self._thread.start()
 
@@ -52,13 +51,13 @@ class Reader:
     def _run(self) -> None:
         next_version = 0
         while not self._ended.wait(0.005):
-            if commit_file(self._settings, self._pipeline, next_version).is_file():
-                while commit_file(self._settings, self._pipeline, next_version).is_file():
+            if commit_file(self._lake, next_version).is_file():
+                while commit_file(self._lake, next_version).is_file():
                     next_version += 1
                 self._read()
 
     def _read(self) -> None:
-        with views.connect(self._settings, self._pipeline) as connection:
+        with views.connect(self._lake) as connection:
             query = "SELECT coalesce(max(epoch), -1), (SELECT coalesce(sum(n), 0)::BIGINT FROM streaming) FROM epochs"
             epoch, event_count = connection.execute(query).fetchall()[0]
         self.results.append(ReaderResult(at=time.monotonic(), epoch=epoch, events=event_count))
@@ -69,23 +68,24 @@ def measure(bench: Bench) -> Figure:
     warm_up, span = bench.sized(WARM_UP_SECONDS, least=3), bench.sized(SECONDS, least=6)
     pipeline = events.define(bench.settings, "latency", cap=CAP)
     events.make_topic(bench.settings, pipeline.source.name)
-    with run_driver(bench.settings, pipeline):
+    lake = PipelineLake(bench.settings, pipeline)
+    with run_driver(lake):
         live = Live(bench.settings, pipeline.source.name, keep_times=True)
         live.set_rate(RATE)
-        wait_for_first_epoch(bench.settings, pipeline)
-        reader = Reader(bench.settings, pipeline)
+        wait_for_first_epoch(lake)
+        reader = Reader(lake)
         began = time.monotonic() + warm_up
         time.sleep(warm_up + span)
         live.end()
         time.sleep(5)  # the reader has to see the last events in this time
         reader.end()
-    ends = _read_ends(bench.settings, pipeline)
+    ends = _read_ends(lake)
     delays = _compute_delays(live.times, reader.results, ends, (began, began + span))
     return _make_figure(bench, delays, (began, span), _check(live, reader.results, ends))
 
 
-def _read_ends(settings: Settings, pipeline: Pipeline) -> dict[int, Mapping[int, int]]:
-    version = versions.current(settings, pipeline)
+def _read_ends(lake: PipelineLake) -> dict[int, Mapping[int, int]]:
+    version = versions.current(lake)
     return {} if version is None else {record.epoch: record.end for record in EpochLog(version.uri).records()}
 
 

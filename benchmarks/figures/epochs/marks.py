@@ -15,6 +15,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import same_log
 from cutover.log.kafka import LogClient
 from cutover.log.marks import MarkReader
+from cutover.pipeline_lake import PipelineLake
 
 COMPARISONS = 10
 
@@ -60,6 +61,9 @@ def _make_timer(streams: Streams) -> Callable[[int], float]:
 
 def _time_comparison(streams: Streams) -> float:
     """Return the median seconds of a comparison of the log with the latest marks of the first round."""
-    version, client = versions.list_versions(streams.settings, streams.for_round(0))[-1], LogClient(streams.settings)
+    version, client = (
+        versions.list_versions(PipelineLake(streams.settings, streams.for_round(0)))[-1],
+        LogClient(streams.settings),
+    )
     newest = EpochLog(version.uri).records()[-1]
     return median(time_call(lambda: same_log.find_changes(client, newest, tuple)) for _ in range(COMPARISONS))

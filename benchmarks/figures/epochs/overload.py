@@ -13,13 +13,12 @@ from benchmarks.results.figure import Curve, Figure, Marked, Points, Value
 from benchmarks.workloads import events
 from benchmarks.workloads.drivers import read_latest_epoch, run_driver, wait_for_first_epoch
 from benchmarks.workloads.live import Live
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
-from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 
 RECOVERY_RATE = 1_000  # events per second after the overload
@@ -44,35 +43,35 @@ def measure(bench: Bench) -> Figure:
     settings, rate = bench.settings, bench.rate
     pipeline = events.define(settings, "overload", cap=CAP)
     events.make_topic(settings, pipeline.source.name)
-    with run_driver(settings, pipeline):
+    lake = PipelineLake(settings, pipeline)
+    with run_driver(lake):
         live = Live(settings, pipeline.source.name)
         live.set_rate(rate / 2)
-        wait_for_first_epoch(settings, pipeline)
+        wait_for_first_epoch(lake)
         small_backlog = round(SMALL_BACKLOG_SECONDS * rate)
         # First read the events that were sent while the driver started; they are not part of the overload.
-        _sample(settings, pipeline, live, time.monotonic(), [], duration=TIMEOUT_SECONDS, small=small_backlog)
+        _sample(lake, live, time.monotonic(), [], duration=TIMEOUT_SECONDS, small=small_backlog)
         samples, began = list[DriverSample](), time.monotonic()
-        _sample(settings, pipeline, live, began, samples, duration=CALM_SECONDS)
+        _sample(lake, live, began, samples, duration=CALM_SECONDS)
         live.set_rate(2 * rate)
         overload_start = samples[-1]
-        _sample(settings, pipeline, live, began, samples, duration=bench.minutes * 60)
+        _sample(lake, live, began, samples, duration=bench.minutes * 60)
         live.set_rate(RECOVERY_RATE)
         overload_end = samples[-1]
-        _sample(settings, pipeline, live, began, samples, duration=TIMEOUT_SECONDS, small=small_backlog)
+        _sample(lake, live, began, samples, duration=TIMEOUT_SECONDS, small=small_backlog)
         recovery = samples[-1]
         live.end()
-        _wait_read(settings, pipeline, live.sent)
+        _wait_read(lake, live.sent)
     reached_rate = (overload_end.sent_events - overload_start.sent_events) / (overload_end.at - overload_start.at)
     if recovery.backlog > small_backlog:
         msg = f"Overload: expected no backlog after {TIMEOUT_SECONDS:g} s, {recovery.backlog:,} events are unread."
         raise AssertionError(msg)
     moments = (overload_start, overload_end, recovery)
-    return _make_figure(bench, samples, moments, reached_rate, check(settings, pipeline, live.sent))
+    return _make_figure(bench, samples, moments, reached_rate, check(lake, live.sent))
 
 
-def _sample(  # noqa: PLR0913 -- one loop for all phases
-    settings: Settings,
-    pipeline: Pipeline,
+def _sample(
+    lake: PipelineLake,
     live: Live,
     began: float,
     samples: list[DriverSample],
@@ -83,9 +82,9 @@ def _sample(  # noqa: PLR0913 -- one loop for all phases
     """Append a sample once a second, for a duration or until the backlog is small."""
     end = time.monotonic() + duration
     while time.monotonic() < end:
-        sent_count, record = live.sent, read_latest_epoch(settings, pipeline)
+        sent_count, record = live.sent, read_latest_epoch(lake)
         backlog = max(0, sent_count - (0 if record is None else sum(record.end.values())))
-        beat = heartbeat.find_heartbeat(settings, pipeline.name)
+        beat = heartbeat.find_heartbeat(lake.settings, lake.pipeline.name)
         state = "" if beat is None else beat.state
         at = round(time.monotonic() - began, 1)
         samples.append(DriverSample(at=at, sent_events=sent_count, backlog=backlog, state=state))
@@ -94,28 +93,28 @@ def _sample(  # noqa: PLR0913 -- one loop for all phases
         time.sleep(1.0)
 
 
-def _wait_read(settings: Settings, pipeline: Pipeline, sent_count: int) -> None:
+def _wait_read(lake: PipelineLake, sent_count: int) -> None:
     end = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < end:
-        record = read_latest_epoch(settings, pipeline)
+        record = read_latest_epoch(lake)
         if record is not None and sum(record.end.values()) >= sent_count:
             return
         time.sleep(0.2)
 
 
-def check(settings: Settings, pipeline: Pipeline, sent_count: int) -> str:
+def check(lake: PipelineLake, sent_count: int) -> str:
     """Compare the sent events with the table by number and sum of ids, and check that epochs have no gaps.
 
     Raises:
         AssertionError: Events are lost or counted twice.
     """
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     uri = "" if version is None else version.uri
     with queries.connect() as connection:
         log = EpochLog(uri)
         records = log.records()
         log.relation(connection, "log", epoch=records[-1].epoch)
-        folded = finish_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
+        folded = finish_sql(lake.pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
         number, ids = connection.execute(f"SELECT sum(n)::BIGINT, sum(ids) FROM ({folded})").fetchall()[0]
     gaps = [b.epoch for a, b in pairwise(records) if b.epoch != a.epoch + 1 or dict(b.start) != dict(a.end)]
     if number != sent_count or ids != sent_count * (sent_count - 1) // 2 or gaps:

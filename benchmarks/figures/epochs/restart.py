@@ -14,6 +14,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.process import detached
 
 BACKLOG = 1_000_000
@@ -27,12 +28,14 @@ def measure(bench: Bench) -> Figure:
     pipeline = events.define(bench.settings, "restart", cap=CAP)
     events.fill(bench.settings, pipeline.source.name, events.generate_events(backlog))
 
+    lake = PipelineLake(bench.settings, pipeline)
+
     def time_restart(_: int) -> float:
         _top_up(bench, pipeline, backlog)
-        version = versions.current(bench.settings, pipeline)
+        version = versions.current(lake)
         latest_version = -1 if version is None else int(delta.open_table(version.uri).version())
         began = time.perf_counter()
-        process = start_driver(bench.settings, pipeline)
+        process = start_driver(lake)
         try:
             wait_for_commit(process, bench, pipeline, latest_version)
             return time.perf_counter() - began
@@ -70,14 +73,15 @@ def wait_for_commit(process: subprocess.Popen[bytes], bench: Bench, pipeline: Pi
 
 def _has_committed(bench: Bench, pipeline: Pipeline, latest_version: int) -> bool:
     """Check for a commit after `latest_version`; the first start also creates the table, as version 0."""
-    if versions.current(bench.settings, pipeline) is None:
+    lake = PipelineLake(bench.settings, pipeline)
+    if versions.current(lake) is None:
         return False
-    return commit_file(bench.settings, pipeline, max(latest_version, 0) + 1).is_file()
+    return commit_file(lake, max(latest_version, 0) + 1).is_file()
 
 
 def _top_up(bench: Bench, pipeline: Pipeline, backlog: int) -> None:
     """Send as many events as the previous driver has read, so that every round has the same backlog."""
-    topic, record = pipeline.source.name, read_latest_epoch(bench.settings, pipeline)
+    topic, record = pipeline.source.name, read_latest_epoch(PipelineLake(bench.settings, pipeline))
     record_count = sum(LogClient(bench.settings).latest(topic).values())
     read = 0 if record is None else sum(record.end.values())
     sender = events.make_producer(bench.settings)
@@ -88,7 +92,7 @@ def _top_up(bench: Bench, pipeline: Pipeline, backlog: int) -> None:
 
 def _check_epochs(bench: Bench, pipeline: Pipeline) -> str:
     """Check that each epoch begins at the end offsets of the previous one, across all kills."""
-    version = versions.current(bench.settings, pipeline)
+    version = versions.current(PipelineLake(bench.settings, pipeline))
     records = [] if version is None else EpochLog(version.uri).records()
     for previous, current in pairwise(records):
         if dict(current.start) != dict(previous.end) or current.epoch != previous.epoch + 1:

@@ -12,8 +12,7 @@ from benchmarks.results.figure import Curve, Figure, Marked, Value
 from benchmarks.workloads import events
 from benchmarks.workloads.drivers import read_latest_epoch, run_driver, wait_for_first_epoch
 from benchmarks.workloads.live import Live
-from cutover.definition.model.pipeline import Pipeline
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 STEPS = (10_000, 20_000, 30_000, 40_000, 50_000, 60_000, 75_000, 90_000, 110_000)
 STEP_SECONDS = 15
@@ -37,15 +36,16 @@ def measure(bench: Bench) -> Figure:
     pipeline = events.define(bench.settings, "sustained", cap=CAP)
     events.make_topic(bench.settings, pipeline.source.name)
     sustained_rate, samples, marks = 0.0, list[BacklogSample](), list[Marked]()
-    with run_driver(bench.settings, pipeline):
+    lake = PipelineLake(bench.settings, pipeline)
+    with run_driver(lake):
         live = Live(bench.settings, pipeline.source.name)
         live.set_rate(STEPS[0])
-        wait_for_first_epoch(bench.settings, pipeline)
+        wait_for_first_epoch(lake)
         time.sleep(WARM_UP_SECONDS)
         began = time.monotonic()
         for rate in STEPS:
             live.set_rate(rate)
-            step_samples = sample_backlog(bench.settings, pipeline, live, began, span)
+            step_samples = sample_backlog(lake, live, began, span)
             samples += step_samples
             half = step_samples[len(step_samples) // 2 :]
             reached_rate = (half[-1].sent_events - half[0].sent_events) / (half[-1].at - half[0].at)
@@ -61,14 +61,12 @@ def measure(bench: Bench) -> Figure:
     return _make_figure(round(sustained_rate), samples, tuple(marks), full=span >= STEP_SECONDS)
 
 
-def sample_backlog(
-    settings: Settings, pipeline: Pipeline, live: Live, began: float, seconds: float
-) -> list[BacklogSample]:
+def sample_backlog(lake: PipelineLake, live: Live, began: float, seconds: float) -> list[BacklogSample]:
     """Sample the backlog of a running stream twice a second."""
     samples = list[BacklogSample]()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        sent_count, record = live.sent, read_latest_epoch(settings, pipeline)
+        sent_count, record = live.sent, read_latest_epoch(lake)
         read = 0 if record is None else sum(record.end.values())
         at, backlog = round(time.monotonic() - began, 2), max(0, sent_count - read)
         samples.append(BacklogSample(at=at, sent_events=sent_count, backlog=backlog))

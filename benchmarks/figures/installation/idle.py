@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -14,12 +15,12 @@ from benchmarks.results.figure import Figure, value
 from benchmarks.workloads import events
 from benchmarks.workloads.drivers import read_latest_epoch
 from benchmarks.workloads.triggers import wait_until
-from cutover.definition.model.pipeline import Pipeline
 from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.demo.runs import Runs
 from cutover.infra.processes import ports
 from cutover.infra.processes.supervisor import Supervisor
+from cutover.pipeline_lake import PipelineLake
 from cutover.process import is_alive
 from cutover.settings import Settings
 from cutover.streaming.process import detached
@@ -84,7 +85,8 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
             events.fill(settings, pipeline.source.name, events.generate_events(RECORDS))
             Runs(api=client, settings=settings, pipeline=pipeline.name).start_stream()
         for pipeline in pipelines:
-            wait_until(lambda p=pipeline: _has_read_all(settings, p), timeout=TIMEOUT_SECONDS, interval=1.0)  # type: ignore[misc]  # mypy infers no default
+            has_read_all = partial(_has_read_all, PipelineLake(settings, pipeline))
+            wait_until(has_read_all, timeout=TIMEOUT_SECONDS, interval=1.0)
         with psutil.Popen(
             _command("watch", PIPELINES[0], "--json"),
             env=detached.make_environment(settings),
@@ -96,8 +98,8 @@ def _installation(settings: Settings) -> Iterator[psutil.Popen]:
         _run(settings, "down")
 
 
-def _has_read_all(settings: Settings, pipeline: Pipeline) -> bool:
-    record = read_latest_epoch(settings, pipeline)
+def _has_read_all(lake: PipelineLake) -> bool:
+    record = read_latest_epoch(lake)
     return record is not None and sum(record.end.values()) >= RECORDS
 
 

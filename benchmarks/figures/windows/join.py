@@ -18,6 +18,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake.serving import views
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.streaming import driver
 
@@ -119,13 +120,13 @@ class JoinedTopics:
         """Drain both topics with the driver, then read the result once; return the seconds."""
         span = _Span()
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
-        driver.run(self.bench.settings, pipeline, until="drain", probe=span)
+        driver.run(PipelineLake(self.bench.settings, pipeline), until="drain", probe=span)
         return span.seconds + time_call(lambda: self.read(number))
 
     def read(self, number: int) -> pa.Table:
         """Read the result of a round."""
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
-        with views.connect(self.bench.settings, pipeline) as connection:
+        with views.connect(PipelineLake(self.bench.settings, pipeline)) as connection:
             query = "SELECT window_start, k, n, worth, worst, apart FROM streaming WHERE n > 0"
             return queries.read_table(connection, query)
 

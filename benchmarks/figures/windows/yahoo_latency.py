@@ -23,6 +23,7 @@ from benchmarks.workloads.triggers import listen, wait_until
 from benchmarks.workloads.yahoo import Yahoo
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.samples.ad_views import AdEvents
 from cutover.streaming import driver
@@ -114,12 +115,13 @@ def _total(ends: Ends) -> int:
 
 def _ours(workload: Yahoo) -> Iterator[ReadEnds]:
     commits, settings, pipeline = _Commits(), workload.settings, workload.pipeline
-    thread = threading.Thread(target=lambda: driver.run(settings, pipeline, probe=commits), name="driver")
+    lake = PipelineLake(settings, pipeline)
+    thread = threading.Thread(target=lambda: driver.run(lake, probe=commits), name="driver")
     thread.start()
 
     def ends() -> Ends:
-        version = versions.current(settings, pipeline)
-        if version is None or read_latest_epoch(settings, pipeline) is None:
+        version = versions.current(lake)
+        if version is None or read_latest_epoch(lake) is None:
             return ()
         committed = [record for record in EpochLog(version.uri).records() if record.epoch in commits.at]
         return [*zip((commits.at[r.epoch] for r in committed), accumulate(r.records for r in committed), strict=True)]

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake.control.versions import Version
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import Loss
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 Starts = tuple[int, int]  # window starts [from, to), microseconds
@@ -32,9 +32,9 @@ def list_up_to(settings: Settings, version: Version) -> tuple[Loss, ...]:
     return tuple(loss for loss in rows if loss.stream_version <= version.number)
 
 
-def list_losses(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
+def list_losses(lake: PipelineLake) -> tuple[Loss, ...]:
     """List the losses of all versions under the definition's result fingerprint, oldest first."""
-    return _read(settings, pipeline.name, result_fingerprint(pipeline))
+    return _read(lake.settings, lake.pipeline.name, result_fingerprint(lake.pipeline))
 
 
 def next_sequence(settings: Settings, pipeline: str) -> int:

@@ -5,22 +5,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cutover.definition.compile.fingerprint import describe_version
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.journal_rows import VersionEvent
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 LONGEST_VALUE = 120
 """Characters of a value that a message shows."""
 
 
-def describe_changes(settings: Settings, pipeline: Pipeline, version: Version | None) -> str:
+def describe_changes(lake: PipelineLake, version: Version | None) -> str:
     """Describe what changed in the definition since the previous version, each sentence after a blank.
 
     Args:
-        settings: Location of the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         version: The current one; None: there is none under this definition.
 
     Returns:
@@ -29,12 +27,12 @@ def describe_changes(settings: Settings, pipeline: Pipeline, version: Version | 
     if version is not None and version.fork is not None:
         origin = f"stream-{version.fork.version} after epoch {version.fork.epoch}"
         return f" Version stream-{version.number} is a fork of {origin}."
-    events = [event for event in versions.read_events(settings, pipeline.name) if event.registers]
+    events = [event for event in versions.read_events(lake.settings, lake.pipeline.name) if event.registers]
     previous = _find_previous(events, version)
     if previous is None:
         return "" if version is not None else " No stream of this name has been started yet."
     recorded = json.loads(previous.definition or "{}")
-    current = json.loads(json.dumps(describe_version(pipeline)))
+    current = json.loads(json.dumps(describe_version(lake.pipeline)))
     changed_fields = [name for name in sorted({*recorded, *current}) if recorded.get(name) != current.get(name)]
     if not changed_fields:
         return ""

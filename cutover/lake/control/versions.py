@@ -14,8 +14,8 @@ from cutover.events import log
 from cutover.lake.control.signature import check_reason, user
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, VersionEvent, VersionEventKind
-from cutover.lake.paths import stream_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 BATCH = -1
@@ -88,9 +88,9 @@ def read_events(settings: Settings, name: str) -> list[VersionEvent]:
     return Journal(settings, name, VersionEvent).read()
 
 
-def list_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
+def list_versions(lake: PipelineLake) -> list[Version]:
     """List the versions under the definition's result fingerprint whose tables were not deleted, by number."""
-    latest = {version.number: version for version in _read_versions(settings, pipeline) if not version.deleted}
+    latest = {version.number: version for version in _read_versions(lake) if not version.deleted}
     return [latest[number] for number in sorted(latest)]
 
 
@@ -181,7 +181,7 @@ def undo_deletion(settings: Settings, name: str, fingerprint: str, number: int, 
     Journal(settings, name, VersionEvent).append(event)
 
 
-def current(settings: Settings, pipeline: Pipeline) -> Version | None:
+def current(lake: PipelineLake) -> Version | None:
     """Return the current version: the one that the settings name, otherwise the one that serves.
 
     That is the last one that was registered or promoted under this definition and this lateness. None before the first
@@ -190,10 +190,10 @@ def current(settings: Settings, pipeline: Pipeline) -> Version | None:
     Raises:
         DefinitionError: The settings name a version that does not exist under this definition and this lateness.
     """
-    lateness = lateness_fingerprint(pipeline)
-    versions = [version for version in _read_versions(settings, pipeline) if version.lateness_fingerprint == lateness]
-    if settings.stream_version is not None:
-        return _select_version(versions, pipeline, settings.stream_version)
+    lateness = lateness_fingerprint(lake.pipeline)
+    versions = [version for version in _read_versions(lake) if version.lateness_fingerprint == lateness]
+    if lake.settings.stream_version is not None:
+        return _select_version(versions, lake.pipeline, lake.settings.stream_version)
     serving = next((version for version in reversed(versions) if not version.beside), None)
     return None if serving is None or serving.deleted else serving
 
@@ -213,9 +213,8 @@ def looking_at_served(settings: Settings) -> Settings:
     return settings.model_copy(update={"stream_version": None})
 
 
-def serve(  # noqa: PLR0913 -- which version, why, on what evidence, and what a test passes
-    settings: Settings,
-    pipeline: Pipeline,
+def serve(
+    lake: PipelineLake,
     number: int,
     *,
     why: str,
@@ -226,8 +225,7 @@ def serve(  # noqa: PLR0913 -- which version, why, on what evidence, and what a 
     """Promote a version to the one that serves, in one commit; the tables of the previous one stay as they are.
 
     Args:
-        settings: Location of the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         number: Of the version.
         why: A person's reason.
         finding: Result of the comparison with the previous version, recorded after the reason.
@@ -238,10 +236,11 @@ def serve(  # noqa: PLR0913 -- which version, why, on what evidence, and what a 
         DefinitionError: There is no such version under this definition and this lateness, or it already serves.
         LakeError: Another process registered or changed a version in the meantime; nothing was written.
     """
-    sequence = next_sequence(settings, pipeline) if expected_sequence is None else expected_sequence
+    pipeline = lake.pipeline
+    sequence = next_sequence(lake) if expected_sequence is None else expected_sequence
     lateness = lateness_fingerprint(pipeline)
-    versions = [version for version in _read_versions(settings, pipeline) if version.lateness_fingerprint == lateness]
-    version, previous = _select_version(versions, pipeline, number), current(settings, pipeline)
+    versions = [version for version in _read_versions(lake) if version.lateness_fingerprint == lateness]
+    version, previous = _select_version(versions, pipeline, number), current(lake)
     if previous is not None and previous.number == number:
         msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
         raise DefinitionError(msg)
@@ -252,7 +251,7 @@ def serve(  # noqa: PLR0913 -- which version, why, on what evidence, and what a 
         who=user(),
         why=check_reason(why, of="Version") + finding,
     )
-    Journal(settings, pipeline.name, VersionEvent).append(event, expected_sequence=sequence)
+    Journal(lake.settings, pipeline.name, VersionEvent).append(event, expected_sequence=sequence)
     previous_app_id = None if previous is None else previous.app_id
     log.warning("version_serves", version=version.app_id, before=previous_app_id, why=why)
     return promoted
@@ -267,30 +266,32 @@ def _select_version(versions: Sequence[Version], pipeline: Pipeline, number: int
     raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
 
 
-def _read_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
+def _read_versions(lake: PipelineLake) -> list[Version]:
     """Read every registration and promotion under the definition's result fingerprint, in order."""
-    first_uri = stream_uri(settings, pipeline, 0)
+    first_uri = lake.stream_uri(0)
     first_exists = delta.exists(first_uri)  # checked first: a version is registered before its table is created
-    fingerprint = result_fingerprint(pipeline)
-    events = [event for event in read_events(settings, pipeline.name) if event.result_fingerprint == fingerprint]
+    fingerprint = result_fingerprint(lake.pipeline)
+    events = [
+        event for event in read_events(lake.settings, lake.pipeline.name) if event.result_fingerprint == fingerprint
+    ]
     if first_exists and not events:
-        msg = f"Versions of `{pipeline.name}`: expected the one of table `{first_uri}`, none is registered."
+        msg = f"Versions of `{lake.pipeline.name}`: expected the one of table `{first_uri}`, none is registered."
         hint = "\nHint: `_control` of this lake is missing or belongs to another lake; restore it from a copy."
         raise LakeError(msg + hint, runbook="ForeignWrite")
     deleted = _list_deleted(events)
-    return [_make_version(settings, pipeline, event, deleted) for event in events if event.registers]
+    return [_make_version(lake, event, deleted) for event in events if event.registers]
 
 
-def _make_version(settings: Settings, pipeline: Pipeline, event: VersionEvent, deleted: Collection[Place]) -> Version:
+def _make_version(lake: PipelineLake, event: VersionEvent, deleted: Collection[Place]) -> Version:
     fork = None
     if event.fork_version is not None and event.fork_epoch is not None:
         fork = Fork(version=event.fork_version, epoch=event.fork_epoch)
     return Version(
-        pipeline=pipeline.name,
+        pipeline=lake.pipeline.name,
         result_fingerprint=event.result_fingerprint,
         lateness_fingerprint=event.lateness_fingerprint or "",
         number=event.stream_version,
-        uri=stream_uri(settings, pipeline, event.stream_version),
+        uri=lake.stream_uri(event.stream_version),
         fork=fork,
         beside=event.parallel,
         deleted=_place(event) in deleted,
@@ -313,7 +314,7 @@ def _make_event(version: Version, pipeline: Pipeline, clock: Clock) -> VersionEv
     )
 
 
-def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
+def open_or_create(lake: PipelineLake, clock: Clock) -> Version:
     """Return the current version; if there is none, register the next one and log which one it follows.
 
     Raises:
@@ -321,19 +322,19 @@ def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Vers
     """
     for _ in range(RETRIES):
         with contextlib.suppress(LakeError):
-            return _open_current(settings, pipeline, clock)
-    return _open_current(settings, pipeline, clock)
+            return _open_current(lake, clock)
+    return _open_current(lake, clock)
 
 
-def _open_current(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
-    sequence = next_sequence(settings, pipeline)
-    return current(settings, pipeline) or register(settings, pipeline, clock, expected_sequence=sequence)
+def _open_current(lake: PipelineLake, clock: Clock) -> Version:
+    sequence = next_sequence(lake)
+    return current(lake) or register(lake, clock, expected_sequence=sequence)
 
 
-def next_number(settings: Settings, pipeline: Pipeline) -> int:
+def next_number(lake: PipelineLake) -> int:
     """Return the number of the next version; numbers are never reused, including those of deleted versions."""
-    fingerprint = result_fingerprint(pipeline)
-    events = read_events(settings, pipeline.name)
+    fingerprint = result_fingerprint(lake.pipeline)
+    events = read_events(lake.settings, lake.pipeline.name)
     numbers = [event.stream_version for event in events if event.result_fingerprint == fingerprint]
     return max(numbers, default=BATCH) + 1
 
@@ -343,14 +344,13 @@ def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) 
     return _find_latest_deletion(read_events(settings, name), (fingerprint, number))
 
 
-def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
+def next_sequence(lake: PipelineLake) -> int:
     """Return the sequence of the next registration; read it before the facts on which that is decided."""
-    return Journal(settings, pipeline.name, VersionEvent).next_sequence()
+    return Journal(lake.settings, lake.pipeline.name, VersionEvent).next_sequence()
 
 
 def register(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     clock: Clock,
     *,
     expected_sequence: int,
@@ -360,8 +360,7 @@ def register(
     """Register the next version of a pipeline under its definition.
 
     Args:
-        settings: Location of the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         clock: Time of the row.
         expected_sequence: Of `next_sequence`, read before the caller read the registered versions.
         fork: With whose epochs it begins; None: it begins where the log does.
@@ -370,18 +369,19 @@ def register(
     Raises:
         LakeError: Another process registered a version in the meantime; nothing was written.
     """
-    older = list_versions(settings, pipeline)
-    number = next_number(settings, pipeline)
+    pipeline = lake.pipeline
+    older = list_versions(lake)
+    number = next_number(lake)
     version = Version(
         pipeline=pipeline.name,
         result_fingerprint=result_fingerprint(pipeline),
         lateness_fingerprint=lateness_fingerprint(pipeline),
         number=number,
-        uri=stream_uri(settings, pipeline, number),
+        uri=lake.stream_uri(number),
         fork=fork,
         beside=beside,
     )
     event = _make_event(version, pipeline, clock)
-    Journal(settings, pipeline.name, VersionEvent).append(event, expected_sequence=expected_sequence)
+    Journal(lake.settings, pipeline.name, VersionEvent).append(event, expected_sequence=expected_sequence)
     log.info("version_created", version=version.app_id, before=older[-1].app_id if older else None)
     return version

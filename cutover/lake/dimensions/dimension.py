@@ -18,6 +18,7 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import spark_type
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.records.parsing import limits
 from cutover.records.reference.lookups import DimensionRows
@@ -38,13 +39,13 @@ class Dimension:
     table_id: str  # a table that was deleted and created again has another one
     size: int  # rows
 
-    def is_newest(self, settings: Settings, pipeline: Pipeline) -> bool:
+    def is_newest(self, lake: PipelineLake) -> bool:
         """Return whether the table is unchanged; only its log is read.
 
         Raises:
             LakeError: The table no longer exists.
         """
-        table = _open_table(settings, pipeline, self.name, None)
+        table = _open_table(lake, self.name, None)
         return (int(table.version()), str(table.metadata().id)) == (self.version, self.table_id)
 
 
@@ -58,12 +59,11 @@ def own_uri(settings: Settings, name: str) -> str:
     return f"{settings.lake_uri}/{DIMENSIONS_FOLDER}/{name}"
 
 
-def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: int | None = None) -> Dimension:
+def open_dimension(lake: PipelineLake, name: str, version: int | None = None) -> Dimension:
     """Return a dimension at a version, the newest if none is named.
 
     Args:
-        settings: Location of the lake.
-        pipeline: Its lookup `name` declares the required columns and their types.
+        lake: Its lookup `name` declares the required columns and their types.
         name: Name of the lookup.
         version: Version of the Delta table.
 
@@ -71,9 +71,9 @@ def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: i
         LakeError: The table or version does not exist or cannot be read, it lacks a column, a column has another type,
             a key occurs twice, or a value is out of the range of records.
     """
-    lookup, table = pipeline.lookups[name], _open_table(settings, pipeline, name, version)
-    place = f"{_place(pipeline, name)}, dimension `{table.table_uri}`, version {table.version()}"
-    _check_columns(place, pipeline, lookup, delta.read_schema(table))
+    lookup, table = lake.pipeline.lookups[name], _open_table(lake, name, version)
+    place = f"{_place(lake.pipeline, name)}, dimension `{table.table_uri}`, version {table.version()}"
+    _check_columns(place, lake.pipeline, lookup, delta.read_schema(table))
     return Dimension(
         name=name,
         lookup=lookup,
@@ -84,14 +84,14 @@ def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: i
     )
 
 
-def check(settings: Settings, pipeline: Pipeline) -> None:
+def check(lake: PipelineLake) -> None:
     """Check that the newest versions of a pipeline's dimensions can be joined.
 
     Raises:
         LakeError: As `open_dimension`.
     """
-    for name in pipeline.lookups:
-        open_dimension(settings, pipeline, name)
+    for name in lake.pipeline.lookups:
+        open_dimension(lake, name)
 
 
 def rows(dimension: Dimension) -> pa.Table:
@@ -136,14 +136,14 @@ def spark_uri(dimension: Dimension) -> str:
     return dimension.table.table_uri if root is None else str(root)
 
 
-def _open_table(settings: Settings, pipeline: Pipeline, name: str, version: int | None) -> DeltaTable:
-    lookup = pipeline.lookups[name]
+def _open_table(lake: PipelineLake, name: str, version: int | None) -> DeltaTable:
+    lookup = lake.pipeline.lookups[name]
     try:
-        return delta.open_table(uri(settings, lookup), version)
+        return delta.open_table(uri(lake.settings, lookup), version)
     except LakeError as error:
         reason = str(error).splitlines()[0]
         hint = "\nHint: `cutover dimension load` creates it." if lookup.is_named else ""
-        msg = f"{_place(pipeline, name)}: {reason}{hint}"
+        msg = f"{_place(lake.pipeline, name)}: {reason}{hint}"
         raise _make_unusable_error(msg) from error
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import normalize_type
 from cutover.errors import LakeError
 from cutover.events import log
@@ -19,10 +18,10 @@ from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions.dimension import Dimension
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.enrich import VERSION, VERSION_RANGES, DimensionFrame, Dimensions
 from cutover.records.reading.scan import Offsets
 from cutover.records.reference import lookups as plain
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -202,15 +201,15 @@ def _frame(spark: "SparkSession", dimension: Dimension, *, small: bool) -> "Data
 class Rejoin:
     """Dimensions of a pipeline, each version opened once."""
 
-    def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
-        self._settings, self._pipeline = settings, pipeline
+    def __init__(self, lake: PipelineLake) -> None:
+        self._lake = lake
         self._opened: dict[tuple[str, int | None], Dimension] = {}
         self._used: dict[tuple[str, int, str], Dimension] = {}  # lookup, recorded version and table -> version to read
         self._plain: dict[tuple[str, int, str], plain.DimensionRows] = {}
 
     def collect_recorded(self, records: Sequence[EpochRecord]) -> Spans:
         """Return the spans that epochs recorded, by lookup."""
-        return {name: list_recorded_spans(records, name) for name in self._pipeline.lookups}
+        return {name: list_recorded_spans(records, name) for name in self._lake.pipeline.lookups}
 
     def resolve_versions(self, recorded_spans: Spans, reads: Sequence[Offsets]) -> Spans:
         """Resolve the versions with which the records of some offsets are joined, every offset in one span.
@@ -222,7 +221,7 @@ class Rejoin:
             LakeError: The newest version is needed and cannot be joined.
         """
         versions = {}
-        for name in self._pipeline.lookups:
+        for name in self._lake.pipeline.lookups:
             newest = (0, "") if recorded_spans[name] else _identity(self._open(name, None))
             version_spans = spans_to_read(recorded_spans[name], reads, newest)
             versions[name] = tuple(self._find_readable(name, span) for span in version_spans)
@@ -234,7 +233,7 @@ class Rejoin:
         Raises:
             LakeError: A version cannot be read.
         """
-        limit = self._settings.dimensions.broadcast_rows
+        limit = self._lake.settings.dimensions.broadcast_rows
         return {
             name: join_versions(
                 spark,
@@ -272,8 +271,8 @@ class Rejoin:
         dimension = self._open(name, version)
         if dimension.table_id != table_id:
             msg = (
-                f"Pipeline `{self._pipeline.name}`, lookup `{name}`, version {version}: expected table {table_id}, got "
-                f"{dimension.table_id}: it was created again."
+                f"Pipeline `{self._lake.pipeline.name}`, lookup `{name}`, version {version}: expected table "
+                f"{table_id}, got {dimension.table_id}: it was created again."
             )
             raise LakeError(msg, runbook="DimensionUnusable")
         return dimension
@@ -293,13 +292,13 @@ class Rejoin:
         except LakeError as error:
             newest = self._open(name, None)
             fields = {"lookup": name, "version": version, "instead": newest.version, "why": str(error).splitlines()[0]}
-            log.warning("dimension_version_gone", pipeline=self._pipeline.name, **fields)
+            log.warning("dimension_version_gone", pipeline=self._lake.pipeline.name, **fields)
             return newest
 
     def _open(self, name: str, version: int | None) -> Dimension:
         dimension = self._opened.get((name, version))
         if dimension is None:
-            dimension = dimensions.open_dimension(self._settings, self._pipeline, name, version)
+            dimension = dimensions.open_dimension(self._lake, name, version)
             self._opened[name, version] = self._opened[name, dimension.version] = dimension
         return dimension
 

@@ -12,14 +12,14 @@ from importlib.metadata import entry_points
 from typing import cast
 
 from cutover.clock import Clock
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 EpochDone = Callable[[int, int], None]  # number of finished epochs, number of all epochs
-Repeat = Callable[[Settings, Pipeline, Sequence[EpochRecord], EpochDone], AbstractContextManager[str]]
-Recompute = Callable[[Settings, Pipeline, Sequence[tuple[int, int]], Clock], AbstractContextManager[Settings]]
+Repeat = Callable[[PipelineLake, Sequence[EpochRecord], EpochDone], AbstractContextManager[str]]
+Recompute = Callable[[PipelineLake, Sequence[tuple[int, int]], Clock], AbstractContextManager[Settings]]
 
 GROUP, STREAMING, BATCH = "cutover.repeats", "streaming", "batch"
 

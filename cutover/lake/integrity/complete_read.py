@@ -20,7 +20,6 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import lost_records
-from cutover.lake.paths import stream_uri
 from cutover.lake.tables import delta
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
@@ -32,6 +31,7 @@ from cutover.log.record_batches import (
     find_missing_records,
     format_missing,
 )
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.reading.batch_headers import open_reader
 from cutover.settings import Settings
 
@@ -133,7 +133,7 @@ def _list_epochs(log: ReadLog) -> Iterator[tuple[list[EpochRecord], WindowFn | N
     registrations = versions.read_registrations(settings, pipeline.name)
     places = {(row.fingerprint, row.number) for row in registrations if not row.deleted}
     for fingerprint, number in sorted(places, key=lambda place: (place != current, place[0] != current[0], place)):
-        uri = stream_uri(settings, pipeline, number, fingerprint=fingerprint)
+        uri = PipelineLake(settings, pipeline).stream_uri(number, fingerprint=fingerprint)
         records = EpochLog(uri).records() if delta.exists(uri) else []
         source = (log.log_id.topic_id, pipeline.source.isolation)
         window = pipeline.window if fingerprint == current[0] else None

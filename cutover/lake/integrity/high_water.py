@@ -16,7 +16,6 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from cutover import files
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import batch_runs
@@ -27,6 +26,7 @@ from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, PinEvent
 from cutover.lake.tables import delta, delta_log
 from cutover.log.topic_partitions import format_offsets
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 NOTE = "newest.json"
@@ -61,24 +61,24 @@ def write_note(version: Version, record: EpochRecord, table_version: int) -> Non
         log.warning("epoch_not_noted", pipeline=version.pipeline, epoch=record.epoch, error=str(error))
 
 
-def list_witnesses(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Witness, ...]:
+def list_witnesses(lake: PipelineLake, version: Version) -> tuple[Witness, ...]:
     """List all readers and writers that saw an epoch of a version.
 
     Raises:
         LakeError: A table of the lake, or the driver's note, cannot be read.
     """
     note = read_note(version)
-    return (*(() if note is None else (note,)), *list_recorded(settings, pipeline, version))
+    return (*(() if note is None else (note,)), *list_recorded(lake, version))
 
 
-def list_recorded(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Witness, ...]:
+def list_recorded(lake: PipelineLake, version: Version) -> tuple[Witness, ...]:
     """List the witnesses that tables of the lake record: all except the driver's note.
 
     Raises:
         LakeError: A table of the lake cannot be read.
     """
-    witnesses = [*_read_batch_runs(settings, pipeline, version), *_read_reconciliations(settings, version)]
-    return (*witnesses, *_read_pins(settings, version))
+    witnesses = [*_read_batch_runs(lake, version), *_read_reconciliations(lake.settings, version)]
+    return (*witnesses, *_read_pins(lake.settings, version))
 
 
 def read_note(version: Version) -> Witness | None:
@@ -139,8 +139,8 @@ def find_contradictions(
     return tuple(texts)
 
 
-def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[Witness]:
-    for run in batch_runs.read_effective_runs(settings, pipeline):
+def _read_batch_runs(lake: PipelineLake, version: Version) -> Iterator[Witness]:
+    for run in batch_runs.read_effective_runs(lake):
         if run.stream_version == version.number:
             yield Witness(who=f"batch run {run.run_id}", epoch=run.epoch, end=dict(run.cut))
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cutover.counts import count_noun
-from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import LogError
 from cutover.lake.control import losses, versions
@@ -30,8 +29,8 @@ from cutover.log.record_batches import (
     find_missing_records,
     format_missing,
 )
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.classes import Class
-from cutover.settings import Settings
 
 MOST = 500_000
 """Offsets that are counted at a time: about half a second. The epochs of a longer log are counted in several turns."""
@@ -197,7 +196,7 @@ def check_none_lost(  # noqa: PLR0913 -- the arguments of `find_lost`, and a nam
         raise make_lost_error(name, format_lost(lost_records))
 
 
-def check_log_of_version(settings: Settings, pipeline: Pipeline) -> None:
+def check_log_of_version(lake: PipelineLake) -> None:
     """Check that the log of the current version is not compacted and lost no records; every epoch is counted.
 
     Call it after a read of the log: lost records never reappear.
@@ -205,11 +204,13 @@ def check_log_of_version(settings: Settings, pipeline: Pipeline) -> None:
     Raises:
         LogError: It is compacted, or lost records; names the epochs and offsets. Or no broker answers.
     """
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     if version is None or not delta.exists(version.uri):
         return
-    records, accepted = EpochLog(version.uri).records(), losses.list_up_to(settings, version)
-    check_none_lost(pipeline.name, LogClient(settings), records, accepted, pipeline.window, max_offsets=ALL)
+    records, accepted = EpochLog(version.uri).records(), losses.list_up_to(lake.settings, version)
+    check_none_lost(
+        lake.pipeline.name, LogClient(lake.settings), records, accepted, lake.pipeline.window, max_offsets=ALL
+    )
 
 
 def format_lost(lost_records: Sequence[LostRecords]) -> str:

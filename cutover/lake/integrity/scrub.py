@@ -12,14 +12,13 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.files import write_json
 from cutover.lake.control import versions
 from cutover.lake.dimensions import dimension
 from cutover.lake.journal import list_row_types
-from cutover.lake.paths import BATCH_TABLES, batch_uri, control_uri
+from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, delta
-from cutover.settings import Settings
+from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
 
 PIECE = 2 * 2**30  # bytes of one run
 
@@ -49,19 +48,18 @@ class Scrubbed:
         }
 
 
-def scrub(settings: Settings, pipeline: Pipeline, *, max_bytes: int | None = PIECE) -> Scrubbed:
+def scrub(lake: PipelineLake, *, max_bytes: int | None = PIECE) -> Scrubbed:
     """Check the next files of a pipeline's tables.
 
     Args:
-        settings: Location of the lake and of the note.
-        pipeline: Its current stream version, its batch tables, dimensions of the lake, and the control tables.
+        lake: Pipeline whose current stream version, batch tables, dimensions and control tables are checked.
         max_bytes: Bytes after which the run stops; None: all files are checked, starting with the first one.
 
     Raises:
         LakeError: A table cannot be opened.
     """
-    listed_files = sorted(_list_files(settings, pipeline), key=lambda file: file[0])
-    note = settings.home.resolve() / "scrub" / f"{pipeline.name}.json"
+    listed_files = sorted(_list_files(lake), key=lambda file: file[0])
+    note = lake.settings.home.resolve() / "scrub" / f"{lake.pipeline.name}.json"
     previous_place = None if max_bytes is None else _read_note(note)
     remaining = [file for file in listed_files if previous_place is None or file[0] > previous_place]
     damaged, size, files, checked_place = list[str](), 0, 0, None
@@ -94,18 +92,18 @@ def _read_note(note: Path) -> Place | None:
     return str(uri), str(path)
 
 
-def _list_files(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Place, DeltaTable, dict[str, Any]]]:
-    for uri in _uris(settings, pipeline):
+def _list_files(lake: PipelineLake) -> Iterator[tuple[Place, DeltaTable, dict[str, Any]]]:
+    for uri in _uris(lake):
         if delta.exists(uri):
             table = delta.open_table(uri)
             for action in delta.actions(table):
                 yield (uri, str(action["path"])), table, action
 
 
-def _uris(settings: Settings, pipeline: Pipeline) -> Iterator[str]:
-    version = versions.current(settings, pipeline)
+def _uris(lake: PipelineLake) -> Iterator[str]:
+    version = versions.current(lake)
     if version is not None:
         yield version.uri
-    yield from (batch_uri(settings, pipeline, name) for name in BATCH_TABLES)
-    yield from (dimension.uri(settings, lookup) for lookup in pipeline.lookups.values() if lookup.is_named)
-    yield from (control_uri(settings, table) for table in list_row_types())
+    yield from (lake.batch_uri(name) for name in BATCH_TABLES)
+    yield from (dimension.uri(lake.settings, lookup) for lookup in lake.pipeline.lookups.values() if lookup.is_named)
+    yield from (control_uri(lake.settings, table) for table in list_row_types())

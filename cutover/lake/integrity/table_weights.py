@@ -11,7 +11,6 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import AddAction
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import storage
 from cutover.errors import LakeError
 from cutover.events import log
@@ -25,10 +24,10 @@ from cutover.lake.integrity import foreign_commits, high_water
 from cutover.lake.integrity.foreign_commits import Kind, TableChange
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
-from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri, control_uri
+from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import Name
-from cutover.settings import Settings
+from cutover.pipeline_lake import BATCH_TABLES, BatchTable, PipelineLake
 
 ATTEMPTS, WAIT_SECONDS = 4, 0.25
 """Number of times that a changed table of the batch path is read, and the time between two reads."""
@@ -37,7 +36,7 @@ CONTROL = "`cutover restore-control` restores the missing rows"
 ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
 
 
-def find_changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
+def find_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]]:
     """Yield every change of rows in a table of a pipeline that its writers did not make, with what repairs it.
 
     Changes of the control tables come first, because these record what the other tables must hold.
@@ -45,42 +44,43 @@ def find_changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Table
     Raises:
         LakeError: A table cannot be read.
     """
-    yield from ((change, CONTROL) for change in _find_control_changes(settings, pipeline))
-    yield from _find_stream_changes(settings, pipeline)
-    for change in _find_batch_changes(settings, pipeline):
-        yield change, ANEW.format(name=pipeline.name)
-    yield from _find_dimension_changes(settings, pipeline)
+    yield from ((change, CONTROL) for change in _find_control_changes(lake))
+    yield from _find_stream_changes(lake)
+    for change in _find_batch_changes(lake):
+        yield change, ANEW.format(name=lake.pipeline.name)
+    yield from _find_dimension_changes(lake)
 
 
-def _find_control_changes(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]:
+def _find_control_changes(lake: PipelineLake) -> Iterator[TableChange]:
     """Yield changes of the control tables: files of other writers, and missing rows of this pipeline."""
+    settings = lake.settings
     for name, row_type in journal.list_row_types().items():
-        marked = sequence_marks.read_latest(settings, name, pipeline.name)
+        marked = sequence_marks.read_latest(settings, name, lake.pipeline.name)
         if not journal.table_exists(settings, name):
             continue
         table = delta.open_table(control_uri(settings, name))
-        if journal.find_marked_sequences(table, pipeline.name, marked):
+        if journal.find_marked_sequences(table, lake.pipeline.name, marked):
             delta.reject_damaged_log(table.table_uri)
             yield TableChange(uri=control_uri(settings, name), kind=Kind.FOREIGN, marked_sequence=marked)
             continue
         if table.version() == 0:  # just created: no rows have been written to it
             continue
         change = foreign_commits.find_change(table, None)
-        if change is None and journal.list_missing_sequences(table, row_type, pipeline.name):
+        if change is None and journal.list_missing_sequences(table, row_type, lake.pipeline.name):
             delta.reject_damaged_log(table.table_uri)
             change = foreign_commits.find_removed(table)
         if change is not None:  # restoring the whole table would also undo later commits by Cutover
             yield replace(change, base=None)
 
 
-def _find_batch_changes(settings: Settings, pipeline: Pipeline) -> list[TableChange]:
+def _find_batch_changes(lake: PipelineLake) -> list[TableChange]:
     """Return the changes of the batch path's tables; they are read again, because a run may be finishing meanwhile."""
-    changes = find_removed_batch(settings, pipeline)
+    changes = find_removed_batch(lake)
     for attempt in range(0 if changes else ATTEMPTS):
         if attempt:
             time.sleep(WAIT_SECONDS)
-        runs = batch_runs.read_effective_runs(settings, pipeline)
-        places = {name: batch_uri(settings, pipeline, name) for name in BATCH_TABLES}
+        runs = batch_runs.read_effective_runs(lake)
+        places = {name: lake.batch_uri(name) for name in BATCH_TABLES}
         existing = [name for name, uri in places.items() if delta.exists(uri)]
         candidates = (find_batch_change(delta.open_table(places[name]), name, runs) for name in existing)
         # Rows of a run that was never recorded are not read: readers get the version of the newest recorded run.
@@ -102,26 +102,26 @@ def find_batch_change(table: DeltaTable, name: BatchTable, runs: Sequence[BatchR
     return foreign_commits.find_change(table, expected, skips=_make_file_filter(name, runs))
 
 
-def find_removed_batch(settings: Settings, pipeline: Pipeline) -> list[TableChange]:
+def find_removed_batch(lake: PipelineLake) -> list[TableChange]:
     """Return the tables of the batch path that a recorded run or comparison saw and that no longer exist."""
-    missing = [name for name in BATCH_TABLES if not delta.exists(batch_uri(settings, pipeline, name))]
+    missing = [name for name in BATCH_TABLES if not delta.exists(lake.batch_uri(name))]
     if not missing:
         return []
-    runs = batch_runs.read_effective_runs(settings, pipeline)
+    runs = batch_runs.read_effective_runs(lake)
     readers = {name: f"run {run.run_id}" for run in runs for name, weight in run.files.items() if int(weight, 16)}
-    compared = None if runs else _find_compared_run(settings, pipeline)
+    compared = None if runs else _find_compared_run(lake)
     if compared is not None:
         readers["batch_index"] = f"the comparison with run {compared}"
-    places = {name: batch_uri(settings, pipeline, name) for name in missing if name in readers}
+    places = {name: lake.batch_uri(name) for name in missing if name in readers}
     # Checked again: the first run may have created the table meanwhile.
     return [_make_removal(uri, readers[name]) for name, uri in places.items() if not delta.exists(uri)]
 
 
-def _find_compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
+def _find_compared_run(lake: PipelineLake) -> str | None:
     """Find a batch run of the current definition that was compared."""
-    fingerprint = result_fingerprint(pipeline)
-    deletion = versions.find_deletion(settings, pipeline.name, fingerprint, versions.BATCH)
-    rows = Journal(settings, pipeline.name, ComparisonRow).read()
+    fingerprint = result_fingerprint(lake.pipeline)
+    deletion = versions.find_deletion(lake.settings, lake.pipeline.name, fingerprint, versions.BATCH)
+    rows = Journal(lake.settings, lake.pipeline.name, ComparisonRow).read()
     rows = [row for row in rows if row.result_fingerprint == fingerprint]
     tables = (json.loads(row.result).get("tables", {}) for row in rows if deletion is None or deletion.is_before(row))
     return next((str(table["batch_run"]) for table in tables if table.get("batch_run")), None)
@@ -138,13 +138,13 @@ def _make_file_filter(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[N
     return is_unrecorded
 
 
-def _find_stream_changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
-    version = versions.current(settings, pipeline)
+def _find_stream_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]]:
+    version = versions.current(lake)
     if version is None:
         return
-    removed = find_removed_stream(settings, pipeline, version)
+    removed = find_removed_stream(lake, version)
     if removed is not None:
-        yield removed, ACCEPTED.format(name=pipeline.name)
+        yield removed, ACCEPTED.format(name=lake.pipeline.name)
     if not delta.exists(version.uri):
         return
     epochs = EpochLog(version.uri)
@@ -152,10 +152,10 @@ def _find_stream_changes(settings: Settings, pipeline: Pipeline) -> Iterator[tup
     change = foreign_commits.find_change(epochs.table, 0 if newest is None else int(newest.files, 16))
     if change is not None:  # every driver records the weight of the files: a writer that does not is no driver
         kind = Kind.FOREIGN if change.kind is Kind.UNFINISHED else change.kind
-        yield replace(change, kind=kind), ACCEPTED.format(name=pipeline.name)
+        yield replace(change, kind=kind), ACCEPTED.format(name=lake.pipeline.name)
 
 
-def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version) -> TableChange | None:
+def find_removed_stream(lake: PipelineLake, version: Version) -> TableChange | None:
     """Find whether the epoch log of a version was removed: a reader saw an epoch of it, and it no longer exists.
 
     Raises:
@@ -163,33 +163,33 @@ def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version
     """
     if delta.exists(version.uri):
         return None
-    witnesses = high_water.list_witnesses(settings, pipeline, version)
+    witnesses = high_water.list_witnesses(lake, version)
     # Checked again: its first driver may have created it meanwhile.
     return _make_removal(version.uri, witnesses[0].who) if witnesses and not delta.exists(version.uri) else None
 
 
-def check_not_removed(settings: Settings, pipeline: Pipeline, version: Version) -> None:
+def check_not_removed(lake: PipelineLake, version: Version) -> None:
     """Check that the epoch log of a version was not removed.
 
     Raises:
         LakeError: A reader saw an epoch of it, and it no longer exists.
     """
-    removed = find_removed_stream(settings, pipeline, version)
+    removed = find_removed_stream(lake, version)
     if removed is not None:
-        raise LakeError(removed.message(ACCEPTED.format(name=pipeline.name)), runbook=removed.runbook)
+        raise LakeError(removed.message(ACCEPTED.format(name=lake.pipeline.name)), runbook=removed.runbook)
 
 
-def check_epoch_log(settings: Settings, pipeline: Pipeline, version: Version | None) -> Version:
+def check_epoch_log(lake: PipelineLake, version: Version | None) -> Version:
     """Check that a version has an epoch log that can be read, and return the version.
 
     Raises:
         LakeError: The epoch log does not exist yet, or was removed.
     """
     if version is not None:
-        check_not_removed(settings, pipeline, version)
+        check_not_removed(lake, version)
     if version is None or not delta.exists(version.uri):
-        msg = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
-        raise LakeError(msg + f"\nHint: `cutover stream {pipeline.name} --drain` creates it.")
+        msg = f"Pipeline `{lake.pipeline.name}`: expected an epoch log under this definition, found none."
+        raise LakeError(msg + f"\nHint: `cutover stream {lake.pipeline.name} --drain` creates it.")
     return version
 
 
@@ -197,11 +197,11 @@ def _make_removal(uri: str, seen_by: str) -> TableChange:
     return TableChange(uri=uri, kind=Kind.FOREIGN, seen_by=seen_by)
 
 
-def _find_dimension_changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
+def _find_dimension_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]]:
     """Yield changes of dimensions that Cutover loaded into the lake; tables of other owners are not checked."""
-    for lookup in pipeline.lookups.values():
-        if lookup.is_named and delta.exists(dimension.uri(settings, lookup)):
-            change = foreign_commits.find_change(delta.open_table(dimension.uri(settings, lookup)), None)
+    for lookup in lake.pipeline.lookups.values():
+        if lookup.is_named and delta.exists(dimension.uri(lake.settings, lookup)):
+            change = foreign_commits.find_change(delta.open_table(dimension.uri(lake.settings, lookup)), None)
             if change is not None:
                 yield change, f"`cutover dimension load {lookup.table} FILE` writes it again"
 

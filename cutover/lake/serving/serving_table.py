@@ -33,6 +33,7 @@ from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import FileDamagedError
 from cutover.lake.tables.schemas import batch_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.settings import Settings
 
@@ -64,12 +65,11 @@ class _Overtaken(Exception):  # noqa: N818 -- not an error: the publication is r
     """Another writer published, or changed the stage, while rows were read."""
 
 
-def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, anyway: bool = False) -> Publication:
+def publish(lake: PipelineLake, *, name: str | None = None, anyway: bool = False) -> Publication:
     """Publish the rows that a name serves now to its serving table, in one commit; only changed months are written.
 
     Args:
-        settings: Location of the lake and of the definitions.
-        pipeline: The definition that is served; if another pipeline serves by now, its definition is loaded.
+        lake: The pipeline that is served; if another one serves by now, its definition is loaded.
         name: Name of the table; None: that of the pipeline. A definition of that name need not exist any more.
         anyway: Publish even if the table shows rows of another stream that had read more of the log, so that readers
             go back in time, and even if no row remains.
@@ -80,7 +80,7 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, 
             file, or other processes published in every attempt: the table is unchanged. Or the copy in PostgreSQL is
             unchanged, and older than the table.
     """
-    settings = versions.looking_at_served(settings)  # whatever version the command selected
+    lake = replace(lake, settings=versions.looking_at_served(lake.settings))  # whatever version the command selected
     tries = Retrying(
         retry=retry_if_exception_type((_Overtaken, CommitFailedError)),
         stop=stop_after_attempt(_ATTEMPTS),
@@ -88,10 +88,12 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, 
         reraise=True,
     )
     try:
-        publication = tries(_try_publish, settings, pipeline, name or pipeline.name, anyway=anyway)
-        return _copy(settings, name or pipeline.name, publication, anyway=anyway)
+        publication = tries(_try_publish, lake, name or lake.pipeline.name, anyway=anyway)
+        return _copy(lake.settings, name or lake.pipeline.name, publication, anyway=anyway)
     except (_Overtaken, CommitFailedError) as error:
-        msg = f"Serving table of `{name or pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others "
+        msg = (
+            f"Serving table of `{name or lake.pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others "
+        )
         raise LakeError(msg + "came first.\nHint: let one process publish (`--follow`), not several.") from error
 
 
@@ -105,7 +107,7 @@ def _copy(settings: Settings, name: str, publication: Publication, *, anyway: bo
     return replace(publication, copy=copy.table)
 
 
-def update_tables(settings: Settings, pipeline: Pipeline, *, anyway: bool = False) -> tuple[str, ...]:
+def update_tables(lake: PipelineLake, *, anyway: bool = False) -> tuple[str, ...]:
     """Publish the existing serving tables of a pipeline after its served rows changed; a failure is only logged.
 
     The pipeline has one table for each name under which it is served.
@@ -114,17 +116,17 @@ def update_tables(settings: Settings, pipeline: Pipeline, *, anyway: bool = Fals
         Names whose table could not be published and is unchanged.
     """
     try:
-        names = swaps.list_names(settings, pipeline.name)
-        return tuple(name for name in names if not _update_table(settings, pipeline, name, anyway=anyway))
+        names = swaps.list_names(lake.settings, lake.pipeline.name)
+        return tuple(name for name in names if not _update_table(lake, name, anyway=anyway))
     except CutoverError as error:
-        log.warning("serving_table_behind", pipeline=pipeline.name, error=error.text.partition("\n")[0])
-        return (pipeline.name,)
+        log.warning("serving_table_behind", pipeline=lake.pipeline.name, error=error.text.partition("\n")[0])
+        return (lake.pipeline.name,)
 
 
-def _update_table(settings: Settings, pipeline: Pipeline, name: str, *, anyway: bool) -> bool:
+def _update_table(lake: PipelineLake, name: str, *, anyway: bool) -> bool:
     try:
-        if delta.exists(serving_uri(settings, name)):
-            publish(settings, pipeline, name=name, anyway=anyway)
+        if delta.exists(serving_uri(lake.settings, name)):
+            publish(lake, name=name, anyway=anyway)
     except CutoverError as error:
         log.warning("serving_table_behind", pipeline=name, error=error.text.partition("\n")[0])
         return False
@@ -165,22 +167,18 @@ def _read_shown(table: DeltaTable) -> Shown | None:
     return Shown(stream=str(metadata[_STREAM]), topic_id=cut["topic_id"], offsets=offsets)
 
 
-def _try_publish(settings: Settings, definition: Pipeline, name: str, *, anyway: bool) -> Publication:
+def _try_publish(lake: PipelineLake, name: str, *, anyway: bool) -> Publication:
+    settings = lake.settings
     uri = serving_uri(settings, name)
     table = delta.open_table(uri) if delta.exists(uri) else None  # opened first, so that later commits conflict
     served = swaps.served_by(settings, name)
-    pipeline = definition if served == definition.name else resolve_definition(settings, served).pipeline
-    schema, stage = _schema(pipeline), current_stage(settings, pipeline)
-    version = versions.current(settings, pipeline)
+    if served != lake.pipeline.name:
+        lake = PipelineLake(settings, resolve_definition(settings, served).pipeline)
+    schema, stage, version = _schema(lake.pipeline), current_stage(lake), versions.current(lake)
     if table is not None and version is not None and not anyway:
         _reject_older(name, version, _read_shown(table))
-    with closing(views.connect(settings, pipeline)) as connection:
-        state = (
-            current_stage(settings, pipeline),
-            swaps.served_by(settings, name),
-            versions.current(settings, pipeline),
-        )
-        if state != (stage, served, version):
+    with closing(views.connect(lake)) as connection:
+        if (current_stage(lake), swaps.served_by(settings, name), versions.current(lake)) != (stage, served, version):
             raise _Overtaken
         epoch, rows = _store_rows(connection)
         has_schema = table is not None and delta.read_schema(table).equals(_add_month(schema))

@@ -22,7 +22,6 @@ from pyarrow import fs
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.durations import parse_duration
 from cutover.engine import storage
@@ -34,10 +33,11 @@ from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, GateEvent, PinEvent
-from cutover.lake.paths import BATCH_TABLES, batch_uri, serving_uri
+from cutover.lake.paths import serving_uri
 from cutover.lake.serving.views import list_earlier
 from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
 from cutover.recorded_times import find_earliest_times
 from cutover.settings import Settings
 
@@ -77,12 +77,11 @@ class Unserved:
         return [f"{self.uri}/{name}" for name in names] if self.number == BATCH else [self.uri]
 
 
-def vacuum(settings: Settings, pipeline: Pipeline, *, hours: int, now: datetime, dry_run: bool) -> dict[str, int]:
+def vacuum(lake: PipelineLake, *, hours: int, now: datetime, dry_run: bool) -> dict[str, int]:
     """Delete files of the epoch log, the batch tables and the serving table that are no longer listed.
 
     Args:
-        settings: Location of the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         hours: Files that were listed within this time are retained.
         now: Time at which pins must be in force.
         dry_run: Only count the files.
@@ -93,9 +92,9 @@ def vacuum(settings: Settings, pipeline: Pipeline, *, hours: int, now: datetime,
     Raises:
         LakeError: A pin, or the newest batch run, needs a file that would be deleted; no file of any table was deleted.
     """
-    places = dict(_list_places(settings, pipeline))
+    places = dict(_list_places(lake))
     deletable = {name: _vacuum(uri, hours, dry_run=True) for name, uri in places.items()}
-    for held_version in _list_held_versions(settings, pipeline, now):
+    for held_version in _list_held_versions(lake, now):
         name = next((name for name, uri in places.items() if uri == held_version.uri), None)
         needed_files = sorted(_list_files(held_version) & deletable[name]) if name is not None else []
         if needed_files:
@@ -111,30 +110,30 @@ def vacuum(settings: Settings, pipeline: Pipeline, *, hours: int, now: datetime,
     return {name: len(files) for name, files in deletable.items()}
 
 
-def _list_places(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[str, str]]:
-    version = versions.current(settings, pipeline)
+def _list_places(lake: PipelineLake) -> Iterator[tuple[str, str]]:
+    version = versions.current(lake)
     uris = {} if version is None else {"stream": version.uri}
-    uris |= {name: batch_uri(settings, pipeline, name) for name in ("batch", "batch_index", "batch_ledger")}
-    uris["serving"] = serving_uri(settings, pipeline.name)
+    uris |= {name: lake.batch_uri(name) for name in ("batch", "batch_index", "batch_ledger")}
+    uris["serving"] = serving_uri(lake.settings, lake.pipeline.name)
     return ((name, uri) for name, uri in uris.items() if delta.exists(uri))
 
 
-def _list_held_versions(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[HeldVersion]:
+def _list_held_versions(lake: PipelineLake, now: datetime) -> Iterator[HeldVersion]:
     """Yield the versions that readers need: of runs that wait for a comparison, and of the newest run, which serves."""
-    runs = [run for run in batch_runs.read_effective_runs(settings, pipeline) if run.batch_version is not None]
-    for holder in pins.list_all_holders(settings, pipeline.name, result_fingerprint(pipeline), now=now):
+    runs = [run for run in batch_runs.read_effective_runs(lake) if run.batch_version is not None]
+    for holder in pins.list_all_holders(lake.settings, lake.pipeline.name, result_fingerprint(lake.pipeline), now=now):
         for run in runs:
             if pins.name_batch_holder(run.run_id) == holder:
-                yield from _list_versions(settings, pipeline, run, f"the pin of {holder}")
+                yield from _list_versions(lake, run, f"the pin of {holder}")
     if runs:
-        yield from _list_versions(settings, pipeline, runs[-1], f"the newest batch run {runs[-1].run_id}")
+        yield from _list_versions(lake, runs[-1], f"the newest batch run {runs[-1].run_id}")
 
 
-def _list_versions(settings: Settings, pipeline: Pipeline, run: BatchRun, holder: str) -> Iterator[HeldVersion]:
+def _list_versions(lake: PipelineLake, run: BatchRun, holder: str) -> Iterator[HeldVersion]:
     if run.batch_version is not None:
-        yield HeldVersion(uri=batch_uri(settings, pipeline), version=run.batch_version, holder=holder)
+        yield HeldVersion(uri=lake.batch_uri(), version=run.batch_version, holder=holder)
     if run.ledger_version is not None:
-        yield HeldVersion(uri=batch_uri(settings, pipeline, "batch_ledger"), version=run.ledger_version, holder=holder)
+        yield HeldVersion(uri=lake.batch_uri("batch_ledger"), version=run.ledger_version, holder=holder)
 
 
 def _vacuum(uri: str, hours: int, *, dry_run: bool) -> set[str]:
@@ -160,16 +159,16 @@ class _Tables:
     problem: str | None  # why a table cannot be read
 
 
-def list_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
+def list_unserved(lake: PipelineLake, now: datetime) -> list[Unserved]:
     """List the tables from which no reader is served, by definition and version; also those of a killed deletion.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    return list(_find_unserved(versions.looking_at_served(settings), pipeline, now))
+    return list(_find_unserved(PipelineLake(versions.looking_at_served(lake.settings), lake.pipeline), now))
 
 
-def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why: str) -> list[Unserved]:
+def delete_unserved(lake: PipelineLake, clock: Clock, *, why: str) -> list[Unserved]:
     """Delete the tables that no reader holds and that the policy no longer retains; the history records the deletion.
 
     Returns:
@@ -181,53 +180,52 @@ def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why
     """
     deleted: list[Unserved] = []
     while True:  # one sequence and one row per deletion
-        sequence = versions.next_sequence(settings, pipeline)
+        sequence = versions.next_sequence(lake)
         deleted_uris = {tables.uri for tables in deleted}
-        unserved = list_unserved(settings, pipeline, clock.now())
+        unserved = list_unserved(lake, clock.now())
         candidates = (tables for tables in unserved if tables.retained_because is None)
         candidate = next((tables for tables in candidates if tables.uri not in deleted_uris), None)
         if candidate is None:
             return deleted
-        place = (pipeline.name, candidate.fingerprint, candidate.number)
-        versions.record_deletion(settings, *place, why=why, clock=clock, expected_sequence=sequence)
+        place = (lake.pipeline.name, candidate.fingerprint, candidate.number)
+        versions.record_deletion(lake.settings, *place, why=why, clock=clock, expected_sequence=sequence)
         try:
-            is_needed = _is_needed_again(settings, pipeline, candidate, clock.now())
+            is_needed = _is_needed_again(lake, candidate, clock.now())
         except BaseException:
-            versions.undo_deletion(settings, *place, clock)
+            versions.undo_deletion(lake.settings, *place, clock)
             raise
         if is_needed:  # only the row of this deletion is undone: an earlier, killed deletion remains
-            versions.undo_deletion(settings, *place, clock)
+            versions.undo_deletion(lake.settings, *place, clock)
             return deleted
         for folder in candidate.folders:
             _remove(folder)
         deleted.append(candidate)
 
 
-def _is_needed_again(settings: Settings, pipeline: Pipeline, candidate: Unserved, now: datetime) -> bool:
+def _is_needed_again(lake: PipelineLake, candidate: Unserved, now: datetime) -> bool:
     """Check, after the row was appended, whether a name was swapped back or an epoch pinned since the decision."""
-    unserved = [tables for tables in list_unserved(settings, pipeline, now) if tables.uri == candidate.uri]
+    unserved = [tables for tables in list_unserved(lake, now) if tables.uri == candidate.uri]
     if not unserved:  # it serves; or another process has removed it
         return any(map(_exists, candidate.folders))
     return unserved[0].retained_because is not None
 
 
-def _find_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Unserved]:
+def _find_unserved(lake: PipelineLake, now: datetime) -> Iterator[Unserved]:
+    settings, pipeline = lake.settings, lake.pipeline
     registrations = versions.read_registrations(settings, pipeline.name)
     serving_name = swaps.served_by(settings, pipeline.name)
     replaced_at = swaps.history(settings, pipeline.name)[-1].at if serving_name != pipeline.name else None
-    served = _list_served(settings, pipeline) if replaced_at is None else set()
+    served = _list_served(lake) if replaced_at is None else set()
     folder = f"{settings.lake_uri}/{pipeline.name}"
     places = [place for place in dict.fromkeys(_list_table_places(registrations)) if place not in served]
     tables_by_place = {place: tables for place in places if (tables := _read_tables(folder, *place)) is not None}
-    epochs = _list_serving_epochs(settings, pipeline, serving_name)
+    epochs = _list_serving_epochs(lake, serving_name)
     shown_time = find_shown_time(settings, {pipeline.name, serving_name}, epochs, now)
     for (fingerprint, number), tables in tables_by_place.items():
         group = [other for place, other in tables_by_place.items() if replaced_at or place[0] == fingerprint]
         commits = [other.latest_commit for other in group if other.latest_commit is not None]
         unserved_since = max([*commits, replaced_at or _find_end(registrations, fingerprint, number)])
-        holder = _find_holder(
-            settings, pipeline, fingerprint, number, unserved_since=unserved_since, now=now, shown_time=shown_time
-        )
+        holder = _find_holder(lake, fingerprint, number, unserved_since=unserved_since, now=now, shown_time=shown_time)
         deletion = versions.find_deletion(settings, pipeline.name, fingerprint, number)
         registered = max(row.sequence for row in registrations if row.fingerprint == fingerprint)
         # A killed deletion may have removed some tables already.
@@ -290,22 +288,22 @@ def _read_latest_commit(table: DeltaTable) -> datetime:
     return datetime.fromtimestamp(int(str(newest["timestamp"])) / 1000, UTC)
 
 
-def _list_serving_epochs(settings: Settings, pipeline: Pipeline, serving_name: str) -> list[EpochRecord]:
+def _list_serving_epochs(lake: PipelineLake, serving_name: str) -> list[EpochRecord]:
     """List the epochs of the pipeline that serves the name: without any, only the replaced tables have rows."""
     try:
-        is_own = serving_name == pipeline.name
-        serving = pipeline if is_own else resolve_definition(settings, serving_name).pipeline
-        version = versions.current(settings, serving)
+        is_own = serving_name == lake.pipeline.name
+        serving = lake.pipeline if is_own else resolve_definition(lake.settings, serving_name).pipeline
+        version = versions.current(PipelineLake(lake.settings, serving))
         return [] if version is None or not delta.exists(version.uri) else EpochLog(version.uri).records()
     except CutoverError:
         return []
 
 
-def _list_served(settings: Settings, pipeline: Pipeline) -> set[tuple[str, int]]:
+def _list_served(lake: PipelineLake) -> set[tuple[str, int]]:
     """List the tables that serve the definition: of batch, the current version, and versions of lost windows."""
-    current = versions.current(settings, pipeline)
-    fingerprint = result_fingerprint(pipeline)
-    streams = [] if current is None else [current, *list_earlier(settings, pipeline, current)]
+    current = versions.current(lake)
+    fingerprint = result_fingerprint(lake.pipeline)
+    streams = [] if current is None else [current, *list_earlier(lake, current)]
     return {(fingerprint, BATCH), *((fingerprint, version.number) for version in streams)}
 
 
@@ -361,9 +359,8 @@ def find_shown_time(
     return min(epoch_time, max(latest_of_histories)) if epoch_time is not None and latest_of_histories else None
 
 
-def _find_holder(  # noqa: PLR0913 -- a version, and three times
-    settings: Settings,
-    pipeline: Pipeline,
+def _find_holder(
+    lake: PipelineLake,
     fingerprint: str,
     number: int,
     *,
@@ -372,6 +369,7 @@ def _find_holder(  # noqa: PLR0913 -- a version, and three times
     shown_time: datetime | None,
 ) -> str | None:
     """Find why tables are retained; None: no reader or driver holds them, and the policy's time has passed."""
+    settings, pipeline = lake.settings, lake.pipeline
     holders = pins.list_holders(settings, pipeline.name, fingerprint, None if number == BATCH else number, now=now)
     if holders:
         return f"held by {holders[0]}"

@@ -39,13 +39,12 @@ from cutover.lake.epochs.delivery import DOUBLED, DeliveryFaults
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, epoch_rows
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal_rows import Loss
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.records.fold import finish_columns, finish_sql, make_finishable
 from cutover.records.watermark import is_closed_sql
-from cutover.settings import Settings
 
 _LEDGER = """
     SELECT _class, window_start, window_end, {keys}, _epoch, position.partition AS _partition,
@@ -69,12 +68,12 @@ def is_affected(window: WindowFn, interval: Interval, ranges: Iterable[Range]) -
     return any(start <= interval.start and interval.end <= end for start, end in ranges)
 
 
-def list_earlier(settings: Settings, pipeline: Pipeline, version: Version) -> list[Version]:
+def list_earlier(lake: PipelineLake, version: Version) -> list[Version]:
     """List the versions that read records which the log of a version no longer holds, newest first."""
-    accepted, lateness = losses.list_up_to(settings, version), lateness_fingerprint(pipeline)
+    accepted, lateness = losses.list_up_to(lake.settings, version), lateness_fingerprint(lake.pipeline)
     candidates = {
         version.number: version
-        for version in versions.list_versions(settings, pipeline)
+        for version in versions.list_versions(lake)
         if version.lateness_fingerprint == lateness and not version.beside
     }
     return list(_follow(candidates, accepted, version.number))
@@ -95,22 +94,21 @@ def _is_of_another_log(loss: Loss) -> bool:
 
 
 def bind_served_rows(
-    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, version: Version, *, is_lost: str
+    connection: duckdb.DuckDBPyConnection, lake: PipelineLake, version: Version, *, is_lost: str
 ) -> str:
     """Return the relation of the rows that the streaming side serves.
 
     Args:
         connection: Has the view `streaming` of the version.
-        settings: Location of the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         version: The current version.
         is_lost: Condition that recorded losses affect a window.
     """
     relation = "streaming"
-    for earlier in list_earlier(settings, pipeline, version):
+    for earlier in list_earlier(lake, version):
         name = f"lost_{earlier.number}"
-        if _bind_lost(connection, pipeline, earlier, name=name, is_lost=is_lost):
-            connection.execute(f"CREATE TEMP VIEW {name}_served AS {_merge_sql(pipeline, relation, name)}")
+        if _bind_lost(connection, lake.pipeline, earlier, name=name, is_lost=is_lost):
+            connection.execute(f"CREATE TEMP VIEW {name}_served AS {_merge_sql(lake.pipeline, relation, name)}")
             relation = f"{name}_served"
     return relation
 
@@ -153,30 +151,30 @@ def _merge_sql(pipeline: Pipeline, relation: str, earlier: str) -> str:
     return f"{newer} WHERE window_start NOT IN ({larger}) UNION ALL {older} WHERE window_start IN ({larger})"
 
 
-def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None) -> duckdb.DuckDBPyConnection:
+def connect(lake: PipelineLake, *, epoch: int | None = None) -> duckdb.DuckDBPyConnection:
     """Return a connection with the pipeline's views.
 
     Args:
-        settings: Location of the lake.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         epoch: The stream's views show its commits up to this epoch; None: up to the newest epoch.
 
     Raises:
         DefinitionError: The epoch does not exist.
         LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
     """
-    version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
-    connection = queries.connect(queries.make_reader_limits(settings))
+    pipeline = lake.pipeline
+    version = table_weights.check_epoch_log(lake, versions.current(lake))
+    connection = queries.connect(queries.make_reader_limits(lake.settings))
     epoch_log = EpochLog(version.uri)
     records = _read_records(pipeline, epoch_log, epoch)
     newest = records[-1] if records else None
     epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
     watermark = None if newest is None else newest.watermark_after
     # Read once: a run that finishes meanwhile has computed windows that the version bound here does not have.
-    runs = [run for run in batch_runs.read_effective_runs(settings, pipeline) if run.batch_version is not None]
+    runs = [run for run in batch_runs.read_effective_runs(lake) if run.batch_version is not None]
     evidence = _Evidence(
         watermark=watermark,
-        lost=losses.find_touched_windows(losses.list_up_to(settings, version)),
+        lost=losses.find_touched_windows(losses.list_up_to(lake.settings, version)),
         delivered=delivery.find_delivery_faults(records, delivery.read_attempts(epoch_log, records)),
         runs=runs,
     )
@@ -188,13 +186,13 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     connection.register("epochs", epoch_rows(records))
     epoch_log.panes(connection, "pane_rows", epoch=-1 if newest is None else newest.epoch)
     connection.execute(f"CREATE TEMP VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
-    _bind_batch(connection, settings, pipeline, runs)
+    _bind_batch(connection, lake, runs)
     connection.execute(f"CREATE TEMP VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
     connection.register("batch_held", _list_ranges(batch_runs.list_held_ranges(runs)))
     repaired = [span for run in runs if run.repair is not None for span in run.computed]
     connection.register("batch_repaired", _list_ranges(repaired))
-    rows = bind_served_rows(connection, settings, pipeline, version, is_lost=states.is_lost)
-    connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, states, rows)}")
+    rows = bind_served_rows(connection, lake, version, is_lost=states.is_lost)
+    connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(lake, states, rows)}")
     return connection
 
 
@@ -235,15 +233,13 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
     return f"SELECT {', '.join(columns)} FROM {make_finishable(pipeline, relation)}"  # noqa: S608 -- quoted
 
 
-def _bind_batch(
-    connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, runs: Sequence[BatchRun]
-) -> None:
+def _bind_batch(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, runs: Sequence[BatchRun]) -> None:
     if not runs:
-        connection.register("batch", batch_schema(pipeline).empty_table())
-        connection.register("batch_ledger_rows", batch_ledger_schema(pipeline).empty_table())
+        connection.register("batch", batch_schema(lake.pipeline).empty_table())
+        connection.register("batch_ledger_rows", batch_ledger_schema(lake.pipeline).empty_table())
     else:
-        delta.relation(connection, "batch", batch_uri(settings, pipeline), version=runs[-1].batch_version)
-        ledger = batch_uri(settings, pipeline, "batch_ledger")
+        delta.relation(connection, "batch", lake.batch_uri(), version=runs[-1].batch_version)
+        ledger = lake.batch_uri("batch_ledger")
         delta.relation(connection, "batch_ledger_rows", ledger, version=runs[-1].ledger_version)
 
 
@@ -290,15 +286,16 @@ def _make_states(pipeline: Pipeline, evidence: _Evidence) -> _States:
     )
 
 
-def _query_serving(settings: Settings, pipeline: Pipeline, states: _States, rows_of_stream: str) -> str:
+def _query_serving(lake: PipelineLake, states: _States, rows_of_stream: str) -> str:
     """Return the query of the view: in LAMBDA each window that batch has from batch, other windows from the stream.
 
     Batch computes up to its horizon, except windows that a run over a range left out. In the other stages only these
     windows come from batch: those that a person repaired, and those whose records the log has lost since batch computed
     them, because a new version of the stream cannot read them again. `rows_of_stream` is the relation of the stream.
     """
+    pipeline = lake.pipeline
     columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
-    is_lambda = current_stage(settings, pipeline) is Stage.LAMBDA
+    is_lambda = current_stage(lake) is Stage.LAMBDA
     repaired = "false" if pipeline.window.merges else _is_inside_sql("batch_repaired")  # sessions are not repaired
     computed = _is_inside_sql("batch_held")
     from_batch = computed if is_lambda else f"({computed} AND ({repaired} OR {states.is_lost}))"

@@ -11,11 +11,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
-from cutover.definition.model.pipeline import Pipeline
 from cutover.log import options, topic_partitions
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.columns import observe
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
@@ -58,27 +57,24 @@ class OffsetSpan:
     last_offset: int  # inclusive
 
 
-def read_records(
-    spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]
-) -> "DataFrame":
+def read_records(spark: "SparkSession", lake: PipelineLake, reads: tuple[Offsets, ...]) -> "DataFrame":
     """Read the records of disjoint offset ranges, with the columns of Spark's Kafka source and `_right boolean`.
 
     `_right` is true for records of the right topic of a join; its partitions are numbered from `RIGHT_PARTITION_BASE`.
 
     Args:
         spark: The session.
-        settings: Addresses and credentials of the brokers.
-        pipeline: Topics and isolation level.
+        lake: Addresses and credentials of the brokers, topics and isolation level.
         reads: Offset ranges `[from, to)`; at least one read, each with at most one range per partition.
     """
-    topics = topic_partitions.split_topics(topic_partitions.name_log(pipeline))
+    topics = topic_partitions.split_topics(topic_partitions.name_log(lake.pipeline))
     topic_reads = [
         (topic, _select_topic(offsets, topic_index), topic_index)
         for offsets in reads
         for topic_index, topic in enumerate(topics)
     ]
     frames = [
-        _read(spark, settings, pipeline, topic, topic_offsets).selectExpr(
+        _read(spark, lake, topic, topic_offsets).selectExpr(
             "* EXCEPT (partition)",
             f"partition + {topic_index * RIGHT_PARTITION_BASE} AS partition",
             f"{bool(topic_index)} AS _right",
@@ -98,12 +94,12 @@ def _select_topic(offsets: Offsets, topic_index: int) -> Offsets:
     }
 
 
-def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: str, offsets: Offsets) -> "DataFrame":
+def _read(spark: "SparkSession", lake: PipelineLake, topic: str, offsets: Offsets) -> "DataFrame":
     starts, ends = ({str(p): span[index] for p, span in sorted(offsets.items())} for index in (0, 1))
     return (
         spark.read.format("kafka")
-        .options(**options.make_spark_options(settings.kafka, bootstrap_servers(settings)))
-        .option(ISOLATION, pipeline.source.isolation)
+        .options(**options.make_spark_options(lake.settings.kafka, bootstrap_servers(lake.settings)))
+        .option(ISOLATION, lake.pipeline.source.isolation)
         .option("assign", json.dumps({topic: sorted(offsets)}))
         .option("startingOffsets", json.dumps({topic: starts}))
         .option("endingOffsets", json.dumps({topic: ends}))

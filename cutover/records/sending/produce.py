@@ -13,10 +13,10 @@ from pathlib import Path
 
 from cutover.clock import Clock
 from cutover.counts import count_noun
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, InterruptedRunError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.sending.batch_size import RUN_CHARACTERS
 from cutover.records.sending.produced import (
     NO_HISTORY,
@@ -74,7 +74,7 @@ class Progress:
     on_sent: ProgressCallback
 
 
-def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: Clock, progress: Progress) -> Summary:
+def produce(lake: PipelineLake, request: Request, *, clock: Clock, progress: Progress) -> Summary:
     """Send the records of a file that are not in the pipeline's topic yet.
 
     The whole file is read and all of its records are validated before the first one is sent.
@@ -85,6 +85,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
         LogError: The broker does not respond, or rejects a record.
         InterruptedRunError: The user interrupted the run; the message states how many records were sent.
     """
+    settings, pipeline = lake.settings, lake.pipeline
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."
         raise DefinitionError(msg)

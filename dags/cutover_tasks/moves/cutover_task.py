@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.clock import SystemClock
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
 from cutover_tasks.task_definitions import find_definition
@@ -31,7 +32,9 @@ def propose(pipeline: str, run: str) -> dict[str, Any]:  # noqa: ARG001 -- every
 
     with fail_without_retries():
         settings = load_settings()
-        decision, proposal = approval.make_proposal(settings, catalogue.get(settings, pipeline), SystemClock())
+        decision, proposal = approval.make_proposal(
+            PipelineLake(settings, catalogue.get(settings, pipeline)), SystemClock()
+        )
     if proposal is None:
         reason = "it is the last stage" if decision.target is None else "; ".join(decision.missing)
         msg = f"{pipeline} stays in {decision.stage}: {reason}.\n`cutover gate {pipeline} show` lists the evidence."
@@ -77,7 +80,7 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
         person, reason = parse_person(answer), parse_reason(answer)
         approved = approval.StageApproval(proposal=agreed, who=person)
         definition = catalogue.get(settings, pipeline)
-        decision = stage.move(settings, definition, "advance", reason, SystemClock(), approved=approved)
+        decision = stage.move(PipelineLake(settings, definition), "advance", reason, SystemClock(), approved=approved)
     if not decision.allowed:
         raise AirflowFailException(f"{pipeline} stays in {decision.stage}: " + "; ".join(decision.missing))
     log.info("%s: %s to %s, approved by %s: %s", pipeline, decision.stage, decision.target, person, reason)
@@ -97,10 +100,11 @@ def verify(pipeline: str, stage: str) -> str:
     with fail_without_retries():
         settings = load_settings()
         definition = find_definition(settings, pipeline)
-        served_stage = str(current_stage(settings, definition))
-        with views.connect(settings, definition) as connection:
+        lake = PipelineLake(settings, definition)
+        served_stage = str(current_stage(lake))
+        with views.connect(lake) as connection:
             rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
-        verification = verify_and_record(settings, definition)
+        verification = verify_and_record(lake)
     problems = [f"{violation.check}: {violation.text}" for violation in verification.violations]
     if verification.error:
         problems.append(verification.error)
@@ -138,6 +142,6 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
             raise AirflowSkipException(msg)
         reason = "rolled back by Airflow: the served rows could not be verified after the move"
         definition = find_definition(settings, pipeline)
-        stage.roll_back(settings, definition, reason, SystemClock(), back_to=Stage(agreed.stage))
+        stage.roll_back(PipelineLake(settings, definition), reason, SystemClock(), back_to=Stage(agreed.stage))
     msg = f"{pipeline} is back in {agreed.stage}. The log of `verify` has the reason."
     raise AirflowFailException(msg)

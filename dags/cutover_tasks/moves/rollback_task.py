@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.clock import SystemClock
 from cutover.definition.model.stage import Stage
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
@@ -43,8 +44,7 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: 
             return events_of_run[-1].stage
         reason, clock = str(params.get("why") or ""), SystemClock()
         decision = stage.roll_back(
-            settings,
-            definition,
+            PipelineLake(settings, definition),
             reason,
             clock,
             back_to=target,

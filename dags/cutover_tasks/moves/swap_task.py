@@ -12,6 +12,7 @@ from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
 from cutover_tasks.task_definitions import find_definition
@@ -126,10 +127,11 @@ def verify(pipeline: str, name: str) -> str:
     settings = load_settings()
     definition = find_definition(settings, pipeline)
     serving_pipeline = swaps.served_by(settings, name)
-    is_behind = name in serving_table.update_tables(settings, definition)
-    with views.connect(settings, definition) as connection:
+    lake = PipelineLake(settings, definition)
+    is_behind = name in serving_table.update_tables(lake)
+    with views.connect(lake) as connection:
         rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
-    verification = verify_and_record(settings, definition)
+    verification = verify_and_record(lake)
     problems = [f"{violation.check}: {violation.text}" for violation in verification.violations]
     if serving_pipeline != pipeline:
         problems.append(f"expected `{name}` to be served by `{pipeline}`, `{serving_pipeline}` serves it")
@@ -170,14 +172,13 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
             msg = f"Nothing to swap back: {serving_pipeline} serves {name}, "
             raise AirflowSkipException(msg + "and a swap of this run is not the latest one.")
         old = find_definition(settings, name)
+        lake = PipelineLake(settings, old)
         if state is approval.SwapState.TAKEN_BACK:  # by an earlier try, which may have ended before the publication
-            lagging = serving_table.update_tables(settings, old)
+            lagging = serving_table.update_tables(lake)
         else:
             reason, turn = "swapped back by Airflow: the swap was not verified", agreed.basis.turns[1] + 1
             try:
-                swap_result = swap.swap_back(
-                    settings, old, reason=reason, clock=SystemClock(), author="airflow", turn=turn
-                )
+                swap_result = swap.swap_back(lake, reason=reason, clock=SystemClock(), author="airflow", turn=turn)
             except CutoverError as error:
                 msg = f"{pipeline} still serves {name}, unverified: {error}\nResolve that, and clear this task."
                 raise AirflowFailException(msg) from None

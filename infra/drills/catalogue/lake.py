@@ -6,12 +6,11 @@ from deltalake import DeltaTable
 
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
-from cutover.lake.paths import batch_uri
 
 
 def open_batch_table(stack: Stack) -> DeltaTable:
     """Open the batch table at its latest version."""
-    return DeltaTable(batch_uri(stack.settings, stack.pipeline))
+    return DeltaTable(stack.lake.batch_uri())
 
 
 def delete_rows(stack: Stack) -> None:

@@ -36,7 +36,7 @@ def audit(stack: Stack) -> None:
 def cause_regression(stack: Stack) -> None:
     """Retire batch, corrupt rows of all final windows, and audit them."""
     retire_batch(stack)
-    plant_defect(stack.settings, stack.pipeline, column="ids", share=1.0)
+    plant_defect(stack.lake, column="ids", share=1.0)
     stack.require(f"cutover audit windows {PIPELINE}", 1)
 
 

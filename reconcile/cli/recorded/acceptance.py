@@ -18,12 +18,13 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.output.console import Output
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli import arguments
 from cutover.reconcile.result import text
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.verdict import acceptance, history, lifecycle
 from cutover.reconcile.verdict.lifecycle import BEYOND, OpenDifference
-from cutover.settings import Settings, load_settings
+from cutover.settings import load_settings
 
 LONGEST = timedelta(days=366)
 _EVERY_MOMENT = timedelta(microseconds=1)
@@ -75,7 +76,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
         all=any_place,
     )
     acceptance_files.check_against_pipeline(rule, definition)
-    cells = _find_matching(settings, definition, rule)
+    cells = _find_matching(PipelineLake(settings, definition), rule)
     if max_rows is None:
         rule = rule.model_copy(update={"max_rows": _check_count(definition, len(cells))})
     acceptance_files.parse(acceptance_files.format_rule(rule), definition)
@@ -113,10 +114,10 @@ def _parse_volume(text: str) -> tuple[str, float]:
         raise DefinitionError(msg) from None
 
 
-def _find_matching(settings: Settings, pipeline: Pipeline, rule: AcceptanceRule) -> list[Difference]:
+def _find_matching(lake: PipelineLake, rule: AcceptanceRule) -> list[Difference]:
     """Return the differences that are known now and fit a rule, whatever they differ in."""
-    opened = history.read_open_differences(settings, pipeline).values()
-    cells = [_as_cell(difference, pipeline) for difference in opened if difference.kind != BEYOND]
+    opened = history.read_open_differences(lake).values()
+    cells = [_as_cell(difference, lake.pipeline) for difference in opened if difference.kind != BEYOND]
     return [cell for cell in cells if _matches(rule, cell)]
 
 
@@ -175,7 +176,7 @@ def resolve(
     """Take a difference off the list; a comparison that finds it again brings it back, and no gate is opened by it."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    opened = history.read_open_differences(settings, definition)
+    opened = history.read_open_differences(PipelineLake(settings, definition))
     wanted_place = (
         parse_range_end(window, definition.window, of="WINDOW"),
         format_values(parse_key(key, definition.key)),

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.output.console import Line, Output, make_table
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cost.measure import find_agreement, measure_costs
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import (
@@ -40,7 +41,8 @@ def cost(
     """Say what streaming and batch have cost: 0 shown, 2 nothing is known yet. Reads only."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    path_costs = measure_costs(settings, definition, find_agreement(settings, definition))
+    lake = PipelineLake(settings, definition)
+    path_costs = measure_costs(lake, find_agreement(lake))
     return Output(document=encode(path_costs), lines=_list_lines(pipeline, path_costs))
 
 

@@ -11,6 +11,7 @@ from cutover.cli.definitions import find_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.output.console import Line, Output, make_table
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.report.tree import explain_line
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import encode
@@ -31,7 +32,8 @@ def differences(
     """List what nothing explains, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    opened = history.read_open_differences(settings, definition)
+    lake = PipelineLake(settings, definition)
+    opened = history.read_open_differences(lake)
     ordered = sorted(
         opened.values(),
         key=lambda difference: (
@@ -41,7 +43,7 @@ def differences(
             difference.key,
         ),
     )
-    compared = bool(ordered) or any(line.is_comparable for line in history.read_current_lines(settings, definition)[0])
+    compared = bool(ordered) or any(line.is_comparable for line in history.read_current_lines(lake)[0])
     return Output(
         document=[_object(difference) for difference in ordered],
         lines=_list_lines(definition, ordered, most, compared=compared),

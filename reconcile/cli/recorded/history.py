@@ -14,6 +14,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError, LakeError
 from cutover.output.console import Line, Output, make_table
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import noise
 from cutover.reconcile.report import files, verdicts
 from cutover.reconcile.result.codec import encode
@@ -23,7 +24,7 @@ from cutover.reconcile.result.text import count_noun, number, share, when
 from cutover.reconcile.verdict import history as comparisons
 from cutover.reconcile.verdict import records
 from cutover.reconcile.verdict.records import RecordedComparison, RunChanges, WindowState, compare_runs, window_state
-from cutover.settings import Settings, load_settings
+from cutover.settings import load_settings
 from cutover.timestamps import to_micros
 
 _CELLS_SHOWN = 10
@@ -43,24 +44,25 @@ def history(
     """Show past comparisons, what changed between two, or when a window last agreed: 0 shown, 2 nothing to show."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    lines = _lines(settings, definition)
+    lake = PipelineLake(settings, definition)
+    lines = _lines(lake)
     if window is not None:
         start = parse_range_end(window, definition.window, of="`--window`")
-        window_rows = _follow(settings, definition, lines, to_micros(start))
+        window_rows = _follow(lake, lines, to_micros(start))
         return Output(document=window_rows, lines=_list_window_lines(definition, window, window_rows))
     if changes or older_id or newer_id:
-        run_changes = _compare(settings, definition, lines, older_id, newer_id)
+        run_changes = _compare(lake, lines, older_id, newer_id)
         return Output(document=encode(run_changes), lines=_list_change_lines(run_changes))
     rows = [_row(line) for line in lines[-limit:]]
-    return Output(document=rows, lines=_list_trend_lines(settings, definition, rows, len(lines)))
+    return Output(document=rows, lines=_list_trend_lines(lake, rows, len(lines)))
 
 
-def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
+def _lines(lake: PipelineLake) -> tuple[RecordedComparison, ...]:
     """Return the comparisons under the definition in force in the order in which they speak, the newest last."""
-    recorded_comparisons, version = comparisons.read_current_lines(settings, pipeline)
+    recorded_comparisons, version = comparisons.read_current_lines(lake)
     if not recorded_comparisons:
-        msg = f"History of `{pipeline.name}`: expected a comparison under the definition in force, found none."
-        raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes one.")
+        msg = f"History of `{lake.pipeline.name}`: expected a comparison under the definition in force, found none."
+        raise DefinitionError(msg + f"\nHint: `cutover reconcile {lake.pipeline.name}` makes one.")
     return records.sort_by_position(recorded_comparisons, version)
 
 
@@ -87,19 +89,19 @@ def _row(line: RecordedComparison) -> dict[str, Any]:
 
 
 def _compare(
-    settings: Settings,
-    pipeline: Pipeline,
+    lake: PipelineLake,
     lines: Sequence[RecordedComparison],
     older_id: str | None,
     newer_id: str | None,
 ) -> RunChanges:
+    pipeline = lake.pipeline
     comparable = [line for line in lines if line.is_comparable]
     newer = _find(comparable, newer_id, pipeline.name) if newer_id else comparable[-1] if comparable else None
     older = _find(comparable, older_id, pipeline.name) if older_id else _before(comparable, newer)
     if newer is None or older is None:
         msg = f"History of `{pipeline.name}`: expected two comparisons that could compare, found {len(comparable)}."
         raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes another, of a newer cut.")
-    return compare_runs(*(files.read_report(settings, pipeline.name, line.run_id) for line in (older, newer)))
+    return compare_runs(*(files.read_report(lake.settings, pipeline.name, line.run_id) for line in (older, newer)))
 
 
 def _before(lines: Sequence[RecordedComparison], line: RecordedComparison | None) -> RecordedComparison | None:
@@ -117,38 +119,34 @@ def _find(lines: Sequence[RecordedComparison], run_id: str, name: str) -> Record
     return matches[0]
 
 
-def _follow(
-    settings: Settings, pipeline: Pipeline, lines: Sequence[RecordedComparison], start: int
-) -> list[dict[str, Any]]:
+def _follow(lake: PipelineLake, lines: Sequence[RecordedComparison], start: int) -> list[dict[str, Any]]:
     """Return what each comparison says of a window, in order."""
     return [
         {
             "run_id": line.run_id,
             "at": _iso(line.first_recorded),
             "epoch": line.epoch if line.has_cut else None,
-            "state": window_state(line, _load(settings, pipeline, line), start).value,
+            "state": window_state(line, _load(lake, line), start).value,
         }
         for line in lines
     ]
 
 
-def _load(settings: Settings, pipeline: Pipeline, line: RecordedComparison) -> Report | None:
+def _load(lake: PipelineLake, line: RecordedComparison) -> Report | None:
     try:
-        return files.read_report(settings, pipeline.name, line.run_id)
+        return files.read_report(lake.settings, lake.pipeline.name, line.run_id)
     except DefinitionError:
         return None  # reports are files that people may clean up; the line stays
 
 
-def _list_trend_lines(
-    settings: Settings, pipeline: Pipeline, rows: Sequence[Mapping[str, Any]], total: int
-) -> Iterator[Line]:
+def _list_trend_lines(lake: PipelineLake, rows: Sequence[Mapping[str, Any]], total: int) -> Iterator[Line]:
     columns = ("at (UTC)", "epoch", "windows", "rows differ", "unexplained", "late share", "verdict", "run")
     yield make_table(columns, map(_make_trend_cells, rows))
     title = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
-    yield f"{pipeline.name}, {title}: {count_outcomes(rows)}. Newest: {rows[-1]['sentence']}"
+    yield f"{lake.pipeline.name}, {title}: {count_outcomes(rows)}. Newest: {rows[-1]['sentence']}"
     if sum(map(_is_comparable, rows)) > 1:
-        yield f"Next: `cutover history {pipeline.name} --changes` compares the newest two."
-    yield from _list_noise_lines(settings, pipeline)
+        yield f"Next: `cutover history {lake.pipeline.name} --changes` compares the newest two."
+    yield from _list_noise_lines(lake)
 
 
 def count_outcomes(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -182,11 +180,11 @@ def _is_comparable(row: Mapping[str, Any]) -> bool:
     return bool(row["verdict"] != Verdict.NOT_COMPARABLE)
 
 
-def _list_noise_lines(settings: Settings, pipeline: Pipeline) -> Iterator[str]:
+def _list_noise_lines(lake: PipelineLake) -> Iterator[str]:
     """Yield the result of the newest measurement of noise; its JSON is that of `cutover noise`."""
     measured = None
     with suppress(LakeError):  # a lake of an older release has no such table; comparisons are shown all the same
-        measured = noise.find_newest_noise(settings, pipeline)
+        measured = noise.find_newest_noise(lake)
     if measured is not None:
         yield f"{when(measured.at)}: {noise.describe_noise(measured)}"
 

@@ -7,13 +7,12 @@ from enum import StrEnum
 
 from cutover import json_text
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.policy import Audit
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow, WindowAuditRow
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import list_result_rows
 from cutover.reconcile.verdict import history
-from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
 EVERY = timedelta(days=1)
@@ -65,12 +64,12 @@ class WindowAudit:
         return {AuditState.AGREES: 0, AuditState.NOTHING_NEW: 0, AuditState.REGRESSION: 1}.get(self.state, 2)
 
 
-def record_audit(settings: Settings, pipeline: Pipeline, window_audit: WindowAudit) -> int:
+def record_audit(lake: PipelineLake, window_audit: WindowAudit) -> int:
     """Append an audit to the history and return its sequence."""
-    following = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
+    following = Journal(lake.settings, lake.pipeline.name, ComparisonRow).next_sequence()
     row = WindowAuditRow(
         pipeline=window_audit.pipeline,
-        result_fingerprint=result_fingerprint(pipeline),
+        result_fingerprint=result_fingerprint(lake.pipeline),
         stream_version=window_audit.stream_version,
         at=datetime.fromisoformat(window_audit.at),
         epoch=window_audit.epoch,
@@ -78,16 +77,16 @@ def record_audit(settings: Settings, pipeline: Pipeline, window_audit: WindowAud
         seed=window_audit.seed,
         result=json_text.encode(replace(window_audit, seen=following)),
     )
-    return Journal(settings, window_audit.pipeline, WindowAuditRow).append(row)
+    return Journal(lake.settings, window_audit.pipeline, WindowAuditRow).append(row)
 
 
-def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ...]:
+def list_audits(lake: PipelineLake) -> tuple[WindowAudit, ...]:
     """Return the audits under the current definition, oldest first.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    rows = list_result_rows(settings, pipeline, WindowAuditRow)
+    rows = list_result_rows(lake, WindowAuditRow)
     return tuple(json_text.parse(WindowAudit, row.result) for row in rows)
 
 
@@ -107,7 +106,7 @@ def find_wrong_windows(window_audits: Sequence[WindowAudit]) -> tuple[int, ...]:
     return conclusive[-1].wrong if conclusive else ()
 
 
-def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | None:
+def find_regression(lake: PipelineLake) -> WindowAudit | None:
     """Find the latest audit with an open regression.
 
     A regression is open until an audit agrees, which compares the same windows again, or a complete comparison that was
@@ -116,10 +115,10 @@ def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | Non
     Raises:
         LakeError: The history cannot be read.
     """
-    conclusive = [audit for audit in list_audits(settings, pipeline) if audit.state is not AuditState.NOT_COMPARABLE]
+    conclusive = [audit for audit in list_audits(lake) if audit.state is not AuditState.NOT_COMPARABLE]
     if not conclusive or conclusive[-1].state is AuditState.AGREES:
         return None
-    current, first_behind = history.find_current(settings, pipeline), conclusive[-1].seen
+    current, first_behind = history.find_current(lake), conclusive[-1].seen
     agrees = current is not None and current.covers_all_windows and current.exit_code == 0
     is_behind = current is not None and first_behind is not None and current.sequence >= first_behind
     return None if agrees and is_behind else conclusive[-1]

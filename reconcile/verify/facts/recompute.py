@@ -20,6 +20,7 @@ from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.lost_records import LostRecords, record_bounds
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import to_plain
 from cutover.reconcile.verify.facts import log_counts, results, rows
@@ -140,7 +141,7 @@ def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     recomputable = [
         s for s in complete_segments if all(log.holds(by_number[e]) for e in range(s.first_epoch, s.last_epoch + 1))
     ]
-    rejoin, retained = Rejoin(source.settings, facts.pipeline), len(recomputable)
+    rejoin, retained = Rejoin(PipelineLake(source.settings, facts.pipeline)), len(recomputable)
     recomputable = [
         s for s in recomputable if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None
     ]

@@ -21,8 +21,8 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.attribution import attribute_causes
@@ -124,7 +124,9 @@ def compare_repeated_runs(source: Source, facts: VerifyFacts) -> tuple[RepeatedR
     Repairs are excluded: their changes at the same cut are reviewed and recorded.
     """
     runs = [
-        run for run in batch_runs.read_effective_runs(source.settings, facts.pipeline) if run.batch_version is not None
+        run
+        for run in batch_runs.read_effective_runs(PipelineLake(source.settings, facts.pipeline))
+        if run.batch_version is not None
     ]
     pairs = ((a, b) for a, b in pairwise(runs) if have_same_cut(a, b) and b.repair is None)
     comparisons = (_compare_runs(source, facts, *pair) for pair in pairs)
@@ -148,7 +150,7 @@ def _compare_runs(source: Source, facts: VerifyFacts, first_run: BatchRun, secon
     ranges = intersect_ranges(first_run.computed, second_run.computed)
     in_ranges = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in ranges)
     condition = " OR ".join(in_ranges) or "false"
-    uri = batch_uri(source.settings, facts.pipeline)
+    uri = PipelineLake(source.settings, facts.pipeline).batch_uri()
     for run, name in ((first_run, "batch_first"), (second_run, "batch_second")):
         try:
             delta.relation(source.connection, f"{name}_all", uri, version=run.batch_version)
@@ -172,13 +174,14 @@ def intersect_ranges(ranges: Sequence[Range], other_ranges: Sequence[Range]) -> 
 
 def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
     """Compare both paths and list the differences without a cause, or return why they cannot be compared."""
-    examined = seal.evaluate_seal(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
+    lake = PipelineLake(source.settings, facts.pipeline)
+    examined = seal.evaluate_seal(lake, epoch=None, epoch_log=source.log)
     evidence = examined.evidence
     if evidence is None:
         return Unknown(reason=examined.seal.breaches[0].message)
-    with sides.open_sides(source.settings, facts.pipeline, evidence) as opened:
+    with sides.open_sides(lake, evidence) as opened:
         try:
-            attribution = attribute_causes(source.settings, facts.pipeline, evidence, opened)
+            attribution = attribute_causes(lake, evidence, opened)
         except seal.SealError as error:
             return Unknown(reason=error.breach.message)
         if attribution.unproven is not None:
@@ -207,7 +210,7 @@ def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
 
 def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
     """Read the first cells without a cause that no rule accepts, and count the rows that rules accept."""
-    now = history.find_rule_time(source.settings, facts.pipeline, source.request.now)
+    now = history.find_rule_time(PipelineLake(source.settings, facts.pipeline), source.request.now)
     rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=now)
     differences, accepted = apply_rules(rules, cells.read_cells(opened, condition="_explained = 0"))
     unaccepted = [cell for cell in differences if cell.accepted_by is None]

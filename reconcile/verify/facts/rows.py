@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
@@ -20,9 +19,9 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
-from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind
+from cutover.pipeline_lake import BatchTable, PipelineLake
 from cutover.reconcile.verify.facts import results
 from cutover.reconcile.verify.facts.facts import (
     BatchLedger,
@@ -38,7 +37,6 @@ from cutover.reconcile.verify.facts.source import ROWS, Source
 from cutover.records.classes import Class
 from cutover.records.reference import UncountedPair
 from cutover.records.watermark import compute_late_margin
-from cutover.settings import Settings
 
 # Duplicates are those of the windows that a run computed: each run that computes a window again lists them again.
 _DOUBLED = f"""
@@ -83,9 +81,8 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
     Raises:
         LakeError: A table of the batch path cannot be read.
     """
-    runs = [
-        run for run in batch_runs.read_effective_runs(source.settings, facts.pipeline) if run.ledger_version is not None
-    ]
+    lake = PipelineLake(source.settings, facts.pipeline)
+    runs = [run for run in batch_runs.read_effective_runs(lake) if run.ledger_version is not None]
     if not runs:
         return BatchLedger()
     tables: tuple[tuple[BatchTable, int | None], ...] = (
@@ -94,9 +91,7 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
     )
     with queries.connect(queries.make_reader_limits(source.settings)) as connection:
         for name, version in tables:
-            delta.relation(
-                connection, f"{name}_rows", batch_uri(source.settings, facts.pipeline, name), version=version
-            )
+            delta.relation(connection, f"{name}_rows", lake.batch_uri(name), version=version)
         doubled = connection.execute(_DOUBLED).fetchall()
         present = {str(run_id) for (run_id,) in connection.execute(_PRESENT).fetchall()}
     return BatchLedger(
@@ -183,10 +178,10 @@ def _parse_restore_version(commit: Mapping[str, Any]) -> int | None:
 def list_foreign_changes(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
     """List the changes of other writers to rows of the pipeline's tables."""
     del facts
-    return list_foreign(source.settings, source.pipeline)
+    return list_foreign(PipelineLake(source.settings, source.pipeline))
 
 
-def list_foreign(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
+def list_foreign(lake: PipelineLake) -> tuple[str, ...]:
     """Describe each change by another writer; if a table cannot be read, those found before it.
 
     Raises:
@@ -194,7 +189,7 @@ def list_foreign(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
     """
     foreign = []
     try:
-        for change, _ in table_weights.find_changes(settings, pipeline):
+        for change, _ in table_weights.find_changes(lake):
             if change.kind is Kind.FOREIGN:
                 foreign.append(change.sentence)
     except LakeError:

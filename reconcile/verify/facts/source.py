@@ -17,6 +17,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.epochs.row_kinds import COUNTED, kind_sql
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import attribution
 from cutover.reconcile.preconditions import damage
 from cutover.reconcile.verify.facts.facts import VerifyFacts
@@ -47,35 +48,35 @@ class Source:
     request: VerifyRequest
 
 
-def open_source(settings: Settings, pipeline: Pipeline, request: VerifyRequest) -> tuple[Source, VerifyFacts]:
+def open_source(lake: PipelineLake, request: VerifyRequest) -> tuple[Source, VerifyFacts]:
     """Open a pipeline's current version and read the facts of its epoch records.
 
     Raises:
         LakeError: There is no current version, or one of its files is missing or cannot be read.
     """
-    version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
+    version = table_weights.check_epoch_log(lake, versions.current(lake))
     # Before the log is opened, as its driver continues to commit.
-    witnesses = high_water.list_witnesses(settings, pipeline, version)
+    witnesses = high_water.list_witnesses(lake, version)
     log = EpochLog(version.uri)
     _reject_missing_files(log)
-    connection = queries.connect(queries.make_reader_limits(settings))
+    connection = queries.connect(queries.make_reader_limits(lake.settings))
     source = Source(
-        settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, request=request
+        settings=lake.settings, pipeline=lake.pipeline, version=version, log=log, connection=connection, request=request
     )
     try:
         records = tuple(log.records())
         delta.bind(connection, ALL_ROWS, log.table)
         connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE {kind_sql(*COUNTED)}")  # noqa: S608 -- ours
-        attribution.make_tables(connection, pipeline, records)
+        attribution.make_tables(connection, lake.pipeline, records)
     except duckdb.Error as error:
         raise explain_unreadable(log, error) from error
     facts = VerifyFacts(
         stream=version.app_id,
-        pipeline=pipeline,
+        pipeline=lake.pipeline,
         records=records,
         transaction=log.transaction(version.app_id),
         witnesses=witnesses,
-        losses=losses.list_of_version(settings, version),
+        losses=losses.list_of_version(lake.settings, version),
         table_version=log.version,
     )
     return source, facts

@@ -25,6 +25,7 @@ from cutover.infra.airflow.api import FINAL
 from cutover.infra.demo.runs import Runs
 from cutover.lake.control.stages import current_stage, read_events
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import stage
 from cutover.settings import KafkaSettings, Settings
 from tests.support.history.self_tests import record_passed
@@ -165,13 +166,14 @@ def find_end(runs: Runs, run: str) -> str:
 def prove(runs: Runs) -> Pipeline:
     """Let batch serve, and make evidence that the stage may move on: newer records, on which both paths agree."""
     pipeline = catalogue.get(runs.settings, NAME)
-    if str(current_stage(runs.settings, pipeline)) != "LAMBDA":
-        stage.move(runs.settings, pipeline, "rollback", "the next test", SystemClock())
+    lake = PipelineLake(runs.settings, pipeline)
+    if str(current_stage(lake)) != "LAMBDA":
+        stage.move(lake, "rollback", "the next test", SystemClock())
     first_number = next(NUMBERS)
     _send(runs.settings, range(first_number, first_number + 100))
     runs.read_all(not_before=datetime.now(UTC))
     assert runs.wait_verdict(runs.recompute()).verdict == "CONSISTENT"
-    record_passed(runs.settings, pipeline)
+    record_passed(lake)
     return pipeline
 
 
@@ -235,7 +237,7 @@ def test_who_rejects_a_move_skips_it(runs: Runs) -> None:
     assert find_end(runs, run) == "success"
     completed = dict.fromkeys(("propose", "approve"), "success")
     assert read_states(runs, run) == completed | dict.fromkeys(REST, "skipped")
-    assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("LAMBDA", moves_before)
+    assert (str(current_stage(PipelineLake(runs.settings, pipeline))), read_moves(runs)) == ("LAMBDA", moves_before)
 
 
 @in_browser
@@ -246,20 +248,21 @@ def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Pag
     log_in(page, runs, "viewer")
     answer(page, runs, run)
     page.wait_for_text("You do not have permission to perform this action.")
-    assert (read_approval_state(runs, run) != "success", str(current_stage(settings, pipeline))) == (True, "LAMBDA")
+    lake = PipelineLake(settings, pipeline)
+    assert (read_approval_state(runs, run) != "success", str(current_stage(lake))) == (True, "LAMBDA")
 
     with running_browser(online=True) as other:
         log_in(other, runs, instance.ADMIN)
         answer(other, runs, run)
         assert find_end(runs, run) == "success"
     row = read_events(settings, NAME)[-1]
-    assert (str(current_stage(settings, pipeline)), row.who, row.why) == ("SHADOW", "airflow:admin", WHY)
+    assert (str(current_stage(lake)), row.who, row.why) == ("SHADOW", "airflow:admin", WHY)
 
 
 def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) -> None:
     pipeline = prove(runs)
     run = propose(runs)
-    stage.move(runs.settings, pipeline, "advance", "by hand", SystemClock())
+    stage.move(PipelineLake(runs.settings, pipeline), "advance", "by hand", SystemClock())
     moves = read_moves(runs)
 
     runs.answer(MOVES, run, option="Approve", reason=WHY)
@@ -268,7 +271,7 @@ def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) ->
     later_states = {"apply": "failed", "verify": "upstream_failed", "undo": "skipped"}
     states = read_states(runs, run)
     assert {name: states[name] for name in later_states} == later_states
-    assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("SHADOW", moves)
+    assert (str(current_stage(PipelineLake(runs.settings, pipeline))), read_moves(runs)) == ("SHADOW", moves)
 
 
 def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs) -> None:
@@ -287,7 +290,7 @@ def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs
     killed = ("propose", "apply", "verify")
     assert {name: read_tasks(runs, run)[name]["try_number"] for name in killed} == dict.fromkeys(killed, 2)
     assert read_moves(runs) == [*moves, ("advanced", "SHADOW", "airflow:admin")]
-    assert str(current_stage(runs.settings, pipeline)) == "SHADOW"
+    assert str(current_stage(PipelineLake(runs.settings, pipeline))) == "SHADOW"
 
 
 def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(runs: Runs) -> None:
@@ -302,14 +305,15 @@ def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(r
 
     assert find_end(runs, run) == "failed"
     time.sleep(20)  # a task that still runs has the time to move
-    assert str(current_stage(runs.settings, pipeline)) == "LAMBDA"
+    assert str(current_stage(PipelineLake(runs.settings, pipeline))) == "LAMBDA"
     new_events = [event for event, _, _ in read_moves(runs)[len(moves) :]]
     assert new_events in (["withdrawn"], ["advanced", "rolled_back"])
 
 
 def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
     settings, pipeline = runs.settings, prove(runs)
-    stage.move(settings, pipeline, "advance", "by hand", SystemClock())
+    lake = PipelineLake(settings, pipeline)
+    stage.move(lake, "advance", "by hand", SystemClock())
     moves = read_moves(runs)
 
     installation.down(settings, report_progress=lambda _: None)
@@ -319,7 +323,7 @@ def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
     restored_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     restored_runs.unpause(BACK)
     assert restored_runs.api.get(f"dags/{BACK}/dagRuns")["total_entries"] == 0
-    assert (str(current_stage(settings, pipeline)), read_moves(restored_runs)) == ("SHADOW", moves)
+    assert (str(current_stage(lake)), read_moves(restored_runs)) == ("SHADOW", moves)
 
     run = restored_runs.api.trigger(BACK, {"why": "a new database"})
     assert restored_runs.wait(BACK, run, title="rolls back") == "success"

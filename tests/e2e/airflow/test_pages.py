@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.definition.loading import catalogue
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.support.history import recorded
 from tests.support.history.reconciliations import flights
@@ -21,7 +22,7 @@ PAGES = ("/cutover/", "/cutover/pipelines/flights", f"/cutover/reports/flights/{
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A home with one recorded comparison, and files that must not be served."""
     settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=Path("pipelines").resolve())
-    recorded.record(settings, catalogue.get(settings, "flights"), flights())
+    recorded.record(PipelineLake(settings, catalogue.get(settings, "flights")), flights())
     reports = settings.reports_dir
     for target in (settings.home / "secret.html", reports / "secret.html", reports / "ad_views" / "of-another.html"):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ import pytest
 
 from cutover.cli import app
 from cutover.definition.loading import catalogue
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.process import detached, heartbeat
 from tests.integration.streaming import rig
@@ -48,7 +49,7 @@ def test_detached_driver_is_found_again_and_stops_when_asked(installed: Settings
     assert "AIRFLOW_HOME" not in environment
     assert last_beat is not None
     assert ("STOPPED", 0, first_driver.pid) == (last_beat.state, last_beat.exit_code, last_beat.pid)
-    assert rig.expect_cells(EVENTS) == rig.count_by_cell(installed, pipeline)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(PipelineLake(installed, pipeline))
     assert not psutil.pid_exists(first_driver.pid) or psutil.Process(first_driver.pid).status() == psutil.STATUS_ZOMBIE
 
 
@@ -77,5 +78,5 @@ def test_driver_whose_definition_is_gone_is_found_watched_and_stopped_by_its_nam
     assert json.loads(output.out)["driver"]["alive"]
     assert "clicks: the definition does not load" in output.err
     assert 0 < answer["n"] <= len(EVENTS)
-    assert rig.expect_cells(EVENTS) == rig.count_by_cell(installed, pipeline)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(PipelineLake(installed, pipeline))
     assert not psutil.pid_exists(first_driver.pid) or psutil.Process(first_driver.pid).status() == psutil.STATUS_ZOMBIE

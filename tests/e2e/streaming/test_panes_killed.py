@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cutover.definition import Accumulation, EachEpoch, Pipeline, Repeat
 from cutover.lake.serving import views
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.faults.running.child import Child
 from tests.faults.running.task import Place, Task
@@ -43,7 +44,7 @@ def test_panes_of_a_driver_that_is_killed_again_and_again_come_once(
     last_child = Child(Task(role="stream", settings=settings, make=make, trace=tmp_path / "last", until="drain"))
 
     assert last_child.wait() == 0
-    with views.connect(settings, make()) as connection:
+    with views.connect(PipelineLake(settings, make())) as connection:
         panes = connection.execute(
             "SELECT epoch_us(window_start), k, _pane, _index, ids::BIGINT, _n FROM panes ORDER BY _epoch, _order"
         ).fetchall()
@@ -54,8 +55,8 @@ def test_panes_of_a_driver_that_is_killed_again_and_again_come_once(
         else:
             assert (start, key) not in standing
             standing[start, key] = (records, ids)
-    expected = rig.count_by_cell(settings, make(), classes=["accepted"])
+    expected = rig.count_by_cell(PipelineLake(settings, make()), classes=["accepted"])
     assert standing == {cell: (records, ids) for cell, (records, ids, _) in expected.items()}
     assert set(Counter(pane[:4] for pane in panes).values()) == {1}
     assert len(panes) > 2 * len(standing)
-    assert rig.gaps(rig.records(settings, make())) == []
+    assert rig.gaps(rig.records(PipelineLake(settings, make()))) == []

@@ -13,6 +13,7 @@ from pathlib import Path
 from cutover import events
 from cutover.batch.recompute import run as batch
 from cutover.errors import CutoverError
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.run import reconcile
 from cutover.streaming import driver
@@ -42,12 +43,13 @@ class Tracing:
 def perform(task: Task) -> int:
     """Run the path and return its exit code."""
     probe, pipeline = Tracing(task), task.make()
+    lake = PipelineLake(task.settings, pipeline)
     if task.role == "stream":
-        return driver.run(task.settings, pipeline, until=task.until, clock=task.clock, probe=probe)
+        return driver.run(lake, until=task.until, clock=task.clock, probe=probe)
     if task.role == "batch":
-        batch(task.settings, pipeline, probe=probe)
+        batch(lake, probe=probe)
         return 0
-    return reconcile(task.settings, pipeline, probe=probe, clock=task.clock).finding.exit_code
+    return reconcile(lake, probe=probe, clock=task.clock).finding.exit_code
 
 
 def main(file: Path) -> int:

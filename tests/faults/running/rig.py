@@ -21,6 +21,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verify.model import Verification
@@ -74,6 +75,11 @@ class Rig:
         self.firing: tuple[Alert, ...] = ()  # at the last look
         self._next_id, self._minute = 0, 0.0
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
     # -- the installation
 
     @property
@@ -104,7 +110,7 @@ class Rig:
     @property
     def version(self) -> Version:
         """Return the current version of the stream."""
-        current = versions.current(self.settings, self.pipeline)
+        current = versions.current(self.lake)
         assert current is not None, "no driver ever began here"
         return current
 
@@ -237,14 +243,18 @@ class Rig:
         self, *, settings: Settings | None = None, clock: Clock | None = None, probe: Probe = silent, **changes: Any
     ) -> Background:
         """Start a driver in a thread of this process, on its Spark: for faults that kill no process."""
-        started = Background(small.fast(settings or self.settings, **changes), self.pipeline, clock=clock, probe=probe)
+        started = Background(
+            PipelineLake(small.fast(settings or self.settings, **changes), self.pipeline), clock=clock, probe=probe
+        )
         self._background.append(started)
         return started
 
     def drain(self, *, clock: Clock | None = None, probe: Probe = silent, final: bool = False, **changes: Any) -> None:
         """Drive the stream in this process to the log's current ends."""
         goal: driver.Until = "final" if final else "drain"
-        driver.run(small.fast(self.settings, **changes), self.pipeline, until=goal, clock=clock, probe=probe)
+        driver.run(
+            PipelineLake(small.fast(self.settings, **changes), self.pipeline), until=goal, clock=clock, probe=probe
+        )
 
     def batch(
         self,
@@ -256,20 +266,20 @@ class Rig:
         clock: Clock | None = None,
     ) -> BatchRun | None:
         """Compute the batch at the newest cut: dirty windows, every closed window of a range, or everything."""
-        run = run_batch(self.settings, self.pipeline, start=start, end=end, anew=anew, probe=probe, clock=clock)
+        run = run_batch(self.lake, start=start, end=end, anew=anew, probe=probe, clock=clock)
         if run is not None:
             self.runs.append(run)
         return run
 
     def reconcile(self, *, probe: Probe = silent, clock: Clock | None = None) -> Report:
         """Compare both sides at the newest batch run's cut."""
-        report = reconcile(self.settings, self.pipeline, probe=probe, clock=clock)
+        report = reconcile(self.lake, probe=probe, clock=clock)
         self.reconciliations.append(report)
         return report
 
     def verify(self, only: Sequence[str] = ()) -> Verification:
         """Run the checks with the oracle, over all that the log holds."""
-        return verify_with_oracle(self.settings, self.pipeline, self.oracle, only=only)
+        return verify_with_oracle(self.lake, self.oracle, only=only)
 
     def expect_end(self, child: Child, timeout: float = WITHIN) -> int:
         """Wait for the process that had to stop; its exit code, message and alert are those of the fault."""
@@ -292,10 +302,10 @@ class Rig:
 
     def records(self) -> list[EpochRecord]:
         """Return the records of all committed epochs; none before the first start."""
-        version = versions.current(self.settings, self.pipeline)
+        version = versions.current(self.lake)
         if version is None or not delta.exists(version.uri):
             return []
-        return small.records(self.settings, self.pipeline)
+        return small.records(self.lake)
 
     def newest(self) -> int:
         """Return the number of the newest committed epoch; -1 before the first."""
@@ -309,7 +319,7 @@ class Rig:
 
     def count_by_cell(self, classes: Sequence[str] = ("accepted", "late")) -> dict[small.Cell, small.Value]:
         """Return records, sum of ids and of squared ids by (window, key), straight from the table's rows."""
-        return small.count_by_cell(self.settings, self.pipeline, classes=classes)
+        return small.count_by_cell(self.lake, classes=classes)
 
     def unread(self) -> int:
         """Return the offsets between the newest epoch and the log's ends."""
@@ -325,7 +335,7 @@ class Rig:
         """Return the names of the alerts that fire now (of another home of this lake, if given); they count as seen."""
         home_settings = settings or self.settings
         watcher = self._watchers.setdefault(
-            home_settings.home, FactCollector(home_settings, self.pipeline, SystemClock())
+            home_settings.home, FactCollector(PipelineLake(home_settings, self.pipeline), SystemClock())
         )
         self.firing = list_firing(watcher.collect())
         names = {alert.name for alert in self.firing}

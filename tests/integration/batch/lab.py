@@ -15,11 +15,11 @@ from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_schema, epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import name_log
+from cutover.pipeline_lake import BatchTable, PipelineLake
 from cutover.settings import Settings
 
 HOUR = 3_600
@@ -52,6 +52,11 @@ class Lab:
     newest: dict[int, int] = field(default_factory=dict)  # partition -> newest event time that was sent, microseconds
 
     @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
+    @property
     def topic(self) -> str:
         return self.pipeline.source.name
 
@@ -72,7 +77,7 @@ class Lab:
 
     def commit_epoch(self, watermark: int | None, *, records: int = 0) -> EpochRecord:
         """Commit an epoch that ends at the log's end and counted `records`; the watermark in seconds after BASE."""
-        version = versions.open_or_create(self.settings, self.pipeline, SystemClock())
+        version = versions.open_or_create(self.lake, SystemClock())
         schema = epoch_log_schema(self.pipeline)
         table = delta.ensure(version.uri, schema, partition_by=["_kind"])
         client = LogClient(self.settings)
@@ -104,14 +109,14 @@ class Lab:
     def table(self, run: BatchRun | None, *columns: str) -> list[tuple[Any, ...]]:
         """Return the batch table at the version that a run names: hour after BASE, then columns, in order."""
         assert run is not None
-        stored_rows = rows_of(batch_uri(self.settings, self.pipeline), run.batch_version)
+        stored_rows = rows_of(self.lake.batch_uri(), run.batch_version)
         starts = ((row["window_start"].timestamp() - BASE) // HOUR for row in stored_rows)
         rows = [(start, *(row[name] for name in columns)) for start, row in zip(starts, stored_rows, strict=True)]
         return sorted(rows, key=lambda row: [str(value) for value in row])
 
     def plant(self, *, hour: int, like: BatchRun) -> None:
         """Append a row that no record accounts for to the batch table."""
-        uri = batch_uri(self.settings, self.pipeline)
+        uri = self.lake.batch_uri()
         start = datetime.fromtimestamp(BASE + hour * HOUR, UTC)
         row = rows_of(uri, like.batch_version)[0]
         planted = row | {"carrier": "planted", "window_start": start, "window_end": start + timedelta(hours=1)}
@@ -119,7 +124,7 @@ class Lab:
         commits.append(delta.open_table(uri), pa.Table.from_pylist([planted], schema=schema))
 
     def rows(self, name: BatchTable, version: int | None = None) -> list[dict[str, Any]]:
-        return rows_of(batch_uri(self.settings, self.pipeline, name), version)
+        return rows_of(self.lake.batch_uri(name), version)
 
 
 def rows_of(uri: str, version: int | None = None) -> list[dict[str, Any]]:

@@ -9,8 +9,8 @@ from cutover.definition import Expect
 from cutover.definition.checks.contract import list_arguments, list_expectation_types
 from cutover.errors import ContractError, DefinitionError
 from cutover.lake.batch_runs import read_effective_runs
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from tests.integration.batch.lab import BASE, HOUR, Lab
 
@@ -29,9 +29,9 @@ def test_stopped_at_a_point_the_next_run_gives_the_same_table(lab: Lab, stop: st
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        run(lab.settings, lab.pipeline, probe=fail)
+        run(lab.lake, probe=fail)
 
-    batch_run = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.lake)
 
     assert batch_run is not None
     assert lab.table(batch_run, "flights", "delay") == [(0, 2, 12)]
@@ -44,12 +44,13 @@ def test_a_critical_expectation_that_fails_publishes_nothing(lab: Lab) -> None:
     limits = {"column": "delay", "max_value": 4}
     strict = replace(lab.pipeline, contract=(Expect(type="expect_column_values_to_be_between", arguments=limits),))
 
+    lake = PipelineLake(lab.settings, strict)
     with pytest.raises(ContractError, match=r"expect_column_values_to_be_between(.|\n)*1 unexpected of 1") as failure:
-        run(lab.settings, strict)
+        run(lake)
 
     assert failure.value.runbook == "ContractFailed"
-    assert read_effective_runs(lab.settings, strict) == []
-    assert not delta.exists(batch_uri(lab.settings, strict))
+    assert read_effective_runs(lake) == []
+    assert not delta.exists(lake.batch_uri())
 
 
 def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
@@ -62,7 +63,7 @@ def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
         Expect(type="expect_column_values_to_not_be_null", arguments={"column": "flights"}),
     )
 
-    batch_run = run(lab.settings, replace(lab.pipeline, contract=contract))
+    batch_run = run(PipelineLake(lab.settings, replace(lab.pipeline, contract=contract)))
 
     assert batch_run is not None
     assert [(result.severity, result.success) for result in batch_run.contract] == [
@@ -79,7 +80,7 @@ def test_arguments_that_an_expectation_does_not_take_are_refused(lab: Lab) -> No
     contract = (Expect(type="expect_column_max_to_be_between", arguments={"miracles": 5}),)
 
     with pytest.raises(DefinitionError, match=r"does not take .'miracles': 5."):
-        run(lab.settings, replace(lab.pipeline, contract=contract))
+        run(PipelineLake(lab.settings, replace(lab.pipeline, contract=contract)))
 
 
 def test_definitions_may_name_every_type_and_argument_that_great_expectations_has() -> None:
@@ -106,15 +107,15 @@ def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None
 
     def start_another(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
         if point == "batch.read":
-            second.append(threading.Thread(target=run, args=(lab.settings, lab.pipeline)))
+            second.append(threading.Thread(target=run, args=(lab.lake,)))
             second[0].start()
             overlapping.set()
 
-    run(lab.settings, lab.pipeline, probe=start_another)
+    run(lab.lake, probe=start_another)
     second[0].join(120)
 
     assert overlapping.is_set()
-    first_run, second_run = read_effective_runs(lab.settings, lab.pipeline)
+    first_run, second_run = read_effective_runs(lab.lake)
     assert (len(first_run.computed), second_run.computed) == (1, ())
     assert lab.table(second_run, "flights") == [(0, 1)]
 
@@ -122,12 +123,12 @@ def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None
 def test_a_wanted_range_is_computed_again_and_a_row_too_many_is_cleared(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (0, 3 * HOUR, "AA", 1))
     lab.commit_epoch(watermark=4 * HOUR)
-    first_batch_run = run(lab.settings, lab.pipeline)
+    first_batch_run = run(lab.lake)
     assert first_batch_run is not None
     lab.plant(hour=0, like=first_batch_run)
     lab.plant(hour=1, like=first_batch_run)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 4))
 
-    batch_run = run(lab.settings, lab.pipeline, start=start, end=end)
+    batch_run = run(lab.lake, start=start, end=end)
 
     assert lab.table(batch_run, "carrier", "flights") == lab.table(first_batch_run, "carrier", "flights")

@@ -41,7 +41,7 @@ def test_runs_at_several_cuts_end_at_the_truth_of_the_whole_log(lab: Lab, window
     for step in range(3):
         send_some(lab, draw, step * HOUR)
         lab.commit_epoch(watermark=99 * HOUR if step == 2 else step * HOUR)
-        batch_run = run(lab.settings, lab.pipeline)
+        batch_run = run(lab.lake)
 
     assert batch_run is not None
     client = LogClient(lab.settings)
@@ -60,7 +60,7 @@ def test_the_ledger_of_several_scans_is_that_of_the_whole_log(lab: Lab) -> None:
     for _ in range(2):
         send_some(lab, draw, HOUR)
         lab.commit_epoch(watermark=HOUR)
-        batch_run = run(lab.settings, lab.pipeline)
+        batch_run = run(lab.lake)
 
     assert batch_run is not None
     client = LogClient(lab.settings)

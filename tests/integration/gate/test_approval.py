@@ -15,6 +15,7 @@ from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
 from cutover.lake.control.stages import current_stage, read_events
 from cutover.lake.journal import Journal, SequenceConflictError
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import approval, evidence, present, stage
 from cutover.reconcile.gate.approval import StageApproval, StageProposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
@@ -56,22 +57,23 @@ def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
     return gate_evidence
 
 
-def make_proposal(settings: Settings, pipeline: Pipeline) -> StageProposal:
-    _, proposal = approval.make_proposal(settings, pipeline, CLOCK)
+def make_proposal(lake: PipelineLake) -> StageProposal:
+    _, proposal = approval.make_proposal(lake, CLOCK)
     assert proposal is not None
     return proposal
 
 
-def move(settings: Settings, pipeline: Pipeline, proposal: StageProposal, person: str = "airflow:ada") -> Stage | None:
+def move(lake: PipelineLake, proposal: StageProposal, person: str = "airflow:ada") -> Stage | None:
     yes = StageApproval(proposal=proposal, who=person)
-    return stage.move(settings, pipeline, "advance", "it is time", CLOCK, approved=yes).target
+    return stage.move(lake, "advance", "it is time", CLOCK, approved=yes).target
 
 
 @pytest.mark.usefixtures("recorded_evidence")
 def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
-    proposal = make_proposal(place, clicks)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
 
-    assert move(place, clicks, StageProposal.from_json(json.loads(json.dumps(proposal.to_json())))) is Stage.SHADOW
+    assert move(lake, StageProposal.from_json(json.loads(json.dumps(proposal.to_json())))) is Stage.SHADOW
     (row,) = read_events(place, "clicks")
     assert (row.who, row.why, row.stage) == ("airflow:ada", "it is time", "SHADOW")
     assert json.loads(row.evidence)["approved"] == proposal.digest
@@ -80,18 +82,20 @@ def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clic
 
 @pytest.mark.usefixtures("recorded_evidence")
 def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
-    proposal = make_proposal(place, clicks)
-    move(place, clicks, proposal)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
+    move(lake, proposal)
 
     with pytest.raises(LakeError, match="moves and withdrawals: 0 was approved, it is 1"):
-        move(place, clicks, proposal)
+        move(lake, proposal)
     assert len(read_events(place, "clicks")) == 1
 
 
 @pytest.mark.usefixtures("recorded_evidence")
 def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
+    lake = PipelineLake(place, clicks)
     with pytest.raises(LakeError, match="expected the person who approved it, got no name"):
-        move(place, clicks, make_proposal(place, clicks), person=" ")
+        move(lake, make_proposal(lake), person=" ")
     assert read_events(place, "clicks") == []
 
 
@@ -102,7 +106,8 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert recorded_evidence.runs
-    proposal = make_proposal(place, clicks)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
 
     def compare_and_withdraw(*_: object) -> PresentState:
         stage.withdraw(place, proposal, "it was marked failed", CLOCK)
@@ -111,13 +116,13 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     monkeypatch.setattr(present, "examine_present", compare_and_withdraw)
 
     with pytest.raises(SequenceConflictError):
-        move(place, clicks, proposal)
+        move(lake, proposal)
     (row,) = read_events(place, "clicks")
     assert (row.event, row.why) == ("withdrawn", "it was marked failed")
-    assert (current_stage(place, clicks), approval.is_applied(place, proposal)) == (Stage.LAMBDA, False)
+    assert (current_stage(lake), approval.is_applied(place, proposal)) == (Stage.LAMBDA, False)
 
     monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
-    assert move(place, clicks, make_proposal(place, clicks)) is Stage.SHADOW  # the evidence for it still holds
+    assert move(lake, make_proposal(lake)) is Stage.SHADOW  # the evidence for it still holds
     stage.withdraw(place, proposal, "too late", CLOCK)
     assert len(read_events(place, "clicks")) == 2
 
@@ -128,11 +133,12 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
     clicks: Pipeline,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    proposal, append = make_proposal(place, clicks), Journal.append
+    lake = PipelineLake(place, clicks)
+    proposal, append = make_proposal(lake), Journal.append
 
     def append_behind_the_move(*arguments: Any, **keywords: Any) -> int:
         monkeypatch.setattr(Journal, "append", append)
-        assert move(place, clicks, proposal) is Stage.SHADOW
+        assert move(lake, proposal) is Stage.SHADOW
         return append(*arguments, **keywords)
 
     monkeypatch.setattr(Journal, "append", append_behind_the_move)
@@ -148,7 +154,8 @@ def test_what_changes_during_the_look_is_not_approved(
     recorded_evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    proposal = make_proposal(place, clicks)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
 
     def change_and_compare(*_: object) -> PresentState:
         recorded_evidence.version = 1
@@ -157,7 +164,7 @@ def test_what_changes_during_the_look_is_not_approved(
     monkeypatch.setattr(present, "examine_present", change_and_compare)
 
     with pytest.raises(LakeError, match="version of the stream: 0 was approved, it is 1"):
-        move(place, clicks, proposal)
+        move(lake, proposal)
     assert read_events(place, "clicks") == []
 
 
@@ -167,37 +174,38 @@ def test_old_runs_that_expire_take_nothing_from_an_approval(
     recorded_evidence: Evidence,
 ) -> None:
     recorded_evidence.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=7 - epoch)) for epoch in range(8))
-    proposal = make_proposal(place, clicks)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
     assert proposal.runs == tuple(f"r{epoch}" for epoch in range(8))[-clicks.policy.runs :]
 
     recorded_evidence.runs = tuple(run(epoch, at=CLOCK.now() - timedelta(days=9 - epoch)) for epoch in range(8))
 
-    assert move(place, clicks, proposal) is Stage.SHADOW
+    assert move(lake, proposal) is Stage.SHADOW
 
 
-def another_move(settings: Settings, pipeline: Pipeline, _evidence: Evidence) -> Pipeline:
-    record_move(settings, pipeline, "SHADOW")
-    record_move(settings, pipeline, "LAMBDA")
-    return pipeline
+def another_move(lake: PipelineLake, _evidence: Evidence) -> Pipeline:
+    record_move(lake, "SHADOW")
+    record_move(lake, "LAMBDA")
+    return lake.pipeline
 
 
-def another_version(_settings: Settings, pipeline: Pipeline, evidence: Evidence) -> Pipeline:
+def another_version(lake: PipelineLake, evidence: Evidence) -> Pipeline:
     evidence.version = 1
-    return pipeline
+    return lake.pipeline
 
 
-def expired_run(_settings: Settings, pipeline: Pipeline, evidence: Evidence) -> Pipeline:
+def expired_run(lake: PipelineLake, evidence: Evidence) -> Pipeline:
     evidence.runs = (*(run(epoch, at=CLOCK.now() - timedelta(days=8)) for epoch in (1, 2)), run(3))
-    return pipeline
+    return lake.pipeline
 
 
-def bad_run(_settings: Settings, pipeline: Pipeline, evidence: Evidence) -> Pipeline:
+def bad_run(lake: PipelineLake, evidence: Evidence) -> Pipeline:
     evidence.runs = (*evidence.runs, run(3, is_within_policy=False, outcome="DIVERGED"), run(4), run(5))
-    return pipeline
+    return lake.pipeline
 
 
-def another_definition(_settings: Settings, pipeline: Pipeline, _evidence: Evidence) -> Pipeline:
-    return replace(pipeline, measures={"others": Count()})
+def another_definition(lake: PipelineLake, _evidence: Evidence) -> Pipeline:
+    return replace(lake.pipeline, measures={"others": Count()})
 
 
 @pytest.mark.parametrize(
@@ -214,15 +222,16 @@ def test_approval_of_what_is_no_more_is_refused_and_writes_nothing(
     place: Settings,  # noqa: F811
     clicks: Pipeline,  # noqa: F811
     recorded_evidence: Evidence,
-    change: Callable[[Settings, Pipeline, Evidence], Pipeline],
+    change: Callable[[PipelineLake, Evidence], Pipeline],
     message: str,
 ) -> None:
-    proposal = make_proposal(place, clicks)
-    now = change(place, clicks, recorded_evidence)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
+    now = change(lake, recorded_evidence)
     events = read_events(place, "clicks")
 
     with pytest.raises(LakeError, match=message):
-        move(place, now, proposal)
+        move(PipelineLake(place, now), proposal)
     assert read_events(place, "clicks") == events
 
 
@@ -232,16 +241,18 @@ def test_newer_good_run_leaves_an_approval_in_force(
     clicks: Pipeline,  # noqa: F811
     recorded_evidence: Evidence,
 ) -> None:
-    proposal = make_proposal(place, clicks)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
     recorded_evidence.runs = (*recorded_evidence.runs, run(3))
 
-    assert move(place, clicks, proposal) is Stage.SHADOW
+    assert move(lake, proposal) is Stage.SHADOW
 
 
 def test_nothing_is_proposed_while_something_is_missing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
-    decision, proposal = approval.make_proposal(place, clicks, CLOCK)
+    lake = PipelineLake(place, clicks)
+    decision, proposal = approval.make_proposal(lake, CLOCK)
 
-    assert (proposal, decision.allowed, current_stage(place, clicks)) == (None, False, Stage.LAMBDA)
+    assert (proposal, decision.allowed, current_stage(lake)) == (None, False, Stage.LAMBDA)
 
 
 def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
@@ -250,12 +261,13 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     recorded_evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    proposal = make_proposal(place, clicks)
+    lake = PipelineLake(place, clicks)
+    proposal = make_proposal(lake)
     assert recorded_evidence.runs
     bad = PresentState(run=run(3, is_within_policy=False, outcome="DIVERGED"), reason="they differ")
     monkeypatch.setattr(present, "examine_present", lambda *_: bad)
 
-    decision = stage.move(place, clicks, "advance", "x", CLOCK, approved=StageApproval(proposal=proposal, who="ada"))
+    decision = stage.move(lake, "advance", "x", CLOCK, approved=StageApproval(proposal=proposal, who="ada"))
 
     assert (decision.allowed, Path(place.home).is_dir()) == (False, True)
     assert read_events(place, "clicks") == []
@@ -264,10 +276,11 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
 @pytest.mark.usefixtures("recorded_evidence")
 def test_what_audits_are_asked_for_is_part_of_what_is_approved_before_kappa(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     other = replace(clicks, policy=replace(clicks.policy, audit=None))
-    assert make_proposal(place, clicks).digest == make_proposal(place, other).digest
-    record_move(place, clicks, "SHADOW")
+    lake = PipelineLake(place, clicks)
+    assert make_proposal(lake).digest == make_proposal(PipelineLake(place, other)).digest
+    record_move(lake, "SHADOW")
 
     with pytest.raises(LakeError, match=r"`policy\.audit`: a fault in 1 % .* was approved, it is no samples"):
-        move(place, other, make_proposal(place, clicks))
-    assert move(place, clicks, make_proposal(place, clicks)) is Stage.KAPPA
+        move(PipelineLake(place, other), make_proposal(lake))
+    assert move(lake, make_proposal(lake)) is Stage.KAPPA
     assert "a fault in 1 %" in json.loads(read_events(place, "clicks")[-1].evidence)["audit"]

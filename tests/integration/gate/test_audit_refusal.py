@@ -10,10 +10,10 @@ from cutover.clock import SystemClock
 from cutover.definition import Audit, Count, Daily, Fixed, Global, Monthly, Pipeline, Policy, Sessions, Sliding
 from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.window_fn import AlignedWindowFn
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.result.finding import PolicyResult, Windows
 from cutover.reconcile.result.text import THIN
@@ -52,12 +52,12 @@ def make_pipeline_with_log(settings: Settings, topic: str, *, retention_ms: str)
     LogClient(settings).create_topic(topic, partitions=1, config={"retention.ms": retention_ms})
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, name=topic))
     write(settings, lake_of(SALES, pipeline), pipeline)
-    delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
+    delta.ensure(PipelineLake(settings, pipeline).batch_uri("batch_ledger"), batch_ledger_schema(pipeline))
     return pipeline
 
 
 def test_enough_windows_are_no_refusal(kafka_settings: Settings, sales: Pipeline) -> None:
-    assert find_audit_problem(kafka_settings, sales) is None
+    assert find_audit_problem(PipelineLake(kafka_settings, sales)) is None
 
 
 def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
@@ -65,7 +65,7 @@ def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
 ) -> None:
     tiny = replace(sales, policy=Policy(audit=Audit(share=1e-5)))
 
-    refusal = find_audit_problem(kafka_settings, tiny)
+    refusal = find_audit_problem(PipelineLake(kafka_settings, tiny))
 
     assert refusal is not None
     assert "final windows in 7 days (a fault in 0.001 % of the rows" in refusal
@@ -77,16 +77,16 @@ def test_windows_that_cannot_be_sampled_are_refused_unless_the_policy_goes_witho
 ) -> None:
     other = replace(PIPELINE, window=window, measures={"sales": Count()})
 
-    refusal = find_audit_problem(settings, other)
+    refusal = find_audit_problem(PipelineLake(settings, other))
 
     assert refusal is not None
     assert "expected windows at fixed times" in refusal
-    assert find_audit_problem(settings, replace(other, policy=Policy(audit=None))) is None
+    assert find_audit_problem(PipelineLake(settings, replace(other, policy=Policy(audit=None)))) is None
 
 
 def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic_name: str) -> None:
     refusal = find_audit_problem(
-        kafka_settings, make_pipeline_with_log(kafka_settings, topic_name, retention_ms="3600000")
+        PipelineLake(kafka_settings, make_pipeline_with_log(kafka_settings, topic_name, retention_ms="3600000"))
     )
 
     assert refusal is not None
@@ -94,10 +94,11 @@ def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic
 
 
 def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sales: Pipeline) -> None:
-    audit_refusal = evidence.read_evidence(kafka_settings, sales, SystemClock().now()).audit_refusal
-    record_stage(kafka_settings, sales, "SHADOW")
+    lake = PipelineLake(kafka_settings, sales)
+    audit_refusal = evidence.read_evidence(lake, SystemClock().now()).audit_refusal
+    record_stage(lake, "SHADOW")
 
-    assert (audit_refusal, evidence.read_evidence(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
+    assert (audit_refusal, evidence.read_evidence(lake, SystemClock().now()).audit_refusal) == (
         "not evaluated before SHADOW",
         None,
     )
@@ -106,11 +107,12 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
 def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
     kafka_settings: Settings, sales: Pipeline, tmp_path: Path
 ) -> None:
-    end_of_population = find_population(kafka_settings, sales, ()).range_end
-    audit_record.record_audit(kafka_settings, sales, replace(AUDITED, until=end_of_population))
+    lake = PipelineLake(kafka_settings, sales)
+    end_of_population = find_population(lake, ()).range_end
+    audit_record.record_audit(lake, replace(AUDITED, until=end_of_population))
 
     heard = kafka_settings.model_copy(update={"lineage": LineageSettings(file=tmp_path / "told.jsonl")})
-    window_audit = audit_windows(heard, sales, seed=1, clock=SystemClock())
+    window_audit = audit_windows(PipelineLake(heard, sales), seed=1, clock=SystemClock())
 
     (_, ended_event) = map(json.loads, (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines())
     assert ended_event["job"]["name"] == f"{sales.name}.audit"
@@ -123,15 +125,16 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
         [],
         True,
     )
-    assert len(audit_record.list_audits(kafka_settings, sales)) == 1
+    assert len(audit_record.list_audits(lake)) == 1
 
 
 def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     kafka_settings: Settings, sales: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    population = find_population(kafka_settings, sales, ())
+    lake = PipelineLake(kafka_settings, sales)
+    population = find_population(lake, ())
     wrong = replace(AUDITED, state=AuditState.REGRESSION, until=population.range_end, wrong=(max(population.rows),))
-    audit_record.record_audit(kafka_settings, sales, wrong)
+    audit_record.record_audit(lake, wrong)
     agrees = change_report(flights(), differences=(), policy=PolicyResult())
     compared_counts = iter((0, 1))
     monkeypatch.setattr(
@@ -140,12 +143,12 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
         lambda *_: change_report(agrees, windows=Windows(compared=next(compared_counts))).finding,
     )
 
-    unseen = audit_windows(kafka_settings, sales, seed=1, clock=SystemClock())
+    unseen = audit_windows(lake, seed=1, clock=SystemClock())
     assert (unseen.state, unseen.windows) == (AuditState.NOT_COMPARABLE, wrong.wrong)
-    assert audit_record.find_regression(kafka_settings, sales) is not None
+    assert audit_record.find_regression(lake) is not None
 
-    assert audit_windows(kafka_settings, sales, seed=1, clock=SystemClock()).state is AuditState.AGREES
-    assert audit_record.find_regression(kafka_settings, sales) is None
+    assert audit_windows(lake, seed=1, clock=SystemClock()).state is AuditState.AGREES
+    assert audit_record.find_regression(lake) is None
 
 
 @pytest.mark.parametrize(

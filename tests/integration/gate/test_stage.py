@@ -27,6 +27,7 @@ from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.lake.serving import serving_table
 from cutover.metrics import tasks
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row, record_stage
@@ -72,24 +73,25 @@ def clicks(place: Settings) -> Pipeline:
     return catalogue.get(place, "clicks")
 
 
-def record_move(settings: Settings, pipeline: Pipeline, name: str) -> None:
+def record_move(lake: PipelineLake, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    record_stage(settings, pipeline, name)
+    record_stage(lake, name)
 
 
 def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline) -> None:
-    assert current_stage(place, clicks) is Stage.LAMBDA
+    assert current_stage(PipelineLake(place, clicks)) is Stage.LAMBDA
 
 
 def test_advance_without_evidence_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:
-    decision = stage.move(place, clicks, "advance", "because", CLOCK)
+    decision = stage.move(PipelineLake(place, clicks), "advance", "because", CLOCK)
 
     assert (decision.allowed, read_events(place, "clicks")) == (False, [])
 
 
 def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, clicks: Pipeline) -> None:
-    record_move(place, clicks, "SHADOW")
-    stage.move(place, clicks, "rollback", " late burst ", CLOCK)
+    lake = PipelineLake(place, clicks)
+    record_move(lake, "SHADOW")
+    stage.move(lake, "rollback", " late burst ", CLOCK)
 
     row = read_events(place, "clicks")[-1]
     stored_evidence = json.loads(row.evidence)
@@ -98,40 +100,43 @@ def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, click
 
 
 def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:
-    versions.open_or_create(place, clicks, CLOCK)
-    record_line(place, clicks, 3)
+    lake = PipelineLake(place, clicks)
+    versions.open_or_create(lake, CLOCK)
+    record_line(lake, 3)
 
-    gate_evidence = evidence.read_evidence(place, clicks, CLOCK.now())
+    gate_evidence = evidence.read_evidence(lake, CLOCK.now())
     assert ([run.epoch for run in gate_evidence.runs], gate_evidence.replay) == ([3], None)
 
 
 def test_move_is_dated_by_the_clock(place: Settings, clicks: Pipeline) -> None:
-    record_move(place, clicks, "KAPPA")
+    lake = PipelineLake(place, clicks)
+    record_move(lake, "KAPPA")
     time_before = CLOCK.now()
-    stage.move(place, clicks, "rollback", "drill", CLOCK)
+    stage.move(lake, "rollback", "drill", CLOCK)
 
     assert timedelta(0) <= read_events(place, "clicks")[-1].at - time_before < timedelta(minutes=5)
 
 
 def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, clicks: Pipeline) -> None:
-    record_move(place, clicks, "KAPPA")
+    lake = PipelineLake(place, clicks)
+    record_move(lake, "KAPPA")
 
     class Slow(SystemClock):
         """Clock during whose reading another process makes a move."""
 
         def now(self) -> datetime:
-            record_move(place, clicks, "LAMBDA")
+            record_move(lake, "LAMBDA")
             return super().now()
 
     with pytest.raises(LakeError, match="appended row 1 first"):
-        stage.move(place, clicks, "rollback", "drill", Slow())
-    assert current_stage(place, clicks) is Stage.LAMBDA
+        stage.move(lake, "rollback", "drill", Slow())
+    assert current_stage(lake) is Stage.LAMBDA
 
 
 @pytest.mark.parametrize("reason", ["", "   ", "x" * 501])
 def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, reason: str) -> None:
     with pytest.raises(DefinitionError, match="expected a reason"):
-        stage.move(place, clicks, "rollback", reason, CLOCK)
+        stage.move(PipelineLake(place, clicks), "rollback", reason, CLOCK)
     assert not tasks.make_metrics_path(place, "gate_run", "clicks").exists()  # no alert TaskFailed for a typing error
 
 
@@ -146,7 +151,7 @@ def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsy
 
 
 def test_command_shows_evidence_as_json(place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
-    record_move(place, clicks, "SHADOW")
+    record_move(PipelineLake(place, clicks), "SHADOW")
     code = main(["gate", "clicks", "show", "--json"])
 
     answer = json.loads(capsys.readouterr().out)
@@ -172,7 +177,7 @@ def test_command_shows_each_condition_with_its_number_its_threshold_and_what_it_
 def test_command_shows_a_hostile_reason_without_control_characters(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record_move(place, clicks, "SHADOW")
+    record_move(PipelineLake(place, clicks), "SHADOW")
     assert main(["gate", "clicks", "rollback", "--why", "a\x1b[31m[red]b"]) == 0
     assert main(["gate", "clicks", "show"]) == 0
 
@@ -184,8 +189,9 @@ def test_command_shows_a_hostile_reason_without_control_characters(
 def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record_move(place, clicks, "SHADOW")
-    stage.move(place, clicks, "rollback", "drill", CLOCK, actor="eve[/bold][red]\x1b[31m\nx")
+    lake = PipelineLake(place, clicks)
+    record_move(lake, "SHADOW")
+    stage.move(lake, "rollback", "drill", CLOCK, actor="eve[/bold][red]\x1b[31m\nx")
 
     assert main(["gate", "clicks", "show"]) == 0
     output = capsys.readouterr().out
@@ -196,7 +202,7 @@ def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
 def test_command_names_readers_that_did_not_follow(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record_move(place, clicks, "SHADOW")
+    record_move(PipelineLake(place, clicks), "SHADOW")
     monkeypatch.setattr(serving_table, "update_tables", lambda *_: ("sales",))
 
     assert main(["gate", "clicks", "rollback", "--why", "drill"]) == 0
@@ -206,7 +212,7 @@ def test_command_names_readers_that_did_not_follow(
 def test_command_rolls_back_and_then_stays(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record_move(place, clicks, "SHADOW")
+    record_move(PipelineLake(place, clicks), "SHADOW")
     codes = [main(["gate", "clicks", "rollback", "--why", "drill"]) for _ in range(2)]
 
     assert codes == [0, 0]
@@ -219,7 +225,7 @@ def test_command_rolls_back_and_then_stays(
 def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
     place: Settings, clicks: Pipeline, at: str, to: str
 ) -> None:
-    record_move(place, clicks, at)
+    record_move(PipelineLake(place, clicks), at)
 
     assert main(["gate", "clicks", "rollback", "--why", "drill", "--to", to]) == 1
     assert [row.stage for row in read_events(place, "clicks")] == [at]
@@ -229,17 +235,18 @@ def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
 def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
     place: Settings, clicks: Pipeline, at: str
 ) -> None:
-    record_move(place, clicks, at)
+    lake = PipelineLake(place, clicks)
+    record_move(lake, at)
     turn = len(read_events(place, "clicks"))
     (place.home / "lake" / "_control" / "versions" / "_delta_log" / f"{0:020}.json").unlink()  # a rollback needs none
 
-    stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage(at))
+    stage.roll_back(lake, "late burst", CLOCK, back_to=Stage(at))
 
     with pytest.raises(LakeError, match="another process appended row"):
         Journal(place, "clicks", GateEvent).append(
             make_row(GateEvent, pipeline="clicks", stage="KAPPA"), expected_sequence=turn
         )
-    assert current_stage(place, clicks, way_back=True) == at
+    assert current_stage(lake, way_back=True) == at
     newest = read_events(place, "clicks")[-1]
     assert (newest.event, newest.why) == ("withdrawn", "late burst")
 
@@ -247,7 +254,8 @@ def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
 def test_a_way_back_that_others_always_overtake_is_a_failed_task(
     place: Settings, clicks: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record_move(place, clicks, "KAPPA")
+    lake = PipelineLake(place, clicks)
+    record_move(lake, "KAPPA")
 
     def overtaken(*_: Any, **__: Any) -> int:
         msg = "others"
@@ -257,7 +265,7 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
     monkeypatch.setattr(journal, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(journal, "ATTEMPTS", 2)
     with pytest.raises(SequenceConflictError):
-        stage.roll_back(place, clicks, "late burst", CLOCK)
+        stage.roll_back(lake, "late burst", CLOCK)
 
     text = tasks.make_metrics_path(place, "gate_run", "clicks").read_text()
     assert 'cutover_task_failed{pipeline="clicks",task="gate"} 1' in text
@@ -268,16 +276,18 @@ def test_a_way_back_follows_a_move_that_was_made_meanwhile(
 ) -> None:
     append, other_moves = Journal.append, ["SHADOW"]
 
+    lake = PipelineLake(place, clicks)
+
     def overtaken(*words: Any, **keywords: Any) -> int:
         if other_moves:
-            record_move(place, clicks, other_moves.pop())
+            record_move(lake, other_moves.pop())
         return append(*words, **keywords)
 
     monkeypatch.setattr(Journal, "append", overtaken)
-    decision = stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage.LAMBDA)
+    decision = stage.roll_back(lake, "late burst", CLOCK, back_to=Stage.LAMBDA)
 
     assert (decision.stage, decision.target) == (Stage.SHADOW, Stage.LAMBDA)
-    assert current_stage(place, clicks) is Stage.LAMBDA
+    assert current_stage(lake) is Stage.LAMBDA
 
 
 @pytest.mark.parametrize(
@@ -286,10 +296,11 @@ def test_a_way_back_follows_a_move_that_was_made_meanwhile(
 def test_command_lets_batch_serve_again_from_the_last_stage(
     place: Settings, clicks: Pipeline, arguments: tuple[str, ...], target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record_move(place, clicks, "KAPPA")
+    lake = PipelineLake(place, clicks)
+    record_move(lake, "KAPPA")
 
     assert main(["gate", "clicks", "rollback", "--why", "late burst", *arguments]) == 0
-    assert current_stage(place, clicks) == target
+    assert current_stage(lake) == target
     assert "`cutover batch clicks` catches it up" in capsys.readouterr().out
 
 
@@ -321,7 +332,7 @@ def is_bound() -> bool:
 
 @pytest.mark.skipif(not is_bound(), reason="root writes to everything here")
 def test_a_lake_that_cannot_be_written_keeps_its_stage_and_tells_it(place: Settings, clicks: Pipeline) -> None:
-    record_move(place, clicks, "KAPPA")
+    record_move(PipelineLake(place, clicks), "KAPPA")
     with held_read_only(place.home / "lake"):
         show_result, refused = (
             run_command("gate", "clicks", "show", "--json"),

@@ -13,10 +13,11 @@ from cutover.definition import Bag, Count, Daily, Fixed, Pipeline, Quantile, Ses
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.sessions import Window
 from cutover.errors import LakeError
-from cutover.lake.paths import batch_uri, serving_uri
+from cutover.lake.paths import serving_uri
 from cutover.lake.serving import postgres_copy, serving_table
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import ServingSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.journal_rows import record_stage
@@ -40,13 +41,13 @@ def copied(settings: Settings, address: str) -> Settings:
     """Return settings that configure a copy, on a server without one."""
     with psycopg.connect(address) as connection:
         connection.execute("DROP SCHEMA IF EXISTS cutover CASCADE")
-    delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+    delta.ensure(PipelineLake(settings, PIPELINE).batch_uri("batch_ledger"), batch_ledger_schema(PIPELINE))
     return settings.model_copy(update={"serving": ServingSettings(postgres=SecretStr(address))})
 
 
 def record_move(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    record_stage(settings, PIPELINE, name)
+    record_stage(PipelineLake(settings, PIPELINE), name)
 
 
 def in_lake(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
@@ -67,7 +68,7 @@ def test_copy_holds_the_rows_of_the_table_of_every_stage(copied: Settings, addre
     write(copied, lake_of(SALES))
     for stage in ("LAMBDA", "SHADOW", "KAPPA"):
         record_move(copied, stage)
-        publication = serving_table.publish(copied, PIPELINE)
+        publication = serving_table.publish(PipelineLake(copied, PIPELINE))
 
         assert publication.copy == TABLE
         assert in_copy(address) == in_lake(copied)
@@ -85,17 +86,18 @@ def test_measures_of_every_kind_can_be_copied(copied: Settings, address: str, wi
         "all": Bag("desk"),
     }
     pipeline = replace(PIPELINE, window=window, measures=measures)
-    delta.ensure(batch_uri(copied, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
+    lake = PipelineLake(copied, pipeline)
+    delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(pipeline))
     write(copied, lake_of([Sale(hour=hour) for hour in range(3)], pipeline), pipeline)
 
-    serving_table.publish(copied, pipeline)
+    serving_table.publish(lake)
 
     assert in_copy(address) == in_lake(copied, pipeline)
 
 
 def test_only_months_that_changed_are_written(copied: Settings, address: str) -> None:
     write(copied, lake_of([Sale(hour=hour) for hour in (0, 800)]))
-    serving_table.publish(copied, PIPELINE)
+    serving_table.publish(PipelineLake(copied, PIPELINE))
     uri = copied.serving.postgres
     assert uri is not None
     versions_before = fetch_rows(address, VERSIONS)
@@ -111,7 +113,7 @@ def test_only_months_that_changed_are_written(copied: Settings, address: str) ->
 
 def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
-    rows = serving_table.publish(copied, PIPELINE).rows
+    rows = serving_table.publish(PipelineLake(copied, PIPELINE)).rows
     delta.open_table(serving_uri(copied, PIPELINE.name)).delete()
 
     with pytest.raises(LakeError, match=f"in the place of its {rows}, got an empty table"):
@@ -124,7 +126,7 @@ def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied
 
 def test_an_older_version_never_comes_after_a_newer_one(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
-    serving_table.publish(copied, PIPELINE)
+    serving_table.publish(PipelineLake(copied, PIPELINE))
     with psycopg.connect(address) as connection:
         connection.execute("UPDATE cutover.__publications SET version = 41")
 
@@ -136,27 +138,30 @@ def test_an_older_version_never_comes_after_a_newer_one(copied: Settings, addres
 
 def test_a_copy_that_somebody_dropped_is_made_again(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
-    serving_table.publish(copied, PIPELINE)
+    lake = PipelineLake(copied, PIPELINE)
+    serving_table.publish(lake)
     with psycopg.connect(address) as connection:
         connection.execute("DROP TABLE cutover.sales")
 
-    serving_table.publish(copied, PIPELINE)
+    serving_table.publish(lake)
 
     assert in_copy(address) == in_lake(copied)
 
 
 def test_a_column_that_the_server_has_itself_is_refused(copied: Settings) -> None:
     odd = replace(PIPELINE, measures={"ctid": Count()})
-    delta.ensure(batch_uri(copied, odd, "batch_ledger"), batch_ledger_schema(odd))
+    lake = PipelineLake(copied, odd)
+    delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(odd))
     write(copied, lake_of(SALES, odd), odd)
 
     with pytest.raises(LakeError, match="expected no system column of the server, got `ctid`"):
-        serving_table.publish(copied, odd)
+        serving_table.publish(lake)
 
 
 def test_readers_see_one_publication_at_a_time(copied: Settings, address: str) -> None:
     write(copied, lake_of([Sale(hour=hour) for hour in (0, 1, 2, 50, 90)]))
-    serving_table.publish(copied, PIPELINE)
+    lake = PipelineLake(copied, PIPELINE)
+    serving_table.publish(lake)
     observed, ended = set[tuple[str, int]](), threading.Event()
 
     def read() -> None:
@@ -170,7 +175,7 @@ def test_readers_see_one_publication_at_a_time(copied: Settings, address: str) -
     try:
         for number in range(12):
             record_move(copied, ("SHADOW", "LAMBDA")[number % 2])
-            serving_table.publish(copied, PIPELINE)
+            serving_table.publish(lake)
     finally:
         ended.set()
         reader.join()
@@ -180,14 +185,15 @@ def test_readers_see_one_publication_at_a_time(copied: Settings, address: str) -
 
 def test_another_definition_changes_the_columns_where_they_stand(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
-    serving_table.publish(copied, PIPELINE)
+    serving_table.publish(PipelineLake(copied, PIPELINE))
     with psycopg.connect(address) as connection:
         connection.execute("CREATE VIEW cutover.shops AS SELECT shop, sales FROM cutover.sales")
     other = replace(PIPELINE, window=Fixed(hours=1), measures={"sales": Count(), "paid": Sum("amount")})
-    delta.ensure(batch_uri(copied, other, "batch_ledger"), batch_ledger_schema(other))
+    lake = PipelineLake(copied, other)
+    delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(other))
     write(copied, lake_of(SALES, other), other)
 
-    serving_table.publish(copied, other)
+    serving_table.publish(lake)
 
     assert in_copy(address) == in_lake(copied, other)
     assert len(fetch_rows(address, "SELECT * FROM cutover.shops")) == len(SALES)
@@ -201,7 +207,7 @@ def test_who_may_write_a_schema_need_not_be_allowed_to_make_one(copied: Settings
         connection.execute("CREATE SCHEMA cutover AUTHORIZATION writer")
     serving_settings = ServingSettings(postgres=SecretStr(address.replace("cutover@", "writer@")))
 
-    serving_table.publish(copied.model_copy(update={"serving": serving_settings}), PIPELINE)
+    serving_table.publish(PipelineLake(copied.model_copy(update={"serving": serving_settings}), PIPELINE))
 
     assert in_copy(address) == in_lake(copied)
     with psycopg.connect(address) as connection:
@@ -216,7 +222,7 @@ def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str)
         connection.execute("CREATE TABLE cutover.sales (mine int)")
 
     with pytest.raises(LakeError, match=r"expected no other table `cutover\.sales`"):
-        serving_table.publish(copied, PIPELINE)
+        serving_table.publish(PipelineLake(copied, PIPELINE))
 
     assert fetch_rows(address, "SELECT count(*) FROM cutover.sales") == [(0,)]
 
@@ -233,9 +239,10 @@ def test_a_server_that_is_not_there_is_said_without_its_password(copied: Setting
     write(copied, lake_of(SALES))
     away = copied.model_copy(update={"serving": ServingSettings(postgres=SecretStr(postgres))})
 
+    lake = PipelineLake(away, PIPELINE)
     with pytest.raises(LakeError) as refused:
-        serving_table.publish(away, PIPELINE)
-    serving_table.update_tables(away, PIPELINE)  # a batch run, or a move of the gate, continues
+        serving_table.publish(lake)
+    serving_table.update_tables(lake)  # a batch run, or a move of the gate, continues
 
     assert message in str(refused.value)
     assert "hush" not in f"{refused.value}{away!r}"
@@ -245,7 +252,7 @@ def test_a_text_that_the_server_cannot_hold_leaves_nothing_behind(copied: Settin
     write(copied, lake_of([*SALES[:2], Sale(hour=3, shop="nul\0")]))
 
     with pytest.raises(LakeError, match="NUL"):
-        serving_table.publish(copied, PIPELINE)
+        serving_table.publish(PipelineLake(copied, PIPELINE))
 
     assert len(in_lake(copied)) == len([*SALES[:2], "nul"])
     assert fetch_rows(address, "SELECT to_regclass('cutover.sales')") == [(None,)]

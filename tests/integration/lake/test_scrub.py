@@ -9,8 +9,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from cutover.cli import app
 from cutover.lake.integrity import scrub
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
@@ -28,7 +28,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
     settings, lake_content = Settings(home=tmp_path / "home"), lake_of(SALES)
     write(settings, lake_content)
-    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(PipelineLake(settings, PIPELINE), "LAMBDA", event="rolled_back", at=START)
     return settings
 
 
@@ -88,7 +88,7 @@ def test_a_file_that_was_removed_is_named(lake: Settings, capsys: pytest.Capture
 def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
     count = len(list(list_data_files(lake)))
 
-    scrub_results = [scrub.scrub(lake, PIPELINE, max_bytes=1) for _ in range(count + 1)]
+    scrub_results = [scrub.scrub(PipelineLake(lake, PIPELINE), max_bytes=1) for _ in range(count + 1)]
 
     assert [result.files for result in scrub_results] == [1] * (count + 1)
     assert [result.is_whole for result in scrub_results] == [*[False] * (count - 1), True, False]
@@ -96,24 +96,28 @@ def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
 
 def test_a_run_over_everything_begins_with_the_first_file(lake: Settings) -> None:
     count = len(list(list_data_files(lake)))
-    scrub.scrub(lake, PIPELINE, max_bytes=1)
+    pipeline_lake = PipelineLake(lake, PIPELINE)
+    scrub.scrub(pipeline_lake, max_bytes=1)
 
-    assert scrub.scrub(lake, PIPELINE, max_bytes=None).files == count
+    assert scrub.scrub(pipeline_lake, max_bytes=None).files == count
 
 
 def test_damage_that_one_piece_found_is_found_again_by_the_next_round(lake: Settings) -> None:
     flip(one_of(lake, "/batch/"))
     count = len(list(list_data_files(lake)))
 
-    rounds = [sum(len(scrub.scrub(lake, PIPELINE, max_bytes=1).damaged) for _ in range(count)) for _ in range(2)]
+    rounds = [
+        sum(len(scrub.scrub(PipelineLake(lake, PIPELINE), max_bytes=1).damaged) for _ in range(count)) for _ in range(2)
+    ]
 
     assert rounds == [1, 1]
 
 
 def test_a_file_of_somebody_else_is_counted_as_unnamed(lake: Settings) -> None:
-    uri = batch_uri(lake, PIPELINE)
+    pipeline_lake = PipelineLake(lake, PIPELINE)
+    uri = pipeline_lake.batch_uri()
     write_deltalake(uri, DeltaTable(uri).to_pyarrow_table(), mode="append")
 
-    scrub_result = scrub.scrub(lake, PIPELINE)
+    scrub_result = scrub.scrub(pipeline_lake)
 
     assert (scrub_result.unnamed, scrub_result.damaged) == (1, ())

@@ -15,11 +15,11 @@ from cutover.errors import LakeError
 from cutover.lake.batch_runs import Incomplete
 from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
-from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import list_unserved
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     HOUR,
@@ -40,7 +40,7 @@ SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
 
 @pytest.fixture(autouse=True)
 def ledger(settings: Settings) -> None:
-    delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+    delta.ensure(PipelineLake(settings, PIPELINE).batch_uri("batch_ledger"), batch_ledger_schema(PIPELINE))
 
 
 def batch_from(lake: Lake, hour: int) -> tuple[dict[str, Any], ...]:
@@ -49,7 +49,7 @@ def batch_from(lake: Lake, hour: int) -> tuple[dict[str, Any], ...]:
 
 def list_servers(settings: Settings) -> list[str]:
     """Return who serves each hour, in order."""
-    with views.connect(settings, PIPELINE) as connection:
+    with views.connect(PipelineLake(settings, PIPELINE)) as connection:
         return [row[0] for row in connection.execute("SELECT _served_by FROM serving ORDER BY window_start").fetchall()]
 
 
@@ -78,7 +78,7 @@ def test_lambda_serves_every_window_once(
 @pytest.mark.parametrize(("stage", "expected"), [("LAMBDA", "batch"), ("SHADOW", "streaming"), ("KAPPA", "streaming")])
 def test_the_stage_says_who_serves(settings: Settings, stage: str, expected: str) -> None:
     write(settings, lake_of(SALES))
-    record_stage(settings, PIPELINE, stage)
+    record_stage(PipelineLake(settings, PIPELINE), stage)
 
     assert list_servers(settings) == [expected] * 6
 
@@ -94,7 +94,7 @@ def test_a_stale_window_is_served_as_it_was_computed(settings: Settings) -> None
 
 def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
     uri = write(settings, lake_of(SALES))
-    shutil.rmtree(batch_uri(settings, PIPELINE, "batch_index"))
+    shutil.rmtree(PipelineLake(settings, PIPELINE).batch_uri("batch_index"))
 
     assert delta.exists(uri)
     assert list_servers(settings) == ["streaming"] * 6
@@ -102,7 +102,7 @@ def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
 
 def states(settings: Settings) -> list[str]:
     """Return what the view says of each hour, in order."""
-    with views.connect(settings, PIPELINE) as connection:
+    with views.connect(PipelineLake(settings, PIPELINE)) as connection:
         return [row[0] for row in connection.execute("SELECT _state FROM serving ORDER BY window_start").fetchall()]
 
 
@@ -140,8 +140,9 @@ def lose_log(settings: Settings, **changes: Any) -> Version:
     )
     sequence = losses.next_sequence(settings, PIPELINE.name)
     losses.record(settings, [replace(loss, **changes)], expected_sequence=sequence)
-    sequence = versions.next_sequence(settings, PIPELINE)
-    version = versions.register(settings, PIPELINE, SystemClock(), expected_sequence=sequence)
+    lake = PipelineLake(settings, PIPELINE)
+    sequence = versions.next_sequence(lake)
+    version = versions.register(lake, SystemClock(), expected_sequence=sequence)
     delta.ensure(version.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
     return version
 
@@ -155,7 +156,7 @@ def of_stream_alone(hours: Sequence[int]) -> Lake:
 def list_served_windows(settings: Settings) -> list[tuple[int, int, str]]:
     """Return hour, records and state of each window that is served."""
     query = "SELECT epoch_us(window_start), sales, _state FROM serving ORDER BY 1"
-    with views.connect(settings, PIPELINE) as connection:
+    with views.connect(PipelineLake(settings, PIPELINE)) as connection:
         rows = connection.execute(query).fetchall()
     return [((start - micros(0)) // HOUR, sales, state) for start, sales, state in rows]
 
@@ -163,7 +164,8 @@ def list_served_windows(settings: Settings) -> list[tuple[int, int, str]]:
 @pytest.mark.parametrize("stage", ["LAMBDA", "SHADOW", "KAPPA"])
 def test_no_window_of_a_log_that_was_made_again_disappears_or_shrinks(settings: Settings, stage: str) -> None:
     write(settings, of_stream_alone((0, 0, 1, 2)))
-    record_stage(settings, PIPELINE, stage)
+    lake = PipelineLake(settings, PIPELINE)
+    record_stage(lake, stage)
     version = lose_log(settings)
 
     shown_before = list_served_windows(settings)
@@ -178,7 +180,7 @@ def test_no_window_of_a_log_that_was_made_again_disappears_or_shrinks(settings: 
         (2, 1, lost_state),
         (3, 1, "final"),
     ]
-    numbers = [table.number for table in list_unserved(settings, PIPELINE, datetime.now(UTC))]
+    numbers = [table.number for table in list_unserved(lake, datetime.now(UTC))]
     assert numbers == []  # stream-0 still serves
 
 
@@ -203,7 +205,7 @@ def test_every_window_says_what_it_is(settings: Settings, stage: str) -> None:
     lake = lake_of(SALES)
     at_three = replace(lake.epochs[-1], watermark_after=micros(4) + PIPELINE.lateness.allowed_micros)
     write(settings, replace(lake, epochs=(*lake.epochs[:-1], at_three)))
-    record_stage(settings, PIPELINE, stage)
+    record_stage(PipelineLake(settings, PIPELINE), stage)
     assert states(settings) == ["final"] * 4 + ["open"] * 2
 
     lose(settings, 3, 5)
@@ -219,7 +221,7 @@ def test_windows_that_a_new_stream_cannot_read_again_are_served_as_batch_has_the
     partials = tuple(row for row in lake.partials if round(row["window_start"].timestamp() * 1e6) >= micros(2))
     run = replace(lake.run, computed=((micros(0), micros(1)), (micros(2), micros(6))))
     write(settings, replace(lake, partials=partials, run=run))
-    record_stage(settings, PIPELINE, stage)
+    record_stage(PipelineLake(settings, PIPELINE), stage)
     lose(settings, 0, 3)
 
     # Batch never computed hour 1, and no side has a row of it.
@@ -229,10 +231,11 @@ def test_windows_that_a_new_stream_cannot_read_again_are_served_as_batch_has_the
 
 def test_measure_called_state_is_not_taken_for_what_a_window_is(settings: Settings) -> None:
     pipeline = replace(PIPELINE, measures={"state": Count(), "served_by": Count()})
-    delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
+    lake = PipelineLake(settings, pipeline)
+    delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(pipeline))
     write(settings, lake_of(SALES, pipeline), pipeline)
 
-    with views.connect(settings, pipeline) as connection:
+    with views.connect(lake) as connection:
         rows = connection.execute("SELECT DISTINCT state, _state, _served_by FROM serving").fetchall()
     assert rows == [(None, "final", "batch")]  # the lake of this test holds no such measure
 
@@ -245,7 +248,7 @@ def test_window_that_batch_can_never_compute_has_the_value_of_the_stream(
     incomplete = Incomplete(window_start=micros(0), window_end=micros(2), reason="expired")
     run = replace(lake.run, incomplete=(incomplete,), computed=((micros(2), micros(6)),))
     write(settings, replace(lake, batch=batch_from(lake, 2), run=run))
-    record_stage(settings, PIPELINE, stage)
+    record_stage(PipelineLake(settings, PIPELINE), stage)
 
     assert list_servers(settings)[:2] == ["streaming"] * 2
     assert states(settings)[:2] == [expected] * 2
@@ -277,4 +280,4 @@ def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Se
 
 def test_before_the_first_epoch_it_says_what_makes_one(settings: Settings) -> None:
     with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
-        views.connect(settings, PIPELINE)
+        views.connect(PipelineLake(settings, PIPELINE))

@@ -23,11 +23,12 @@ from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.control import versions
-from cutover.lake.paths import batch_uri, serving_uri
+from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table, views
 from cutover.lake.serving.vacuum import vacuum
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, replace_batch, write
@@ -45,16 +46,16 @@ SALES = tuple(
 
 @pytest.fixture(autouse=True)
 def ledger(settings: Settings) -> None:
-    delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+    delta.ensure(PipelineLake(settings, PIPELINE).batch_uri("batch_ledger"), batch_ledger_schema(PIPELINE))
 
 
 def record_move(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    record_stage(settings, PIPELINE, name)
+    record_stage(PipelineLake(settings, PIPELINE), name)
 
 
 def read_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
-    with views.connect(settings, pipeline) as connection:
+    with views.connect(PipelineLake(settings, pipeline)) as connection:
         return connection.execute("SELECT * FROM serving ORDER BY ALL").fetchall()
 
 
@@ -76,7 +77,7 @@ def test_table_holds_the_rows_of_the_view(settings: Settings, name: str) -> None
     write(settings, lake_of(SALES))
     record_move(settings, name)
 
-    publication = serving_table.publish(settings, PIPELINE)
+    publication = serving_table.publish(PipelineLake(settings, PIPELINE))
 
     assert read_delta(settings) == read_view(settings)
     assert (publication.stage, publication.version, publication.rows, publication.epoch) == (
@@ -92,10 +93,11 @@ def test_table_holds_the_rows_of_the_view(settings: Settings, name: str) -> None
 )
 def test_every_window_can_be_published(settings: Settings, window: AlignedWindowFn | Sessions) -> None:
     pipeline = replace(PIPELINE, window=window, measures={"sales": Count(), "revenue": Sum("amount")})
-    delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))
+    lake = PipelineLake(settings, pipeline)
+    delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(pipeline))
     write(settings, lake_of([Sale(hour=hour) for hour in range(3)], pipeline), pipeline)
 
-    serving_table.publish(settings, pipeline)
+    serving_table.publish(lake)
 
     assert read_delta(settings, pipeline) == read_view(settings, pipeline)
 
@@ -103,7 +105,8 @@ def test_every_window_can_be_published(settings: Settings, window: AlignedWindow
 def test_nothing_new_commits_nothing(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    first_publication, second = serving_table.publish(settings, PIPELINE), serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    first_publication, second = serving_table.publish(lake), serving_table.publish(lake)
 
     assert (first_publication.months, second.months) == (("2026-01",), ())
     assert (second.version, DeltaTable(serving_uri(settings, PIPELINE.name)).version()) == (0, 0)
@@ -112,11 +115,12 @@ def test_nothing_new_commits_nothing(settings: Settings) -> None:
 def test_only_months_that_changed_are_written(settings: Settings) -> None:
     lake = lake_of([Sale(hour=hour) for hour in (0, 800, 1600)])
     write(settings, replace(lake, run=replace(lake.run, computed=((micros(0), micros(1601)),))))
-    serving_table.publish(settings, PIPELINE)
+    pipeline_lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(pipeline_lake)
     run = replace(lake.run, run_id="again", anew=True, computed=((micros(0), micros(1)),))
     replace_batch(settings, replace(lake, run=run))
 
-    second_publication = serving_table.publish(settings, PIPELINE)
+    second_publication = serving_table.publish(pipeline_lake)
 
     assert second_publication.months == ("2026-02", "2026-03")
     assert read_delta(settings) == read_view(settings)
@@ -124,11 +128,12 @@ def test_only_months_that_changed_are_written(settings: Settings) -> None:
 
 def test_what_others_changed_is_written_again(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(lake)
     DeltaTable(serving_uri(settings, PIPELINE.name)).delete("revenue > 2")
     assert read_delta(settings) != read_view(settings)
 
-    serving_table.publish(settings, PIPELINE)
+    serving_table.publish(lake)
 
     assert read_delta(settings) == read_view(settings)
 
@@ -136,35 +141,38 @@ def test_what_others_changed_is_written_again(settings: Settings) -> None:
 def test_a_damaged_file_is_written_again(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     uri = serving_uri(settings, PIPELINE.name)
-    serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(lake)
     (file,) = (Path(uri) / path for path in delta.paths(delta.open_table(uri)))
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
 
-    serving_table.publish(settings, PIPELINE)
+    serving_table.publish(lake)
 
     assert read_delta(settings) == read_view(settings)
 
 
 def test_another_definition_takes_the_same_name(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    serving_table.publish(settings, PIPELINE)
+    serving_table.publish(PipelineLake(settings, PIPELINE))
     other = replace(PIPELINE, measures={"sales": Count()})
-    delta.ensure(batch_uri(settings, other, "batch_ledger"), batch_ledger_schema(other))
+    lake = PipelineLake(settings, other)
+    delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(other))
     with pytest.raises(LakeError, match="expected an epoch log"):
-        serving_table.publish(settings, other)
+        serving_table.publish(lake)
     assert read_delta(settings) == read_view(settings)
     write(settings, lake_of(SALES, other), other)
 
-    publication = serving_table.publish(settings, other)
+    publication = serving_table.publish(lake)
 
     assert (read_delta(settings, other), publication.version) == (read_view(settings, other), 1)
 
 
 def test_who_read_before_another_published_tries_again(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     write(settings, lake_of(SALES))
-    serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(lake)
     record_move(settings, "SHADOW")
     real, overtaken_once = commits.replace, list[str]()
 
@@ -178,7 +186,7 @@ def test_who_read_before_another_published_tries_again(settings: Settings, monke
 
     monkeypatch.setattr(commits, "replace", overtaken)
 
-    publication = serving_table.publish(settings, PIPELINE)
+    publication = serving_table.publish(lake)
 
     assert (publication.stage, overtaken_once) == (Stage.LAMBDA, ["once"])
     assert read_delta(settings) == read_view(settings)
@@ -214,12 +222,13 @@ def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
     settings: Settings, spark: SparkSession, tmp_path: Path
 ) -> None:
     write(settings, lake_of([Sale(hour=hour) for hour in range(5)]))
-    serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(lake)
     files, by_spark = [tmp_path / "one", tmp_path / "other"], set()
     with reading(settings, files):
         for number in range(100):
             record_move(settings, ("SHADOW", "LAMBDA")[number % 2])
-            serving_table.update_tables(settings, PIPELINE)
+            serving_table.update_tables(lake)
             if number % 10 in {0, 1}:
                 table = spark.read.format("delta").load(serving_uri(settings, PIPELINE.name))
                 by_spark |= {((number + 1) % 2, *row) for row in table.groupBy("_served_by").count().collect()}
@@ -238,9 +247,10 @@ def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
 def test_a_way_back_takes_readers_along(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     record_move(settings, "SHADOW")
-    serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(lake)
 
-    stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
+    stage.move(lake, "rollback", "late burst", SystemClock())
 
     assert "batch" in {row[-2] for row in read_delta(settings)}
     assert read_delta(settings) == read_view(settings)
@@ -251,14 +261,15 @@ def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
 ) -> None:
     write(settings, lake_of(SALES))
     record_move(settings, "SHADOW")
-    serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(lake)
     rows_before = read_delta(settings)
 
     def full(*_: object, **__: object) -> None:
         raise LakeError("Table: expected space, got none.")  # noqa: EM101 -- a test's
 
     monkeypatch.setattr(serving_table, "publish", full)
-    decision = stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
+    decision = stage.move(lake, "rollback", "late burst", SystemClock())
 
     assert (decision.target, read_delta(settings)) == (Stage.LAMBDA, rows_before)
 
@@ -266,23 +277,24 @@ def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
 def test_a_version_that_a_command_looks_at_is_not_what_is_published(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    publication = serving_table.publish(settings.model_copy(update={"stream_version": 7}), PIPELINE)
+    publication = serving_table.publish(PipelineLake(settings.model_copy(update={"stream_version": 7}), PIPELINE))
 
     assert (publication.version, read_delta(settings)) == (0, read_view(settings))
 
 
 def test_a_stream_that_has_read_less_takes_no_place_unless_a_person_says_so(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    serving_table.publish(settings, PIPELINE)
+    serving_table.publish(PipelineLake(settings, PIPELINE))
     rows_before = read_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     write(settings, lake_of(SALES[:3], slower), slower)
 
+    lake = PipelineLake(settings, slower)
     with pytest.raises(LakeError, match=r"stream-1 has read less of the log[\s\S]*--anyway"):
-        serving_table.publish(settings, slower)
+        serving_table.publish(lake)
     assert read_delta(settings) == rows_before
 
-    serving_table.publish(settings, slower, anyway=True)
+    serving_table.publish(lake, anyway=True)
     assert read_delta(settings) == read_view(settings, slower)
 
 
@@ -292,16 +304,17 @@ def test_a_stream_without_an_epoch_takes_no_place(
 ) -> None:
     """The table names the stream that it shows, or another release or an OPTIMIZE has removed that note."""
     write(settings, lake_of(SALES))
-    serving_table.publish(settings, PIPELINE)
+    serving_table.publish(PipelineLake(settings, PIPELINE))
     if not is_known:
         monkeypatch.setattr(serving_table, "_LOOK_BACK", 0)
     rows_before = read_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
-    version = versions.open_or_create(settings, slower, SystemClock())
+    lake = PipelineLake(settings, slower)
+    version = versions.open_or_create(lake, SystemClock())
     delta.ensure(version.uri, epoch_log_schema(slower), partition_by=["_kind"])
 
     with pytest.raises(LakeError, match="has read less of the log"):
-        serving_table.publish(settings, slower)
+        serving_table.publish(lake)
 
     assert read_delta(settings) == rows_before
 
@@ -309,18 +322,19 @@ def test_a_stream_without_an_epoch_takes_no_place(
 def test_nobody_asked_for_a_table(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    serving_table.update_tables(settings, PIPELINE)
+    serving_table.update_tables(PipelineLake(settings, PIPELINE))
 
     assert not delta.exists(serving_uri(settings, PIPELINE.name))
 
 
 def test_vacuum_knows_the_table(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    serving_table.publish(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    serving_table.publish(lake)
     record_move(settings, "SHADOW")
-    serving_table.publish(settings, PIPELINE)
+    serving_table.publish(lake)
 
-    deleted = vacuum(settings, PIPELINE, hours=0, now=datetime.now(UTC), dry_run=False)
+    deleted = vacuum(lake, hours=0, now=datetime.now(UTC), dry_run=False)
 
     assert deleted["serving"] == 1
     assert read_delta(settings) == read_view(settings)
@@ -351,13 +365,14 @@ def test_command_says_how_to_read(
 def test_rows_are_not_replaced_by_none_until_a_person_says_so(settings: Settings) -> None:
     lake = lake_of([Sale(hour=1, kind="late"), Sale(hour=2, kind="late")])  # which batch alone counts
     write(settings, lake)
-    assert serving_table.publish(settings, PIPELINE).rows == 2
+    pipeline_lake = PipelineLake(settings, PIPELINE)
+    assert serving_table.publish(pipeline_lake).rows == 2
     replace_batch(settings, replace(lake, batch=()))
 
     with pytest.raises(LakeError, match=r"in the place of the 2 that version 0 has, got none") as caught:
-        serving_table.publish(settings, PIPELINE)
+        serving_table.publish(pipeline_lake)
 
     assert f"cutover serve-view {PIPELINE.name} --anyway" in str(caught.value)
     assert len(read_delta(settings)) == 2
-    assert serving_table.publish(settings, PIPELINE, anyway=True).rows == 0
+    assert serving_table.publish(pipeline_lake, anyway=True).rows == 0
     assert read_delta(settings) == []

@@ -10,7 +10,7 @@ import pytest
 
 from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition import Count, Lateness, Pipeline, Sum
+from cutover.definition import Count, Lateness, Sum
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.stage import Stage
 from cutover.errors import DefinitionError, LakeError
@@ -18,9 +18,9 @@ from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.stages import current_stage
 from cutover.lake.integrity import table_weights
 from cutover.lake.journal import SequenceConflictError
-from cutover.lake.paths import version_uri
 from cutover.lake.serving import vacuum
 from cutover.lake.serving.vacuum import Unserved, delete_unserved, list_unserved
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.journal_rows import record_stage
@@ -69,11 +69,12 @@ def test_nothing_goes_before_epochs_and_another_record_show_the_time(
     lake = lake_of(SALES, slower)
     newest = replace(lake.epochs[-1], processing_time=committed.isoformat())
     write(settings, replace(lake, epochs=(*lake.epochs[:-1], newest)), slower)
-    version = versions.current(settings, slower)
+    pipeline_lake = PipelineLake(settings, slower)
+    version = versions.current(pipeline_lake)
     assert version is not None
     pins.release(settings, version, 1, holder="batch/x", now=released)
 
-    ((text, reason),) = texts(list_unserved(settings, slower, LATER.now() + timedelta(days=1)))
+    ((text, reason),) = texts(list_unserved(pipeline_lake, LATER.now() + timedelta(days=1)))
 
     assert (text, reason is None) == (f"stream-0 of {OWN}", is_deleted)
     assert is_deleted or str(reason).startswith(
@@ -86,7 +87,7 @@ def test_a_record_of_the_future_shows_nothing_once_another_follows_it(
 ) -> None:
     monkeypatch.setattr(vacuum, "find_shown_time", FIND_SHOWN_TIME)
     write(settings, lake_of(SALES))
-    version = versions.current(settings, PIPELINE)
+    version = versions.current(PipelineLake(settings, PIPELINE))
     assert version is not None
     for at in (AHEAD, RIGHT):
         pins.release(settings, version, 1, holder="batch/x", now=at)
@@ -99,8 +100,9 @@ def test_a_record_of_the_future_shows_nothing_once_another_follows_it(
 def test_what_is_served_is_never_listed(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    assert list_unserved(settings, PIPELINE, LATER.now()) == []
-    assert delete_unserved(settings, PIPELINE, LATER, why="old") == []
+    lake = PipelineLake(settings, PIPELINE)
+    assert list_unserved(lake, LATER.now()) == []
+    assert delete_unserved(lake, LATER, why="old") == []
 
 
 def test_a_definition_that_changed_leaves_tables_that_go_after_a_month(settings: Settings) -> None:
@@ -108,33 +110,35 @@ def test_a_definition_that_changed_leaves_tables_that_go_after_a_month(settings:
     write(settings, lake_of(SALES, CHANGED), CHANGED)
     expected_texts = [(f"batch tables of {OWN}", "kept for 30 days"), (f"stream-0 of {OWN}", "kept for 30 days")]
 
-    assert texts(list_unserved(settings, CHANGED, NOW)) == expected_texts
-    assert delete_unserved(settings, CHANGED, SystemClock(), why="old") == []
-    assert len(delete_unserved(settings, CHANGED, LATER, why="a year old")) == len(expected_texts)
+    lake = PipelineLake(settings, CHANGED)
+    assert texts(list_unserved(lake, NOW)) == expected_texts
+    assert delete_unserved(lake, SystemClock(), why="old") == []
+    assert len(delete_unserved(lake, LATER, why="a year old")) == len(expected_texts)
 
-    assert list_unserved(settings, CHANGED, LATER.now()) == []
-    assert [path.name for path in Path(version_uri(settings, PIPELINE)).iterdir() if path.is_dir()] == []
-    assert list(table_weights.find_changes(settings, CHANGED)) == []
+    assert list_unserved(lake, LATER.now()) == []
+    assert [path.name for path in Path(PipelineLake(settings, PIPELINE).version_uri()).iterdir() if path.is_dir()] == []
+    assert list(table_weights.find_changes(lake)) == []
     # The old definition comes back: nothing of it is missed, and no number is given twice.
-    assert versions.current(settings, PIPELINE) is None
-    assert list(table_weights.find_changes(settings, PIPELINE)) == []
-    assert versions.open_or_create(settings, PIPELINE, SystemClock()).number == 1
+    assert versions.current(PipelineLake(settings, PIPELINE)) is None
+    assert list(table_weights.find_changes(PipelineLake(settings, PIPELINE))) == []
+    assert versions.open_or_create(PipelineLake(settings, PIPELINE), SystemClock()).number == 1
 
 
 def test_a_version_that_another_replaced_goes_and_a_held_one_stays(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     write(settings, lake_of(SALES, slower), slower)
-    old = versions.current(settings, PIPELINE)
+    old = versions.current(PipelineLake(settings, PIPELINE))
     assert old is not None
     pins.pin(settings, old, 1, holder="savepoint/release", expires_at=LATER.now() + timedelta(days=1), now=NOW)
 
-    assert texts(list_unserved(settings, slower, LATER.now())) == [(f"stream-0 of {OWN}", "held by savepoint/release")]
+    lake = PipelineLake(settings, slower)
+    assert texts(list_unserved(lake, LATER.now())) == [(f"stream-0 of {OWN}", "held by savepoint/release")]
     pins.release(settings, old, 1, holder="savepoint/release", now=NOW)
-    (deleted_table,) = delete_unserved(settings, slower, LATER, why="old")
+    (deleted_table,) = delete_unserved(lake, LATER, why="old")
 
-    assert (deleted_table.number, versions.list_versions(settings, slower)[0].number) == (0, 1)
-    assert versions.next_number(settings, slower) == len(["deleted", "serves"])
+    assert (deleted_table.number, versions.list_versions(lake)[0].number) == (0, 1)
+    assert versions.next_number(lake) == len(["deleted", "serves"])
 
 
 FOLLOWER = """from dataclasses import replace
@@ -156,12 +160,13 @@ def replaced(settings: Settings, tmp_path: Path) -> Settings:
 
 
 def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(replaced: Settings) -> None:
-    assert {reason for _, reason in texts(list_unserved(replaced, PIPELINE, LATER.now()))} == {"kept for 30 days"}
+    lake = PipelineLake(replaced, PIPELINE)
+    assert {reason for _, reason in texts(list_unserved(lake, LATER.now()))} == {"kept for 30 days"}
 
-    assert len(delete_unserved(replaced, PIPELINE, MUCH_LATER, why="replaced")) == len(["batch", "stream-0"])
+    assert len(delete_unserved(lake, MUCH_LATER, why="replaced")) == len(["batch", "stream-0"])
 
     with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
-        table_weights.check_epoch_log(replaced, PIPELINE, versions.current(replaced, PIPELINE))
+        table_weights.check_epoch_log(lake, versions.current(lake))
 
 
 def test_the_tables_of_a_name_whose_file_is_gone_can_go_too(
@@ -187,13 +192,14 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
 
     monkeypatch.setattr(versions, "record_deletion", swapped_back)
 
-    assert delete_unserved(replaced, PIPELINE, MUCH_LATER, why="replaced") == []
+    lake = PipelineLake(replaced, PIPELINE)
+    assert delete_unserved(lake, MUCH_LATER, why="replaced") == []
 
-    current = versions.current(replaced, PIPELINE)
+    current = versions.current(lake)
     assert current is not None
     assert (current.number, Path(current.uri).exists()) == (0, True)
-    assert list(table_weights.find_changes(replaced, PIPELINE)) == []
-    assert list_unserved(replaced, PIPELINE, MUCH_LATER.now()) == []
+    assert list(table_weights.find_changes(lake)) == []
+    assert list_unserved(lake, MUCH_LATER.now()) == []
 
 
 def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
@@ -201,66 +207,69 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
 ) -> None:
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=PIPELINE.lateness)
-    sequence = versions.next_sequence(settings, slower)
-    version_beside = versions.register(settings, slower, SystemClock(), expected_sequence=sequence, beside=True)
+    lake = PipelineLake(settings, slower)
+    sequence = versions.next_sequence(lake)
+    version_beside = versions.register(lake, SystemClock(), expected_sequence=sequence, beside=True)
     write(settings.model_copy(update={"stream_version": 1}), lake_of(SALES, slower), slower)
-    versions.serve(settings, slower, 1, why="new", clock=SystemClock())
+    versions.serve(lake, 1, why="new", clock=SystemClock())
     real = versions.record_deletion
 
     def pinned(*args: Any, **keywords: Any) -> None:
         real(*args, **keywords)
-        (old,) = [version for version in versions._read_versions(settings, slower) if version.number == 0]
+        (old,) = [version for version in versions._read_versions(lake) if version.number == 0]
         pins.pin(settings, old, 1, holder="batch/now", expires_at=LATER.now() + timedelta(days=1), now=NOW)
 
     monkeypatch.setattr(versions, "record_deletion", pinned)
 
-    assert delete_unserved(settings, slower, LATER, why="old") == []
+    assert delete_unserved(lake, LATER, why="old") == []
 
-    current = versions.current(settings, slower)
+    current = versions.current(lake)
     assert (version_beside.number, None if current is None else current.number) == (1, 1)
-    assert [version.number for version in versions.list_versions(settings, slower)] == [0, 1]
+    assert [version.number for version in versions.list_versions(lake)] == [0, 1]
 
 
 def test_what_a_deleted_version_had_replaced_does_not_come_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    sequence = versions.next_sequence(settings, PIPELINE)
-    versions.register(settings, PIPELINE, SystemClock(), expected_sequence=sequence)
-    sequence = versions.next_sequence(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    sequence = versions.next_sequence(lake)
+    versions.register(lake, SystemClock(), expected_sequence=sequence)
+    sequence = versions.next_sequence(lake)
     versions.record_deletion(settings, PIPELINE.name, OWN, 1, why="x", clock=SystemClock(), expected_sequence=sequence)
 
-    assert versions.current(settings, PIPELINE) is None
-    assert versions.open_or_create(settings, PIPELINE, SystemClock()).number == len(["stream-0", "stream-1"])
+    assert versions.current(lake) is None
+    assert versions.open_or_create(lake, SystemClock()).number == len(["stream-0", "stream-1"])
 
 
 def test_nothing_goes_while_nothing_stands_in_its_place(settings: Settings) -> None:
     write(settings, lake_of(SALES))  # the definition was edited since, and has not begun
 
-    assert {reason for _, reason in texts(list_unserved(settings, CHANGED, LATER.now()))} == {
+    lake = PipelineLake(settings, CHANGED)
+    assert {reason for _, reason in texts(list_unserved(lake, LATER.now()))} == {
         "nothing with an epoch serves in its place"
     }
-    assert delete_unserved(settings, CHANGED, LATER, why="old") == []
+    assert delete_unserved(lake, LATER, why="old") == []
 
 
 def test_a_definition_that_comes_back_after_its_tables_went_begins_in_lambda(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    record_stage(settings, PIPELINE, "KAPPA", at=NOW, result_fingerprint=OWN)
+    lake = PipelineLake(settings, PIPELINE)
+    record_stage(lake, "KAPPA", at=NOW, result_fingerprint=OWN)
     write(settings, lake_of(SALES, CHANGED), CHANGED)
-    assert current_stage(settings, PIPELINE) is Stage.KAPPA
+    assert current_stage(lake) is Stage.KAPPA
 
-    delete_unserved(settings, CHANGED, LATER, why="old")
+    delete_unserved(PipelineLake(settings, CHANGED), LATER, why="old")
 
-    assert current_stage(settings, PIPELINE) is Stage.LAMBDA
+    assert current_stage(lake) is Stage.LAMBDA
 
 
 def test_what_a_fork_begins_with_stays_until_the_fork_is_filled(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    sequence = versions.next_sequence(settings, PIPELINE)
-    versions.register(
-        settings, PIPELINE, SystemClock(), expected_sequence=sequence, fork=versions.Fork(version=0, epoch=1)
-    )
+    lake = PipelineLake(settings, PIPELINE)
+    sequence = versions.next_sequence(lake)
+    versions.register(lake, SystemClock(), expected_sequence=sequence, fork=versions.Fork(version=0, epoch=1))
 
     expected_texts = [(f"stream-0 of {OWN}", "needed by stream-1, which begins with it")]
-    assert texts(list_unserved(settings, PIPELINE, LATER.now())) == expected_texts
+    assert texts(list_unserved(lake, LATER.now())) == expected_texts
 
 
 def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,16 +278,16 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
     write(settings, lake_of(SALES, slower), slower)
     real = vacuum.list_unserved
 
-    def served_meanwhile(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
-        unserved_tables = real(settings, pipeline, now)
-        versions.register(settings, pipeline, LATER, expected_sequence=versions.next_sequence(settings, pipeline))
+    def served_meanwhile(lake: PipelineLake, now: datetime) -> list[Unserved]:
+        unserved_tables = real(lake, now)
+        versions.register(lake, LATER, expected_sequence=versions.next_sequence(lake))
         return unserved_tables
 
     monkeypatch.setattr(vacuum, "list_unserved", served_meanwhile)
     with pytest.raises(SequenceConflictError):
-        delete_unserved(settings, slower, LATER, why="old")
+        delete_unserved(PipelineLake(settings, slower), LATER, why="old")
 
-    assert Path(versions.open_or_create(settings, PIPELINE, LATER).uri).exists()
+    assert Path(versions.open_or_create(PipelineLake(settings, PIPELINE), LATER).uri).exists()
 
 
 @pytest.mark.parametrize("steps_done", [0, 1, 2])
@@ -297,23 +306,24 @@ def test_a_deletion_that_was_killed_is_finished(
             first_commit.unlink()
         raise KeyboardInterrupt
 
+    lake = PipelineLake(settings, CHANGED)
     with monkeypatch.context() as patch:
         patch.setattr(vacuum, "_remove", killed)
         with pytest.raises(KeyboardInterrupt):
-            delete_unserved(settings, CHANGED, LATER, why="old")
+            delete_unserved(lake, LATER, why="old")
 
-    assert len(delete_unserved(settings, CHANGED, LATER, why="again")) == len(["batch", "stream-0"])
-    assert list_unserved(settings, CHANGED, LATER.now()) == []
-    assert [path.name for path in Path(version_uri(settings, PIPELINE)).iterdir() if path.is_dir()] == []
+    assert len(delete_unserved(lake, LATER, why="again")) == len(["batch", "stream-0"])
+    assert list_unserved(lake, LATER.now()) == []
+    assert [path.name for path in Path(PipelineLake(settings, PIPELINE).version_uri()).iterdir() if path.is_dir()] == []
 
 
 def test_a_table_that_cannot_be_read_stays_and_hinders_no_other(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     write(settings, lake_of(SALES, CHANGED), CHANGED)
-    (log,) = (Path(version_uri(settings, PIPELINE)) / "batch_index" / "_delta_log").glob("*0.json")
+    (log,) = (Path(PipelineLake(settings, PIPELINE).version_uri()) / "batch_index" / "_delta_log").glob("*0.json")
     log.write_text("{", encoding="utf-8")
 
-    reasons_by_table = dict(texts(list_unserved(settings, CHANGED, LATER.now())))
+    reasons_by_table = dict(texts(list_unserved(PipelineLake(settings, CHANGED), LATER.now())))
 
     assert str(reasons_by_table[f"batch tables of {OWN}"]).startswith("cannot be read: ")
     assert reasons_by_table[f"stream-0 of {OWN}"] is None
@@ -336,4 +346,4 @@ def test_command_lists_and_asks_for_a_reason(
     assert main(["unserved", "sales", "--delete", "--why", "old"]) == 0
     assert "0 deleted, 2 retained" in capsys.readouterr().out
     with pytest.raises(DefinitionError, match="expected a reason"):
-        delete_unserved(settings, CHANGED, LATER, why=" ")
+        delete_unserved(PipelineLake(settings, CHANGED), LATER, why=" ")

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from cutover.batch import recompute
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError
-from cutover.lake.paths import batch_uri, stream_uri
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.settings import LineageSettings, Settings
@@ -36,10 +36,10 @@ def with_listener(settings: Settings, **whom: object) -> Settings:
     return settings.model_copy(update={"lineage": LineageSettings.model_validate(whom)})
 
 
-def run_all(settings: Settings, pipeline: Pipeline) -> Report:
-    assert driver.run(settings, pipeline, until="drain") == 0
-    assert recompute.run(settings, pipeline) is not None
-    return reconcile(settings, pipeline)
+def run_all(lake: PipelineLake) -> Report:
+    assert driver.run(lake, until="drain") == 0
+    assert recompute.run(lake) is not None
+    return reconcile(lake)
 
 
 def select_job_events(events: list[Told], job: str) -> list[Told]:
@@ -66,7 +66,7 @@ def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline]
     settings, pipeline = clicks
     file, topic = tmp_path / "new" / "events.jsonl", pipeline.source.name
 
-    report = run_all(with_listener(settings, file=file), pipeline)
+    report = run_all(PipelineLake(with_listener(settings, file=file), pipeline))
 
     events = read(file)
     whole_log = [{"partition": p, "from": 0, "to": end} for p, end in sorted(LogClient(settings).latest(topic).items())]
@@ -82,9 +82,10 @@ def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline]
     assert ranges(compared, topic) == [
         {"partition": offset_range["partition"], "to": offset_range["to"]} for offset_range in whole_log
     ]
-    assert [dataset["name"] for dataset in stream["outputs"]] == [stream_uri(settings, pipeline, 0)]
-    batch_version = table_version(batch["outputs"], batch_uri(settings, pipeline))
-    assert table_version(compared["inputs"], batch_uri(settings, pipeline)) == batch_version
+    lake = PipelineLake(settings, pipeline)
+    assert [dataset["name"] for dataset in stream["outputs"]] == [lake.stream_uri(0)]
+    batch_version = table_version(batch["outputs"], lake.batch_uri())
+    assert table_version(compared["inputs"], lake.batch_uri()) == batch_version
     assert compared["run"]["facets"]["cutover_result"]["verdict"] == str(report.finding.verdict)
 
 
@@ -92,11 +93,11 @@ def test_a_second_driver_and_a_second_batch_run_tell_of_what_is_new_alone(
     clicks: tuple[Settings, Pipeline], tmp_path: Path
 ) -> None:
     settings, pipeline = clicks
-    run_all(settings, pipeline)
+    run_all(PipelineLake(settings, pipeline))
     rig.send(settings, pipeline.source.name, [Event(id=99, minute=200)])
     file = tmp_path / "events.jsonl"
 
-    run_all(with_listener(settings, file=file), pipeline)
+    run_all(PipelineLake(with_listener(settings, file=file), pipeline))
 
     ends = {event["job"]["name"]: event for event in read(file)}
     (new,) = [
@@ -112,7 +113,7 @@ def test_a_driver_that_runs_tells_now_and_then(clicks: tuple[Settings, Pipeline]
     settings, pipeline = clicks
     file = tmp_path / "events.jsonl"
 
-    driver.run(with_listener(settings, file=file, every_seconds=0.05), pipeline, until="drain")
+    driver.run(PipelineLake(with_listener(settings, file=file, every_seconds=0.05), pipeline), until="drain")
 
     states = [event["eventType"] for event in read(file)]
     assert (states[0], states[-1]) == ("START", "COMPLETE")
@@ -123,7 +124,7 @@ def test_a_run_that_fails_says_so(kafka_settings: Settings, topic_name: str, tmp
     pipeline, file = rig.pipeline(topic_name), tmp_path / "events.jsonl"
 
     with pytest.raises(CutoverError):
-        recompute.run(with_listener(kafka_settings, file=file), pipeline)
+        recompute.run(PipelineLake(with_listener(kafka_settings, file=file), pipeline))
 
     assert [event["eventType"] for event in read(file)] == ["START", "FAIL"]
 
@@ -132,7 +133,7 @@ def test_a_server_is_sent_the_same(clicks: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = clicks
 
     with listening() as (url, hook):
-        driver.run(with_listener(settings, url=url), pipeline, until="drain")
+        driver.run(PipelineLake(with_listener(settings, url=url), pipeline), until="drain")
 
     assert [body["eventType"] for _, body in hook.got] == ["START", "COMPLETE"]
 
@@ -147,8 +148,8 @@ def test_a_listener_that_is_not_there_ends_nothing(
     with listening(500) as (url, _):
         whom = {"no server": {"url": "http://127.0.0.1:9"}, "it refuses": {"url": url}}
         listener = whom.get(trouble, {"file": tmp_path / "file" / "events.jsonl"})
-        driver.run(with_listener(settings, **listener), pipeline, until="drain")
+        driver.run(PipelineLake(with_listener(settings, **listener), pipeline), until="drain")
 
     output = capfd.readouterr()
-    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells(EVENTS)
+    assert rig.count_by_cell(PipelineLake(settings, pipeline)) == rig.expect_cells(EVENTS)
     assert (output.out + output.err).count("lineage_not_sent") == 1

@@ -19,6 +19,7 @@ from cutover.infra.broker import server as brokers
 from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -92,10 +93,10 @@ def test_driver_that_is_refused_ends_at_once_and_makes_nothing(at: Settings, top
     hide(at, topic_name)
 
     with pytest.raises(LogError) as refused:
-        driver.run(at, rig.pipeline(topic_name))
+        driver.run(PipelineLake(at, rig.pipeline(topic_name)))
 
     assert refused.value.runbook == "KafkaRefused"
-    assert versions.current(at, rig.pipeline(topic_name)) is None
+    assert versions.current(PipelineLake(at, rig.pipeline(topic_name))) is None
 
 
 @pytest.mark.parametrize(

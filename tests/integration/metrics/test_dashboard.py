@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from cutover.batch import recompute
 from cutover.clock import SystemClock
-from cutover.definition import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import stage
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.record import verify_and_record
@@ -70,13 +70,13 @@ def files_served(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def run_tasks(settings: Settings, pipeline: Pipeline) -> None:
+def run_tasks(lake: PipelineLake) -> None:
     """Run each task once, and look once."""
-    recompute.run(settings, pipeline)
-    reconcile(settings, pipeline)
-    verify_and_record(settings, pipeline, only=["N3"])
-    stage.move(settings, pipeline, "advance", "to be refused", SystemClock())
-    write_metrics_file(settings, make_status(FactCollector(settings, pipeline, SystemClock()).collect()))
+    recompute.run(lake)
+    reconcile(lake)
+    verify_and_record(lake, only=["N3"])
+    stage.move(lake, "advance", "to be refused", SystemClock())
+    write_metrics_file(lake.settings, make_status(FactCollector(lake, SystemClock()).collect()))
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +90,11 @@ def address(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
     pipeline = rig.pipeline(topic)
     rig.make_topic(settings, topic, partitions=2)
     rig.send(settings, topic, [Event(id=i, minute=i * 0.5, partition=i % 2) for i in range(200)])
-    driver = Background(settings, pipeline)
-    until(lambda: driver.failure or _is_read(settings, pipeline), within=120)
+    lake = PipelineLake(settings, pipeline)
+    driver = Background(lake)
+    until(lambda: driver.failure or _is_read(lake), within=120)
     assert driver.failure is None
-    run_tasks(settings, pipeline)
+    run_tasks(lake)
     rules = ROOT / "infra" / "alerts" / "cutover.rules.yml"
     with files_served(settings.metrics_dir) as files:
         config = CONFIG.replace("RULES", str(rules)).replace("FOLDER", str(settings.metrics_dir))
@@ -105,10 +106,10 @@ def address(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
     assert read_driver_state(settings, pipeline.name).state == "STOPPED"
 
 
-def _is_read(settings: Settings, pipeline: Pipeline) -> bool:
+def _is_read(lake: PipelineLake) -> bool:
     """Return whether all 200 records are committed."""
     with contextlib.suppress(LakeError, AssertionError):
-        records = rig.records(settings, pipeline)
+        records = rig.records(lake)
         return bool(records) and sum(records[-1].end.values()) >= 200
     return False
 

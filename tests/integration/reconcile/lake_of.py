@@ -25,10 +25,10 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.process import identify_current
 from cutover.reconcile import run
 from cutover.reconcile.result.report import Report
@@ -120,9 +120,9 @@ def log_of_lake(lake: Lake) -> HeldLog:
     return HeldLog(records=lake.log)
 
 
-def reconcile(settings: Settings, pipeline: Pipeline, **options: Any) -> Report:
+def reconcile(lake: PipelineLake, **options: Any) -> Report:
     """Compare both sides of the lake that was written last, together with its log."""
-    return run.reconcile(settings, pipeline, log=_HELD.get(settings.home), **options)
+    return run.reconcile(lake, log=_HELD.get(lake.settings.home), **options)
 
 
 def in_force(pipeline: Pipeline = PIPELINE) -> EffectiveSettings:
@@ -136,19 +136,20 @@ def _process_settings(lateness: Lateness) -> EffectiveSettings:
     return readback.read_process_settings(replace(PIPELINE, lateness=lateness))
 
 
-def leave_word(settings: Settings, pipeline: Pipeline, **changes: object) -> None:
+def leave_word(lake: PipelineLake, **changes: object) -> None:
     """Leave the last heartbeat of a driver that this process is: it stopped, and found nothing wrong with its log."""
     process = identify_current()
     word = {"pid": process.pid, "boot": process.boot, "started": process.started, "run_id": "r", "state": "STOPPED"}
-    file = heartbeat.run_folder(settings, pipeline.name) / "heartbeat.json"
+    file = heartbeat.run_folder(lake.settings, lake.pipeline.name) / "heartbeat.json"
     files.write_json(file, word | {"at": START.isoformat()} | changes)
 
 
 def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     """Write the tables and return the epoch log's folder."""
     _HELD[settings.home] = log_of_lake(lake)
-    leave_word(settings, pipeline)  # tests of tables have no broker
-    version = versions.open_or_create(settings, pipeline, SystemClock())
+    pipeline_lake = PipelineLake(settings, pipeline)
+    leave_word(pipeline_lake)  # tests of tables have no broker
+    version = versions.open_or_create(pipeline_lake, SystemClock())
     schema = epoch_log_schema(pipeline)
     log = delta.ensure(version.uri, schema, partition_by=["_kind"])
     stem = checksums.new_stem("epoch", len(lake.epochs))
@@ -160,9 +161,9 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
     note = {"userMetadata": epochs[-1].to_json()}
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, lake.transaction)], custom_metadata=note)
     commits.append(log, pa.Table.from_pylist([*lake.partials, *records], schema=schema), stem=stem, commit=commit)
-    batch = delta.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
+    batch = delta.ensure(pipeline_lake.batch_uri(), batch_schema(pipeline))
     commits.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
-    spans = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    spans = delta.ensure(pipeline_lake.batch_uri("batch_index"), BATCH_INDEX)
     ranges = [row | {"_kind": "range", "_run": lake.run.run_id, "_epoch": lake.run.epoch} for row in lake.ranges]
     commits.append(spans, pa.Table.from_pylist(ranges, schema=BATCH_INDEX))
     write_run(settings, replace(lake.run, batch_version=int(batch.version())), pipeline)
@@ -171,12 +172,13 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
 
 def write_run(settings: Settings, run: BatchRun, pipeline: Pipeline = PIPELINE) -> None:
     """Record a run as the next one, whatever its times say."""
-    index.record_run(settings, pipeline, run, sequence=batch_runs.next_sequence(settings, pipeline))
+    lake = PipelineLake(settings, pipeline)
+    index.record_run(lake, run, sequence=batch_runs.next_sequence(lake))
 
 
 def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> None:
     """Replace the stored batch by the lake's, as a further run."""
-    uri = batch_uri(settings, pipeline)
+    uri = PipelineLake(settings, pipeline).batch_uri()
     rows = pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline))
     write_run(settings, replace(lake.run, batch_version=replace_rows(uri, rows)), pipeline)
 

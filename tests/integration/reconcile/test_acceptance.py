@@ -14,6 +14,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import acceptance_files, catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import Condition, decide
 from cutover.reconcile.report import page
@@ -53,7 +54,7 @@ def spoilt(home: Settings, sales: Pipeline) -> Lake:
     """Return a lake that was written with two rows of batch that nothing explains: of windows 0 and 1."""
     lake = spoil(spoil(lake_of(SALES, sales), 0), TWO)
     write(home, lake, sales)
-    assert reconcile(home, sales).finding.verdict is Verdict.DIVERGED
+    assert reconcile(PipelineLake(home, sales)).finding.verdict is Verdict.DIVERGED
     return lake
 
 
@@ -78,14 +79,14 @@ def write_rule(settings: Settings, name: str, **fields: Any) -> None:
     (folder / f"{name}.toml").write_text("\n".join(lines), encoding="utf-8")
 
 
-def states(settings: Settings, pipeline: Pipeline) -> list[DifferenceState]:
-    return sorted(difference.state for difference in history.read_open_differences(settings, pipeline).values())
+def states(lake: PipelineLake) -> list[DifferenceState]:
+    return sorted(difference.state for difference in history.read_open_differences(lake).values())
 
 
-def rules_condition(settings: Settings, pipeline: Pipeline, now: datetime | None = None) -> Condition:
+def rules_condition(lake: PipelineLake, now: datetime | None = None) -> Condition:
     at = now or SystemClock().now()
-    gate_evidence = evidence.read_evidence(settings, pipeline, at)
-    decision = decide(Stage.LAMBDA, gate_evidence, "advance", pipeline.policy, at)
+    gate_evidence = evidence.read_evidence(lake, at)
+    decision = decide(Stage.LAMBDA, gate_evidence, "advance", lake.pipeline.policy, at)
     return next(condition for condition in decision.conditions if condition.name == "accepted")
 
 
@@ -97,7 +98,8 @@ def reasons(result: Report) -> str:
 def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales: Pipeline) -> None:
     assert accept("--window", "2026-01-01T00:00:00Z", "--window-to", "2026-01-02") == 0
 
-    report = reconcile(home, sales)
+    lake = PipelineLake(home, sales)
+    report = reconcile(lake)
 
     assert (
         report.finding.verdict,
@@ -106,12 +108,12 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
         report.finding.policy.accepted,
     ) == ("ACCEPTED", 0, 2, 2)
     assert "2 rows without an explanation are accepted by rule: within the policy" in report.finding.sentence
-    assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.ACCEPTED]
+    assert states(lake) == [DifferenceState.ACCEPTED, DifferenceState.ACCEPTED]
     assert app.main(["differences", "sales"]) == 0
-    assert list(findings.list_comparison_problems(home, sales)) == []
-    checked = verify(home, sales, only=["N5"], clock=SystemClock())
+    assert list(findings.list_comparison_problems(lake)) == []
+    checked = verify(lake, only=["N5"], clock=SystemClock())
     assert checked.checks["N5"].state is CheckState.HELD
-    condition = rules_condition(home, sales)
+    condition = rules_condition(lake)
     assert (condition.is_met, condition.detail) == (True, "1 in force")
     jsonschema.validate(json.loads(json.dumps(report.to_json())), SCHEMA)
     assert "A backfill" in page.render_page(report)
@@ -134,7 +136,8 @@ def test_a_new_rule_says_which_others_take_its_rows(home: Settings, capsys: pyte
 def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) -> None:
     assert accept("--window", "2026-01-01T00:00:00Z") == 0
 
-    report = reconcile(home, sales)
+    lake = PipelineLake(home, sales)
+    report = reconcile(lake)
 
     assert (report.finding.verdict, report.finding.exit_code, report.finding.policy.accepted) == (
         Verdict.DIVERGED,
@@ -142,8 +145,8 @@ def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) 
         1,
     )
     assert "1 row has no explanation, rules accept 1 more" in report.finding.sentence
-    assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.OPEN]
-    assert [trouble.runbook for trouble in findings.list_comparison_problems(home, sales)] == ["DivergenceUnexplained"]
+    assert states(lake) == [DifferenceState.ACCEPTED, DifferenceState.OPEN]
+    assert [trouble.runbook for trouble in findings.list_comparison_problems(lake)] == ["DivergenceUnexplained"]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +170,8 @@ def test_a_rule_that_does_not_hold_accepts_nothing(
         path = acceptance_files.folder(home, sales) / "broken.toml"
         path.write_text(path.read_text(encoding="utf-8") + "\nmax_volume = { revenue = 19 }", encoding="utf-8")
 
-    report = reconcile(home, sales)
+    lake = PipelineLake(home, sales)
+    report = reconcile(lake)
 
     assert (
         report.finding.verdict,
@@ -179,7 +183,7 @@ def test_a_rule_that_does_not_hold_accepts_nothing(
         [state],
     )
     assert message in reasons(report)
-    assert not rules_condition(home, sales).is_met
+    assert not rules_condition(lake).is_met
 
 
 @pytest.mark.parametrize(
@@ -203,33 +207,35 @@ def test_a_rule_is_about_the_rows_that_it_names(
     bounds = "".join(f"\n{name} = {value}" for name, value in fields.items() if name.startswith("windows"))
     path.write_text(path.read_text(encoding="utf-8") + bounds, encoding="utf-8")
 
-    assert reconcile(home, sales).finding.policy.accepted == rows
+    assert reconcile(PipelineLake(home, sales)).finding.policy.accepted == rows
 
 
 def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
     write_rule(home, "for-now", expires="2099-01-01T00:00:00Z")
-    assert reconcile(home, sales).finding.verdict is Verdict.ACCEPTED
+    lake = PipelineLake(home, sales)
+    assert reconcile(lake).finding.verdict is Verdict.ACCEPTED
 
-    assert "has expired" in rules_condition(home, sales, datetime(2099, 1, 1, tzinfo=UTC)).detail
+    assert "has expired" in rules_condition(lake, datetime(2099, 1, 1, tzinfo=UTC)).detail
     write_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
-    assert "was changed or removed" in rules_condition(home, sales).detail
+    assert "was changed or removed" in rules_condition(lake).detail
     (acceptance_files.folder(home, sales) / "for-now.toml").unlink()
-    assert rules_condition(home, sales).is_met is False
+    assert rules_condition(lake).is_met is False
     rewrite(home, spoilt, sales, 1)
-    assert reconcile(home, sales).finding.verdict is Verdict.DIVERGED
-    assert states(home, sales) == [DifferenceState.OPEN, DifferenceState.OPEN]
+    assert reconcile(lake).finding.verdict is Verdict.DIVERGED
+    assert states(lake) == [DifferenceState.OPEN, DifferenceState.OPEN]
 
 
 def test_a_difference_that_comes_back_has_its_history(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
-    (first_difference, _) = history.read_open_differences(home, sales).values()
+    lake = PipelineLake(home, sales)
+    (first_difference, _) = history.read_open_differences(lake).values()
     rewrite(home, lake_of(SALES, sales), sales, 1)
-    assert (reconcile(home, sales).finding.verdict, states(home, sales)) == (Verdict.CONSISTENT, [])
+    assert (reconcile(lake).finding.verdict, states(lake)) == (Verdict.CONSISTENT, [])
 
     rewrite(home, spoil(spoilt, 4), sales, 2)
-    reconcile(home, sales)
+    reconcile(lake)
 
     differences_by_window = {
-        difference.window_start: difference for difference in history.read_open_differences(home, sales).values()
+        difference.window_start: difference for difference in history.read_open_differences(lake).values()
     }
     back = differences_by_window[first_difference.window_start]
     assert (back.first_seen, back.runs, back.returned) == (first_difference.first_seen, 2, 1)
@@ -241,14 +247,15 @@ def test_what_a_person_closes_is_off_the_list_until_it_is_found_again(
 ) -> None:
     assert app.main(["resolve", "sales", "2026-01-01T00:00:00Z", "a,1", "--why", "Batch was rerun"]) == 0
     assert "off the list" in capsys.readouterr().out
-    assert len(states(home, sales)) == 1
-    reconcile(home, sales)  # the same cut says nothing new
-    assert len(states(home, sales)) == 1
+    lake = PipelineLake(home, sales)
+    assert len(states(lake)) == 1
+    reconcile(lake)  # the same cut says nothing new
+    assert len(states(lake)) == 1
 
     rewrite(home, spoil(spoilt, 4), sales, 1)
-    reconcile(home, sales)
+    reconcile(lake)
 
-    assert sorted(difference.returned for difference in history.read_open_differences(home, sales).values()) == [
+    assert sorted(difference.returned for difference in history.read_open_differences(lake).values()) == [
         0,
         0,
         1,
@@ -262,12 +269,11 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
     (home.pipelines / "sales.py").write_text(text, encoding="utf-8")
     patient = catalogue.get(home, "sales")
 
-    assert states(home, patient) == [DifferenceState.PENDING, DifferenceState.PENDING]
-    assert list(findings.list_comparison_problems(home, patient)) == []
+    lake = PipelineLake(home, patient)
+    assert states(lake) == [DifferenceState.PENDING, DifferenceState.PENDING]
+    assert list(findings.list_comparison_problems(lake)) == []
     assert app.main(["differences", "sales"]) == 0
-    assert spoilt.run.run_id in {
-        str(line.result["tables"]["batch_run"]) for line in history.list_current_first(home, patient)
-    }
+    assert spoilt.run.run_id in {str(line.result["tables"]["batch_run"]) for line in history.list_current_first(lake)}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from cutover.clock import SystemClock
 from cutover.lake.control import versions
-from cutover.lake.paths import batch_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verdict import history
 from cutover.reconcile.watch.ages import find_batch_age, find_verdict_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
@@ -48,49 +48,54 @@ def test_the_age_of_the_batch_path_is_that_of_its_newest_run_by_the_clocks_that_
 ) -> None:
     record_runs(settings, ages)
 
-    assert find_batch_age(settings, PIPELINE, (), NOW) == expected
+    assert find_batch_age(PipelineLake(settings, PIPELINE), (), NOW) == expected
 
 
 def test_of_a_run_of_the_future_only_the_version_before_it_is_known(settings: Settings) -> None:
     record_runs(settings, [-YEARS])
     (registered,) = versions.read_registrations(settings, PIPELINE.name)
 
-    assert find_batch_age(settings, PIPELINE, (), NOW) == RecordAge(not_before=registered.at, uncertainty=FOREVER)
+    assert find_batch_age(PipelineLake(settings, PIPELINE), (), NOW) == RecordAge(
+        not_before=registered.at, uncertainty=FOREVER
+    )
 
 
 def test_a_run_is_no_older_than_the_epoch_whose_cut_it_read(settings: Settings) -> None:
     record_runs(settings, [9 * HOUR])
     committed = [replace(epoch, processing_time=(NOW - HOUR).isoformat()) for epoch in LAKE.epochs]
 
-    assert find_batch_age(settings, PIPELINE, committed, NOW) == RecordAge(not_before=NOW - HOUR, uncertainty=8 * HOUR)
+    assert find_batch_age(PipelineLake(settings, PIPELINE), committed, NOW) == RecordAge(
+        not_before=NOW - HOUR, uncertainty=8 * HOUR
+    )
 
 
 def test_a_run_that_a_foreign_writer_wrote_twice_has_an_age(settings: Settings) -> None:
     record_runs(settings, [3 * HOUR, HOUR, HOUR])
-    index = batch_uri(settings, PIPELINE, "batch_index")
+    lake = PipelineLake(settings, PIPELINE)
+    index = lake.batch_uri("batch_index")
     write_deltalake(index, DeltaTable(index).to_pyarrow_table(), mode="append")
 
-    assert find_batch_age(settings, PIPELINE, (), NOW) == RecordAge(not_before=NOW - HOUR)
+    assert find_batch_age(lake, (), NOW) == RecordAge(not_before=NOW - HOUR)
 
 
 def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by_that(settings: Settings) -> None:
     record_runs(settings, [3 * HOUR])
+    lake = PipelineLake(settings, PIPELINE)
     for age in (2 * HOUR, HOUR, 2 * DAY):
-        reconcile(settings, PIPELINE, clock=StandingClock(NOW - age))
+        reconcile(lake, clock=StandingClock(NOW - age))
 
-    present = history.find_current(settings, PIPELINE)
+    present = history.find_current(lake)
     assert present is not None
     assert (present.times, present.last_recorded) == (3, NOW - 2 * DAY)
-    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(not_before=NOW - HOUR)
+    assert find_verdict_age(lake, (), NOW) == RecordAge(not_before=NOW - HOUR)
 
 
 def test_a_comparison_is_no_older_than_the_run_that_it_compared(settings: Settings) -> None:
     record_runs(settings, [3 * HOUR])
-    reconcile(settings, PIPELINE, clock=StandingClock(NOW - 2 * DAY))
+    lake = PipelineLake(settings, PIPELINE)
+    reconcile(lake, clock=StandingClock(NOW - 2 * DAY))
 
-    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(
-        not_before=NOW - 3 * HOUR, uncertainty=2 * DAY - 3 * HOUR
-    )
+    assert find_verdict_age(lake, (), NOW) == RecordAge(not_before=NOW - 3 * HOUR, uncertainty=2 * DAY - 3 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -101,9 +106,10 @@ def test_an_age_that_no_one_can_tell_is_named_once_it_may_be_too_old_and_claims_
 ) -> None:
     now = SystemClock().now()
     write(settings, replace(LAKE, run=replace(LAKE.run, finished=(now + YEARS).isoformat())))
-    reconcile(settings, PIPELINE, clock=StandingClock(now + YEARS))
+    lake = PipelineLake(settings, PIPELINE)
+    reconcile(lake, clock=StandingClock(now + YEARS))
 
-    facts = FactCollector(settings, PIPELINE, StandingClock(now + later)).collect()
+    facts = FactCollector(lake, StandingClock(now + later)).collect()
 
     doubts = [problem.text.partition(" is ")[0] for problem in facts.problems if problem.runbook == "ClockSkew"]
     assert doubts == (["the age of the newest batch run", "the age of the newest comparison"] if is_named else [])
@@ -122,12 +128,13 @@ def test_rules_expire_by_the_time_that_epochs_runs_and_comparisons_have_all_show
     settings: Settings, ages: tuple[timedelta, timedelta, timedelta], expected: datetime
 ) -> None:
     read, run, comparison = ages
-    assert history.find_rule_time(settings, PIPELINE, NOW) == NOW
+    lake = PipelineLake(settings, PIPELINE)
+    assert history.find_rule_time(lake, NOW) == NOW
     epochs = tuple(replace(epoch, processing_time=(NOW - read).isoformat()) for epoch in LAKE.epochs)
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - run).isoformat())))
-    reconcile(settings, PIPELINE, clock=StandingClock(NOW - comparison))
+    reconcile(lake, clock=StandingClock(NOW - comparison))
 
-    assert history.find_rule_time(settings, PIPELINE, NOW) == expected
+    assert history.find_rule_time(lake, NOW) == expected
 
 
 @pytest.mark.parametrize("clock_behind", [HOUR, 2 * DAY])
@@ -136,9 +143,10 @@ def test_a_watch_whose_own_clock_is_behind_takes_the_time_that_the_stream_shows(
 ) -> None:
     epochs = tuple(replace(epoch, processing_time=(NOW - HOUR / 2).isoformat()) for epoch in LAKE.epochs)
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - HOUR / 4).isoformat())))
-    reconcile(settings, PIPELINE, clock=StandingClock(NOW - HOUR / 8))
+    lake = PipelineLake(settings, PIPELINE)
+    reconcile(lake, clock=StandingClock(NOW - HOUR / 8))
 
-    facts = FactCollector(settings, PIPELINE, StandingClock(NOW - clock_behind)).collect()
+    facts = FactCollector(lake, StandingClock(NOW - clock_behind)).collect()
 
     assert [problem for problem in facts.problems if problem.runbook == "ClockSkew"] == []
     assert {alert.name for alert in list_firing(facts)} & {
@@ -168,12 +176,13 @@ def test_a_quiet_topic_shows_that_a_host_was_behind_as_it_still_got_records(
         settings,
         replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(at - 8 * HOUR - host_behind).isoformat())),
     )
-    reconcile(settings, PIPELINE, clock=StandingClock(at - 8 * HOUR - host_behind))
+    lake = PipelineLake(settings, PIPELINE)
+    reconcile(lake, clock=StandingClock(at - 8 * HOUR - host_behind))
     run = replace(LAKE.run, run_id="again", scanned={}, computed=(), batch_version=1)
     write_run(settings, replace(run, finished=(at - old - host_behind).isoformat()))
-    reconcile(settings, PIPELINE, clock=StandingClock(at - old - host_behind))
+    reconcile(lake, clock=StandingClock(at - old - host_behind))
 
-    facts = FactCollector(settings, PIPELINE, StandingClock(at)).collect()
+    facts = FactCollector(lake, StandingClock(at)).collect()
 
     names = {alert.name for alert in list_firing(facts)}
     assert names & {"BatchNotFresh", "ReconcilerNotRunning"} == (
@@ -188,9 +197,10 @@ def test_a_watch_that_is_an_hour_behind_a_quiet_topic_neither_doubts_nor_misses(
     at = SystemClock().now()
     epochs = tuple(replace(epoch, processing_time=(at - 9 * HOUR).isoformat()) for epoch in LAKE.epochs)
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(at - late).isoformat())))
-    reconcile(settings, PIPELINE, clock=StandingClock(at - late))
+    lake = PipelineLake(settings, PIPELINE)
+    reconcile(lake, clock=StandingClock(at - late))
 
-    facts = FactCollector(settings, PIPELINE, StandingClock(at - HOUR)).collect()
+    facts = FactCollector(lake, StandingClock(at - HOUR)).collect()
 
     names = {alert.name for alert in list_firing(facts)}
     assert names & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == (

@@ -13,6 +13,7 @@ from cutover.definition.measures.states import StateColumn
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.durations import MICROSECONDS
 from cutover.errors import LogError
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import run
 from cutover.reconcile.audit.noise import find_newest_noise, make_rule, measure_noise, record_noise
 from cutover.settings import Settings
@@ -51,7 +52,9 @@ def test_every_replay_of_a_sound_definition_gives_one_answer(
 ) -> None:
     settings, pipeline = clicks
 
-    determinism_audit = run.audit_determinism(settings, replace(pipeline, window=window), replays=3, seed=7)
+    determinism_audit = run.audit_determinism(
+        PipelineLake(settings, replace(pipeline, window=window)), replays=3, seed=7
+    )
 
     assert [replay.blamed for replay in determinism_audit.replays] == [()] * 3
     assert determinism_audit.exit_code == 0
@@ -64,7 +67,7 @@ def test_measure_that_depends_on_the_order_is_blamed_with_its_expression(clicks:
     settings, pipeline = clicks
     planted = replace(pipeline, measures={"clicks": Count(), "some": AnyOf("id"), "newest": Max("id")})
 
-    determinism_audit = run.audit_determinism(settings, planted, replays=2, seed=7)
+    determinism_audit = run.audit_determinism(PipelineLake(settings, planted), replays=2, seed=7)
 
     assert determinism_audit.exit_code == 1
     assert {
@@ -77,7 +80,9 @@ def test_doubles_are_the_same_in_every_replay(clicks: tuple[Settings, Pipeline])
     thirds, far = "CAST(id AS double) / 3", "CAST(id AS double) / 3 + 1000000000"  # a mean far larger than the spread
     measures: dict[str, Measure] = {"thirds": Sum(thirds), "mean": Avg(thirds), "spread": Variance(far)}
 
-    determinism_audit = run.audit_determinism(settings, replace(pipeline, measures=measures), replays=3, seed=7)
+    determinism_audit = run.audit_determinism(
+        PipelineLake(settings, replace(pipeline, measures=measures)), replays=3, seed=7
+    )
 
     assert [blamed for replay in determinism_audit.replays for blamed in replay.blamed] == []
 
@@ -86,7 +91,7 @@ def test_topic_without_records_has_nothing_to_replay(kafka_settings: Settings, t
     rig.make_topic(kafka_settings, topic_name)
 
     with pytest.raises(LogError, match="expected records to replay, it holds none"):
-        run.audit_determinism(kafka_settings, rig.pipeline(topic_name), replays=1, seed=1)
+        run.audit_determinism(PipelineLake(kafka_settings, rig.pipeline(topic_name)), replays=1, seed=1)
 
 
 def test_command_says_so_in_words_and_as_json(
@@ -113,15 +118,16 @@ def test_noise_is_measured_and_recorded_and_a_sound_definition_has_none(clicks: 
     planted = replace(pipeline, measures={"thirds": Sum(thirds), "some": AnyOf("id"), "newest": Max("id")})
     clock = SystemClock()
 
-    noise = measure_noise(settings, planted, batches=2, streams=2, seed=7, clock=clock)
-    sound = measure_noise(settings, pipeline, batches=1, streams=1, seed=7, clock=clock)
+    lake = PipelineLake(settings, planted)
+    noise = measure_noise(lake, batches=2, streams=2, seed=7, clock=clock)
+    sound = measure_noise(PipelineLake(settings, pipeline), batches=1, streams=1, seed=7, clock=clock)
 
     assert (noise.exit_code, sound.exit_code, sound.measures) == (1, 0, ())
     assert {measure.column for measure in noise.measures} == {"some"}
     assert noise.measures[0].size is not None
     assert noise.measures[0].size.largest >= 1
     assert make_rule(noise, planted) is not None
-    assert find_newest_noise(settings, planted) is None
+    assert find_newest_noise(lake) is None
     record_noise(settings, noise, clock)
-    assert find_newest_noise(settings, planted) == noise
-    assert find_newest_noise(settings, pipeline) is None
+    assert find_newest_noise(lake) == noise
+    assert find_newest_noise(PipelineLake(settings, pipeline)) is None

@@ -6,6 +6,7 @@ import jsonschema
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.advisor import record as advice_record
 from cutover.reconcile.audit import noise
 from cutover.settings import Settings
@@ -35,7 +36,7 @@ def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(setti
 def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
     first_report = run(settings, lake_of((*CLEAN, *LATE)))
     replace_batch(settings, edit_batch_row(lake_of((*CLEAN, *LATE)), 0, lambda row: row | {"revenue": 99}))
-    second = reconcile(settings, PIPELINE)
+    second = reconcile(PipelineLake(settings, PIPELINE))
 
     assert [run_of_trend.run_id for run_of_trend in first_report.trend] == [first_report.run.run_id]
     assert [(run_of_trend.run_id, run_of_trend.verdict, run_of_trend.unexplained) for run_of_trend in second.trend] == [
@@ -54,7 +55,8 @@ def test_a_report_says_since_which_comparison_its_differences_are_known(settings
     worse = edit_batch_row(spoilt, 1, lambda row: row | {"most": 4712})
     replace_batch(settings, replace(worse, run=replace(worse.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
 
-    second, third = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    second, third = reconcile(lake), reconcile(lake)
 
     assert [(life.state, life.first_run, life.runs) for life in first_report.lives] == [
         ("open", first_report.run.run_id, 1)
@@ -75,7 +77,8 @@ def test_a_report_says_since_which_comparison_its_differences_are_known(settings
 
 def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
-    report_before = reconcile(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    report_before = reconcile(lake)
     fingerprint = result_fingerprint(PIPELINE)
     advice = replace(advised(), pipeline=PIPELINE.name, result_fingerprint=fingerprint)
     unproven = replace(advice, at="2026-11-24T13:00:00Z", proven=(), proven_at=None)
@@ -83,7 +86,7 @@ def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Se
         advice_record.record_advice(settings, example, SystemClock())
     noise.record_noise(settings, replace(NOISE, pipeline=PIPELINE.name, result_fingerprint=fingerprint), SystemClock())
 
-    report_after = reconcile(settings, PIPELINE)
+    report_after = reconcile(lake)
 
     assert (report_before.advice, report_before.noise) == (None, None)
     assert report_after.advice == replace(unproven, proven=advice.proven, proven_at=advice.proven_at)

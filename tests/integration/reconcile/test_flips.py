@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.clock import SystemClock
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import make_status
@@ -52,8 +53,9 @@ def test_a_changed_log_entry_is_named_and_no_row_is_blamed(
     ][-1:]
     entry.write_bytes(entry.read_bytes().replace(original, damaged, 1))
 
-    status = make_status(FactCollector(settings, PIPELINE, SystemClock()).collect())
-    compared = reconcile(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    status = make_status(FactCollector(lake, SystemClock()).collect())
+    compared = reconcile(lake)
 
     alert_texts = [alert.text for alert in status.alerts if alert.name in {"TableUnreadable", "EpochHistoryBroken"}]
     assert any(str(entry.parent.parent) in text for text in alert_texts)

@@ -12,7 +12,8 @@ from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.lake.control import pins, restore, versions
 from cutover.lake.journal import Journal
-from cutover.lake.paths import control_uri, version_uri
+from cutover.lake.paths import control_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.journal_rows import DifferenceEvent
@@ -52,12 +53,14 @@ def diverged(settings: Settings) -> Report:
     write(settings, replace(new, batch=old.batch, run=old.run))
     run = replace(new.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")
     replace_batch(settings, replace(spoil(new), run=run))
-    return reconcile(settings, PIPELINE)
+    return reconcile(PipelineLake(settings, PIPELINE))
 
 
 def firing(settings: Settings) -> set[str]:
     limits = settings.alerts.model_copy(update={"batch_schedules": 1e9})
-    facts = FactCollector(settings.model_copy(update={"alerts": limits}), PIPELINE, SystemClock()).collect()
+    facts = FactCollector(
+        PipelineLake(settings.model_copy(update={"alerts": limits}), PIPELINE), SystemClock()
+    ).collect()
     return {alert.name for alert in list_firing(facts)}
 
 
@@ -73,19 +76,20 @@ def page(settings: Settings, result: Report) -> str:
 def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
     settings: Settings, diverged: Report, scope: str
 ) -> None:
+    lake = PipelineLake(settings, PIPELINE)
     if scope == "range":
-        later = reconcile(settings, PIPELINE, start=START + timedelta(hours=5))
+        later = reconcile(lake, start=START + timedelta(hours=5))
     else:
-        later = [reconcile(settings, PIPELINE, epoch=OLD) for _ in range(1 + scope.endswith("again"))][-1]
+        later = [reconcile(lake, epoch=OLD) for _ in range(1 + scope.endswith("again"))][-1]
 
-    newest = history.find_current(settings, PIPELINE)
+    newest = history.find_current(lake)
     assert (diverged.finding.verdict, later.finding.verdict, later.finding.exit_code) == (
         Verdict.DIVERGED,
         Verdict.CONSISTENT,
         0,
     )
     assert newest is not None
-    assert (newest.run_id, len(history.read_open_differences(settings, PIPELINE))) == (diverged.run.run_id, 1)
+    assert (newest.run_id, len(history.read_open_differences(lake))) == (diverged.run.run_id, 1)
     assert f"run {diverged.run.run_id} at epoch 2: DIVERGED" in str(later.run.scope_note)
     assert "DivergenceUnexplained" in firing(settings)
     assert latest(settings) == page(settings, diverged) != page(settings, later)
@@ -95,14 +99,15 @@ def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settin
     mended = lake_of(SALES)
     replace_batch(settings, replace(mended, run=replace(mended.run, run_id="b3", finished="2026-01-07T00:00:00Z")))
 
-    second_report = reconcile(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    second_report = reconcile(lake)
 
     assert (diverged.finding.verdict, second_report.finding.verdict, second_report.run.scope_note) == (
         Verdict.DIVERGED,
         Verdict.CONSISTENT,
         None,
     )
-    assert history.read_open_differences(settings, PIPELINE) == {}
+    assert history.read_open_differences(lake) == {}
     assert "DivergenceUnexplained" not in firing(settings)
     assert latest(settings) == page(settings, second_report)
 
@@ -112,12 +117,13 @@ def test_the_newest_cut_is_compared_though_batch_computed_an_older_one_last(sett
     write(settings, new)
     replace_batch(settings, replace(old, run=replace(old.run, run_id="late", finished="2026-01-09T00:00:00Z")))
 
-    assert reconcile(settings, PIPELINE).finding.seal.epoch == new.run.epoch
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.seal.epoch == new.run.epoch
 
 
 def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    first_report, second = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    first_report, second = reconcile(lake), reconcile(lake)
 
     (line,) = records.read_lines(settings, PIPELINE.name)
     assert (line.times, second.run.repeats, second.run.run_id, second.run.at) == (
@@ -132,10 +138,11 @@ def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
 def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Settings) -> None:
     lake = lake_of(SALES)
     write(settings, lake)
-    reconcile(settings, PIPELINE)
+    pipeline_lake = PipelineLake(settings, PIPELINE)
+    reconcile(pipeline_lake)
     replace_batch(settings, replace(spoil(lake), run=replace(lake.run, run_id="b2", finished="2026-01-06T00:00:00Z")))
 
-    report = reconcile(settings, PIPELINE)
+    report = reconcile(pipeline_lake)
 
     verdicts = [line.verdict for line in records.read_lines(settings, PIPELINE.name)]
     assert (report.run.scope_note, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
@@ -146,14 +153,16 @@ def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diver
     """An older cut is compared; before it is recorded, the newest is compared again."""
     reports: list[Report] = []
 
+    lake = PipelineLake(settings, PIPELINE)
+
     def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
         if point == "report.rendered" and not reports:
             reports.append(diverged)
-            reports.append(reconcile(settings, PIPELINE))
+            reports.append(reconcile(lake))
 
-    late = reconcile(settings, PIPELINE, epoch=OLD, probe=overtake)
+    late = reconcile(lake, epoch=OLD, probe=overtake)
 
-    newest = history.find_current(settings, PIPELINE)
+    newest = history.find_current(lake)
     assert newest is not None
     assert (newest.run_id, newest.times, late.run.scope_note is None) == (diverged.run.run_id, 2, False)
     assert latest(settings) == page(settings, reports[1])
@@ -174,7 +183,7 @@ def test_a_report_without_a_verdict_row_is_not_listed(
     assert main(["report", "sales"]) == 2
     monkeypatch.setattr(history, "record_comparison", killed)
     with pytest.raises(KilledError):
-        reconcile(settings, PIPELINE)
+        reconcile(PipelineLake(settings, PIPELINE))
 
     assert len(list((settings.reports_dir / PIPELINE.name).glob("*.html"))) == 1
     assert (main(["report", "sales"]), main(["report", "sales", "--all"])) == (2, 2)
@@ -213,7 +222,7 @@ def test_nothing_compared_is_not_comparable_with_reason_and_next_command(setting
     lake, options, reason, following = EMPTY[case]
     write(settings, lake)
 
-    report = reconcile(settings, PIPELINE, **options)
+    report = reconcile(PipelineLake(settings, PIPELINE), **options)
 
     (breach,) = report.finding.seal.breaches
     assert (report.finding.verdict, report.finding.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "nothing")
@@ -229,21 +238,22 @@ def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
     place = {"window_start": START, "key": "{}", "kind": "changed", "cause": "unexplained", "state": "open"}
     Journal(settings, PIPELINE.name, DifferenceEvent).append(make_row(DifferenceEvent, **values, **place))
 
-    assert history.read_open_differences(settings, PIPELINE) == {}
+    assert history.read_open_differences(PipelineLake(settings, PIPELINE)) == {}
 
 
 @pytest.mark.parametrize("table", ["gate", "reconciliations", "differences", "pins"])
 def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
     settings: Settings, diverged: Report, table: str
 ) -> None:
-    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
-    (version,) = versions.list_versions(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    record_stage(lake, "LAMBDA", event="rolled_back", at=START)
+    (version,) = versions.list_versions(lake)
     pins.pin(settings, version, 0, holder="a", expires_at=START, now=START)
     handle = DeltaTable(control_uri(settings, table))
     handle.delete()
-    verified = verify(settings, PIPELINE, only=["N9"])
+    verified = verify(lake, only=["N9"])
 
-    report = reconcile(settings, PIPELINE)
+    report = reconcile(lake)
 
     (breach,) = report.finding.seal.breaches
     assert (diverged.finding.verdict, report.finding.verdict, report.finding.runbook) == (
@@ -258,20 +268,21 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 
     list(restore.restore(settings))
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.DIVERGED
+    assert reconcile(lake).finding.verdict is Verdict.DIVERGED
 
 
 def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    lake = PipelineLake(settings, PIPELINE)
+    record_stage(lake, "LAMBDA", event="rolled_back", at=START)
     handle = DeltaTable(control_uri(settings, "gate"))
     version_before = handle.version()
     handle.delete()
-    without = reconcile(settings, PIPELINE).finding.verdict
+    without = reconcile(lake).finding.verdict
 
     handle.restore(version_before)
 
-    assert (without, reconcile(settings, PIPELINE).finding.verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)
+    assert (without, reconcile(lake).finding.verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)
 
 
 def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_back(settings: Settings) -> None:
@@ -280,11 +291,12 @@ def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_
     version_before = handle.version()
     handle.delete()
 
+    lake = PipelineLake(settings, PIPELINE)
     with pytest.raises(LakeError, match="Table `versions` of `sales`: expected every committed row") as refused:
-        reconcile(settings, PIPELINE)
+        reconcile(lake)
     handle.restore(version_before)
 
-    assert (refused.value.runbook, reconcile(settings, PIPELINE).finding.verdict) == (
+    assert (refused.value.runbook, reconcile(lake).finding.verdict) == (
         "ForeignWrite",
         Verdict.CONSISTENT,
     )
@@ -294,7 +306,7 @@ def test_a_history_whose_folder_is_gone_is_none_that_just_begins(settings: Setti
     shutil.rmtree(control_uri(settings, "reconciliations"))
 
     with pytest.raises(LakeError, match="_control/reconciliations`: expected it next to the other") as refused:
-        reconcile(settings, PIPELINE)
+        reconcile(PipelineLake(settings, PIPELINE))
 
     assert (diverged.finding.verdict, refused.value.runbook) == (Verdict.DIVERGED, "ForeignWrite")
     assert "ForeignWrite" in firing(settings)
@@ -306,7 +318,7 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
 ) -> None:
     shutil.rmtree(control_uri(settings, table))
 
-    report = reconcile(settings, PIPELINE)
+    report = reconcile(PipelineLake(settings, PIPELINE))
 
     (breach,) = report.finding.seal.breaches
     assert (diverged.finding.verdict, report.finding.verdict, breach.runbook) == (
@@ -320,17 +332,18 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
 
 def verify_tables(settings: Settings) -> str:
     """Return what `verify --only N9` says of the tables."""
-    verification = verify(settings, PIPELINE, only=["N9"])
+    verification = verify(PipelineLake(settings, PIPELINE), only=["N9"])
     return verification.error or " ".join(violation.text for violation in verification.violations)
 
 
 @pytest.mark.parametrize("removed", ["/stream-0", "/stream-0/stream", "/batch", "/batch_index", ""])
 def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings, removed: str) -> None:
     write(settings, lake_of(SALES))
-    report_before = reconcile(settings, PIPELINE)
-    shutil.rmtree(f"{version_uri(settings, PIPELINE)}{removed}")
+    lake = PipelineLake(settings, PIPELINE)
+    report_before = reconcile(lake)
+    shutil.rmtree(f"{lake.version_uri()}{removed}")
 
-    report = reconcile(settings, PIPELINE)
+    report = reconcile(lake)
 
     (breach,) = report.finding.seal.breaches
     assert (report_before.finding.verdict, report.finding.verdict, breach.runbook) == (
@@ -340,8 +353,5 @@ def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings
     )
     assert "expected it to exist" in breach.message
     assert "ForeignWrite" in firing(settings)
-    assert any(
-        "its folder is gone" in reason
-        for reason in evidence.read_evidence(settings, PIPELINE, SystemClock().now()).foreign
-    )
+    assert any("its folder is gone" in reason for reason in evidence.read_evidence(lake, SystemClock().now()).foreign)
     assert "its folder is gone" in verify_tables(settings)

@@ -15,6 +15,7 @@ from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.lake.control import pins, versions
 from cutover.lake.journal import Journal
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import CellStep, Verdict
@@ -47,7 +48,7 @@ SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf
 
 def run(settings: Settings, lake: Lake) -> Report:
     write(settings, lake)
-    return reconcile(settings, PIPELINE)
+    return reconcile(PipelineLake(settings, PIPELINE))
 
 
 def steps(result: Report, measure: str, shop: str = "a") -> tuple[CellStep, ...]:
@@ -131,7 +132,7 @@ def test_late_share_beyond_the_policy_is_exit_one(settings: Settings) -> None:
     strict = replace(PIPELINE, policy=replace(PIPELINE.policy, max_late_share=0.01))
     write(settings, lake_of((*CLEAN, *LATE)))
 
-    result = reconcile(settings, strict)
+    result = reconcile(PipelineLake(settings, strict))
 
     assert (result.finding.verdict, result.finding.exit_code, len(result.finding.policy.reasons)) == (
         Verdict.EXPLAINED,
@@ -259,7 +260,9 @@ def test_stale_windows_are_counted_as_incomplete(settings: Settings) -> None:
 def test_a_range_judges_its_windows_alone(settings: Settings) -> None:
     write(settings, lake_of((*CLEAN, *LATE)))
 
-    result = reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=4))
+    result = reconcile(
+        PipelineLake(settings, PIPELINE), start=START + timedelta(hours=2), end=START + timedelta(hours=4)
+    )
 
     assert (result.finding.windows.compared, result.finding.causes["late"].events) == (2, 1)
 
@@ -288,8 +291,7 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
     write(settings, lake_of(CLEAN))
 
     reconcile(
-        settings,
-        PIPELINE,
+        PipelineLake(settings, PIPELINE),
         probe=lambda point, epoch: points.append((point, epoch, len(records.read_lines(settings, PIPELINE.name)))),
     )
 
@@ -299,11 +301,12 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
 def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(settings: Settings) -> None:
     spoilt = edit_batch_row(lake_of(CLEAN), 0, lambda row: row | {"most": 4711})
     run(settings, spoilt)
-    opened = len(history.read_open_differences(settings, PIPELINE))
+    lake = PipelineLake(settings, PIPELINE)
+    opened = len(history.read_open_differences(lake))
     mended = replace(spoilt, batch=(), run=replace(spoilt.run, run_id="batch-2", finished="2026-01-06T00:00:00Z"))
     replace_batch(settings, replace(mended, batch=lake_of(CLEAN).batch))
 
-    reconcile(settings, PIPELINE)
+    reconcile(lake)
 
     states = [row.state for row in Journal(settings, PIPELINE.name, DifferenceEvent).read()]
     assert (opened, states) == (1, ["open", "resolved"])
@@ -312,7 +315,8 @@ def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(setting
 def test_a_cut_is_held_for_the_comparison_and_let_go_after_it(settings: Settings) -> None:
     lake, clock = lake_of(CLEAN), SystemClock()
     write(settings, lake)
-    version = versions.current(settings, PIPELINE)
+    pipeline_lake = PipelineLake(settings, PIPELINE)
+    version = versions.current(pipeline_lake)
     assert version is not None
     holder = pins.name_batch_holder(lake.run.run_id)
     pins.pin(settings, version, 2, holder=holder, expires_at=clock.now() + pins.LONGEST, now=clock.now())
@@ -321,7 +325,7 @@ def test_a_cut_is_held_for_the_comparison_and_let_go_after_it(settings: Settings
     def note_pinned(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
         pinned.append(pins.list_pinned_epochs(settings, version, now=clock.now()))
 
-    reconcile(settings, PIPELINE, probe=note_pinned)
+    reconcile(pipeline_lake, probe=note_pinned)
 
     assert pinned == [(2,), ()]
 
@@ -330,7 +334,7 @@ def test_an_empty_range_is_refused(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
 
     with pytest.raises(DefinitionError, match="expected a start before an end"):
-        reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=2))
+        reconcile(PipelineLake(settings, PIPELINE), start=START + timedelta(hours=2), end=START + timedelta(hours=2))
     assert records.read_lines(settings, PIPELINE.name) == ()
 
 
@@ -341,10 +345,11 @@ def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Setti
     stale = replace(spoilt.run, run_id="b2", finished="2026-01-06T00:00:00Z", stale=((at, at + 3_600_000_000),))
     replace_batch(settings, replace(spoilt, run=stale))
 
-    result = reconcile(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    result = reconcile(lake)
 
     assert (result.finding.verdict, result.finding.windows.incomplete) == (Verdict.CONSISTENT, 1)
-    assert len(history.read_open_differences(settings, PIPELINE)) == 1
+    assert len(history.read_open_differences(lake)) == 1
 
 
 def test_where_batch_vouches_for_no_closed_window_there_is_no_verdict(settings: Settings) -> None:
@@ -390,7 +395,7 @@ def test_a_record_late_in_two_sliding_windows_is_one_event_and_two_pairs(setting
     lake = replace(lake, partials=rows, epochs=epochs, run=replace(lake.run, cut={0: 2}), log=both.log, ranges=ranges)
     write(settings, lake, sliding)
 
-    result = reconcile(settings, sliding)
+    result = reconcile(PipelineLake(settings, sliding))
 
     assert (result.finding.verdict, result.finding.policy.late_share) == (Verdict.EXPLAINED, 2 / (2 + 2))
     assert (

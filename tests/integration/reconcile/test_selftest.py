@@ -17,8 +17,8 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline, Sessions
 from cutover.errors import LakeError
 from cutover.lake.epochs.row_kinds import RowKind
-from cutover.lake.paths import stream_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
 from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.report import page
@@ -63,7 +63,7 @@ def self_tested(
     settings: Settings, lake: Lake, *, seed: int = 1, trials: int = 12, pipeline: Pipeline = PIPELINE
 ) -> SelfTest:
     log: HeldLog = log_of_lake(lake)
-    return self_test(settings, pipeline, seed=seed, trials=trials, clock=SystemClock(), log=log)
+    return self_test(PipelineLake(settings, pipeline), seed=seed, trials=trials, clock=SystemClock(), log=log)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -104,7 +104,7 @@ def test_rows_that_a_report_would_leave_out_are_judged_too(settings: Settings) -
 
 @pytest.mark.usefixtures("lake")
 def test_a_bit_is_flipped_only_where_a_comparison_reads(settings: Settings) -> None:
-    uri = stream_uri(settings, PIPELINE, 0)
+    uri = PipelineLake(settings, PIPELINE).stream_uri(0)
     table = delta.open_table(uri)
     rows = pa.table({"_epoch": pa.array([0], pa.int64())})
     for number in range(5):
@@ -203,7 +203,7 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
 
 
 def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: Settings, lake: Lake) -> None:
-    finding = compare_at_cut(settings, PIPELINE, ComparisonRequest(log=log_of_lake(lake))).finding
+    finding = compare_at_cut(PipelineLake(settings, PIPELINE), ComparisonRequest(log=log_of_lake(lake))).finding
     cell = finding.differences[0]
     place = place_of(cell)
     clean = Mock(causes={place: frozenset({"late"})}, unexplained_places=frozenset(), pipeline=PIPELINE)
@@ -249,13 +249,14 @@ def test_bounds_are_those_of_clopper_and_pearson(hits: int, of: int) -> None:
 
 
 def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Settings, lake: Lake) -> None:
-    assert "none yet: cutover selftest sales" in page.render_page(reconcile(settings, PIPELINE))
-    record_passed(settings, PIPELINE)
+    pipeline_lake = PipelineLake(settings, PIPELINE)
+    assert "none yet: cutover selftest sales" in page.render_page(reconcile(pipeline_lake))
+    record_passed(pipeline_lake)
 
-    second_report = reconcile(settings, PIPELINE)
+    second_report = reconcile(pipeline_lake)
 
     assert lake.run.epoch == second_report.finding.seal.epoch
-    assert (second_report.run.repeats, find_newest_self_test(settings, PIPELINE) is not None) == (1, True)
+    assert (second_report.run.repeats, find_newest_self_test(pipeline_lake) is not None) == (1, True)
     assert "500 of 500 planted rows found" in page.render_page(second_report)
 
 
@@ -273,6 +274,6 @@ def test_the_command_records_what_it_found(
     code = app.main(["selftest", "sales", "--seed", "5", "--trials", "2", "--json"])
 
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    stored = find_newest_self_test(settings, PIPELINE)
+    stored = find_newest_self_test(PipelineLake(settings, PIPELINE))
     assert stored is not None
     assert (code, answer["seed"], answer["trials"], stored.seed) == (1 - answer["passed"], 5, 2, 5)

@@ -15,6 +15,7 @@ from cutover.lake.dimensions import dimension
 from cutover.lake.dimensions import joined_versions as dimension_frames
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
@@ -89,7 +90,7 @@ def join_records(spark: "SparkSession", settings: Settings, versions: Sequence[i
     frames = {
         name: dimension_frames.join_versions(
             spark,
-            [dimension.open_dimension(settings, PIPELINE, name, v) for v in versions],
+            [dimension.open_dimension(PipelineLake(settings, PIPELINE), name, v) for v in versions],
             spans,
             broadcast_rows=limit,
         )
@@ -107,7 +108,10 @@ def test_rows_take_columns_as_plain_python_says_also_with_one_key_above_all(
     spark: "SparkSession", settings: Settings, versions: tuple[int, ...], limit: int
 ) -> None:
     plain = {
-        v: {name: dimension.plain(dimension.open_dimension(settings, PIPELINE, name, v)) for name in PIPELINE.lookups}
+        v: {
+            name: dimension.plain(dimension.open_dimension(PipelineLake(settings, PIPELINE), name, v))
+            for name in PIPELINE.lookups
+        }
         for v in versions
     }
     expected = reference.run(

@@ -23,6 +23,7 @@ from cutover.definition import Pipeline
 from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError, LogError
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.sending import topic as topics
 from cutover.records.sending.produce import Request, produce
 from cutover.records.sending.rows import LogTimeRange
@@ -34,7 +35,7 @@ from tests.support.suite.until import until
 def test_records_are_in_log_time_order_with_the_datas_log_times(
     kafka_settings: Settings, pipeline: Pipeline, file: Path
 ) -> None:
-    produced = send(kafka_settings, pipeline, Request(file=file, partitions=1))
+    produced = send(PipelineLake(kafka_settings, pipeline), Request(file=file, partitions=1))
 
     log_records = records(kafka_settings, pipeline.source.name)
     assert (produced, numbers(log_records)) == (4, [2, 1, 3, 4])
@@ -42,7 +43,7 @@ def test_records_are_in_log_time_order_with_the_datas_log_times(
 
 
 def test_topic_is_made_so_that_old_records_stay(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
-    send(kafka_settings, pipeline, Request(file=file))
+    send(PipelineLake(kafka_settings, pipeline), Request(file=file))
 
     client, name = LogClient(kafka_settings), pipeline.source.name
     config = client.config(name)
@@ -51,7 +52,7 @@ def test_topic_is_made_so_that_old_records_stay(kafka_settings: Settings, pipeli
 
 
 def test_records_go_round_robin_whatever_their_key(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
-    send(kafka_settings, pipeline, Request(file=file, partitions=4))
+    send(PipelineLake(kafka_settings, pipeline), Request(file=file, partitions=4))
 
     log_records = records(kafka_settings, pipeline.source.name)
     assert sorted(r.partition for r in log_records) == [0, 1, 2, 3]
@@ -60,20 +61,19 @@ def test_records_go_round_robin_whatever_their_key(kafka_settings: Settings, pip
 def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     start, end = 1357035420 * 1_000_000, 1357035500 * 1_000_000
 
-    assert (
-        send(kafka_settings, pipeline, Request(file=file, partitions=1, log_times=LogTimeRange(start=start, end=end)))
-        == 2
-    )
-    assert send(kafka_settings, pipeline, Request(file=file, log_times=LogTimeRange(end=start))) == 1
+    lake = PipelineLake(kafka_settings, pipeline)
+    assert send(lake, Request(file=file, partitions=1, log_times=LogTimeRange(start=start, end=end))) == 2
+    assert send(lake, Request(file=file, log_times=LogTimeRange(end=start))) == 1
     assert numbers(records(kafka_settings, pipeline.source.name)) == [1, 3, 2]
 
 
 def test_repeat_is_refused_and_again_sends_it(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
-    send(kafka_settings, pipeline, Request(file=file))
+    lake = PipelineLake(kafka_settings, pipeline)
+    send(lake, Request(file=file))
 
     with pytest.raises(DefinitionError, match=r"was sent at .*\n.*nothing was sent; `--again` sends the file again"):
-        send(kafka_settings, pipeline, Request(file=file))
-    assert send(kafka_settings, pipeline, Request(file=file, resend=True)) == 4
+        send(lake, Request(file=file))
+    assert send(lake, Request(file=file, resend=True)) == 4
     assert len(records(kafka_settings, pipeline.source.name)) == 8
 
 
@@ -96,10 +96,11 @@ def test_a_file_that_grew_sends_its_new_records_alone_and_a_copy_sends_nothing(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     day = write_numbered(tmp_path / "day.csv", range(200))
-    send(kafka_settings, pipeline, Request(file=day))
+    lake = PipelineLake(kafka_settings, pipeline)
+    send(lake, Request(file=day))
     write_numbered(day, range(250), end="\r\n")
 
-    grown = produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=SILENT)
+    grown = produce(lake, Request(file=day), clock=SystemClock(), progress=SILENT)
 
     assert (grown.records, grown.already_sent) == (50, 200)
     assert sorted(numbers(records(kafka_settings, pipeline.source.name))) == list(range(250))
@@ -107,11 +108,11 @@ def test_a_file_that_grew_sends_its_new_records_alone_and_a_copy_sends_nothing(
         copy = tmp_path / f"copy.csv.{suffix}"
         copy.write_bytes(pack(day.read_bytes()))
         with pytest.raises(DefinitionError, match=r"was sent at .* as `day\.csv`"):
-            send(kafka_settings, pipeline, Request(file=copy))
+            send(lake, Request(file=copy))
     write_numbered(day, range(300))
     packed = tmp_path / "renamed.csv.gz"
     packed.write_bytes(gzip.compress(day.read_bytes()))
-    assert send(kafka_settings, pipeline, Request(file=packed)) == 50
+    assert send(lake, Request(file=packed)) == 50
 
 
 def test_json_lines_that_grew_send_their_new_records_alone(
@@ -120,31 +121,34 @@ def test_json_lines_that_grew_send_their_new_records_alone(
     path = tmp_path / "a.jsonl"
     lines = [f'{{"at":{1357035300 + i},"seen":{1357035300 + i},"i":{i}}}\n' for i in range(30)]
     path.write_text("".join(lines[:20]), encoding="utf-8")
-    send(kafka_settings, pipeline, Request(file=path))
+    lake = PipelineLake(kafka_settings, pipeline)
+    send(lake, Request(file=path))
     path.write_text("\n" + "".join(lines), encoding="utf-8")
 
-    assert send(kafka_settings, pipeline, Request(file=path)) == 10
+    assert send(lake, Request(file=path)) == 10
 
 
 def test_an_edited_copy_is_refused_with_the_line_from_which_it_differs(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     day = write_numbered(tmp_path / "day.csv", range(200))
-    send(kafka_settings, pipeline, Request(file=day))
+    lake = PipelineLake(kafka_settings, pipeline)
+    send(lake, Request(file=day))
     day.write_bytes(day.read_bytes().replace(b",k1,4\n", b",k1,4000\n"))
 
     with pytest.raises(DefinitionError, match=r"differs from line 6 on .*, which held 199 of its 200 records"):
-        send(kafka_settings, pipeline, Request(file=day))
+        send(lake, Request(file=day))
     assert len(records(kafka_settings, pipeline.source.name)) == 200
-    assert send(kafka_settings, pipeline, Request(file=day, resend=True)) == 200
+    assert send(lake, Request(file=day, resend=True)) == 200
 
 
 def test_another_file_of_the_same_name_is_sent(kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path) -> None:
     day = write_numbered(tmp_path / "day.csv", range(20))
-    send(kafka_settings, pipeline, Request(file=day))
+    lake = PipelineLake(kafka_settings, pipeline)
+    send(lake, Request(file=day))
     write_numbered(day, range(100, 120))
 
-    assert send(kafka_settings, pipeline, Request(file=day)) == 20
+    assert send(lake, Request(file=day)) == 20
 
 
 def test_stretches_that_overlap_send_each_record_once(
@@ -155,7 +159,8 @@ def test_stretches_that_overlap_send_each_record_once(
     second = LogTimeRange(start=begin + 40_000_000, end=begin + 80_000_000)
 
     expected_records = [
-        send(kafka_settings, pipeline, Request(file=day, log_times=part)) for part in (stretch, second, LogTimeRange())
+        send(PipelineLake(kafka_settings, pipeline), Request(file=day, log_times=part))
+        for part in (stretch, second, LogTimeRange())
     ]
 
     assert expected_records == [40, 20, 40]
@@ -195,28 +200,30 @@ def test_an_interrupted_run_is_resumed_from_what_the_log_holds(
 ) -> None:
     day, name = write_numbered(tmp_path / "day.csv", range(4_000)), pipeline.source.name
     cut = replace(SILENT, on_sent=pull_plug)
+    lake = PipelineLake(kafka_settings, pipeline)
     for _ in range(2):
         with pytest.raises(PulledPlugError):
-            produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=cut)
+            produce(lake, Request(file=day), clock=SystemClock(), progress=cut)
     interrupted = len(records(kafka_settings, name))
     write_numbered(day, range(4_100))
 
-    produced = produce(kafka_settings, pipeline, Request(file=day), clock=SystemClock(), progress=SILENT)
+    produced = produce(lake, Request(file=day), clock=SystemClock(), progress=SILENT)
 
     assert (produced.already_sent, produced.records) == (interrupted, 4_100 - interrupted)
     assert sorted(numbers(records(kafka_settings, name))) == list(range(4_100))
     with pytest.raises(DefinitionError, match="`--again`"):
-        send(kafka_settings, pipeline, Request(file=day))
+        send(lake, Request(file=day))
 
 
 def test_a_repeat_that_was_interrupted_is_resumed(kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path) -> None:
     day, name = write_numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
-    send(kafka_settings, pipeline, Request(file=day))
+    lake = PipelineLake(kafka_settings, pipeline)
+    send(lake, Request(file=day))
     request = Request(file=day, resend=True)
     with pytest.raises(PulledPlugError):
-        produce(kafka_settings, pipeline, request, clock=SystemClock(), progress=replace(SILENT, on_sent=pull_plug))
+        produce(lake, request, clock=SystemClock(), progress=replace(SILENT, on_sent=pull_plug))
 
-    send(kafka_settings, pipeline, Request(file=day))
+    send(lake, Request(file=day))
 
     assert sorted(numbers(records(kafka_settings, name))) == sorted([*range(3_000), *range(3_000)])
 
@@ -248,9 +255,10 @@ def test_an_interrupted_run_whose_records_left_the_log_is_not_resumed(
 ) -> None:
     day, name = write_numbered(tmp_path / "day.csv", range(3_000)), pipeline.source.name
     request = Request(file=day, partitions=1)
+    lake = PipelineLake(kafka_settings, pipeline)
     with pytest.raises(PulledPlugError):
-        produce(kafka_settings, pipeline, request, clock=SystemClock(), progress=replace(SILENT, on_sent=pull_plug))
-    send(kafka_settings, pipeline, Request(file=write_numbered(tmp_path / "other.csv", range(9_000, 9_100))))
+        produce(lake, request, clock=SystemClock(), progress=replace(SILENT, on_sent=pull_plug))
+    send(lake, Request(file=write_numbered(tmp_path / "other.csv", range(9_000, 9_100))))
     admin = AdminClient({"bootstrap.servers": LogClient(kafka_settings).bootstrap})
     for future in admin.delete_records([TopicPartition(name, 0, 5)]).values():
         future.result()
@@ -258,14 +266,14 @@ def test_an_interrupted_run_whose_records_left_the_log_is_not_resumed(
     with pytest.raises(
         LogError, match=r"partition 0: expected the records of an interrupted .* offset 0 on.* offset is 5"
     ):
-        send(kafka_settings, pipeline, Request(file=day))
+        send(lake, Request(file=day))
 
 
 def test_bad_line_sends_nothing_and_makes_no_topic(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     file.write_bytes(LINES + b"1,soon,a,5\n")
 
     with pytest.raises(DefinitionError, match="line 6"):
-        send(kafka_settings, pipeline, Request(file=file))
+        send(PipelineLake(kafka_settings, pipeline), Request(file=file))
     assert pipeline.source.name not in LogClient(kafka_settings).topics()
     assert list((kafka_settings.home / "produced").iterdir()) == []
 
@@ -276,13 +284,13 @@ def test_broker_that_does_not_answer_is_named_within_its_time(
     nobody = settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=2)})
 
     with pytest.raises(LogError, match=r"127\.0\.0\.1:9: expected a broker, the connection was refused"):
-        send(nobody, pipeline, Request(file=file))
+        send(PipelineLake(nobody, pipeline), Request(file=file))
 
 
 def test_definition_written_from_a_topic_loads(
     kafka_settings: Settings, pipeline: Pipeline, file: Path, tmp_path: Path
 ) -> None:
-    send(kafka_settings, pipeline, Request(file=file))
+    send(PipelineLake(kafka_settings, pipeline), Request(file=file))
     settings = kafka_settings.model_copy(update={"pipelines": tmp_path / "pipelines"})
 
     init(settings, "mine", pipeline.source.name)
@@ -310,5 +318,5 @@ def test_a_file_without_records_is_named_and_nothing_is_sent(
     file.write_bytes(content)
 
     with pytest.raises(DefinitionError, match=name):
-        send(kafka_settings, pipeline, Request(file=file, partitions=1))
+        send(PipelineLake(kafka_settings, pipeline), Request(file=file, partitions=1))
     assert pipeline.source.name not in LogClient(kafka_settings).topics()

@@ -13,6 +13,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import LogError
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.sending import topic as topics
 from cutover.records.sending.produce import Request, produce
 from cutover.settings import Settings
@@ -26,7 +27,7 @@ def test_message_of_8_mb_is_sent(kafka_settings: Settings, pipeline: Pipeline, t
     path.write_bytes(line + b"\n")
     no_key = replace(pipeline, key=("d",), derive={"d": "i"})
 
-    send(kafka_settings, no_key, Request(file=path, partitions=1))
+    send(PipelineLake(kafka_settings, no_key), Request(file=path, partitions=1))
 
     assert [len(r.value or b"") for r in records(kafka_settings, pipeline.source.name)] == [8 * 1024 * 1024]
 
@@ -37,14 +38,14 @@ def test_topic_that_would_delete_old_records_is_refused(
     LogClient(kafka_settings).create_topic(pipeline.source.name, partitions=1, config={"retention.ms": "3600000"})
 
     with pytest.raises(LogError, match=r"expected retention\.ms=-1"):
-        send(kafka_settings, pipeline, Request(file=file))
+        send(PipelineLake(kafka_settings, pipeline), Request(file=file))
 
 
 def test_another_number_of_partitions_is_refused(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     LogClient(kafka_settings).create_topic(pipeline.source.name, partitions=1, config=topics.CONFIG)
 
     with pytest.raises(LogError, match="expected 2 partitions, it has 1"):
-        send(kafka_settings, pipeline, Request(file=file, partitions=2))
+        send(PipelineLake(kafka_settings, pipeline), Request(file=file, partitions=2))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_what_a_topic_would_refuse_is_named_with_limit_and_line_and_nothing_is_s
     client.create_topic(name, partitions=1, config={**topics.CONFIG, **config})
 
     with pytest.raises(LogError, match=expected):
-        send(kafka_settings, pipeline, Request(file=file))
+        send(PipelineLake(kafka_settings, pipeline), Request(file=file))
     assert client.high_watermarks(name) == {0: 0}
 
 
@@ -76,7 +77,7 @@ def test_a_log_time_far_in_the_future_is_named_and_no_topic_is_left(
     with pytest.raises(
         LogError, match=r"message\.timestamp\.after\.max\.ms=3,600,000, got 2100-01-01T00:00:00Z \(line 6"
     ):
-        send(kafka_settings, pipeline, Request(file=file))
+        send(PipelineLake(kafka_settings, pipeline), Request(file=file))
     assert pipeline.source.name not in LogClient(kafka_settings).topics()
 
 
@@ -88,7 +89,7 @@ def test_records_without_a_key_are_refused_for_a_compacted_topic(
     no_key = replace(pipeline, key=("d",), derive={"d": "i"})
 
     with pytest.raises(LogError, match=r"expected a key in every record.*compact, got none \(line 2"):
-        send(kafka_settings, no_key, Request(file=file))
+        send(PipelineLake(kafka_settings, no_key), Request(file=file))
 
 
 @pytest.mark.parametrize("length", [10, 60, 1_000, 20_000])
@@ -99,17 +100,18 @@ def test_a_record_is_refused_only_if_the_broker_would_reject_it(
     path = tmp_path / "one.csv"
     path.write_text(f"at,seen,k,i\n1357035300,1357035420,{Random(1).randbytes(length).hex()[:length]},1\n")  # noqa: S311 -- a text that does not compress
     client.create_topic(name, partitions=1, config={**topics.CONFIG, "max.message.bytes": "50"})
+    lake = PipelineLake(kafka_settings, pipeline)
     with pytest.raises(LogError, match=r"at least [\d,]+, got") as refused:
-        send(kafka_settings, pipeline, Request(file=path))
+        send(lake, Request(file=path))
     required = int(str(refused.value).split("at least ")[1].split(", got")[0].replace(",", ""))
 
     set_config(client, name, "max.message.bytes", str(required))
-    assert send(kafka_settings, pipeline, Request(file=path)) == 1
+    assert send(lake, Request(file=path)) == 1
 
     (message,) = client.messages(name, {0: (0, 1)}, "read_uncommitted")
     set_config(client, name, "max.message.bytes", str(required - 1))
     with pytest.raises(LogError, match=r"at least"):
-        send(kafka_settings, pipeline, Request(file=path, resend=True))
+        send(lake, Request(file=path, resend=True))
     assert produce_directly(client, name, message) == KafkaError.MSG_SIZE_TOO_LARGE
 
 
@@ -155,11 +157,12 @@ def test_a_record_that_is_too_old_when_it_arrives_is_named_and_a_rerun_sends_it(
     path, age = tmp_path / "old.csv", SystemClock().now().timestamp() - 150
     path.write_text("at,seen,k,i\n" + "".join(f"{int(age) + i},{int(age) + i},k,{i}\n" for i in range(3)))
 
+    lake = PipelineLake(kafka_settings, pipeline)
     with pytest.raises(LogError, match=r"\(line 2 of the file\).*message\.timestamp\.before\.max\.ms=120,000"):
-        produce(kafka_settings, pipeline, Request(file=path), clock=SlowClock(), progress=SILENT)
+        produce(lake, Request(file=path), clock=SlowClock(), progress=SILENT)
 
     set_config(client, name, "message.timestamp.before.max.ms", "600000")
-    assert send(kafka_settings, pipeline, Request(file=path)) == 3
+    assert send(lake, Request(file=path)) == 3
     assert numbers(records(kafka_settings, name)) == [0, 1, 2]
 
 
@@ -170,4 +173,4 @@ def test_small_records_are_sent_to_a_topic_with_a_small_limit(
     LogClient(kafka_settings).create_topic(pipeline.source.name, partitions=1, config=config)
     path = write_numbered(tmp_path / "many.csv", range(3_000))
 
-    assert send(kafka_settings, pipeline, Request(file=path)) == 3_000
+    assert send(PipelineLake(kafka_settings, pipeline), Request(file=path)) == 3_000

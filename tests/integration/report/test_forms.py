@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.cli import app
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.report.forms import exposition, markdown, server
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import SCHEMA, Report
@@ -40,7 +41,7 @@ def diverged(home: Settings) -> Report:
     lake = lake_of(SALES)
     at = next(number for number, row in enumerate(lake.batch) if row["shop"] == HOSTILE)
     write(home, edit_batch_row(lake, at, lambda row: row | {"revenue": 99}))
-    return reconcile(home, PIPELINE)
+    return reconcile(PipelineLake(home, PIPELINE))
 
 
 def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(diverged: Report) -> None:
@@ -113,7 +114,7 @@ def test_every_row_that_differs_is_in_the_parquet(
     lake = lake_of([*SALES, *late])
     at = next(number for number, row in enumerate(lake.batch) if row["shop"] == "a")
     write(home, edit_batch_row(lake, at, lambda row: row | {"revenue": 99}))
-    result = reconcile(home, PIPELINE)
+    result = reconcile(PipelineLake(home, PIPELINE))
     file = tmp_path / "all 'of' them.parquet"
 
     capsys.readouterr()
@@ -137,8 +138,9 @@ def test_every_row_that_differs_is_in_the_parquet(
 
 
 def test_a_repeat_and_a_refusal_leave_no_further_parquet(home: Settings, diverged: Report) -> None:
-    second_report = reconcile(home, PIPELINE)
-    refused = reconcile(home, PIPELINE, start=datetime(2031, 1, 1, tzinfo=UTC))
+    lake = PipelineLake(home, PIPELINE)
+    second_report = reconcile(lake)
+    refused = reconcile(lake, start=datetime(2031, 1, 1, tzinfo=UTC))
 
     assert second_report.run.run_id == diverged.run.run_id
     assert (refused.finding.verdict, refused.run.parquet) == (Verdict.NOT_COMPARABLE, None)
@@ -155,7 +157,7 @@ def test_a_report_without_a_parquet_says_so(home: Settings, capsys: pytest.Captu
 
 def reconcile_nothing(home: Settings) -> Report:
     write(home, lake_of([Sale(hour=CLOSED_UNTIL + 5)]))
-    return reconcile(home, PIPELINE)
+    return reconcile(PipelineLake(home, PIPELINE))
 
 
 @pytest.fixture

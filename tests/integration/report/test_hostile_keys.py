@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cutover.cli import app
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -47,7 +48,7 @@ def diverged(home: Settings) -> Report:
         if row["shop"] in HOSTILE:
             lake = edit_batch_row(lake, at, lambda row: row | {"revenue": 99})
     write(home, lake)
-    return reconcile(home, PIPELINE)
+    return reconcile(PipelineLake(home, PIPELINE))
 
 
 def list_texts(value: Any) -> Iterator[str]:

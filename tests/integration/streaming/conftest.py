@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cutover.clock import Clock
-from cutover.definition import Pipeline
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -21,14 +21,13 @@ def start() -> Start:
     """Return a function that starts a driver in a thread."""
 
     def begin(
-        settings: Settings,
-        pipeline: Pipeline,
+        lake: PipelineLake,
         *,
         clock: Clock | None = None,
         probe: Probe = silent,
         until: driver.Until = "forever",
     ) -> Background:
-        return Background(settings, pipeline, clock=clock, probe=probe, until=until)
+        return Background(lake, clock=clock, probe=probe, until=until)
 
     return begin
 

@@ -20,6 +20,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 MINUTE = 60_000_000
@@ -109,7 +110,7 @@ def expect_cells(events: Iterable[Event]) -> dict[Cell, Value]:
 
 
 def count_by_cell(
-    settings: Settings, definition: Pipeline, *, classes: Sequence[str] = ("accepted", "late"), epoch: int | None = None
+    lake: PipelineLake, *, classes: Sequence[str] = ("accepted", "late"), epoch: int | None = None
 ) -> dict[Cell, Value]:
     """Return what the epoch log adds up to by window and key, doubled rows included."""
     kinds = ", ".join(f"'{name}'" for name in classes)
@@ -117,29 +118,27 @@ def count_by_cell(
         "SELECT epoch_us(window_start), k, sum(_n)::BIGINT, sum(ids)::BIGINT, sum(squares)::BIGINT FROM rows "  # noqa: S608
         f"WHERE _class IN ({kinds}) GROUP BY ALL"
     )
-    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in query_rows(settings, definition, query, epoch=epoch)}
+    return {(row[0], row[1]): (row[2], row[3], row[4]) for row in query_rows(lake, query, epoch=epoch)}
 
 
-def query_rows(
-    settings: Settings, definition: Pipeline, query: str, *, epoch: int | None = None
-) -> list[tuple[Any, ...]]:
+def query_rows(lake: PipelineLake, query: str, *, epoch: int | None = None) -> list[tuple[Any, ...]]:
     """Return the rows of a query over `rows`: partials and ledger up to an epoch."""
-    log, connection = epoch_log(settings, definition), queries.connect()
+    log, connection = epoch_log(lake), queries.connect()
     newest = log.newest()
     log.relation(connection, "rows", epoch=epoch if epoch is not None else -1 if newest is None else newest.epoch)
     return list(connection.execute(query).fetchall())
 
 
-def epoch_log(settings: Settings, definition: Pipeline) -> EpochLog:
+def epoch_log(lake: PipelineLake) -> EpochLog:
     """Return the current epoch log."""
-    version = versions.current(settings, definition)
+    version = versions.current(lake)
     assert version is not None
     return EpochLog(version.uri)
 
 
-def list_spark_files(settings: Settings, definition: Pipeline) -> list[str]:
+def list_spark_files(lake: PipelineLake) -> list[str]:
     """Return the listed files of the epoch log that Spark's executors wrote, as their footers say."""
-    table = epoch_log(settings, definition).table
+    table = epoch_log(lake).table
     root = Path(delta.local_root(table) or "")
     paths = sorted(str(action["path"]) for action in delta.actions(table))
     return [path for path in paths if is_by_spark(root / unquote(path))]
@@ -150,9 +149,9 @@ def is_by_spark(file: Path) -> bool:
     return "parquet-mr" in str(pq.read_metadata(file).created_by)
 
 
-def records(settings: Settings, definition: Pipeline) -> list[EpochRecord]:
+def records(lake: PipelineLake) -> list[EpochRecord]:
     """Return the records of all epochs."""
-    return epoch_log(settings, definition).records()
+    return epoch_log(lake).records()
 
 
 def gaps(epoch_records: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, int], Mapping[int, int]]]:

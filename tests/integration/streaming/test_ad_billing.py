@@ -19,6 +19,7 @@ from cutover.definition import Join, Pipeline
 from cutover.definition.loading.catalogue import get
 from cutover.lake.dimensions import load
 from cutover.lake.serving import views
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
@@ -85,7 +86,7 @@ def paths_run(
     for topic, rows in (("ad_impressions", MADE.impressions), ("ad_clicks", MADE.clicks)):
         fill(settings, f"{home.name}-{topic}", rows)
     return {
-        name: run_both_paths(settings, over_prefixed_topics(get(settings, name), home.name))
+        name: run_both_paths(PipelineLake(settings, over_prefixed_topics(get(settings, name), home.name)))
         for name in ("ad_billing", "ad_budgets")
     }
 
@@ -107,14 +108,14 @@ def over_prefixed_topics(pipeline: Pipeline, prefix: str) -> Pipeline:
     return replace(pipeline, source=source, join=join, max_rows_per_epoch=200)
 
 
-def run_both_paths(settings: Settings, pipeline: Pipeline) -> tuple[Settings, Pipeline, Report]:
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
-    return settings, pipeline, reconcile(settings, pipeline)
+def run_both_paths(lake: PipelineLake) -> tuple[Settings, Pipeline, Report]:
+    driver.run(lake, until="final")
+    recompute.run(lake)
+    return lake.settings, lake.pipeline, reconcile(lake)
 
 
-def fetch(settings: Settings, pipeline: Pipeline, query: str) -> list[tuple[Any, ...]]:
-    with views.connect(settings, pipeline) as connection:
+def fetch(lake: PipelineLake, query: str) -> list[tuple[Any, ...]]:
+    with views.connect(lake) as connection:
         return list(connection.execute(query).fetchall())
 
 
@@ -124,12 +125,13 @@ def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
     settings, pipeline, report = paths_run["ad_billing"]
     query = "SELECT viewer, ad, epoch_ms(window_start), clicks, billed FROM batch"
 
-    billed = {tuple(row[:3]): (row[3], row[4]) for row in fetch(settings, pipeline, query)}
+    lake = PipelineLake(settings, pipeline)
+    billed = {tuple(row[:3]): (row[3], row[4]) for row in fetch(lake, query)}
 
     assert billed == bill(MADE)
     assert report.finding.verdict is Verdict.EXPLAINED
     assert report.finding.causes["late"].rows > 0
-    checks = verify(settings, pipeline).checks
+    checks = verify(lake).checks
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
@@ -139,7 +141,7 @@ def test_budgets_are_looked_up_and_spent_by_days_of_new_york(
     settings, pipeline, report = paths_run["ad_budgets"]
     query = "SELECT advertiser, window_start, clicks, spent, budget FROM batch"
 
-    days = {(row[0], row[1].astimezone(UTC)): tuple(row[2:]) for row in fetch(settings, pipeline, query)}
+    days = {(row[0], row[1].astimezone(UTC)): tuple(row[2:]) for row in fetch(PipelineLake(settings, pipeline), query)}
 
     assert days == spend_by_day(MADE)
     assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}

@@ -16,6 +16,7 @@ from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.control import versions
 from cutover.lake.epochs.repeats import find_repeat
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.advisor import record
 from cutover.reconcile.advisor.gather import gather_delays
 from cutover.reconcile.advisor.predict import Delays, choose_settings, predict
@@ -43,9 +44,9 @@ def draw_events(count: int, *, seed: int) -> list[Event]:
     return [Event(id=i, minute=max(0, i - by), key=draw.choice("abc"), partition=i % 2) for i, by in enumerate(late)]
 
 
-def count_late(settings: Settings, pipeline: Pipeline) -> tuple[int, int]:
+def count_late(lake: PipelineLake) -> tuple[int, int]:
     """Return late (record, window) pairs and windows with any, as the driver's ledger has them."""
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     assert version is not None
     with queries.connect() as connection:
         delta.relation(connection, "log", version.uri)
@@ -69,14 +70,14 @@ def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *
     settings_tried = SETTINGS[::2] if merges else SETTINGS
     runs = [under(pipeline, f"n{number}", setting) for number, setting in enumerate(settings_tried)]
     for run in runs:
-        driver.run(settings, run, until="drain")
+        driver.run(PipelineLake(settings, run), until="drain")
 
-    delays = gather_delays(settings, runs[0]).delays
+    delays = gather_delays(PipelineLake(settings, runs[0])).delays
 
     predicted, real = [], []
     for run, setting in zip(runs, settings_tried, strict=True):
         prediction = predict(delays, *(parse_duration(text, of="test") for text in setting))
-        late, windows = count_late(settings, run)
+        late, windows = count_late(PipelineLake(settings, run))
         predicted.append((prediction.late, None if merges else prediction.windows - prediction.exact))
         real.append((late, None if merges else windows))
     assert predicted == real
@@ -87,9 +88,10 @@ def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *
 def test_the_exact_setting_has_no_late_record_and_none_is_shorter(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, draw_events(400, seed=12))
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    delays = gather_delays(settings, pipeline).delays
+    delays = gather_delays(lake).delays
 
     predictions = {choice.name: choice.prediction for choice in choose_settings(delays)}
     exact = predictions["exact"].out_of_orderness + predictions["exact"].allowed
@@ -105,9 +107,10 @@ def test_a_key_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
     even = [Event(id=i, minute=i, key="ab"[i % 4 // 2], partition=0) for i in range(0, 300, 2)]
     slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key="c", partition=1) for i in range(1, 300, 6)]
     rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    lateness = gather_delays(settings, pipeline)
+    lateness = gather_delays(lake)
 
     assert [(segment.what, segment.late_share) for segment in (*lateness.keys, *lateness.partitions)] == [
         ("k=c", 1.0),
@@ -122,7 +125,7 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
     settings = rig.fast(quick)
     rig.for_commands(monkeypatch, settings, topic)
     rig.send(settings, topic, [Event(id=i, minute=i, key="ab"[i % 2]) for i in range(40)])
-    driver.run(settings, rig.pipeline(topic, cap=4), until="drain")
+    driver.run(PipelineLake(settings, rig.pipeline(topic, cap=4)), until="drain")
     capsys.readouterr()
 
     assert app.main(["advise", "clicks"]) == 0
@@ -130,7 +133,7 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
     output = " ".join(capsys.readouterr().out.split())
     assert "No record of clicks would be late at real speed: a shorter wait is all that could be gained." in output
     assert "Lateness(out_of_orderness='0 s', allowed='0 s') is the shortest" in output
-    advice = record.find_advice(settings, rig.pipeline(topic))
+    advice = record.find_advice(PipelineLake(settings, rig.pipeline(topic)))
     assert advice is not None
     exact = next(setting.prediction for setting in advice.settings if setting.name == "exact")
     assert (exact.out_of_orderness, exact.allowed, exact.late, exact.on_time) == (0, 0, 0, exact.windows)
@@ -149,7 +152,7 @@ def test_a_hostile_key_that_is_late_stays_text(
     even = [Event(id=i, minute=i, key="ab"[i % 4 // 2], partition=0) for i in range(0, 300, 2)]
     slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key=key, partition=1) for i in range(1, 300, 6)]
     rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
-    driver.run(settings, rig.pipeline(topic, cap=40), until="drain")
+    driver.run(PipelineLake(settings, rig.pipeline(topic, cap=40)), until="drain")
     capsys.readouterr()
 
     for command in ("advise", "lateness"):
@@ -173,11 +176,12 @@ def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) 
     rig.make_topic(settings, f"{topic}-right", partitions=2)
     rig.send(settings, topic, draw_events(120, seed=14))
     rig.send(settings, f"{topic}-right", draw_events(120, seed=15))
-    driver.run(settings, pipeline, until="drain")
-    lateness = gather_delays(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
+    lateness = gather_delays(lake)
     named_settings = name_settings(lateness.delays, [SETTINGS[1]])
 
-    (proven,) = prove_settings(settings, pipeline, lateness.newest_epoch, named_settings, watch_nothing)
+    (proven,) = prove_settings(lake, lateness.newest_epoch, named_settings, watch_nothing)
 
     assert (proven.wrong, proven.found) == ((), select_outcome(named_settings[0].prediction))
     assert proven.found.late > 0
@@ -186,11 +190,11 @@ def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) 
 def test_what_cannot_be_advised_on_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
-        gather_delays(quick, pipeline)
+        gather_delays(PipelineLake(quick, pipeline))
     with pytest.raises(
         DefinitionError, match=r"(?s)without `record_id`.*finds other duplicates.*cutover lateness clicks"
     ):
-        gather_delays(quick, replace(pipeline, source=replace(pipeline.source, record_id="id")))
+        gather_delays(PipelineLake(quick, replace(pipeline, source=replace(pipeline.source, record_id="id"))))
 
 
 def name_settings(delays: Delays, lengths: Sequence[tuple[str, str]]) -> list[NamedSetting]:
@@ -210,12 +214,12 @@ def test_predictions_are_proven_beside_what_serves(quick: Settings, topic: str, 
     if kind == "sessions":
         pipeline = replace(pipeline, window=Sessions(gap="4 minutes"))
     rig.send(settings, topic, events)
-    driver.run(settings, pipeline, until="drain")
-    lateness = gather_delays(settings, pipeline)
+    driver.run(PipelineLake(settings, pipeline), until="drain")
+    lateness = gather_delays(PipelineLake(settings, pipeline))
     files_before = sorted(str(path) for path in Path(settings.lake_uri).rglob("*"))
     named_settings = name_settings(lateness.delays, SETTINGS[:3])
 
-    proven = prove_settings(settings, pipeline, lateness.newest_epoch, named_settings, watch_nothing)
+    proven = prove_settings(PipelineLake(settings, pipeline), lateness.newest_epoch, named_settings, watch_nothing)
 
     assert [proof.found for proof in proven if not proof.holds] == []
     assert proven[1].found.late > 0
@@ -232,11 +236,12 @@ def test_predictions_are_proven_beside_what_serves(quick: Settings, topic: str, 
 def test_epochs_of_a_topic_made_again_are_not_repeated(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, draw_events(40, seed=3))
-    driver.run(settings, pipeline, until="drain")
-    records = rig.records(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
+    records = rig.records(lake)
     other = [replace(record, topic_id="another") for record in records]
     with (
         pytest.raises(LogError, match="expected all from topic id"),
-        find_repeat()(settings, pipeline, other, lambda steps_done, of: None),  # noqa: ARG005 -- names of the callback
+        find_repeat()(lake, other, lambda steps_done, of: None),  # noqa: ARG005 -- names of the callback
     ):
         pass

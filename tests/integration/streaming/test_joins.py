@@ -17,11 +17,11 @@ from cutover.definition import EachEpoch, Pipeline, Repeat
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.engine import queries
 from cutover.errors import LogError
-from cutover.lake.paths import batch_uri
 from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.topic_partitions import name_log, split_topics
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
@@ -102,6 +102,11 @@ class Driven:
     pipeline: Pipeline
     report: Report
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
 
 @pytest.fixture(scope="module")
 def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Driven:
@@ -114,7 +119,8 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
     pipeline = replace(with_join_type(rig.over_topic(TWO, "joined"), "full"), trigger=Repeat(EachEpoch()))
     writer = Writer(settings)
     writer.fill(pipeline, BEFORE_LATE)
-    fed = Fed(spark, settings, pipeline, HandClock())
+    lake = PipelineLake(settings, pipeline)
+    fed = Fed(spark, lake, HandClock())
     fed.feed(end_of(LOG[:4]))
     fed.feed_and_die(end_of(LOG[: len(IN_TIME)]), "epoch.committed")
     fed = fed.anew()
@@ -122,9 +128,9 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
     fed.anew().feed(end_of(BEFORE_LATE))
     for topic, topic_records in zip(split_topics(name_log(pipeline)), _by_topic(LOG), strict=True):
         writer.write(topic, topic_records[1], preceding=topic_records[0])
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
-    return Driven(settings=settings, pipeline=pipeline, report=reconcile(settings, pipeline))
+    driver.run(lake, until="final")
+    recompute.run(lake)
+    return Driven(settings=settings, pipeline=pipeline, report=reconcile(lake))
 
 
 def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecord]]]:
@@ -140,7 +146,7 @@ def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecor
 
 
 def test_every_epoch_is_what_plain_python_makes_of_both_topics(driven: Driven) -> None:
-    records = check_books(driven.settings, driven.pipeline, LOG)
+    records = check_books(driven.lake, LOG)
 
     assert dict(records[-1].end) == end_of(LOG)
     assert sum(record.counts["late"] for record in records) == 2
@@ -149,7 +155,7 @@ def test_every_epoch_is_what_plain_python_makes_of_both_topics(driven: Driven) -
 
 def test_the_batch_pairs_late_rows_of_either_side(driven: Driven) -> None:
     connection = queries.connect()
-    delta.relation(connection, "batch", batch_uri(driven.settings, driven.pipeline))
+    delta.relation(connection, "batch", driven.lake.batch_uri())
     rows = rows_of(connection, driven.pipeline, "SELECT * FROM batch")
 
     assert expected_rows(reference.run(driven.pipeline, LOG)) == rows
@@ -177,13 +183,13 @@ def test_the_seal_names_both_topics_with_their_own_cuts(driven: Driven) -> None:
 
 
 def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(driven: Driven) -> None:
-    explanation = explain_cell(driven.settings, driven.pipeline, NOON, ["b"])
+    explanation = explain_cell(driven.lake, NOON, ["b"])
 
     assert [(row.class_, row.partition, row.offset) for row in explanation.rows] == [("late", CLICK, 4)]
 
 
 def test_verify_finds_every_epoch_right(driven: Driven) -> None:
-    verification = verify(driven.settings, driven.pipeline, exhaustive=True)
+    verification = verify(driven.lake, exhaustive=True)
 
     assert {name: checked.state for name, checked in verification.checks.items()} == dict.fromkeys(
         verification.checks, CheckState.HELD
@@ -191,13 +197,13 @@ def test_verify_finds_every_epoch_right(driven: Driven) -> None:
 
 
 def test_replays_in_other_ways_give_the_same_pairs(driven: Driven) -> None:
-    determinism_audit = audit_determinism(driven.settings, driven.pipeline, replays=1, seed=1)
+    determinism_audit = audit_determinism(driven.lake, replays=1, seed=1)
 
     assert (determinism_audit.exit_code, determinism_audit.records) == (0, len(LOG))
 
 
 def test_people_read_the_pairs_of_the_stream(driven: Driven) -> None:
-    with connect(driven.settings, driven.pipeline) as connection:
+    with connect(driven.lake) as connection:
         rows = connection.execute(
             "SELECT ad, pairs FROM streaming WHERE window_start = ? ORDER BY ad NULLS LAST", [NOON]
         ).fetchall()
@@ -207,7 +213,7 @@ def test_people_read_the_pairs_of_the_stream(driven: Driven) -> None:
 
 def test_the_last_pane_of_every_window_has_the_pairs_of_the_stream(driven: Driven) -> None:
     newest = "QUALIFY row_number() OVER (PARTITION BY window_start, ad ORDER BY _epoch DESC, _order DESC) = 1"
-    with connect(driven.settings, driven.pipeline) as connection:
+    with connect(driven.lake) as connection:
         expected, last_panes = (
             connection.execute(f"SELECT window_start, ad, pairs, mixed, rate FROM {rows} ORDER BY ALL").fetchall()  # noqa: S608
             for rows in ("streaming", f"(FROM panes {newest})")
@@ -223,16 +229,17 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
     pipeline = rig.over_topic(TWO, topic_name)
     right = f"{topic_name}-right"
     Writer(settings).fill(pipeline, log_of_sent(IN_TIME))
-    Fed(spark, settings, pipeline, HandClock()).feed(end_of(log_of_sent(IN_TIME)))
-    version = rig.epoch_log(settings, pipeline).version
+    lake = PipelineLake(settings, pipeline)
+    Fed(spark, lake, HandClock()).feed(end_of(log_of_sent(IN_TIME)))
+    version = rig.epoch_log(lake).version
     LogClient(settings).delete_topic(right)
     until(lambda: right not in LogClient(settings).topics())
     rig.make_topic(settings, right, partitions=3)
 
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
-        driver.run(settings, pipeline, until="drain")
+        driver.run(lake, until="drain")
     with pytest.raises(LogError, match="of which one was recreated") as not_accepted:
-        accept_loss.preview_losses(settings, pipeline, SystemClock())
+        accept_loss.preview_losses(lake, SystemClock())
 
     assert (refused.value.runbook, not_accepted.value.runbook) == ("TopicIdentityChanged", "TopicIdentityChanged")
-    assert version == rig.epoch_log(settings, pipeline).version
+    assert version == rig.epoch_log(lake).version

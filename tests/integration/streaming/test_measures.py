@@ -13,10 +13,10 @@ from cutover.batch import recompute
 from cutover.definition import EachEpoch, Expect, Pipeline, Repeat, Sql
 from cutover.engine import queries
 from cutover.lake.control import versions
-from cutover.lake.paths import batch_uri
 from cutover.lake.serving.views import connect
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.reconcile.result.finding import Verdict
@@ -73,6 +73,11 @@ class Driven:
     pipeline: Pipeline
     report: Report
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
 
 @pytest.fixture(scope="module", params=[200_000, 4], ids=["collected", "overflow"])
 def driven(
@@ -92,13 +97,13 @@ def driven(
     writer = Writer(settings)
     writer.make(pipeline.source.name)
     writer.write(pipeline.source.name, LOG)
-    fed = Fed(spark, settings, pipeline, HandClock())
+    fed = Fed(spark, PipelineLake(settings, pipeline), HandClock())
     for end in (FIRST[:45], FIRST, [*FIRST, *NEXT], LOG):
         fed.feed(ends_of(end))
     fed.compact()
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
-    return Driven(settings=settings, pipeline=pipeline, report=reconcile(settings, pipeline))
+    driver.run(PipelineLake(settings, pipeline), until="final")
+    recompute.run(PipelineLake(settings, pipeline))
+    return Driven(settings=settings, pipeline=pipeline, report=reconcile(PipelineLake(settings, pipeline)))
 
 
 def test_a_teams_sql_agrees_within_what_each_measure_declares(
@@ -112,11 +117,11 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
     writer = Writer(driven.settings)
     writer.make(pipeline.source.name)
     writer.write(pipeline.source.name, FIRST)
-    Fed(spark, driven.settings, pipeline, HandClock()).feed(ends_of(FIRST))
-    driver.run(driven.settings, pipeline, until="final")
-    recompute.run(driven.settings, pipeline)
+    Fed(spark, PipelineLake(driven.settings, pipeline), HandClock()).feed(ends_of(FIRST))
+    driver.run(PipelineLake(driven.settings, pipeline), until="final")
+    recompute.run(PipelineLake(driven.settings, pipeline))
 
-    report = reconcile(driven.settings, pipeline)
+    report = reconcile(PipelineLake(driven.settings, pipeline))
 
     assert report.finding.differences == ()
     assert (report.finding.verdict, report.finding.rows.compared > 0) == (Verdict.CONSISTENT, True)
@@ -125,7 +130,7 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
 def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> None:
     measures = ", ".join(driven.pipeline.measures)
     newest = "QUALIFY row_number() OVER (PARTITION BY window_start, k ORDER BY _epoch DESC, _order DESC) = 1"
-    with connect(driven.settings, driven.pipeline) as connection:
+    with connect(driven.lake) as connection:
         expected, last_panes = (
             connection.execute(f"SELECT window_start, k, {measures} FROM {source} ORDER BY ALL").fetchall()  # noqa: S608
             for source in ("streaming", f"(FROM panes {newest})")
@@ -146,7 +151,7 @@ def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> No
 
 
 def stream(driven: Driven) -> str:
-    version = versions.current(driven.settings, driven.pipeline)
+    version = versions.current(driven.lake)
     assert version is not None
     return version.app_id
 
@@ -170,16 +175,13 @@ def rows_of(connection: Any, table: str) -> list[Mapping[str, Any]]:
 
 
 def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(driven: Driven) -> None:
-    assert (
-        differing(driven.pipeline, rows_of(connect(driven.settings, driven.pipeline), "streaming"), [*FIRST, *NEXT])
-        == []
-    )
+    assert differing(driven.pipeline, rows_of(connect(driven.lake), "streaming"), [*FIRST, *NEXT]) == []
     note_measures(driven.pipeline.measures.values(), "reference", "streaming")
 
 
 def test_the_batch_is_what_plain_python_makes_of_all(driven: Driven) -> None:
     connection = queries.connect()
-    delta.relation(connection, "batch", batch_uri(driven.settings, driven.pipeline))
+    delta.relation(connection, "batch", driven.lake.batch_uri())
 
     assert differing(driven.pipeline, rows_of(connection, "batch"), LOG) == []
     note_measures(driven.pipeline.measures.values(), "batch")
@@ -210,13 +212,13 @@ def test_the_contract_is_checked_beside_columns_of_lists(driven: Driven) -> None
 
 
 def test_one_window_and_key_is_explained(driven: Driven) -> None:
-    told_of = explain_cell(driven.settings, driven.pipeline, START, ["a"])
+    told_of = explain_cell(driven.lake, START, ["a"])
 
     assert {value.measure for value in told_of.values} == set(driven.pipeline.measures)
 
 
 def test_verify_finds_every_epoch_right(driven: Driven) -> None:
-    verification = verify(driven.settings, driven.pipeline, exhaustive=True)
+    verification = verify(driven.lake, exhaustive=True)
 
     assert verification.checks["N4"].state is CheckState.HELD
     assert verification.violations == ()

@@ -22,6 +22,7 @@ from cutover.definition import (
 )
 from cutover.definition.model.triggers import Trigger
 from cutover.lake.serving import views
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming.compaction import compactor
@@ -65,13 +66,13 @@ def definition(topic: str, trigger: Trigger, accumulation: Accumulation = Accumu
     return replace(rig.pipeline(topic, lateness=lateness), trigger=trigger, accumulation=accumulation)
 
 
-def make_fed_driver(spark: SparkSession, settings: Settings, pipeline: Pipeline, clock: HandClock | None = None) -> Fed:
-    return Fed(spark, settings, pipeline, clock or HandClock())
+def make_fed_driver(spark: SparkSession, lake: PipelineLake, clock: HandClock | None = None) -> Fed:
+    return Fed(spark, lake, clock or HandClock())
 
 
-def list_panes(settings: Settings, pipeline: Pipeline) -> list[Shown]:
+def list_panes(lake: PipelineLake) -> list[Shown]:
     query = "SELECT epoch_us(window_start), k, ids::BIGINT, _pane, _index FROM panes ORDER BY _epoch, _order"
-    with views.connect(settings, pipeline) as connection:
+    with views.connect(lake) as connection:
         rows = connection.execute(query).fetchall()
     return [Shown((row[0] - NOON) // MINUTE, *row[1:]) for row in rows]
 
@@ -98,7 +99,8 @@ def test_panes_come_on_time_and_late_with_the_epochs_that_bring_them(
 ) -> None:
     pipeline = definition(topic, ON_TIME_AND_LATE)
     rig.send(quick, topic, EVENTS)
-    driver = make_fed_driver(spark, quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    driver = make_fed_driver(spark, lake)
 
     for number in (8, 24, 26, 28):
         driver.feed(ends(number))
@@ -111,7 +113,7 @@ def test_panes_come_on_time_and_late_with_the_epochs_that_bring_them(
         Shown(10, "b", 11 + 13 + 15 + 17 + 19, "on_time", 0),
         Shown(20, "a", 20 + 22, "on_time", 0),
         Shown(20, "b", 21 + 23, "on_time", 0),
-    ] == list_panes(quick, pipeline)
+    ] == list_panes(lake)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,8 @@ def test_driver_that_dies_at_any_point_neither_loses_nor_doubles_a_pane(
     rig.send(quick, topic, EVENTS)
     undisturbed = quick.model_copy(update={"home": quick.home / "undisturbed"})
     (quick.home / "undisturbed").mkdir()
-    calm, driver = make_fed_driver(spark, undisturbed, pipeline), make_fed_driver(spark, quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    calm, driver = make_fed_driver(spark, PipelineLake(undisturbed, pipeline)), make_fed_driver(spark, lake)
 
     for position, number in enumerate((4, 8, 16, 24, 26, 28)):
         calm.feed(ends(number))
@@ -134,24 +137,25 @@ def test_driver_that_dies_at_any_point_neither_loses_nor_doubles_a_pane(
         driver = driver.anew()
         driver.feed(ends(number))
 
-    assert list_panes(undisturbed, pipeline) == list_panes(quick, pipeline)
-    assert len(list_panes(quick, pipeline)) > len(last_values(list_panes(quick, pipeline)))
+    assert list_panes(PipelineLake(undisturbed, pipeline)) == list_panes(lake)
+    assert len(list_panes(lake)) > len(last_values(list_panes(lake)))
 
 
 def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline, clock = definition(topic, Repeat(Every("1 minute"))), WallClock()
     rig.send(quick, topic, EVENTS[:4])
-    driver = make_fed_driver(spark, quick, pipeline, clock)
+    lake = PipelineLake(quick, pipeline)
+    driver = make_fed_driver(spark, lake, clock)
     driver.feed(ends(4))
     driver.poll()
-    shown_before = list_panes(quick, pipeline)
+    shown_before = list_panes(lake)
     clock.at += timedelta(seconds=50)  # the end of the period, to the microsecond
 
     driver.poll()
     driver.poll()
 
     assert shown_before == []
-    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(quick, pipeline)
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(lake)
     assert driver.newest is not None
     assert (driver.newest.tick, driver.newest.epoch) == (True, 1)
 
@@ -159,13 +163,14 @@ def test_period_ends_on_a_quiet_topic(spark: SparkSession, quick: Settings, topi
 def test_period_that_began_before_a_start_ends_after_it(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline, clock = definition(topic, Repeat(Every("1 minute"))), WallClock()
     rig.send(quick, topic, EVENTS[:4])
-    driver = make_fed_driver(spark, quick, pipeline, clock)
+    lake = PipelineLake(quick, pipeline)
+    driver = make_fed_driver(spark, lake, clock)
     driver.feed(ends(4))
     clock.at += timedelta(hours=3)
 
     driver.anew().poll()
 
-    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(quick, pipeline)
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(lake)
 
 
 def test_delay_ends_on_a_quiet_topic_though_the_driver_was_started_anew(
@@ -173,19 +178,20 @@ def test_delay_ends_on_a_quiet_topic_though_the_driver_was_started_anew(
 ) -> None:
     pipeline, clock = definition(topic, Repeat(AfterDelay("1 minute")), Accumulation.DISCARDING), WallClock()
     rig.send(quick, topic, EVENTS[:4])
-    driver = make_fed_driver(spark, quick, pipeline, clock)
+    lake = PipelineLake(quick, pipeline)
+    driver = make_fed_driver(spark, lake, clock)
     driver.feed(ends(2))
     clock.at += timedelta(seconds=59, microseconds=999_999)
     driver = driver.anew()
     driver.feed(ends(4))
     driver.poll()
-    shown_before = list_panes(quick, pipeline)
+    shown_before = list_panes(lake)
     clock.at += timedelta(microseconds=1)
 
     driver.anew().poll()
 
     assert shown_before == []
-    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(quick, pipeline)
+    assert [Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)] == list_panes(lake)
 
 
 def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
@@ -193,28 +199,30 @@ def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
 ) -> None:
     pipeline = definition(topic, AtWatermark(early=EachEpoch(), always=True), Accumulation.DISCARDING)
     rig.send(quick, topic, EVENTS)
-    make_fed_driver(spark, quick, pipeline).feed(ends(10))
-    driver = make_fed_driver(spark, quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    make_fed_driver(spark, lake).feed(ends(10))
+    driver = make_fed_driver(spark, lake)
 
     driver.feed(ends(24))
 
-    with views.connect(quick, pipeline) as connection:
+    with views.connect(lake) as connection:
         rows = connection.execute(
             "SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'on_time' ORDER BY _order"
         ).fetchall()
     assert rows[:2] == [("a", 0, None), ("b", 0, None)]
-    assert [pane.kind for pane in list_panes(quick, pipeline)][:2] == ["early", "early"]
+    assert [pane.kind for pane in list_panes(lake)][:2] == ["early", "early"]
 
 
 def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline = definition(topic, AtWatermark())
     rig.send(quick, topic, EVENTS)
-    driver = make_fed_driver(spark, quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    driver = make_fed_driver(spark, lake)
 
     for number in (24, 26):
         driver.feed(ends(number))
 
-    with views.connect(quick, pipeline) as connection:
+    with views.connect(lake) as connection:
         rows = connection.execute("SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'dropped'").fetchall()
     assert rows == [("a", 2, 100 + 101)]
 
@@ -225,16 +233,17 @@ def test_changed_trigger_lets_open_windows_begin_anew_in_the_same_version(
     pipeline = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
     later_pipeline = replace(pipeline, trigger=Repeat(AfterCount(1)))
     rig.send(quick, topic, EVENTS)
-    make_fed_driver(spark, quick, pipeline).feed(ends(4))
+    make_fed_driver(spark, PipelineLake(quick, pipeline)).feed(ends(4))
 
-    make_fed_driver(spark, quick, later_pipeline).poll()
+    lake = PipelineLake(quick, later_pipeline)
+    make_fed_driver(spark, lake).poll()
 
-    assert rig.epoch_log(quick, pipeline).uri == rig.epoch_log(quick, later_pipeline).uri
+    assert rig.epoch_log(PipelineLake(quick, pipeline)).uri == rig.epoch_log(lake).uri
     assert [
         *(Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)),
         *(Shown(0, "a", 0 + 2, "retraction", 1), Shown(0, "a", 0 + 2, "early", 1)),
         *(Shown(0, "b", 1 + 3, "retraction", 1), Shown(0, "b", 1 + 3, "early", 1)),
-    ] == list_panes(quick, later_pipeline)
+    ] == list_panes(lake)
 
 
 def test_pipeline_that_gets_a_trigger_shows_what_its_open_windows_hold(
@@ -242,47 +251,50 @@ def test_pipeline_that_gets_a_trigger_shows_what_its_open_windows_hold(
 ) -> None:
     pipeline = definition(topic, ON_TIME_AND_LATE, Accumulation.DISCARDING)
     rig.send(quick, topic, EVENTS)
-    make_fed_driver(spark, quick, replace(pipeline, trigger=None)).feed(ends(4))
+    make_fed_driver(spark, PipelineLake(quick, replace(pipeline, trigger=None))).feed(ends(4))
 
-    driver = make_fed_driver(spark, quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    driver = make_fed_driver(spark, lake)
     driver.feed(ends(24))
 
     assert [
         Shown(0, "a", 0 + 2 + 4 + 6 + 8, "on_time", 0),
         Shown(0, "b", 1 + 3 + 5 + 7 + 9, "on_time", 0),
-    ] == list_panes(quick, pipeline)[:2]
+    ] == list_panes(lake)[:2]
 
 
 def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession, quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
-    make_fed_driver(spark, quick, pipeline).feed(ends(28))
+    lake = PipelineLake(quick, pipeline)
+    make_fed_driver(spark, lake).feed(ends(28))
 
-    files = compactor.list_files(rig.epoch_log(quick, pipeline).table)
+    files = compactor.list_files(rig.epoch_log(lake).table)
 
     assert {file.kind for file in files} <= {"partial", "ledger", "epoch"}
-    assert list_panes(quick, pipeline) == []
+    assert list_panes(lake) == []
 
 
 def test_folds_keep_panes_and_what_is_held(spark: SparkSession, quick: Settings, topic: str) -> None:
     settings = rig.fast(quick, fold_every=6)
     pipeline = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
     rig.send(settings, topic, EVENTS)
-    driver = make_fed_driver(spark, settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    driver = make_fed_driver(spark, lake)
     for number in (4, 8, 12, 16, 20, 24):
         driver.feed(ends(number))
-    shown_before = list_panes(settings, pipeline)
+    shown_before = list_panes(lake)
 
     driver.compact()
-    folded = {file.kind for file in compactor.list_files(rig.epoch_log(settings, pipeline).table) if file.span > 1}
-    shown_after = list_panes(settings, pipeline)
+    folded = {file.kind for file in compactor.list_files(rig.epoch_log(lake).table) if file.span > 1}
+    shown_after = list_panes(lake)
     driver = driver.anew()
     for number in (26, 28):
         driver.feed(ends(number))
 
     assert shown_before == shown_after
     assert {"pane", "held"} <= folded
-    assert list_panes(settings, pipeline)[len(shown_after) :] == [
+    assert list_panes(lake)[len(shown_after) :] == [
         Shown(0, "a", 20, "retraction", 3),
         Shown(0, "a", 20 + 100 + 101, "late", 3),
         Shown(60, "b", 200 + 201, "early", 0),
@@ -294,9 +306,10 @@ def test_epoch_that_spark_wrote_has_its_panes(spark: SparkSession, quick: Settin
     pipeline = replace(definition(topic, Repeat(EachEpoch())), window=Fixed(minutes=1))
     rig.send(settings, topic, EVENTS[:12])
 
-    make_fed_driver(spark, settings, pipeline).feed(ends(12))
+    lake = PipelineLake(settings, pipeline)
+    make_fed_driver(spark, lake).feed(ends(12))
 
-    assert rig.list_spark_files(settings, pipeline)
+    assert rig.list_spark_files(lake)
     minutes = 5  # minutes, at the end of the epoch
     kinds = ["on_time" if minute < minutes else "early" for minute in range(12)]
-    assert [Shown(i, "ab"[i % 2], i, kind, 0) for i, kind in enumerate(kinds)] == list_panes(settings, pipeline)
+    assert [Shown(i, "ab"[i % 2], i, kind, 0) for i, kind in enumerate(kinds)] == list_panes(lake)

@@ -10,6 +10,7 @@ import pytest
 from cutover.batch import recompute
 from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
 from cutover.lake.serving.views import connect
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
@@ -56,6 +57,11 @@ class Driven:
     pipeline: Pipeline
     report: Report
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
 
 @pytest.fixture(scope="module")
 def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Driven:
@@ -84,21 +90,22 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
     writer.make(pipeline.source.name)
     log = log_of([send for epoch in EPOCHS for send in epoch])
     writer.write(pipeline.source.name, log)
-    fed = Fed(spark, settings, pipeline, HandClock())
+    lake = PipelineLake(settings, pipeline)
+    fed = Fed(spark, lake, HandClock())
     read = 0
     for number, epoch in enumerate(EPOCHS):
         read += len(epoch)
         fed.feed(ends_of(log[:read]))
         if number == len(EPOCHS) - 2:
             fed.compact()
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
-    return Driven(settings=settings, pipeline=pipeline, report=reconcile(settings, pipeline))
+    driver.run(lake, until="final")
+    recompute.run(lake)
+    return Driven(settings=settings, pipeline=pipeline, report=reconcile(lake))
 
 
 def view(driven: Driven, query: str) -> list[Row]:
     """Return start and end in seconds after the log's begin, then further columns."""
-    with connect(driven.settings, driven.pipeline) as connection:
+    with connect(driven.lake) as connection:
         rows = connection.execute(query).fetchall()
     return [
         (round(start.timestamp()) - START, round(end.timestamp()) - START, *columns) for start, end, *columns in rows
@@ -138,7 +145,7 @@ def test_what_one_late_row_joins_is_one_difference_with_one_cause(driven: Driven
 
 
 def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(driven: Driven) -> None:
-    explanation = explain_cell(driven.settings, driven.pipeline, datetime.fromtimestamp(START, UTC), ["a"])
+    explanation = explain_cell(driven.lake, datetime.fromtimestamp(START, UTC), ["a"])
 
     assert (explanation.state, [(late.class_, late.offset) for late in explanation.rows]) == ("closed", [("late", 4)])
     assert [(session.side, session.records) for session in explanation.sessions] == [
@@ -156,7 +163,7 @@ def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(dr
 def test_explain_takes_the_start_that_one_side_alone_has(driven: Driven) -> None:
     start = datetime.fromtimestamp(START, UTC) + timedelta(seconds=2 * GAP)
 
-    explanation = explain_cell(driven.settings, driven.pipeline, start, ["a"])
+    explanation = explain_cell(driven.lake, start, ["a"])
 
     assert {(value.measure, value.streaming, value.batch) for value in explanation.values} >= {("n", 1, None)}
     assert len(explanation.sessions) == 3
@@ -175,7 +182,7 @@ def test_last_panes_that_were_not_taken_back_are_what_the_stream_has(driven: Dri
 
 
 def test_verify_finds_every_epoch_right(driven: Driven) -> None:
-    verification = verify(driven.settings, driven.pipeline, exhaustive=True)
+    verification = verify(driven.lake, exhaustive=True)
 
     assert {name: verification.checks[name].state for name in ("N1", "N3", "N4", "N5", "N6")} == dict.fromkeys(
         ("N1", "N3", "N4", "N5", "N6"), CheckState.HELD
@@ -185,7 +192,7 @@ def test_verify_finds_every_epoch_right(driven: Driven) -> None:
 
 
 def test_replays_with_other_epochs_and_tasks_give_the_same_sessions(driven: Driven) -> None:
-    determinism_audit = audit_determinism(driven.settings, driven.pipeline, replays=1, seed=3)
+    determinism_audit = audit_determinism(driven.lake, replays=1, seed=3)
 
     assert (determinism_audit.exit_code, determinism_audit.rows) == (0, 3)
     assert {replay.blamed for replay in determinism_audit.replays} == {()}

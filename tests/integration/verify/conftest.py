@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings
@@ -18,7 +19,7 @@ def built_lab(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) ->
     home = tmp_path_factory.mktemp("verified")
     settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
     lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
-    assert reconcile(settings, lab.pipeline).finding.verdict is Verdict.EXPLAINED
+    assert reconcile(PipelineLake(settings, lab.pipeline)).finding.verdict is Verdict.EXPLAINED
     return lab
 
 

@@ -17,11 +17,11 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_schema
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState, Verification
 from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
@@ -51,6 +51,11 @@ class Lab:
     records: tuple[EpochRecord, ...]
     batch: BatchRun
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
 
 def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> Lab:
     """Send each epoch's events and commit them as an epoch; then batch at the newest cut."""
@@ -58,7 +63,8 @@ def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> 
     make_topic(settings, topic, partitions=2)
     client = LogClient(settings)
     log = client.describe(topic)
-    version = versions.open_or_create(settings, definition, SystemClock())
+    lake = PipelineLake(settings, definition)
+    version = versions.open_or_create(lake, SystemClock())
     schema = epoch_log_schema(definition)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     committer = Committer(version, RUN_ID, table, reload_every=100)
@@ -71,14 +77,15 @@ def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> 
         committer.commit(pa.Table.from_pylist([*rows, _epoch_row(record)], schema=schema), record)
         records.append(record)
         raw += read
-    run = write_batch(settings, definition, records[-1], raw)
+    run = write_batch(lake, records[-1], raw)
     return Lab(settings=settings, pipeline=definition, version=version, records=tuple(records), batch=run)
 
 
-def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, raw: Sequence[RawRecord]) -> BatchRun:
+def write_batch(lake: PipelineLake, record: EpochRecord, raw: Sequence[RawRecord]) -> BatchRun:
     """Write the batch truth of records and the run at an epoch's cut."""
+    definition = lake.pipeline
     rows = [_row(group, row) | {"_epoch": record.epoch} for group, row in reference.run(definition, raw).rows.items()]
-    batch = delta.ensure(batch_uri(settings, definition), batch_schema(definition))
+    batch = delta.ensure(lake.batch_uri(), batch_schema(definition))
     commits.append(batch, pa.Table.from_pylist(rows, schema=batch_schema(definition)))
     starts = [round(row["window_start"].timestamp() * 1_000_000) for row in rows]
     run = BatchRun(
@@ -100,10 +107,10 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
         in_force=in_force(definition).digest,
         in_force_items=in_force(definition).families,
     )
-    spans = delta.ensure(batch_uri(settings, definition, "batch_index"), BATCH_INDEX)
+    spans = delta.ensure(lake.batch_uri("batch_index"), BATCH_INDEX)
     ranges = [_range(definition, record) | {"_run": run.run_id, "_epoch": run.epoch} for record in raw]
     commits.append(spans, pa.Table.from_pylist([row for row in ranges if "_kind" in row], schema=BATCH_INDEX))
-    write_run(settings, run, definition)
+    write_run(lake.settings, run, definition)
     return run
 
 
@@ -220,7 +227,7 @@ EPOCHS: tuple[list[Event], ...] = (
 
 
 def verify_lab(lab: Lab, **options: Any) -> Verification:
-    return verify(lab.settings, lab.pipeline, exhaustive=True, **options)
+    return verify(lab.lake, exhaustive=True, **options)
 
 
 def list_violated(verification: Verification) -> set[str]:
@@ -261,5 +268,5 @@ def fold(lab: Lab, *, upto: int, forget: int = 0) -> None:
     """Fold the partials of epochs up to one, as the driver's compaction does; some files may be forgotten."""
     committer = Committer(lab.version, RUN_ID, delta.open_table(lab.version.uri), reload_every=100)
     group = [file for file in list_files(committer.table) if file.kind == "partial" and file.last_epoch <= upto]
-    merged = merge_group(lab.settings, lab.pipeline, lab.version.uri, group[forget:])
+    merged = merge_group(lab.lake, lab.version.uri, group[forget:])
     assert committer.replace_files([merged.action, *(files.make_removal(file) for file in group)], reason="fold")

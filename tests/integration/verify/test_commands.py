@@ -101,26 +101,21 @@ def change_first_record(lab: Lab, oracle: Oracle, **changes: Any) -> Oracle:
 
 
 def test_the_books_hold_exactly_what_the_producer_sent(lab: Lab) -> None:
-    verification = verify_with_oracle(
-        lab.settings, lab.pipeline, change_first_record(lab, expected_oracle()), only=["N1"]
-    )
+    verification = verify_with_oracle(lab.lake, change_first_record(lab, expected_oracle()), only=["N1"])
 
     assert (verification.exit_code, verification.violations) == (0, ())
 
 
 @pytest.mark.parametrize("changes", [{"outcome": "failed"}, {"outcome": "aborted"}, {"id": 7}, {"key": ("b",)}])
 def test_a_record_that_is_not_where_its_producer_says_is_found(lab: Lab, changes: dict[str, Any]) -> None:
-    verification = verify_with_oracle(
-        lab.settings, lab.pipeline, change_first_record(lab, expected_oracle(), **changes), only=["N1"]
-    )
+    verification = verify_with_oracle(lab.lake, change_first_record(lab, expected_oracle(), **changes), only=["N1"])
 
     assert list_violated(verification) == {"N1"}
 
 
 def test_a_record_of_unknown_outcome_may_be_there(lab: Lab) -> None:
     verification = verify_with_oracle(
-        lab.settings,
-        lab.pipeline,
+        lab.lake,
         change_first_record(lab, expected_oracle(), outcome="unknown", offset=None),
         only=["N1"],
     )

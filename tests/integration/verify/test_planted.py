@@ -13,8 +13,9 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import GateEvent, PinEvent, VersionEvent
-from cutover.lake.paths import batch_uri, control_uri
+from cutover.lake.paths import control_uri
 from cutover.lake.tables.schemas import batch_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import KafkaSettings
@@ -222,7 +223,7 @@ def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
 
 def republish_batch(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
     """Let batch publish once more at the same cut, one row edited."""
-    uri, schema = batch_uri(lab.settings, lab.pipeline), batch_schema(lab.pipeline)
+    uri, schema = lab.lake.batch_uri(), batch_schema(lab.pipeline)
     first_row, *other_rows = DeltaTable(uri).to_pyarrow_table().cast(schema).to_pylist()
     version = replace_rows(uri, pa.Table.from_pylist([edit(first_row), *other_rows], schema=schema))
     run: BatchRun = replace(lab.batch, run_id="batch-2", batch_version=version, finished="2026-01-06T00:00:00Z")
@@ -264,7 +265,7 @@ def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
 def test_a_log_out_of_reach_leaves_the_others_to_judge(lab: Lab) -> None:
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=1)
 
-    verification = verify(lab.settings.model_copy(update={"kafka": kafka}), lab.pipeline)
+    verification = verify(PipelineLake(lab.settings.model_copy(update={"kafka": kafka}), lab.pipeline))
 
     unknown = {name for name, checked in verification.checks.items() if checked.state is CheckState.NOT_PROVABLE}
     assert (verification.exit_code, unknown) == (2, {"N1", "N4"})

@@ -23,8 +23,8 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.infra.demo.inputs import SAMPLE
-from cutover.lake.paths import batch_uri
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import make_status
@@ -109,7 +109,7 @@ class Installation:
 
         def has_read() -> bool:
             assert self.running.process.poll() is None, self.running.tail()
-            newest = rig.records(self.settings, self.pipeline)[-1]
+            newest = rig.records(PipelineLake(self.settings, self.pipeline))[-1]
             return all(newest.end.get(partition, 0) >= end for partition, end in ends.items())
 
         self.running.await_point("epoch.committed")
@@ -124,7 +124,7 @@ class Installation:
     def watch(self) -> set[str]:
         """Look once by the command and once by a watch that runs on; return the alerts that fire."""
         answer = json.loads(self.run("watch", NAME, "--once", "--json"))
-        self.watching = self.watching or FactCollector(self.settings, self.pipeline, SystemClock())
+        self.watching = self.watching or FactCollector(PipelineLake(self.settings, self.pipeline), SystemClock())
         running = make_status(self.watching.collect())
         assert (answer["undecided"], running.undecided) == ([], ())
         by_command = {alert["name"]: alert["text"] for alert in answer["alerts"]}
@@ -209,7 +209,7 @@ def _live(home: Installation) -> Iterator[str]:
     home.run("repair", NAME, "--window", "2013-01-02T15:00", "--publish", "--why", "requested by a reader")
     yield "day 1: a repair that changes nothing"
     yield from _read(home, 2)
-    for table in (_epoch_log(home), batch_uri(home.settings, home.pipeline)):
+    for table in (_epoch_log(home), PipelineLake(home.settings, home.pipeline).batch_uri()):
         DeltaTable(table).optimize.compact()
     yield "day 2: OPTIMIZE by another writer"
     yield from _compare(home, "day 2")
@@ -275,7 +275,7 @@ def _delete_before(home: Installation, moment: datetime) -> None:
 
 
 def _epoch_log(home: Installation) -> str:
-    return rig.epoch_log(home.settings, home.pipeline).uri
+    return rig.epoch_log(PipelineLake(home.settings, home.pipeline)).uri
 
 
 LATE, QUIET, NO_ALERT = {"LateRateHigh"}, {"NoInput"}, set[str]()

@@ -11,6 +11,7 @@ from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.integrity import high_water
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.result.finding import Verdict
@@ -27,12 +28,12 @@ CLAIMS = {"StreamNotRunning", "LogDataLost", "DivergenceUnexplained", "Reconcile
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     settings = make_lake(tmp_path_factory.mktemp("lake"))
-    reconcile(settings, PIPELINE)
+    reconcile(PipelineLake(settings, PIPELINE))
     return settings
 
 
 def read_status(settings: Settings) -> WatchStatus:
-    return make_status(FactCollector(settings, PIPELINE, SystemClock()).collect())
+    return make_status(FactCollector(PipelineLake(settings, PIPELINE), SystemClock()).collect())
 
 
 def spoil(file: Path, damage: str) -> Iterator[None]:
@@ -95,7 +96,9 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
         status = read_status(lake)
         with pytest.raises(LakeError, match="heartbeat"):
             detached.stop_driver(lake, PIPELINE.name)
-        silent = run.reconcile(lake, PIPELINE)  # no broker answers, so the driver's last message would count
+        silent = run.reconcile(
+            PipelineLake(lake, PIPELINE)
+        )  # no broker answers, so the driver's last message would count
     finally:
         file.unlink()
         if content_before is not None:
@@ -110,7 +113,7 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
 
 def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> None:
     settings = make_lake(tmp_path)
-    reconcile(settings, PIPELINE)
+    reconcile(PipelineLake(settings, PIPELINE))
     (log,) = Path(settings.lake_uri).rglob("stream/_delta_log")
     shutil.rmtree(log.parent)
 
@@ -125,15 +128,16 @@ def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> No
 def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_named(lake: Settings, text: str) -> None:
     status_before = read_status(lake)
     (log,) = Path(lake.lake_uri).rglob("stream/_delta_log")
-    version = versions.current(lake, PIPELINE)
+    pipeline_lake = PipelineLake(lake, PIPELINE)
+    version = versions.current(pipeline_lake)
     assert version is not None
     note = log.parent.parent / high_water.NOTE
     note.write_text(json.dumps({"app_id": version.app_id, "end": 5}) if text == "note" else text, encoding="utf-8")
     try:
         status, compared, metrics = (
             read_status(lake),
-            reconcile(lake, PIPELINE),
-            [*evidence.list_table_problems(lake, PIPELINE, version)],
+            reconcile(pipeline_lake),
+            [*evidence.list_table_problems(pipeline_lake, version)],
         )
     finally:
         note.unlink()

@@ -23,6 +23,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.process import identify_current
 from cutover.reconcile.watch.ages import compute_period
 from cutover.reconcile.watch.alerts.catalogue import list_firing
@@ -67,7 +68,7 @@ def place(kafka_settings: Settings, topic_name: str, tmp_path: Path, monkeypatch
 def clicks(place: Settings) -> Pipeline:
     """Return the pipeline, its epoch 0 committed up to offset 4."""
     pipeline = catalogue.get(place, "clicks")
-    version = versions.open_or_create(place, pipeline, CLOCK)
+    version = versions.open_or_create(PipelineLake(place, pipeline), CLOCK)
     stem = checksums.new_stem("epoch", 0)
     record = EpochRecord(
         epoch=0,
@@ -117,14 +118,14 @@ def recreate(settings: Settings, topic: str) -> None:
     LogClient(settings).create_topic(topic, partitions=2, config={"retention.ms": "-1"})
 
 
-def epoch_log_uri(settings: Settings, pipeline: Pipeline) -> str:
-    version = versions.current(settings, pipeline)
+def epoch_log_uri(lake: PipelineLake) -> str:
+    version = versions.current(lake)
     assert version is not None
     return version.uri
 
 
 def test_sample_holds_log_ends_and_the_log_time_that_is_unread(place: Settings, clicks: Pipeline) -> None:
-    sample, _ = LogObserver(place, clicks, CLOCK).sample()
+    sample, _ = LogObserver(PipelineLake(place, clicks), CLOCK).sample()
 
     assert dict(sample.end_offsets) == {0: 10, 1: 0}
     assert (sample.newest_times[0] - sample.first_unread_times[0]) / 1e6 == (9 - 4) * 60
@@ -174,18 +175,18 @@ def test_half_a_heartbeat_says_neither_that_a_driver_lives_nor_that_none_does(se
 
 def test_pipeline_without_an_epoch_is_one_clear_message(place: Settings) -> None:
     with pytest.raises(LakeError, match="expected at least one committed epoch"):
-        LogObserver(place, catalogue.get(place, "clicks"), CLOCK).sample()
+        LogObserver(PipelineLake(place, catalogue.get(place, "clicks")), CLOCK).sample()
 
 
 def test_broker_that_does_not_answer_is_one_clear_message(place: Settings, clicks: Pipeline) -> None:
     silent = place.model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1.0)})
 
     with pytest.raises(LogError, match="KafkaUnreachable"):
-        LogObserver(silent, clicks, CLOCK).sample()
+        LogObserver(PipelineLake(silent, clicks), CLOCK).sample()
 
 
-def firing(settings: Settings, pipeline: Pipeline) -> list[str]:
-    return [alert.name for alert in list_firing(FactCollector(settings, pipeline, CLOCK).collect())]
+def firing(lake: PipelineLake) -> list[str]:
+    return [alert.name for alert in list_firing(FactCollector(lake, CLOCK).collect())]
 
 
 def test_silent_broker_is_a_fact_and_no_failure(
@@ -204,8 +205,9 @@ def test_silent_broker_is_a_fact_and_no_failure(
 def test_topic_made_again_fires_alone(place: Settings, clicks: Pipeline) -> None:
     recreate(place, clicks.source.name)
 
-    assert "TopicIdentityChanged" in firing(place, clicks)
-    assert "LogDataLost" not in firing(place, clicks)
+    lake = PipelineLake(place, clicks)
+    assert "TopicIdentityChanged" in firing(lake)
+    assert "LogDataLost" not in firing(lake)
 
 
 def test_start_of_the_log_behind_the_position_fires(place: Settings, clicks: Pipeline) -> None:
@@ -213,7 +215,7 @@ def test_start_of_the_log_behind_the_position_fires(place: Settings, clicks: Pip
     for future in admin.delete_records([TopicPartition(clicks.source.name, 0, 6)]).values():
         future.result()
 
-    facts = FactCollector(place, clicks, CLOCK).collect()
+    facts = FactCollector(PipelineLake(place, clicks), CLOCK).collect()
     texts = {alert.name: alert.text for alert in list_firing(facts)}
     assert (
         texts["LogDataLost"]
@@ -228,7 +230,7 @@ def test_retention_of_the_topic_is_known(place: Settings, clicks: Pipeline) -> N
     admin = AdminClient({"bootstrap.servers": str(place.kafka.bootstrap_servers)})
     admin.incremental_alter_configs([resource])[resource].result()
 
-    until(lambda: "RetentionHeadroomLow" in firing(place, clicks), 10)
+    until(lambda: "RetentionHeadroomLow" in firing(PipelineLake(place, clicks)), 10)
 
 
 def test_open_transaction_shows_between_stable_and_high_offset(place: Settings, clicks: Pipeline) -> None:
@@ -238,7 +240,7 @@ def test_open_transaction_shows_between_stable_and_high_offset(place: Settings, 
     producer.begin_transaction()
     producer.produce(topic, b"{}", partition=1, timestamp=NOON)
     producer.flush(30)
-    sample, _ = LogObserver(place, clicks, CLOCK).sample()
+    sample, _ = LogObserver(PipelineLake(place, clicks), CLOCK).sample()
     producer.abort_transaction()
 
     assert (sample.end_offsets[1], sample.high_watermarks[1]) == (0, 1)
@@ -251,8 +253,9 @@ def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place
         value = json.dumps({"who": "a", "at": "2026-03-01T12:00:00Z", **extra})
         producer.produce(topic, value.encode(), partition=1, timestamp=NOON)
     producer.flush(30)
-    records = LogObserver(place, clicks, CLOCK).read_epochs()
-    epochs = EpochLog(epoch_log_uri(place, clicks))
+    lake = PipelineLake(place, clicks)
+    records = LogObserver(lake, CLOCK).read_epochs()
+    epochs = EpochLog(epoch_log_uri(lake))
     records_seen = replace(records[0], unknown=2, start={1: 0}, end={1: 3})
 
     assert list(find_schema_mismatches(clicks, epochs, LogClient(place), [records_seen])) == [
@@ -298,18 +301,20 @@ def test_a_weekend_without_a_run_is_no_run_that_is_missing(newest: str, due: str
 
 
 def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, clicks: Pipeline) -> None:
-    for file in Path(epoch_log_uri(place, clicks)).rglob("*.parquet"):
+    lake = PipelineLake(place, clicks)
+    for file in Path(epoch_log_uri(lake)).rglob("*.parquet"):
         file.unlink()
 
-    assert firing(place, clicks) == ["TableUnreadable"]
+    assert firing(lake) == ["TableUnreadable"]
 
 
 def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks: Pipeline) -> None:
-    version = versions.current(place, clicks)
+    lake = PipelineLake(place, clicks)
+    version = versions.current(lake)
     assert version is not None
     ahead = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
     schema = epoch_log_schema(clicks)
     commits.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
 
-    texts = {alert.name: alert.text for alert in list_firing(FactCollector(place, clicks, CLOCK).collect())}
+    texts = {alert.name: alert.text for alert in list_firing(FactCollector(lake, CLOCK).collect())}
     assert "transaction says 1, newest epoch row is 0" in texts["EpochHistoryBroken"]

@@ -19,6 +19,7 @@ from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.preconditions import seal
@@ -239,10 +240,11 @@ def judge(lake: Lake) -> Comparison:
     with tempfile.TemporaryDirectory() as home:
         fresh = Settings(home=Path(home))
         write(fresh, lake, PIPELINE)
-        evidence = seal.evaluate_seal(fresh, PIPELINE, epoch=None).evidence
+        pipeline_lake = PipelineLake(fresh, PIPELINE)
+        evidence = seal.evaluate_seal(pipeline_lake, epoch=None).evidence
         assert evidence is not None
-        with sides.open_sides(fresh, PIPELINE, evidence) as opened:
-            attribution = attribute_causes(fresh, PIPELINE, evidence, opened, log_of_lake(lake))
+        with sides.open_sides(pipeline_lake, evidence) as opened:
+            attribution = attribute_causes(pipeline_lake, evidence, opened, log_of_lake(lake))
             findings = attribution.findings
             assert not any("in doubt" in note for note in attribution.notes)
             return Comparison(

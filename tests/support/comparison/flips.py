@@ -20,6 +20,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from cutover.errors import CutoverError
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import KafkaSettings, Settings
@@ -40,7 +41,7 @@ def make_lake(home: Path) -> Settings:
     settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.05))
     lake = lake_of(SALES)
     write(settings, lake)
-    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(PipelineLake(settings, PIPELINE), "LAMBDA", event="rolled_back", at=START)
     return settings
 
 
@@ -93,7 +94,7 @@ def count_outcomes(
 def _outcome(settings: Settings, file: Path, place: int, right: tuple[object, ...]) -> str:
     at = f"{file.parent.name}/{file.name}, byte {place}"
     try:
-        report = reconcile(settings, PIPELINE)
+        report = reconcile(PipelineLake(settings, PIPELINE))
     except CutoverError:
         return "refused"
     except Exception as error:  # noqa: BLE001 -- the campaign searches for these
@@ -115,7 +116,7 @@ def campaign(
 ) -> Iterator[tuple[str, Counter[str]]]:
     """Flip `number` bits in files of each kind, or of some; yield each kind with its counts by outcome."""
     settings = make_lake(home)
-    lake, right = Path(settings.lake_uri), data_findings(reconcile(settings, PIPELINE))
+    lake, right = Path(settings.lake_uri), data_findings(reconcile(PipelineLake(settings, PIPELINE)))
     entries = list_files_by_kind(lake)
     for kind in entries if only is None else [kind for kind in only if kind in entries]:
         yield kind, count_outcomes(settings, entries[kind], number, seed, right)

@@ -3,9 +3,8 @@
 import threading
 
 from cutover.clock import Clock, SystemClock
-from cutover.definition import Pipeline
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
-from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import run_folder
 
@@ -17,19 +16,18 @@ class Background:
 
     def __init__(
         self,
-        settings: Settings,
-        pipeline: Pipeline,
+        lake: PipelineLake,
         *,
         clock: Clock | None = None,
         probe: Probe = silent,
         until: driver.Until = "forever",
     ) -> None:
-        self._stop = run_folder(settings, pipeline.name) / "stop"
+        self._stop = run_folder(lake.settings, lake.pipeline.name) / "stop"
         self.failure: BaseException | None = None
 
         def body() -> None:
             try:
-                driver.run(settings, pipeline, until=until, clock=clock or SystemClock(), probe=probe)
+                driver.run(lake, until=until, clock=clock or SystemClock(), probe=probe)
             except BaseException as error:  # noqa: BLE001 -- handed to the test
                 self.failure = error
 

@@ -13,10 +13,10 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
-from cutover.settings import Settings
 from tests.integration.streaming.rig import gaps
 from tests.support.comparison.same_truth import counted_sql, select_settled
 
@@ -62,15 +62,14 @@ def positions(connection: duckdb.DuckDBPyConnection) -> list[Position]:
     ]
 
 
-def check_books(settings: Settings, pipeline: Pipeline, log: Sequence[RawRecord]) -> list[EpochRecord]:
+def check_books(lake: PipelineLake, log: Sequence[RawRecord]) -> list[EpochRecord]:
     """Check the current epoch log; return its records.
 
     Args:
-        settings: Where the lake is.
-        pipeline: The definition.
+        lake: The pipeline, its log and its lake.
         log: The whole log; what the newest epoch has not read is left out.
     """
-    version = versions.current(settings, pipeline)
+    version = versions.current(lake)
     if version is None or not delta.exists(version.uri):
         return []
     epochs = EpochLog(version.uri)
@@ -80,7 +79,7 @@ def check_books(settings: Settings, pipeline: Pipeline, log: Sequence[RawRecord]
     connection = queries.connect()
     epochs.relation(connection, "found", epoch=records[-1].epoch)
     _numbers(records, epochs.transaction(version.app_id))
-    _books(connection, pipeline, records, log)
+    _books(connection, lake.pipeline, records, log)
     return records
 
 

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from cutover.definition import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.records.reading.scan import read_records
-from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.microbatch.engine import MicrobatchEngine
 from cutover.streaming.process.context import DriverContext
@@ -61,14 +60,15 @@ class KilledError(BaseException):
 class Fed:
     """One start of a driver, until it is left alone or killed."""
 
-    def __init__(self, spark: "SparkSession", settings: Settings, pipeline: Pipeline, clock: HandClock) -> None:
-        self._spark, self.settings, self.pipeline, self.clock = spark, settings, pipeline, clock
+    def __init__(self, spark: "SparkSession", lake: PipelineLake, clock: HandClock) -> None:
+        settings = lake.settings
+        self._spark, self.settings, self.pipeline, self.clock = spark, settings, lake.pipeline, clock
         self.dies_at: Point | None = None
-        place = run_folder(settings, pipeline.name)
+        place = run_folder(settings, lake.pipeline.name)
         place.mkdir(parents=True, exist_ok=True)
         context = DriverContext(
             settings=settings,
-            pipeline=pipeline,
+            pipeline=lake.pipeline,
             client=LogClient(settings),
             clock=clock,
             probe=self._probe,
@@ -81,7 +81,7 @@ class Fed:
 
     def anew(self) -> Self:
         """Return another start of the same stream, from what the table and the log say."""
-        return type(self)(self._spark, self.settings, self.pipeline, self.clock)
+        return type(self)(self._spark, PipelineLake(self.settings, self.pipeline), self.clock)
 
     @property
     def newest(self) -> EpochRecord | None:
@@ -97,7 +97,9 @@ class Fed:
         spans = {p: (start.get(p, 0), offset) for p, offset in end.items() if offset > start.get(p, 0)}
         number, self._number = self._number, self._number + 1
         if spans:
-            self.stream.process_batch(read_records(self._spark, self.settings, self.pipeline, (spans,)), number)
+            self.stream.process_batch(
+                read_records(self._spark, PipelineLake(self.settings, self.pipeline), (spans,)), number
+            )
 
     def feed_and_die(self, end: Mapping[int, int], point: Point) -> None:
         """Process a micro-batch and kill the driver at a point of its epoch. The disk is left as after SIGKILL."""

@@ -7,10 +7,9 @@ from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal, JournalRow
 from cutover.lake.journal_rows import GateEvent
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 RowT = TypeVar("RowT", bound=JournalRow)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,8 +39,12 @@ def _make_neutral(annotation: Any) -> Any:
     return next(iter(annotation)) if issubclass(annotation, StrEnum) else _NEUTRAL[annotation]
 
 
-def record_stage(settings: Settings, pipeline: Pipeline, stage: str, **values: Any) -> int:
+def record_stage(lake: PipelineLake, stage: str, **values: Any) -> int:
     """Append a move to a stage as if it had been allowed, and return its sequence."""
-    columns = {"pipeline": pipeline.name, "result_fingerprint": result_fingerprint(pipeline), "stream_version": 0}
+    columns = {
+        "pipeline": lake.pipeline.name,
+        "result_fingerprint": result_fingerprint(lake.pipeline),
+        "stream_version": 0,
+    }
     columns |= {"event": "advanced", "stage": stage, "who": "test", "why": "test", "at": datetime.now(UTC)}
-    return Journal(settings, pipeline.name, GateEvent).append(make_row(GateEvent, **columns | values))
+    return Journal(lake.settings, lake.pipeline.name, GateEvent).append(make_row(GateEvent, **columns | values))

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import (
     Cause,
     Difference,
@@ -39,7 +39,6 @@ from cutover.reconcile.result.parts import (
 )
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, TablesRead
-from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 from tests.support.history.reports import make_report
 
@@ -313,14 +312,14 @@ def flights() -> Report:
     )
 
 
-def record_line(settings: Settings, pipeline: Pipeline, epoch: int, **changes: Any) -> None:
+def record_line(lake: PipelineLake, epoch: int, **changes: Any) -> None:
     """Append a comparison within policy to the history of a pipeline; `changes` are of its row."""
     values = {
         "run_id": f"run-{epoch}",
-        "pipeline": pipeline.name,
+        "pipeline": lake.pipeline.name,
         "at": datetime.now(UTC),
         "epoch": epoch,
-        "result_fingerprint": result_fingerprint(pipeline),
+        "result_fingerprint": result_fingerprint(lake.pipeline),
         "stream_version": 0,
         "verdict": "CONSISTENT",
         "exit_code": 0,
@@ -328,4 +327,4 @@ def record_line(settings: Settings, pipeline: Pipeline, epoch: int, **changes: A
         "content_digest": "agree",
         "result": json.dumps({"windows": {"compared": 2}, "causes": {}}),
     }
-    Journal(settings, pipeline.name, ComparisonRow).append(make_row(ComparisonRow, **values | changes))
+    Journal(lake.settings, lake.pipeline.name, ComparisonRow).append(make_row(ComparisonRow, **values | changes))

@@ -4,11 +4,10 @@ from datetime import datetime
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.pipeline import Pipeline
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.parts import rate
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.record import record_self_test
-from cutover.settings import Settings
 
 
 def make_passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa") -> SelfTest:
@@ -31,8 +30,8 @@ def make_passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa
     )
 
 
-def record_passed(settings: Settings, pipeline: Pipeline) -> None:
+def record_passed(lake: PipelineLake) -> None:
     """Record a self-test that has just passed."""
     clock = SystemClock()
-    self_test = make_passed(clock.now(), pipeline=pipeline.name, fingerprint=result_fingerprint(pipeline))
-    record_self_test(settings, self_test, clock)
+    self_test = make_passed(clock.now(), pipeline=lake.pipeline.name, fingerprint=result_fingerprint(lake.pipeline))
+    record_self_test(lake.settings, self_test, clock)

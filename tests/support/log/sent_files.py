@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from cutover.clock import SystemClock
-from cutover.definition import Pipeline
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.sending.produce import Progress, Request, produce
 from cutover.settings import Settings
 
@@ -25,8 +25,8 @@ def nothing(count: int) -> None:
 SILENT = Progress(on_read=nothing, on_total=nothing, on_sent=nothing)
 
 
-def send(settings: Settings, pipeline: Pipeline, request: Request) -> int:
-    return produce(settings, pipeline, request, clock=SystemClock(), progress=SILENT).records
+def send(lake: PipelineLake, request: Request) -> int:
+    return produce(lake, request, clock=SystemClock(), progress=SILENT).records
 
 
 def records(settings: Settings, name: str) -> list[RawRecord]:

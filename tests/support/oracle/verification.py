@@ -4,27 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cutover.clock import SystemClock
-from cutover.definition.model.pipeline import Pipeline
+from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.verify.facts.rows import query_ledger
 from cutover.reconcile.verify.facts.source import ROWS, Source, VerifyRequest, open_source
 from cutover.reconcile.verify.model import CheckState, Verification, cap_violations
 from cutover.reconcile.verify.runner import verify
 from cutover.records.classes import Class
-from cutover.settings import Settings
 from tests.support.oracle.completeness import Cell, CountedRow, HeldRows, check
 from tests.support.oracle.records import Oracle
 
 
-def verify_with_oracle(
-    settings: Settings, pipeline: Pipeline, oracle: Oracle, *, only: Sequence[str] = ()
-) -> Verification:
+def verify_with_oracle(lake: PipelineLake, oracle: Oracle, *, only: Sequence[str] = ()) -> Verification:
     """Run the checks over all that the log holds; what the oracle finds is a violation of N1, where N1 is judged."""
-    verification = verify(settings, pipeline, only=only, exhaustive=True)
+    verification = verify(lake, only=only, exhaustive=True)
     completeness = verification.checks.get("N1")
     if completeness is None or completeness.state is CheckState.WAIVED or verification.error:
         return verification
-    source, facts = open_source(settings, pipeline, VerifyRequest(now=SystemClock().now(), exhaustive=True))
+    source, facts = open_source(lake, VerifyRequest(now=SystemClock().now(), exhaustive=True))
     with source.connection:
         held_rows = HeldRows(cells=_count_cells(source), ledger=query_ledger(source, "true"))
     violations = tuple(cap_violations("N1", [*check(facts, held_rows, oracle)]))

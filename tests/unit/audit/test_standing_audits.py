@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal
@@ -52,8 +53,9 @@ def test_conclusive_audits_are_those_of_the_version_that_could_compare() -> None
 def test_an_audit_is_stored_unchanged(settings: Settings) -> None:
     finding = audit(REGRESSION, unexplained=2, wrong=(3, 5), causes={"late": 4}, epoch=7)
 
-    assert audit_record.record_audit(settings, PIPELINE, finding) == 0
-    assert audit_record.list_audits(settings, PIPELINE) == (replace(finding, seen=0),)
+    lake = PipelineLake(settings, PIPELINE)
+    assert audit_record.record_audit(lake, finding) == 0
+    assert audit_record.list_audits(lake) == (replace(finding, seen=0),)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,9 @@ def test_a_finding_is_current_until_an_audit_agrees(
     audits = tuple(audit(state, hour) for hour, state in enumerate(states))
     monkeypatch.setattr(audit_record, "list_audits", lambda *_: audits)
 
-    assert audit_record.find_regression(settings, PIPELINE) == (None if expected is None else audits[expected])
+    assert audit_record.find_regression(PipelineLake(settings, PIPELINE)) == (
+        None if expected is None else audits[expected]
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,16 +125,17 @@ def test_a_finding_is_current_until_a_later_complete_comparison_agrees(
     compared: dict[str, Any] = {"verdict": Verdict.CONSISTENT, "exit_code": 0, "sentence": ""} | changes
     seal = Seal(epoch=3, stream_version=None)
     outcome = ComparisonOutcome(finding=Finding(pipeline=PIPELINE.name, seal=seal, **compared))
+    lake = PipelineLake(settings, PIPELINE)
     if is_recorded_first:
-        audit_record.record_audit(settings, PIPELINE, wrong)
+        audit_record.record_audit(lake, wrong)
     at = NOON + timedelta(days=days)
     record(settings, outcome, at)
     if not is_recorded_first:
-        audit_record.record_audit(settings, PIPELINE, wrong)
+        audit_record.record_audit(lake, wrong)
 
-    (stored,) = audit_record.list_audits(settings, PIPELINE)
+    (stored,) = audit_record.list_audits(lake)
     assert stored.seen == (0 if is_recorded_first else 1)
-    assert audit_record.find_regression(settings, PIPELINE) == (stored if stands else None)
+    assert audit_record.find_regression(lake) == (stored if stands else None)
 
 
 def test_a_finding_without_a_sequence_is_current_until_an_audit_agrees(
@@ -141,4 +146,4 @@ def test_a_finding_without_a_sequence_is_current_until_an_audit_agrees(
     finding = Finding(pipeline=PIPELINE.name, seal=Seal(epoch=3), verdict=Verdict.CONSISTENT, exit_code=0, sentence="")
     record(settings, ComparisonOutcome(finding=finding), NOON)
 
-    assert audit_record.find_regression(settings, PIPELINE) == wrong
+    assert audit_record.find_regression(PipelineLake(settings, PIPELINE)) == wrong

@@ -11,9 +11,9 @@ from deltalake.exceptions import CommitFailedError
 from cutover.batch.write import publish
 from cutover.batch.write.replace import replace_windows
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 PIPELINE = Pipeline(
@@ -42,19 +42,21 @@ def test_run_with_a_concurrent_commit_publishes_no_windows(settings: Settings, m
         commits.append(delta.open_table(uri), rows("theirs"))
         return replace_windows(*arguments, **options)
 
-    uri = batch_uri(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    uri = lake.batch_uri()
     monkeypatch.setattr(publish, "replace_windows", overtaken)
 
     with pytest.raises(CommitFailedError):
-        publish._replace(settings, PIPELINE, made())
+        publish._replace(lake, made())
 
     table = delta.open_table(uri)
     assert table.to_pyarrow_table()["k"].to_pylist() == ["theirs"]
 
 
 def test_run_without_a_concurrent_commit_publishes_its_windows(settings: Settings) -> None:
-    version = publish._replace(settings, PIPELINE, made())
+    lake = PipelineLake(settings, PIPELINE)
+    version = publish._replace(lake, made())
 
-    table = delta.open_table(batch_uri(settings, PIPELINE))
+    table = delta.open_table(lake.batch_uri())
     assert (version, table.to_pyarrow_table()["k"].to_pylist()) == (1, ["ours"])
     assert next(delta.history(table))["userMetadata"] == '{"run_id": "batch-1", "epoch": 0}'

@@ -13,9 +13,9 @@ from cutover.definition import Count, Expect, Fixed, Pipeline, Topic
 from cutover.errors import ContractError
 from cutover.lake.batch_runs import BatchRun, ExpectationResult, Incomplete
 from cutover.lake.path_cost import PathCost
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 PIPELINE = Pipeline(
@@ -139,6 +139,7 @@ def test_cost_of_a_run_is_its_own_bytes_plus_its_earlier_cost(
     settings: Settings, earlier_cost: PathCost | None
 ) -> None:
     noon = round(NOON.timestamp()) * 1_000_000
+    lake = PipelineLake(settings, PIPELINE)
     for run_id, hour in (("another", 1), ("batch-1", 0), ("batch-1", 2)):
         run = SimpleNamespace(run_id=run_id, epoch=0, cost=earlier_cost)
         start = noon + hour * 3_600_000_000
@@ -149,11 +150,11 @@ def test_cost_of_a_run_is_its_own_bytes_plus_its_earlier_cost(
             retained_rows=None,
             meter=Mock(measure=lambda: None),
         )
-        publish._replace(settings, PIPELINE, staged)
-    actions = delta.actions(delta.open_table(batch_uri(settings, PIPELINE)))
+        publish._replace(lake, staged)
+    actions = delta.actions(delta.open_table(lake.batch_uri()))
     own_sizes = [int(str(action["size_bytes"])) for action in actions if "-batch-1-" in str(action["path"])]
 
-    cost = publish._measure_cost(settings, PIPELINE, staged)
+    cost = publish._measure_cost(lake, staged)
 
     assert len(own_sizes) == 2
     assert cost.written_bytes == own_sizes[0] + own_sizes[1] + (0 if earlier_cost is None else 100)

@@ -30,6 +30,7 @@ NO_VALUE = {
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal cutover.lake.tables.run_memory
         cutover.lake.tables.data_files cutover.lake.tables.file_rows cutover.lake.epochs.delivery
         cutover.lake.epochs.epoch_log cutover.lake.control.losses cutover.lake.tables.commits cutover.lake.paths
+        cutover.pipeline_lake
         cutover.lake.sequence_marks cutover.lake.journal_rows cutover.lake.control.pins cutover.engine.queries
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
         cutover.lake.control.versions cutover.lake.integrity.foreign_commits cutover.lake.integrity.high_water

@@ -14,6 +14,7 @@ from cutover.definition.model.stage import Stage
 from cutover.lake.batch_runs import ExpectationResult
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.journal_rows import VersionEvent
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import ContractCheck, GateEvidence, Replayability
 from cutover.reconcile.gate.gate_values import NOT_EVALUATED
@@ -72,7 +73,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def read(*contract: Expect) -> GateEvidence:
-    return evidence.read_evidence(Settings(), replace(FLIGHTS, contract=contract), AT + HOUR)
+    return evidence.read_evidence(PipelineLake(Settings(), replace(FLIGHTS, contract=contract)), AT + HOUR)
 
 
 def expect(column: str, **changes: Any) -> Expect:

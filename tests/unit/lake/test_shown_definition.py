@@ -18,6 +18,7 @@ from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.lake.recorded_definitions import find_recorded, list_recorded, list_shown, record_definition
 from cutover.lake.shown_definition import resolve_definition
+from cutover.pipeline_lake import PipelineLake
 from cutover.process import identify
 from cutover.settings import Settings
 from tests.support.history import recorded
@@ -35,8 +36,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(settings.pipelines, "flights.py", text("flights"))
     write(settings.pipelines, "other.py", text("other"))
     pipeline = catalogue.get(settings, "flights")
-    versions.open_or_create(settings, pipeline, CLOCK)
-    recorded.record(settings, pipeline, comparison())
+    lake = PipelineLake(settings, pipeline)
+    versions.open_or_create(lake, CLOCK)
+    recorded.record(lake, comparison())
     return folder
 
 
@@ -44,7 +46,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
     installation = Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
-    record_definition(installation, catalogue.get(installation, "flights"), CLOCK)
+    record_definition(PipelineLake(installation, catalogue.get(installation, "flights")), CLOCK)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUTOVER_HOME", str(installation.home))
     monkeypatch.setenv("CUTOVER_PIPELINES", str(installation.pipelines))
@@ -131,7 +133,7 @@ def test_changed_definition_is_shown_once_something_was_computed_under_it(settin
     original, modified = catalogue.get(settings, "flights"), change(settings)
 
     definition = resolve_definition(settings, "flights")
-    versions.open_or_create(settings, modified, CLOCK)
+    versions.open_or_create(PipelineLake(settings, modified), CLOCK)
 
     assert definition.pipeline == original
     assert "`window`" in str(definition.note)
@@ -142,7 +144,7 @@ def test_definition_of_a_living_driver_is_shown_for_running_pipelines(
     settings: Settings, process: "subprocess.Popen[bytes]"
 ) -> None:
     original, modified = catalogue.get(settings, "flights"), change(settings)
-    versions.open_or_create(settings, modified, CLOCK)
+    versions.open_or_create(PipelineLake(settings, modified), CLOCK)
     beat(settings, process)
 
     assert resolve_definition(settings, "flights").pipeline == modified
@@ -176,7 +178,7 @@ def test_unwritable_record_stops_nothing(settings: Settings) -> None:
     pipeline = replace(catalogue.get(settings, "flights"), name="blocked")
     (settings.home / "lake" / "blocked").write_text("a file where the folder should be", encoding="utf-8")
 
-    record_definition(settings, pipeline, CLOCK)
+    record_definition(PipelineLake(settings, pipeline), CLOCK)
 
     assert find_recorded(settings, "blocked") is None
 

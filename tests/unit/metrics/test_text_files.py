@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cutover.definition.model.pipeline import Pipeline
 from cutover.metrics import tasks
 from cutover.metrics.families import MetricSample
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import MetricsSettings, Settings
 from tests.support.history.watch_facts import PIPELINE
 
@@ -24,7 +25,7 @@ def describe(pipeline: Pipeline, value: int) -> list[MetricSample]:
 
 
 @tasks.write_metrics("batch", tasks.describe_samples(describe))
-def work(settings: Settings, pipeline: Pipeline, value: int) -> int:  # noqa: ARG001 -- the shape of a task
+def work(lake: PipelineLake, value: int) -> int:  # noqa: ARG001 -- the shape of a task
     return 10 // value
 
 
@@ -43,7 +44,7 @@ def test_two_hostile_names_have_two_files(settings: Settings) -> None:
 
 
 def test_task_publishes_its_run_and_its_result(settings: Settings) -> None:
-    assert work(settings, PIPELINE, 2) == 5
+    assert work(PipelineLake(settings, PIPELINE), 2) == 5
 
     run = read(tasks.make_metrics_path(settings, "batch_run", "clicks"))
     assert run["cutover_task_failed"] == 0
@@ -52,16 +53,17 @@ def test_task_publishes_its_run_and_its_result(settings: Settings) -> None:
 
 
 def test_failed_task_is_reported_and_keeps_the_last_result(settings: Settings) -> None:
-    work(settings, PIPELINE, 2)
+    lake = PipelineLake(settings, PIPELINE)
+    work(lake, 2)
     with pytest.raises(ZeroDivisionError):
-        work(settings, PIPELINE, 0)
+        work(lake, 0)
 
     assert read(tasks.make_metrics_path(settings, "batch_run", "clicks"))["cutover_task_failed"] == 1
     assert read(tasks.make_metrics_path(settings, "batch", "clicks")) == {"cutover_batch_epoch": 5}
 
 
 def test_other_users_can_read_a_file(settings: Settings) -> None:
-    work(settings, PIPELINE, 2)
+    work(PipelineLake(settings, PIPELINE), 2)
 
     assert tasks.make_metrics_path(settings, "batch", "clicks").stat().st_mode & 0o777 == 0o644
 
@@ -72,43 +74,44 @@ def test_folder_that_cannot_be_written_is_a_warning(
 ) -> None:
     unwritable = settings.model_copy(update={"metrics": MetricsSettings(folder=Path(folder))})
 
-    assert work(unwritable, PIPELINE, 2) == 5
+    assert work(PipelineLake(unwritable, PIPELINE), 2) == 5
     output = capsys.readouterr()
     assert "metrics_not_written" in output.out + output.err
 
 
 def test_a_rejected_run_keeps_the_metrics_of_the_previous_one(settings: Settings) -> None:
     @tasks.write_metrics("batch", tasks.describe_samples(describe), answers=(LookupError,))
-    def asked(settings: Settings, pipeline: Pipeline, error: Exception | None) -> int:  # noqa: ARG001 -- a task's shape
+    def asked(lake: PipelineLake, error: Exception | None) -> int:  # noqa: ARG001 -- a task's shape
         if error is not None:
             raise error
         return 7
 
     place = tasks.make_metrics_path(settings, "batch_run", "clicks")
+    lake = PipelineLake(settings, PIPELINE)
     with pytest.raises(KeyError):
-        asked(settings, PIPELINE, KeyError("x"))
+        asked(lake, KeyError("x"))
     assert not place.exists()
-    asked(settings, PIPELINE, None)
+    asked(lake, None)
     text = place.read_text()
     with pytest.raises(KeyError):
-        asked(settings, PIPELINE, KeyError("x"))
+        asked(lake, KeyError("x"))
     assert place.read_text() == text
     with pytest.raises(ValueError, match="y"):
-        asked(settings, PIPELINE, ValueError("y"))
+        asked(lake, ValueError("y"))
     assert read(place)["cutover_task_failed"] == 1
 
 
 def test_description_that_fails_leaves_the_result(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     @tasks.write_metrics("batch", lambda *_: 1 // 0)  # type: ignore[arg-type]  # it is to fail
-    def other(settings: Settings, pipeline: Pipeline) -> int:  # noqa: ARG001 -- the shape of a task
+    def other(lake: PipelineLake) -> int:  # noqa: ARG001 -- the shape of a task
         return 7
 
-    assert other(settings, PIPELINE) == 7
+    assert other(PipelineLake(settings, PIPELINE)) == 7
     output = capsys.readouterr()
     assert "metrics_not_written" in output.out + output.err
 
 
 def test_no_file_is_written_without_a_folder(settings: Settings) -> None:
-    work(settings.model_copy(update={"metrics": MetricsSettings(files=False)}), PIPELINE, 2)
+    work(PipelineLake(settings.model_copy(update={"metrics": MetricsSettings(files=False)}), PIPELINE), 2)
 
     assert not settings.metrics_dir.exists()

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.lake import recorded_definitions
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.pages import routes
 from cutover.reconcile.pages.routes import Access
 from cutover.reconcile.result.finding import Difference, Verdict
@@ -43,7 +44,7 @@ def reports_of_run(dag_id: str, run_id: str, map_index: int | None) -> Iterable[
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=Path("pipelines").resolve())
-    recorded.record(settings, catalogue.get(settings, "flights"), flights())
+    recorded.record(PipelineLake(settings, catalogue.get(settings, "flights")), flights())
     cells = tuple(
         Difference(
             window_start="2013-05-05T05:00:00Z",
@@ -58,7 +59,9 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         for text in HOSTILE
     )
     bad = change_report(flights(), verdict=Verdict.DIVERGED, exit_code=1, differences=cells, run_id="hostile-1")
-    recorded.record(settings, catalogue.get(settings, "ad_views"), change_report(bad, sentence=HOSTILE[0]))
+    recorded.record(
+        PipelineLake(settings, catalogue.get(settings, "ad_views")), change_report(bad, sentence=HOSTILE[0])
+    )
     return settings
 
 
@@ -203,7 +206,7 @@ def test_page_of_an_unreadable_lake_is_shown_with_the_error(tmp_path: Path) -> N
 def test_page_of_a_broken_definition_is_shown_with_the_reason(installation: Settings, tmp_path: Path) -> None:
     shutil.copy(installation.pipelines / "flights.py", tmp_path)
     settings = installation.model_copy(update={"pipelines": tmp_path})
-    recorded_definitions.record_definition(settings, catalogue.get(settings, "flights"), SystemClock())
+    recorded_definitions.record_definition(PipelineLake(settings, catalogue.get(settings, "flights")), SystemClock())
     (tmp_path / "flights.py").write_text("def (:", encoding="utf-8")
     access = Access(user=user, may_read=may_read, reports_of_run=reports_of_run)
     client = TestClient(routes.make_app(settings, access), follow_redirects=False, headers={"user": ALL})

@@ -14,6 +14,7 @@ from cutover.definition.model.record_ids import MINUTE, compute_oldest_remembere
 from cutover.engine import queries
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.compaction import merge
 from cutover.streaming.microbatch import dedup_state
@@ -56,7 +57,7 @@ def list_twins(lookup_result: dedup_state.LookupResult) -> tuple[set[int], list[
 @pytest.fixture
 def remembering(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> DedupState:
     monkeypatch.setattr(dedup_state, "RECENT", 4)
-    return DedupState(settings, PIPELINE)
+    return DedupState(PipelineLake(settings, PIPELINE))
 
 
 @depth(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -65,7 +66,7 @@ def test_twins_are_found_as_a_set_would(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, epochs: list[list[Candidate]]
 ) -> None:
     monkeypatch.setattr(dedup_state, "RECENT", 4)
-    remembered, seen_pairs = DedupState(settings, PIPELINE), set[Candidate]()
+    remembered, seen_pairs = DedupState(PipelineLake(settings, PIPELINE)), set[Candidate]()
     for epoch in epochs:
         expected, new = set(), []
         for offset, pair in enumerate(epoch):
@@ -146,7 +147,7 @@ def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
 
 def test_a_long_horizon_has_few_time_ranges(settings: Settings) -> None:
     days = replace(PIPELINE, source=replace(PIPELINE.source, id_horizon="4 days"))
-    remembered = DedupState(settings, days)
+    remembered = DedupState(PipelineLake(settings, days))
 
     lookup = remembered.find_twins(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
     remembered.remember(lookup.new, None)

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from cutover.lake import batch_runs
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.facts.facts import BatchLedger, DoubledPosition, RescannedOffsets, VerifyFacts
 from cutover.reconcile.verify.facts.rows import read_batch_ledger
 from cutover.reconcile.verify.invariants import n1_completeness
@@ -33,7 +33,7 @@ def listed(run: str, offset: int, cls: str = "malformed", *, start: datetime | N
 def write_books(settings: Settings, ledger: list[Raw], *scanned: tuple[int, int]) -> None:
     """Write a ledger, and the runs `a`, `b`, ... that scanned these offsets of partition 0 and left that version."""
     schema = batch_ledger_schema(PIPELINE)
-    table = delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), schema)
+    table = delta.ensure(PipelineLake(settings, PIPELINE).batch_uri("batch_ledger"), schema)
     if ledger:
         commits.append(table, pa.Table.from_pylist(ledger, schema=schema))
     names = [chr(ord("a") + number) for number in range(len(scanned))]
@@ -93,7 +93,7 @@ def test_runs_replaced_by_a_run_from_scratch_are_excluded(settings: Settings) ->
 
 
 def test_a_pipeline_without_a_batch_run_has_empty_books(settings: Settings) -> None:
-    assert batch_runs.read_effective_runs(settings, PIPELINE) == []
+    assert batch_runs.read_effective_runs(PipelineLake(settings, PIPELINE)) == []
     assert read(settings) == BatchLedger()
 
 

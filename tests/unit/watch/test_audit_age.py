@@ -12,6 +12,7 @@ from cutover.definition.model.policy import Audit
 from cutover.definition.windows.sessions import Sessions
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.watch.ages import find_audit_age
@@ -38,9 +39,10 @@ def move(
     evidence: Mapping[str, object] | None = None,
 ) -> None:
     """Append a move to the gate's history; before the first one, create the version of the stream."""
-    number = versions.open_or_create(settings, pipeline, StandingClock(NOW - timedelta(days=99))).number
+    lake = PipelineLake(settings, pipeline)
+    number = versions.open_or_create(lake, StandingClock(NOW - timedelta(days=99))).number
     values = {"at": NOW - timedelta(days=days_ago), "stream_version": number, "evidence": json.dumps(evidence or {})}
-    record_stage(settings, pipeline, stage, **values)
+    record_stage(lake, stage, **values)
 
 
 def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
@@ -64,12 +66,12 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
         windows=(0,),
         stream_version=version,
     )
-    audit_record.record_audit(settings, pipeline, window_audit)
+    audit_record.record_audit(PipelineLake(settings, pipeline), window_audit)
 
 
 def fires(settings: Settings, newest: EpochRecord | None = None, pipeline: Pipeline = PIPELINE) -> bool:
     """Return whether the alert fires in an otherwise healthy stream."""
-    freshness = find_audit_age(settings, pipeline, [newest or make_epoch()], StandingClock(NOW))
+    freshness = find_audit_age(PipelineLake(settings, pipeline), [newest or make_epoch()], StandingClock(NOW))
     return "AuditNotFresh" in {alert.name for alert in list_firing(make_facts(audit_freshness=freshness))}
 
 
@@ -118,11 +120,10 @@ def test_audit_of_another_version_does_not_count(settings: Settings) -> None:
 
 def test_version_that_began_to_serve_now_is_no_missing_audit(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=94)
-    sequence = versions.next_sequence(settings, PIPELINE)
-    version = versions.register(
-        settings, PIPELINE, StandingClock(NOW - timedelta(days=9)), expected_sequence=sequence, beside=True
-    )
-    versions.serve(settings, PIPELINE, version.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
+    lake = PipelineLake(settings, PIPELINE)
+    sequence = versions.next_sequence(lake)
+    version = versions.register(lake, StandingClock(NOW - timedelta(days=9)), expected_sequence=sequence, beside=True)
+    versions.serve(lake, version.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
 
     assert not fires(settings)
 

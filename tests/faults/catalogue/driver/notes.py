@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from cutover.definition import Pipeline
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.streaming import driver
 from tests.faults.fault import Fault
@@ -47,7 +48,9 @@ def harm_the_notes(rig: Rig, *, harm: Harm) -> None:
 
 def _notes_of(rig: Rig, pipeline: Pipeline) -> Path:
     to = rig.settings.home / f"notes-{pipeline.name}"
-    driver.run(rig.settings, pipeline, until="drain", probe=Keep(rig.settings.run_dir / pipeline.name, to))
+    driver.run(
+        PipelineLake(rig.settings, pipeline), until="drain", probe=Keep(rig.settings.run_dir / pipeline.name, to)
+    )
     return to
 
 

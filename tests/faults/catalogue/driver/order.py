@@ -31,12 +31,11 @@ from cutover.definition import (
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.measures.ordered import Bag
 from cutover.engine import queries
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
-from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.faults.fault import Fault
 from tests.faults.running.rig import Rig
@@ -130,20 +129,20 @@ def bits(value: Any) -> Any:
     return str(value)
 
 
-def rows_of(settings: Settings, pipeline: Pipeline) -> tuple[list[str], list[str]]:
+def rows_of(lake: PipelineLake) -> tuple[list[str], list[str]]:
     """Return the rows of the stream and of batch, in one order."""
-    connection, log = queries.connect(), small.epoch_log(settings, pipeline)
+    connection, log = queries.connect(), small.epoch_log(lake)
     newest = log.newest()
     assert newest is not None
     log.relation(connection, "found", epoch=newest.epoch)
-    delta.relation(connection, "batch", batch_uri(settings, pipeline))
-    names = ["window_start", "window_end", *pipeline.key, *pipeline.measures]
+    delta.relation(connection, "batch", lake.batch_uri())
+    names = ["window_start", "window_end", *lake.pipeline.key, *lake.pipeline.measures]
 
     def rows(query: str) -> list[str]:
         result_rows = queries.read_table(connection, query).to_pylist()
         return sorted(json.dumps([bits(row[name]) for name in names]) for row in result_rows)
 
-    return rows(finish_sql(pipeline, "found", keep=[Class.ACCEPTED])), rows("SELECT * FROM batch")
+    return rows(finish_sql(lake.pipeline, "found", keep=[Class.ACCEPTED])), rows("SELECT * FROM batch")
 
 
 def split(rig: Rig, *, kind: str, definitions: int) -> None:
@@ -160,8 +159,9 @@ def split(rig: Rig, *, kind: str, definitions: int) -> None:
         for number in EPOCHS:
             settings = rig.settings.model_copy(update={"home": rig.settings.home / f"{turn}-{number}", "lake": None})
             pipeline = replace(case.pipeline, max_rows_per_epoch=math.ceil(RECORDS / number))
-            outcomes.append(_outcome(settings, pipeline))
-            epochs.add(len([record for record in small.records(settings, pipeline) if not record.tick]))
+            lake = PipelineLake(settings, pipeline)
+            outcomes.append(_outcome(lake))
+            epochs.add(len([record for record in small.records(lake) if not record.tick]))
         wrong += [f"definition {turn}: {text}" for text in _differ(outcomes)]
         verdicts |= {outcome.verdict for outcome in outcomes}
     rig.note("definitions", definitions)
@@ -181,14 +181,14 @@ class Outcome:
     batch: list[str]
 
 
-def _outcome(settings: Settings, pipeline: Pipeline) -> Outcome:
-    settings.home.mkdir(parents=True)
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
+def _outcome(lake: PipelineLake) -> Outcome:
+    lake.settings.home.mkdir(parents=True)
+    driver.run(lake, until="final")
+    recompute.run(lake)
     with twice.comparisons():
-        report = reconcile(settings, pipeline)
-    stream, batch = rows_of(settings, pipeline)
-    classes = {cls.value: sum(r.counts.get(cls.value, 0) for r in small.records(settings, pipeline)) for cls in Class}
+        report = reconcile(lake)
+    stream, batch = rows_of(lake)
+    classes = {cls.value: sum(r.counts.get(cls.value, 0) for r in small.records(lake)) for cls in Class}
     return Outcome(verdict=report.finding.verdict.value, classes=classes, stream=stream, batch=batch)
 
 

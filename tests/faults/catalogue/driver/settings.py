@@ -136,9 +136,9 @@ def _await(rig: Rig, side: Role, change: Callable[[], None]) -> None:
 def dumps_differ(rig: Rig) -> bool:
     """Both processes recorded different settings."""
     record = EpochLog(rig.version.uri).records()[-1]
-    run = batch_runs.read_effective_runs(rig.settings, rig.pipeline)[-1]
+    run = batch_runs.read_effective_runs(rig.lake)[-1]
     stream = EpochLog(rig.version.uri).in_force(record.in_force)
-    batch = batch_runs.find_effective_settings(batch_runs.read_effective_runs(rig.settings, rig.pipeline), run)
+    batch = batch_runs.find_effective_settings(batch_runs.read_effective_runs(rig.lake), run)
     assert stream is not None
     assert batch is not None
     shared = stream.families.keys() & batch.families.keys()

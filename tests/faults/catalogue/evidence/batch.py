@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 from cutover.lake import batch_runs
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import batch_schema
 from cutover.probe import Point
 from cutover.reconcile.report import files
@@ -28,14 +27,14 @@ Rows = list[dict[str, Any]]
 
 def rows(rig: Rig, run: batch_runs.BatchRun) -> Rows:
     """Return the batch table at the version that a run names, in order, without the cut of each row."""
-    stored_rows = rows_of(batch_uri(rig.settings, rig.pipeline), run.batch_version)
+    stored_rows = rows_of(rig.lake.batch_uri(), run.batch_version)
     plain = [{name: value for name, value in row.items() if name != "_epoch"} for row in stored_rows]
     return sorted(plain, key=lambda row: (row["window_start"], str(row["k"])))
 
 
 def newest(rig: Rig) -> batch_runs.BatchRun:
     """Return the newest run that counts."""
-    return batch_runs.read_effective_runs(rig.settings, rig.pipeline)[-1]
+    return batch_runs.read_effective_runs(rig.lake)[-1]
 
 
 def two_cuts(rig: Rig) -> None:
@@ -102,7 +101,7 @@ def run_it_twice_at_once(rig: Rig) -> None:
     second.start()
     second.join(2)
     rig.note("both at work", second.is_alive() and first_child.process.poll() is None)
-    rig.note("runs that count meanwhile", len(batch_runs.read_effective_runs(rig.settings, rig.pipeline)))
+    rig.note("runs that count meanwhile", len(batch_runs.read_effective_runs(rig.lake)))
     first_child.release()
     rig.note("first", first_child.wait())
     second.join(120)
@@ -116,7 +115,7 @@ def they_overlapped(rig: Rig) -> bool:
 
 def the_second_finds_nothing_to_do(rig: Rig) -> Iterator[str]:
     """Windows that the first run computed are not computed again."""
-    _, first_run, second_run, *_ = batch_runs.read_effective_runs(rig.settings, rig.pipeline)
+    _, first_run, second_run, *_ = batch_runs.read_effective_runs(rig.lake)
     if not first_run.computed or second_run.computed:
         yield f"expected the first run alone to compute windows, got {first_run.computed} and {second_run.computed}"
 
@@ -126,14 +125,14 @@ def plant_rows(rig: Rig) -> None:
     two_cuts(rig)
     rig.batch()
     rows_before = rows(rig, newest(rig))
-    row = rows_of(batch_uri(rig.settings, rig.pipeline), newest(rig).batch_version)[0]
+    row = rows_of(rig.lake.batch_uri(), newest(rig).batch_version)[0]
     occupied = {row_before["window_start"] for row_before in rows_before}
     empty = next(start for h in range(600) if (start := min(occupied) - timedelta(minutes=10 * h)) not in occupied)
     planted = [row | {"k": "planted"}, row | {"window_start": empty, "window_end": empty + timedelta(minutes=10)}]
-    schema, uri = batch_schema(rig.pipeline), batch_uri(rig.settings, rig.pipeline)
+    schema, uri = batch_schema(rig.pipeline), rig.lake.batch_uri()
     replace_rows(uri, pa.Table.from_pylist([*rows_of(uri), *planted], schema=schema))
     rig.note("rows before", len(rows_before))
-    rig.note("rows planted", len(rows_of(batch_uri(rig.settings, rig.pipeline))) - len(rows_before))
+    rig.note("rows planted", len(rows_of(rig.lake.batch_uri())) - len(rows_before))
     rig.note("kept", rows_before)
 
 

@@ -37,17 +37,17 @@ def run_hosts_in_turn(rig: Rig, *, clocks: Sequence[float]) -> None:
         rig.close_windows()
         rig.drain()
         if turn == len(clocks) - 2:
-            draft = make_draft(rig.settings, rig.pipeline, (), clock=clock).draft
+            draft = make_draft(rig.lake, (), clock=clock).draft
             assert draft is not None, "no window was dirty"
-            publish_draft(rig.settings, rig.pipeline, draft.repair_id, clock=clock)
+            publish_draft(rig.lake, draft.repair_id, clock=clock)
         else:
             rig.batch(clock=clock)
         if not turn:
-            serving_table.publish(rig.settings, rig.pipeline)
+            serving_table.publish(rig.lake)
         rig.reconcile(clock=clock)
     rig.reconcile(clock=WrongClock(min(clocks) - DAYS))
     rig.note("turns", len(clocks))
-    rig.note("runs ended", [run.finished for run in batch_runs.read_effective_runs(rig.settings, rig.pipeline)])
+    rig.note("runs ended", [run.finished for run in batch_runs.read_effective_runs(rig.lake)])
     rows = Journal(rig.settings, rig.pipeline.name, ComparisonRow).read()
     rig.note("compared", [row.at.isoformat() for row in rows])
 
@@ -73,12 +73,12 @@ def readers_are_served_what_one_clock_gives(rig: Rig) -> Iterator[str]:
 
 def _serve(rig: Rig) -> list[str]:
     """Return what is served of each window and key, however it was brought about."""
-    with closing(views.connect(rig.settings, rig.pipeline)) as connection:
+    with closing(views.connect(rig.lake)) as connection:
         return sorted(map(str, connection.execute("SELECT * FROM serving").fetchall()))
 
 
 def _read_published(rig: Rig) -> list[str]:
-    with closing(views.connect(rig.settings, rig.pipeline)) as connection:
+    with closing(views.connect(rig.lake)) as connection:
         delta.relation(connection, "published", serving_uri(rig.settings, rig.pipeline.name))
         return sorted(map(str, connection.execute("SELECT * EXCLUDE (_month) FROM published").fetchall()))
 
@@ -86,7 +86,7 @@ def _read_published(rig: Rig) -> list[str]:
 def each_offset_was_scanned_by_one_run(rig: Rig) -> Iterator[str]:
     """In the order of the runs each begins where those before it ended."""
     ends: dict[int, int] = {}
-    for run in batch_runs.read_effective_runs(rig.settings, rig.pipeline):
+    for run in batch_runs.read_effective_runs(rig.lake):
         for partition, (start, end) in run.scanned.items():
             if start != ends.get(partition, 0):
                 yield f"run {run.sequence} scanned partition {partition} from {start}, not {ends.get(partition, 0)}"
@@ -95,10 +95,10 @@ def each_offset_was_scanned_by_one_run(rig: Rig) -> Iterator[str]:
 
 def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[str]:
     """The history's present, and the runs that count for the gate."""
-    present = history.find_current(rig.settings, rig.pipeline)
+    present = history.find_current(rig.lake)
     if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
         yield "another comparison is the current one"
-    runs = evidence_of.read_evidence(rig.settings, rig.pipeline, SystemClock().now()).runs
+    runs = evidence_of.read_evidence(rig.lake, SystemClock().now()).runs
     counted_epochs = [run.epoch for run in select_consecutive_runs(runs, SystemClock().now())]
     cuts = sorted({run.epoch for run in runs})
     if counted_epochs != cuts:

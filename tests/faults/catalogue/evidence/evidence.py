@@ -12,6 +12,7 @@ from cutover.definition import Policy
 from cutover.definition.model.stage import Stage
 from cutover.lake.control.stages import current_stage
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
@@ -55,15 +56,17 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
     rig.exit_code = report.finding.exit_code
     rig.note("diverged", [report.run.run_id, report.finding.verdict.value, report.finding.seal.epoch])
 
+    lake = PipelineLake(rig.settings, PIPELINE)
+
     def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
         if point == "report.rendered" and not rig.evidence.get("overtaken"):
-            rig.note("overtaken", reconcile(rig.settings, PIPELINE).finding.verdict.value)
+            rig.note("overtaken", reconcile(lake).finding.verdict.value)
 
     later = [
-        reconcile(rig.settings, PIPELINE, epoch=OLD_CUT),
-        reconcile(rig.settings, PIPELINE, start=datetime(2026, 1, 1, 5, tzinfo=UTC)),
-        reconcile(rig.settings, PIPELINE, epoch=OLD_CUT),
-        reconcile(rig.settings, PIPELINE, epoch=OLD_CUT, probe=overtake),
+        reconcile(lake, epoch=OLD_CUT),
+        reconcile(lake, start=datetime(2026, 1, 1, 5, tzinfo=UTC)),
+        reconcile(lake, epoch=OLD_CUT),
+        reconcile(lake, epoch=OLD_CUT, probe=overtake),
     ]
     rig.note("later", [_describe(result) for result in later])
     rig.note("left", _standing(rig))
@@ -76,11 +79,11 @@ def _describe(result: Report) -> str:
 
 def _standing(rig: Rig) -> list[str | bool]:
     """Return the current comparison, whether `latest.html` shows it, and the gate's decision."""
-    newest = history.find_current(rig.settings, rig.pipeline)
+    newest = history.find_current(rig.lake)
     folder = rig.settings.reports_dir / rig.pipeline.name
     assert newest is not None
     is_latest = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()
-    evidence = evidence_of.read_evidence(rig.settings, rig.pipeline, SystemClock().now())
+    evidence = evidence_of.read_evidence(rig.lake, SystemClock().now())
     decision = decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now())
     return [newest.run_id, is_latest, decision.allowed, *decision.missing]
 
@@ -151,9 +154,9 @@ def _open_the_gate(rig: Rig) -> None:
     rig.drain()
     rig.batch()
     rig.reconcile()
-    record_passed(rig.settings, rig.pipeline)
+    record_passed(rig.lake)
     rig.note("before", _is_move_allowed(rig))
-    present_state = examine_present(rig.settings, rig.pipeline, SystemClock())
+    present_state = examine_present(rig.lake, SystemClock())
     rig.note(
         "present",
         [present_state.run.is_within_policy, present_state.reason, *present_state.violations, *present_state.pages],
@@ -161,13 +164,13 @@ def _open_the_gate(rig: Rig) -> None:
 
 
 def _advance(rig: Rig) -> None:
-    decision = stage.move(rig.settings, rig.pipeline, "advance", "drill", SystemClock())
+    decision = stage.move(rig.lake, "advance", "drill", SystemClock())
     rig.note("refused", [not decision.allowed, *decision.missing])
-    rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
+    rig.note("stage", str(current_stage(rig.lake)))
 
 
 def _is_move_allowed(rig: Rig) -> bool:
-    evidence = evidence_of.read_evidence(rig.settings, rig.pipeline, SystemClock().now())
+    evidence = evidence_of.read_evidence(rig.lake, SystemClock().now())
     return decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now()).allowed
 
 
@@ -210,7 +213,7 @@ def restore_rows(rig: Rig) -> None:
 def judge_again(rig: Rig) -> None:
     """Compare and verify all."""
     rig.reconcile()
-    verify_and_record(rig.settings, rig.pipeline, exhaustive=True)
+    verify_and_record(rig.lake, exhaustive=True)
 
 
 def send_nothing_that_counts(rig: Rig) -> None:

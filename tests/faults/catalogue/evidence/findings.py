@@ -100,7 +100,7 @@ def plant(rig: Rig) -> None:
     report = rig.reconcile()
     rig.exit_code = report.finding.exit_code
     rig.note("findings", sorted(map(str, _findings(report))))
-    evidence = evidence_of.read_evidence(rig.settings, rig.pipeline, SystemClock().now())
+    evidence = evidence_of.read_evidence(rig.lake, SystemClock().now())
     decision = decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now())
     rig.note("gate", [bool(decision.allowed), *decision.missing])
 

@@ -196,7 +196,7 @@ def send_file(rig: Rig, *, form: str, is_joined: bool = False) -> None:
         lines = (json.dumps(dict(zip(("id", "k", "at"), row, strict=True))) + "\n" for row in rows)
         file.write_text("".join(lines), encoding="utf-8")
     quiet = Progress(on_read=lambda _: None, on_total=lambda _: None, on_sent=lambda _: None)
-    produce(rig.settings, rig.pipeline, Request(file=file), clock=SystemClock(), progress=quiet)
+    produce(rig.lake, Request(file=file), clock=SystemClock(), progress=quiet)
     _note_sent(rig, {number: key for number, key, _ in rows})
 
 
@@ -257,7 +257,7 @@ def keys_arrive_byte_for_byte(rig: Rig) -> Iterator[str]:
     keys_by_place = {"the log": set(rig.evidence["keys in the log"])}
     for view in ("streaming", "batch"):
         query = f"SELECT DISTINCT k FROM {view} WHERE k <> 'a'"  # noqa: S608 -- an internal name
-        keys_by_place[view] = {row[0] for row in views.connect(rig.settings, rig.pipeline).execute(query).fetchall()}
+        keys_by_place[view] = {row[0] for row in views.connect(rig.lake).execute(query).fetchall()}
     for place, keys in keys_by_place.items():
         if keys - {"a"} != set(KEYS) - {"a"}:
             yield f"{place}: missing {sorted(set(KEYS) - keys)}, unexpected {sorted(keys - set(KEYS))}"

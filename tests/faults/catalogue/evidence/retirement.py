@@ -13,10 +13,10 @@ from cutover.definition.model.stage import Stage
 from cutover.engine import queries
 from cutover.lake.control import pins
 from cutover.lake.control.stages import current_stage, read_events
-from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.pipeline_lake import BATCH_TABLES
 from cutover.reconcile.gate import stage
 from cutover.reconcile.window_audit.audit_sample import audit_windows
 from tests.faults.fault import Fault
@@ -47,9 +47,9 @@ def change_an_amount(rig: Rig) -> None:
     rig.note("planted", _audit(rig, seed=2))
     rig.note("batch tables", [batch, _batch_state(rig)])
     rig.exit_code = 1 if rig.evidence["planted"]["state"] == "regression" else 0
-    rig.note("moved", stage.roll_back_regression(rig.settings, rig.pipeline, CLOCK))
-    rig.note("moved twice", stage.roll_back_regression(rig.settings, rig.pipeline, CLOCK))
-    rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
+    rig.note("moved", stage.roll_back_regression(rig.lake, CLOCK))
+    rig.note("moved twice", stage.roll_back_regression(rig.lake, CLOCK))
+    rig.note("stage", str(current_stage(rig.lake)))
     rig.note("events", [row.event for row in read_events(rig.settings, rig.pipeline.name)])
 
 
@@ -60,11 +60,11 @@ def _read(rig: Rig) -> None:
 
 
 def _retire(rig: Rig) -> None:
-    record_stage(rig.settings, rig.pipeline, Stage.KAPPA)
+    record_stage(rig.lake, Stage.KAPPA)
 
 
 def _audit(rig: Rig, *, seed: int) -> dict[str, object]:
-    audit = audit_windows(rig.settings, rig.pipeline, seed=seed, clock=CLOCK)
+    audit = audit_windows(rig.lake, seed=seed, clock=CLOCK)
     summary = {"state": str(audit.state), "windows": len(audit.windows), "rows": audit.rows, "wrong": len(audit.wrong)}
     return summary | {"unexplained": audit.unexplained, "late": audit.causes.get("late", 0)}
 
@@ -72,7 +72,7 @@ def _audit(rig: Rig, *, seed: int) -> dict[str, object]:
 def _plant(rig: Rig) -> int:
     """Change one amount of a window that became final since the last audit, as a defect of the product would."""
     schema = epoch_log_schema(rig.pipeline)
-    with views.connect(rig.settings, rig.pipeline) as connection:
+    with views.connect(rig.lake) as connection:
         query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
         (start,) = connection.execute(query).fetchall()[0]
     with queries.connect() as connection:
@@ -118,8 +118,8 @@ def nothing_is_published(rig: Rig) -> Iterator[str]:
 
 
 def _batch_state(rig: Rig) -> list[object]:
-    folder = Path(version_uri(rig.settings, rig.pipeline))
-    tables = [int(delta.open_table(batch_uri(rig.settings, rig.pipeline, name)).version()) for name in BATCH_TABLES]
+    folder = Path(rig.lake.version_uri())
+    tables = [int(delta.open_table(rig.lake.batch_uri(name)).version()) for name in BATCH_TABLES]
     holders = pins.list_all_holders(rig.settings, rig.pipeline.name, result_fingerprint(rig.pipeline), now=CLOCK.now())
     return [tables, len(holders), [audit_folder.name for audit_folder in folder.glob("audits/*")]]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.lake.control import pins
-from cutover.lake.paths import batch_uri
 from cutover.lake.serving.vacuum import vacuum
 from cutover.lake.tables import delta
 from tests.faults.catalogue.lake.lake import SAID, summarize
@@ -40,10 +39,10 @@ def vacuum_by_hand(rig: Rig) -> None:
     """The same by delta-rs itself, which knows no pins; then reconcile at the older cut."""
     _pin_older_cut(rig)
     files = _batch_files(rig)
-    handle = delta.open_table(batch_uri(rig.settings, rig.pipeline))
+    handle = delta.open_table(rig.lake.batch_uri())
     handle.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     rig.note("files", [len(files), len(_batch_files(rig))])
-    report = reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT)
+    report = reconcile(rig.lake, epoch=OLD_CUT)
     rig.reconciliations.append(report)
     rig.exit_code = report.finding.exit_code
     rig.note("reconciler", summarize(report))
@@ -56,17 +55,17 @@ def _pin_older_cut(rig: Rig) -> None:
     now = SystemClock().now()
     expiry = now + timedelta(days=PIN_DAYS)
     pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=expiry, now=now)
-    rig.note("agrees before", reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT).finding.exit_code)
+    rig.note("agrees before", reconcile(rig.lake, epoch=OLD_CUT).finding.exit_code)
     pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=expiry, now=SystemClock().now())
     replace_batch(rig.settings, replace(new, run=replace(new.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
 
 
 def _vacuum(rig: Rig) -> None:
-    vacuum(rig.settings, rig.pipeline, hours=0, now=SystemClock().now(), dry_run=False)
+    vacuum(rig.lake, hours=0, now=SystemClock().now(), dry_run=False)
 
 
 def _batch_files(rig: Rig) -> list[Path]:
-    return list(Path(batch_uri(rig.settings, rig.pipeline)).glob("*.parquet"))
+    return list(Path(rig.lake.batch_uri()).glob("*.parquet"))
 
 
 def it_was_refused(rig: Rig) -> bool:

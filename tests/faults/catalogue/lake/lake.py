@@ -12,7 +12,6 @@ from deltalake import DeltaTable
 from cutover.clock import SystemClock
 from cutover.errors import CutoverError
 from cutover.lake.integrity import high_water
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
@@ -164,7 +163,7 @@ def clean_up(rig: Rig) -> None:
 def _file_of(rig: Rig, which: str) -> Path:
     """Return a file of an old epoch, of the newest one, or of the batch table."""
     if which == "batch":
-        folder = Path(batch_uri(rig.settings, rig.pipeline))
+        folder = Path(rig.lake.batch_uri())
         return delta.file_path(folder, {"path": delta.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
     files = compactor.list_files(delta.open_table(rig.version.uri))
     file_key = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
@@ -221,7 +220,7 @@ def stream_went_on(rig: Rig) -> Iterator[str]:
 
 def replay(rig: Rig) -> None:
     """Record the loss of the table, so that a new version replays the log."""
-    accept_loss.record_losses(rig.settings, rig.pipeline, "a data file was deleted", SystemClock())
+    accept_loss.record_losses(rig.lake, "a data file was deleted", SystemClock())
 
 
 def compute_anew(rig: Rig) -> None:

@@ -69,7 +69,7 @@ def rewrite_beside_an_epoch(rig: Rig, *, rewrite: Rewrite) -> None:
 
 
 def _at_pin(rig: Rig) -> list[str]:
-    return sorted(map(str, small.count_by_cell(rig.settings, rig.pipeline, epoch=PINNED).items()))
+    return sorted(map(str, small.count_by_cell(rig.lake, epoch=PINNED).items()))
 
 
 def _version(rig: Rig) -> int:
@@ -86,7 +86,7 @@ def fold(rig: Rig) -> None:
     committer = Committer(rig.version, "pid-0-other", delta.open_table(rig.version.uri), reload_every=100)
     files_of_table = compactor.list_files(committer.table)
     group = [file for file in files_of_table if file.kind == "partial" and file.first_epoch > PINNED]
-    merged = merge_group(rig.settings, rig.pipeline, rig.version.uri, group)
+    merged = merge_group(rig.lake, rig.version.uri, group)
     assert committer.replace_files([merged.action, *map(files.make_removal, group)], reason="fold")
 
 

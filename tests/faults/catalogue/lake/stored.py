@@ -10,8 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
 from cutover.definition.model.stage import Stage
-from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import BatchTable, PipelineLake
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import decide
 from cutover.reconcile.result.finding import Verdict
@@ -43,7 +43,7 @@ def _write_sales(rig: Rig) -> None:
 
 def _uri(rig: Rig, table: str) -> str:
     of_batch: dict[str, BatchTable] = {"batch": "batch", "index": "batch_index"}
-    return batch_uri(rig.settings, rig.pipeline, of_batch[table]) if table in of_batch else rig.version.uri
+    return rig.lake.batch_uri(of_batch[table]) if table in of_batch else rig.version.uri
 
 
 def remembering(topic: str) -> Pipeline:
@@ -134,10 +134,11 @@ def write_by_hand(rig: Rig, *, table: str, write_: Write) -> None:
     rig.note("history", DeltaTable(uri).history(1)[0]["operation"])
     rig.note("by hand", int(DeltaTable(uri).version()))
     _compare(rig)
-    evidence = evidence_of.read_evidence(rig.settings, PIPELINE, SystemClock().now())
+    lake = PipelineLake(rig.settings, PIPELINE)
+    evidence = evidence_of.read_evidence(lake, SystemClock().now())
     decision = decide(Stage.LAMBDA, evidence, "advance", PIPELINE.policy, SystemClock().now())
     rig.note("gate", [text for text in decision.missing if text.startswith("tables")])
-    rig.note("verify", [violation.text for violation in verify(rig.settings, PIPELINE, only=["N9"]).violations])
+    rig.note("verify", [violation.text for violation in verify(lake, only=["N9"]).violations])
 
 
 def a_commit_is_newer(rig: Rig) -> bool:

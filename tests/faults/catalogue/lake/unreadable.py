@@ -7,7 +7,7 @@ from pathlib import Path
 from cutover.clock import SystemClock
 from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError
-from cutover.lake.paths import batch_uri, control_uri
+from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import WatchStatus, make_status
@@ -33,7 +33,7 @@ def history_table(rig: Rig) -> Path:
 
 
 def batch_index(rig: Rig) -> Path:
-    return _entry(batch_uri(rig.settings, rig.pipeline, "batch_index"))
+    return _entry(rig.lake.batch_uri("batch_index"))
 
 
 def driver_heartbeat(rig: Rig) -> Path:
@@ -53,7 +53,7 @@ def spoil(rig: Rig, *, find: Find) -> None:
     rig.note("file", [str(file), content.hex()])
     file.write_bytes(content[: len(content) // 2])
     rig.note("error", _read_error(rig, file))
-    rig.note("told", _describe(make_status(FactCollector(rig.settings, rig.pipeline, SystemClock()).collect())))
+    rig.note("told", _describe(make_status(FactCollector(rig.lake, SystemClock()).collect())))
 
 
 def _read_error(rig: Rig, file: Path) -> str:

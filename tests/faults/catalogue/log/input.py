@@ -158,7 +158,7 @@ def every_kind_is_in_the_log(rig: Rig) -> bool:
 def each_has_its_reason(rig: Rig) -> Iterator[str]:
     """One reason of each kind."""
     query = "SELECT p.reason FROM (SELECT unnest(_positions) AS p FROM rows WHERE _class = 'malformed')"
-    reasons = sorted(row[0] for row in small.query_rows(rig.settings, rig.pipeline, query))
+    reasons = sorted(row[0] for row in small.query_rows(rig.lake, query))
     expected = sorted(["json", "type", "empty", "utf8", "too_large", "missing", "null_value"])
     if reasons != expected:
         yield f"expected the reasons {expected}, got {reasons}"
@@ -167,7 +167,7 @@ def each_has_its_reason(rig: Rig) -> Iterator[str]:
 def no_payload_is_kept(rig: Rig) -> Iterator[str]:
     """Neither in the epoch log nor in an alert."""
     query = f"SELECT 1 FROM rows WHERE rows::VARCHAR LIKE '%{CANARY}%'"  # noqa: S608 -- a constant
-    if small.query_rows(rig.settings, rig.pipeline, query):
+    if small.query_rows(rig.lake, query):
         yield "a row of the epoch log holds a piece of a broken record"
     alert_texts = " ".join(alert.text for alert in rig.firing)
     if CANARY in alert_texts:

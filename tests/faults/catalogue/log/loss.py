@@ -10,7 +10,6 @@ from cutover.engine import queries
 from cutover.lake.control import losses, versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.journal_rows import Loss
-from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.reconcile.gate import evidence
@@ -124,13 +123,13 @@ def the_topic_is_another(rig: Rig, *, longer: bool) -> bool:
 
 def accept_and_continue(rig: Rig) -> None:
     """Preview the step, which records nothing and leaves the stream refused; take it; read on."""
-    preview = accept_loss.preview_losses(rig.settings, rig.pipeline, CLOCK)
-    rig.note("recorded by a look", len(losses.list_losses(rig.settings, rig.pipeline)))
+    preview = accept_loss.preview_losses(rig.lake, CLOCK)
+    rig.note("recorded by a look", len(losses.list_losses(rig.lake)))
     reject(rig)
     rig.note("batch before", batch_rows(rig))
-    step = accept_loss.record_losses(rig.settings, rig.pipeline, WHY, CLOCK)
+    step = accept_loss.record_losses(rig.lake, WHY, CLOCK)
     rig.note("shown as recorded", [_shape(loss) for loss in preview.losses] == [_shape(loss) for loss in step.losses])
-    gate_evidence = evidence.read_evidence(rig.settings, rig.pipeline, CLOCK.now())
+    gate_evidence = evidence.read_evidence(rig.lake, CLOCK.now())
     decision = decide(Stage.LAMBDA, gate_evidence, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.drain()
@@ -144,14 +143,14 @@ def _shape(loss: Loss) -> tuple[object, ...]:
 def batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
     """Return the batch table's rows of touched windows after the loss, of all windows before it."""
     connection = queries.connect()
-    delta.relation(connection, "batch", batch_uri(rig.settings, rig.pipeline))
+    delta.relation(connection, "batch", rig.lake.batch_uri())
     query = "SELECT epoch_us(window_start), k, _n, ids::BIGINT, squares::BIGINT FROM batch"
     return {(row[0], (row[1],)): tuple(map(int, row[2:])) for row in connection.execute(query).fetchall()}
 
 
 def list_recorded(rig: Rig) -> tuple[Loss, ...]:
     """Return the recorded losses."""
-    return losses.list_losses(rig.settings, rig.pipeline)
+    return losses.list_losses(rig.lake)
 
 
 def unread(rig: Rig, loss: Loss) -> list[OracleRecord]:
@@ -223,7 +222,7 @@ def _states(rig: Rig, ranges: Iterable[tuple[int, int]]) -> Iterator[str]:
     spans = tuple(ranges)
     for view in ("serving", "streaming"):
         query = f"SELECT DISTINCT epoch_us(window_start), _state FROM {view}"  # noqa: S608 -- one of two constant names
-        for start, state in views.connect(rig.settings, rig.pipeline).execute(query).fetchall():
+        for start, state in views.connect(rig.lake).execute(query).fetchall():
             if losses.is_touched(start, spans) != (state == "incomplete(lost)"):
                 yield f"{view}, window {start}: reads {state}"
 
@@ -266,7 +265,7 @@ def the_gate_was_shut(rig: Rig) -> Iterator[str]:
 
 def the_old_table_holds_no_id_of_the_new_log(rig: Rig) -> Iterator[str]:
     """It stays unchanged, next to the new version."""
-    old, new = versions.list_versions(rig.settings, rig.pipeline)
+    old, new = versions.list_versions(rig.lake)
     log = EpochLog(old.uri)
     if log.transaction(old.app_id) != rig.evidence["table before"]:
         yield f"the old table continued to epoch {log.transaction(old.app_id)}"

@@ -46,9 +46,9 @@ def _mark_deleted(rig: Rig, positions: Collection[tuple[int, int]]) -> None:
 def _note_refusals(rig: Rig) -> None:
     """Run both paths and the reconciler on the log; keep their messages, and what readers were served before."""
     rig.note("served", _read_served(rig))
-    rig.refused(lambda: run_batch(rig.settings, rig.pipeline))
+    rig.refused(lambda: run_batch(rig.lake))
     rig.note("batch said", rig.said)
-    rig.refused(lambda: run_batch(rig.settings, rig.pipeline, anew=True))
+    rig.refused(lambda: run_batch(rig.lake, anew=True))
     rig.note("batch --anew said", rig.said)
     report = rig.reconcile()
     rig.note(
@@ -128,11 +128,11 @@ def records_that_nobody_had_read_are_gone(rig: Rig) -> bool:
 
 def accept_and_continue(rig: Rig) -> None:
     """Take the recorded step, and read on; a new version that starts on the remaining log meets the loss again."""
-    accept_loss.preview_losses(rig.settings, rig.pipeline, CLOCK)
+    accept_loss.preview_losses(rig.lake, CLOCK)
     rig.note("recorded by a look", len(loss.list_recorded(rig)))
     rig.note("batch before", loss.batch_rows(rig))
     for _ in range(MOST_STEPS):
-        accept_loss.record_losses(rig.settings, rig.pipeline, loss.WHY, CLOCK)
+        accept_loss.record_losses(rig.lake, loss.WHY, CLOCK)
         try:
             rig.drain()
         except LogError as error:
@@ -148,7 +148,7 @@ def accept_and_continue(rig: Rig) -> None:
             for recorded_loss in loss.list_recorded(rig)
         ],
     )
-    gate_evidence = evidence.read_evidence(rig.settings, rig.pipeline, CLOCK.now())
+    gate_evidence = evidence.read_evidence(rig.lake, CLOCK.now())
     decision = decide(Stage.LAMBDA, gate_evidence, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.send(rig.draw(150))
@@ -217,7 +217,7 @@ def the_verdict_claims_no_unexplained_difference(rig: Rig) -> Iterator[str]:
 def _read_served(rig: Rig) -> dict[tuple[int, str | None], str]:
     query = "SELECT epoch_us(window_start), k, _state FROM serving"
     try:
-        rows = views.connect(rig.settings, rig.pipeline).execute(query).fetchall()
+        rows = views.connect(rig.lake).execute(query).fetchall()
     except CutoverError:
         return {}
     return {(start, key): state for start, key, state in rows}

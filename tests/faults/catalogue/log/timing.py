@@ -141,7 +141,7 @@ def _now(off: dict[int, float], number: int) -> list[Event]:
 
 
 def _note_lags(rig: Rig) -> None:
-    status = make_status(FactCollector(rig.settings, rig.pipeline, WrongClock()).collect())
+    status = make_status(FactCollector(rig.lake, WrongClock()).collect())
     lags = [status.watermark_lag_seconds or 0.0, *(p.seconds or 0.0 for p in status.partitions)]
     rig.note("smallest lag shown", min(lags))
 

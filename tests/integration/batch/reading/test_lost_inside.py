@@ -16,6 +16,7 @@ from cutover.errors import LogError
 from cutover.lake.batch_runs import Incomplete, read_effective_runs
 from cutover.lake.control import losses, versions
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from tests.integration.batch.lab import BASE, HOUR, Lab, pipeline_of
 from tests.support.log import compacted
 from tests.support.log.losses import LOSS
@@ -37,12 +38,12 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
         with pytest.raises(
             LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets 0 to [0-9]"
         ) as refused:
-            run(lab.settings, lab.pipeline, anew=anew)
+            run(lab.lake, anew=anew)
         assert refused.value.runbook == "LogDataLost"
         assert "accept-loss" in refused.value.text
-    assert read_effective_runs(lab.settings, lab.pipeline) == []
+    assert read_effective_runs(lab.lake) == []
 
-    version = versions.current(lab.settings, lab.pipeline)
+    version = versions.current(lab.lake)
     assert version is not None
     loss_inside = replace(
         LOSS,
@@ -61,7 +62,7 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
     rows = [replace(loss_inside, partition=p, next=newest.end[p]) for p in (0, 1)]
     losses.record(lab.settings, rows, expected_sequence=losses.next_sequence(lab.settings, lab.pipeline.name))
 
-    batch_run = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.lake)
 
     assert batch_run is not None
     assert batch_run.incomplete == (Incomplete(window_start=micros(0), window_end=micros(3), reason="lost"),)
@@ -74,9 +75,9 @@ def test_compacted_topic_is_refused_before_it_has_lost_a_record(lab: Lab) -> Non
     compacted.begin(lab.settings, lab.topic)
 
     with pytest.raises(LogError, match="policy `delete`, got `compact`"):
-        run(lab.settings, lab.pipeline)
+        run(lab.lake)
 
-    assert read_effective_runs(lab.settings, lab.pipeline) == []
+    assert read_effective_runs(lab.lake) == []
 
 
 def send_transactions(lab: Lab) -> None:
@@ -99,32 +100,33 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
     compacted.roll_segments(lab.settings, lab.topic)
     send_transactions(lab)
     lab.commit_epoch(watermark=6 * HOUR, records=23)
-    first_batch_run = run(lab.settings, lab.pipeline)
+    first_batch_run = run(lab.lake)
     assert lab.table(first_batch_run, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
     source = replace(lab.pipeline.source, isolation="read_uncommitted")
     uncommitted = Lab(lab.settings, replace(lab.pipeline, name=f"{lab.topic}-all", source=source), lab.newest)
     uncommitted.commit_epoch(watermark=6 * HOUR, records=48)
-    assert uncommitted.table(run(lab.settings, uncommitted.pipeline), "delay") == [(0, 12), (1, 12), (2, 12), (3, 12)]
+    lake = PipelineLake(lab.settings, uncommitted.pipeline)
+    assert uncommitted.table(run(lake), "delay") == [(0, 12), (1, 12), (2, 12), (3, 12)]
 
     positions = compacted.remove_aborted(lab.settings, lab.topic)
 
     for anew in (False, True):
         with pytest.raises(LogError) as raised:
-            run(lab.settings, uncommitted.pipeline, anew=anew)
+            run(lake, anew=anew)
         assert raised.value.runbook == "LogDataLost"
         assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(positions)} of them" in str(raised.value)
-    assert len(read_effective_runs(lab.settings, uncommitted.pipeline)) == 1
+    assert len(read_effective_runs(lake)) == 1
 
     with pytest.raises(LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
-        run(lab.settings, lab.pipeline, anew=True)
+        run(lab.lake, anew=True)
     assert refused.value.runbook == "LogDataLost"
 
     lab.commit_epoch(watermark=6 * HOUR, records=24)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 2))
     for batch_run in (
-        run(lab.settings, lab.pipeline, start=start, end=end),
-        run(lab.settings, lab.pipeline, anew=True),
-        run(lab.settings, lab.pipeline),
+        run(lab.lake, start=start, end=end),
+        run(lab.lake, anew=True),
+        run(lab.lake),
     ):
         assert lab.table(batch_run, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
         assert batch_run is not None
@@ -149,7 +151,7 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
     ]
     for joined_lab in both:
         joined_lab.commit_epoch(watermark=6 * HOUR, records=12)
-        assert joined_lab.table(run(joined_lab.settings, joined_lab.pipeline), "pairs") == [
+        assert joined_lab.table(run(PipelineLake(joined_lab.settings, joined_lab.pipeline)), "pairs") == [
             (hour, 2) for hour in range(4)
         ]
 
@@ -158,10 +160,12 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
 
     for joined_lab, anew in product(both, (False, True)):
         with pytest.raises(LogError, match=f"opic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
-            run(joined_lab.settings, joined_lab.pipeline, anew=anew)
+            run(PipelineLake(joined_lab.settings, joined_lab.pipeline), anew=anew)
         assert refused.value.runbook == "LogDataLost"
         assert str(RIGHT) not in str(refused.value)
-    assert [len(read_effective_runs(joined_lab.settings, joined_lab.pipeline)) for joined_lab in both] == [1, 1]
+    assert [
+        len(read_effective_runs(PipelineLake(joined_lab.settings, joined_lab.pipeline))) for joined_lab in both
+    ] == [1, 1]
 
 
 def make_joined_pipeline(name: str, left: Topic, right: Topic) -> Pipeline:

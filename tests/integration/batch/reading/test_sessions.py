@@ -9,7 +9,7 @@ from cutover.batch.recompute import run
 from cutover.definition import Lateness, Sessions
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.paths import batch_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.parsing.limits import MIN_MICROS
 from tests.integration.batch.lab import BASE, HOUR, Lab, rows_of
 from tests.integration.batch.reading.test_retention import expire
@@ -25,9 +25,9 @@ def with_sessions(lab: Lab) -> Lab:
 
 def run_at(lab: Lab, watermark: int) -> tuple[BatchRun, list[Session]]:
     lab.commit_epoch(watermark=watermark)
-    batch_run = run(lab.settings, lab.pipeline)
+    batch_run = run(lab.lake)
     assert batch_run is not None
-    rows = rows_of(batch_uri(lab.settings, lab.pipeline), batch_run.batch_version)
+    rows = rows_of(lab.lake.batch_uri(), batch_run.batch_version)
     times = [tuple(round(row[name].timestamp()) - BASE for name in ("window_start", "window_end")) for row in rows]
     return batch_run, sorted((*at, row["flights"], int(row["delay"])) for at, row in zip(times, rows, strict=True))
 
@@ -55,4 +55,4 @@ def test_a_range_is_refused(lab: Lab) -> None:
     day = datetime(2013, 1, 1, tzinfo=UTC)
 
     with pytest.raises(DefinitionError, match=r"Range of windows .* expected none with sessions"):
-        run(with_sessions(lab).settings, lab.pipeline, start=day, end=day + (HOUR * day.resolution))
+        run(PipelineLake(with_sessions(lab).settings, lab.pipeline), start=day, end=day + (HOUR * day.resolution))

@@ -38,7 +38,7 @@ def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
     send(ids, 0, 9, 1, carrier="XX")  # filtered: registers no id
     send(ids, 1, 9, 2)
     ids.commit_epoch(watermark=3_600)
-    first_batch_run = run(ids.settings, ids.pipeline)
+    first_batch_run = run(ids.lake)
     assert first_batch_run is not None
     assert ids.table(first_batch_run, "carrier", "flights", "delay") == [(0, "AA", 4, 5 + 9 + 1 + 2)]
     assert duplicates(ids, first_batch_run) == [(first_batch_run.run_id, 1, 1, 7)]
@@ -46,7 +46,7 @@ def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
 
     send(ids, 0, 7, 6)  # its twins in partition 1 lie higher
     ids.commit_epoch(watermark=3_600)
-    second = run(ids.settings, ids.pipeline)
+    second = run(ids.lake)
 
     assert second is not None
     assert ids.table(second, "carrier", "flights", "delay") == [(0, "AA", 4, 6 + 9 + 1 + 2)]

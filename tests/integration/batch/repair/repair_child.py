@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cutover.batch.repair.repair import make_draft, publish_draft, undo
 from cutover.clock import SystemClock
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.settings import Settings
 from tests.integration.batch.lab import Lab, pipeline_of
@@ -31,12 +32,13 @@ def main() -> None:
         if point == stop:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    lake = PipelineLake(settings, pipeline)
     if action == "draft":
-        make_draft(settings, pipeline, [(int(window[0]), int(window[1]))], clock=clock, probe=die)
+        make_draft(lake, [(int(window[0]), int(window[1]))], clock=clock, probe=die)
     elif action == "publish":
-        publish_draft(settings, pipeline, None, clock=clock, probe=die)
+        publish_draft(lake, None, clock=clock, probe=die)
     else:
-        undo(settings, pipeline, None, clock=clock, probe=die)
+        undo(lake, None, clock=clock, probe=die)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ from cutover.definition import Sessions
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.batch_runs import Range, read_effective_runs
 from cutover.lake.control import pins, versions
-from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import vacuum
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import LineageSettings
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab
 from tests.integration.streaming.log.loss import cut_away, recreate
@@ -39,14 +39,14 @@ def window(*hours: int) -> tuple[Range, ...]:
 
 
 def read_served(lab: Lab, columns: str = "carrier, flights, delay") -> list[tuple[Any, ...]]:
-    with views.connect(lab.settings, lab.pipeline) as connection:
+    with views.connect(lab.lake) as connection:
         query = f"SELECT (epoch(window_start)::BIGINT - {BASE}) // {HOUR}, {columns} FROM serving ORDER BY ALL"  # noqa: S608 -- ours
         return connection.execute(query).fetchall()
 
 
 def versions_of(lab: Lab) -> list[int]:
     names = ("batch", "batch_index", "batch_ledger")
-    return [int(delta.open_table(batch_uri(lab.settings, lab.pipeline, name)).version()) for name in names]  # type: ignore[arg-type]  # of these names
+    return [int(delta.open_table(lab.lake.batch_uri(name)).version()) for name in names]  # type: ignore[arg-type]  # of these names
 
 
 def late(lab: Lab, *rows: tuple[int, int, str | None, int | None]) -> None:
@@ -60,7 +60,7 @@ def computed(lab: Lab) -> Lab:
     """Three hours that batch has computed, then a late record in each of the first two."""
     lab.send(*ROWS)
     lab.commit_epoch(watermark=10_800)
-    assert run(lab.settings, lab.pipeline) is not None
+    assert run(lab.lake) is not None
     late(lab, (0, 30, "AA", 100), (1, 3_800, None, 9))
     return lab
 
@@ -72,7 +72,7 @@ AFTER: Sequence[tuple[Any, ...]] = [(0, "AA", 2, 105), (0, "UA", 1, 7), (1, "AA"
 def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> None:
     tables, served_before = versions_of(computed), read_served(computed)
 
-    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.lake, window(0), clock=CLOCK)
 
     assert draft.draft is not None
     assert draft.effect is not None
@@ -84,11 +84,11 @@ def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> 
 
 
 def test_a_published_repair_changes_its_windows_alone_and_keeps_what_was_served(computed: Lab) -> None:
-    first_batch_run = read_effective_runs(computed.settings, computed.pipeline)[-1]
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    first_batch_run = read_effective_runs(computed.lake)[-1]
+    make_draft(computed.lake, window(0), clock=CLOCK)
 
-    repair_run, was_before = publish_draft(computed.settings, computed.pipeline, None, reason="late", clock=CLOCK)
-    second_repair_run, was_then = publish_draft(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
+    repair_run, was_before = publish_draft(computed.lake, None, reason="late", clock=CLOCK)
+    second_repair_run, was_then = publish_draft(computed.lake, repair_run.run_id, clock=CLOCK)
 
     assert read_served(computed) == AFTER
     assert (was_before, was_then, second_repair_run) == (False, True, repair_run)
@@ -107,10 +107,11 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
 ) -> None:
     lineage = LineageSettings(file=tmp_path / "told.jsonl")
     heard = computed.settings.model_copy(update={"lineage": lineage})
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    repair_run, _ = publish_draft(heard, computed.pipeline, None, clock=CLOCK)
+    make_draft(computed.lake, window(0), clock=CLOCK)
+    lake = PipelineLake(heard, computed.pipeline)
+    repair_run, _ = publish_draft(lake, None, clock=CLOCK)
 
-    back, undone, _ = undo(heard, computed.pipeline, None, reason="no", clock=CLOCK)
+    back, undone, _ = undo(lake, None, reason="no", clock=CLOCK)
 
     events = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [event["job"]["name"] for event in events] == [f"{computed.pipeline.name}.repair"] * len(events)
@@ -121,42 +122,42 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
     assert back is not None
     assert read_served(computed) == BEFORE
     assert set(back.stale) == {*window(0), *window(1)}
-    remaining_batch_run = run(computed.settings, computed.pipeline)
+    remaining_batch_run = run(computed.lake)
     assert remaining_batch_run is not None
     assert remaining_batch_run.computed == ((window(0)[0][0], window(1)[0][1]),)
     assert read_served(computed) == [*AFTER[:3], (1, None, 1, 9), AFTER[3]]
 
 
 def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    make_draft(computed.lake, window(0), clock=CLOCK)
+    repair_run, _ = publish_draft(computed.lake, None, clock=CLOCK)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 1))
-    later = run(computed.settings, computed.pipeline, start=start, end=end)
+    later = run(computed.lake, start=start, end=end)
     assert later is not None
 
     with pytest.raises(LakeError, match=rf"expected no later run over its windows, got batch run {later.run_id}"):
-        undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
+        undo(computed.lake, repair_run.run_id, clock=CLOCK)
 
     assert read_served(computed) == AFTER
 
 
 @pytest.mark.parametrize("between", ["batch", "repair", "definition"])
 def test_a_draft_is_refused_once_its_ground_has_moved(computed: Lab, between: str) -> None:
-    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.lake, window(0), clock=CLOCK)
     pipeline = computed.pipeline
     if between == "batch":
-        run(computed.settings, pipeline)
+        run(PipelineLake(computed.settings, pipeline))
     elif between == "repair":
-        other = make_draft(computed.settings, pipeline, window(1), clock=CLOCK)
+        other = make_draft(PipelineLake(computed.settings, pipeline), window(1), clock=CLOCK)
         assert other.draft is not None
-        publish_draft(computed.settings, pipeline, other.draft.repair_id, clock=CLOCK)
+        publish_draft(PipelineLake(computed.settings, pipeline), other.draft.repair_id, clock=CLOCK)
     else:
         pipeline = replace(pipeline, where="carrier IS NULL OR carrier <> 'YY'")
     tables = versions_of(computed)
     assert draft.draft is not None
 
     with pytest.raises(LakeError, match=EXPECTED[between]):
-        publish_draft(computed.settings, pipeline, draft.draft.repair_id, clock=CLOCK)
+        publish_draft(PipelineLake(computed.settings, pipeline), draft.draft.repair_id, clock=CLOCK)
 
     assert versions_of(computed) == tables
 
@@ -169,15 +170,15 @@ EXPECTED = {
 
 
 def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed: Lab) -> None:
-    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.lake, window(0), clock=CLOCK)
     assert draft.draft is not None
-    record = Path(draft_folder(computed.settings, computed.pipeline, draft.draft.repair_id)) / RECORD
+    record = Path(draft_folder(computed.lake, draft.draft.repair_id)) / RECORD
     record.write_text('{"of": "another release"}', encoding="utf-8")
 
     with pytest.raises(LakeError, match="make it anew with `--window`"):
-        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+        publish_draft(computed.lake, None, clock=CLOCK)
+    make_draft(computed.lake, window(0), clock=CLOCK)
+    publish_draft(computed.lake, None, clock=CLOCK)
 
     assert (read_served(computed), record.parent.exists()) == (AFTER, False)
 
@@ -185,35 +186,37 @@ def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed
 def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> None:
     """Damage the record of a draft and of a published repair: others are listed, published and undone."""
     settings, pipeline = computed.settings, computed.pipeline
-    make_draft(settings, pipeline, window(0), clock=CLOCK)
-    repair_run, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
-    plans = [make_draft(settings, pipeline, window(1), clock=CLOCK).draft for _ in range(2)]
+    lake = PipelineLake(settings, pipeline)
+    make_draft(lake, window(0), clock=CLOCK)
+    repair_run, _ = publish_draft(lake, None, clock=CLOCK)
+    plans = [make_draft(lake, window(1), clock=CLOCK).draft for _ in range(2)]
     drafts = [draft.repair_id for draft in plans if draft is not None]
     for repair_id in (repair_run.run_id, drafts[1]):
-        (Path(draft_folder(settings, pipeline, repair_id)) / RECORD).write_bytes(b"\0damaged")
+        (Path(draft_folder(lake, repair_id)) / RECORD).write_bytes(b"\0damaged")
 
-    states = {str(row["id"]): row["state"] for row in list_repairs(settings, pipeline)}
+    states = {str(row["id"]): row["state"] for row in list_repairs(lake)}
     assert states == {repair_run.run_id: "published", drafts[0]: "draft", drafts[1]: "unreadable"}
     with pytest.raises(LakeError, match="put it away with `--undo --id`"):
-        publish_draft(settings, pipeline, None, clock=CLOCK)
-    assert publish_draft(settings, pipeline, repair_run.run_id, clock=CLOCK) == (repair_run, True)
-    assert undo(settings, pipeline, drafts[1], clock=CLOCK) == (None, drafts[1], False)
-    later, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
+        publish_draft(lake, None, clock=CLOCK)
+    assert publish_draft(lake, repair_run.run_id, clock=CLOCK) == (repair_run, True)
+    assert undo(lake, drafts[1], clock=CLOCK) == (None, drafts[1], False)
+    later, _ = publish_draft(lake, None, clock=CLOCK)
     assert later.run_id == drafts[0]
-    undo(settings, pipeline, repair_run.run_id, clock=CLOCK)
-    undo(settings, pipeline, None, clock=CLOCK)
+    undo(lake, repair_run.run_id, clock=CLOCK)
+    undo(lake, None, clock=CLOCK)
     assert read_served(computed) == BEFORE
 
 
 def test_an_undo_that_is_said_again_takes_back_no_other_repair(computed: Lab) -> None:
     settings, pipeline = computed.settings, computed.pipeline
+    lake = PipelineLake(settings, pipeline)
     for hour in (0, 1):
-        make_draft(settings, pipeline, window(hour), clock=CLOCK)
-        publish_draft(settings, pipeline, None, clock=CLOCK)
-    back, newest, _ = undo(settings, pipeline, None, clock=CLOCK)
+        make_draft(lake, window(hour), clock=CLOCK)
+        publish_draft(lake, None, clock=CLOCK)
+    back, newest, _ = undo(lake, None, clock=CLOCK)
     tables = versions_of(computed)
 
-    assert undo(settings, pipeline, None, clock=CLOCK) == (back, newest, True)
+    assert undo(lake, None, clock=CLOCK) == (back, newest, True)
     assert (read_served(computed), versions_of(computed)) == (AFTER, tables)
 
 
@@ -221,25 +224,26 @@ def test_a_repair_that_was_taken_back_is_not_published_again_and_what_it_put_bac
     computed: Lab,
 ) -> None:
     settings, pipeline = computed.settings, computed.pipeline
-    make_draft(settings, pipeline, window(0), clock=CLOCK)
-    repair_run, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
-    back, _, _ = undo(settings, pipeline, None, clock=CLOCK)
+    lake = PipelineLake(settings, pipeline)
+    make_draft(lake, window(0), clock=CLOCK)
+    repair_run, _ = publish_draft(lake, None, clock=CLOCK)
+    back, _, _ = undo(lake, None, clock=CLOCK)
     assert back is not None
 
     with pytest.raises(LakeError, match=rf"it was taken back at {re.escape(back.finished)}. Nothing was published"):
-        publish_draft(settings, pipeline, repair_run.run_id, clock=CLOCK)
-    draft = make_draft(settings, pipeline, window(0), clock=CLOCK)
+        publish_draft(lake, repair_run.run_id, clock=CLOCK)
+    draft = make_draft(lake, window(0), clock=CLOCK)
 
     assert draft.draft is not None
     assert draft.draft.served_from == back.finished
 
 
 def test_a_topic_made_again_is_refused_at_publishing(computed: Lab) -> None:
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    make_draft(computed.lake, window(0), clock=CLOCK)
     recreate(computed.settings, computed.topic, PARTITIONS)
 
     with pytest.raises(LogError, match="topic id"):
-        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+        publish_draft(computed.lake, None, clock=CLOCK)
 
     assert read_served(computed) == BEFORE
 
@@ -250,7 +254,7 @@ def test_a_repair_while_a_run_is_under_way_is_refused(computed: Lab) -> None:
         writer_lock(computed.settings, computed.pipeline.name),
         pytest.raises(LakeError, match="expected no run and no repair under way"),
     ):
-        make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+        make_draft(computed.lake, window(0), clock=CLOCK)
 
     assert versions_of(computed) == tables
 
@@ -259,18 +263,18 @@ def test_windows_that_cannot_be_repaired_are_refused(computed: Lab) -> None:
     tables = versions_of(computed)
 
     with pytest.raises(DefinitionError, match="closed at the cut of epoch 1"):
-        make_draft(computed.settings, computed.pipeline, window(0, 3), clock=CLOCK)
+        make_draft(computed.lake, window(0, 3), clock=CLOCK)
     with pytest.raises(DefinitionError, match="which have none"):
-        make_draft(computed.settings, computed.pipeline, window(-30), clock=CLOCK)
-    run(computed.settings, computed.pipeline)
+        make_draft(computed.lake, window(-30), clock=CLOCK)
+    run(computed.lake)
     with pytest.raises(DefinitionError, match="a cut at or after that of the newest batch run"):
-        make_draft(computed.settings, computed.pipeline, window(0), epoch=0, clock=CLOCK)
+        make_draft(computed.lake, window(0), epoch=0, clock=CLOCK)
     with pytest.raises(DefinitionError, match=r"expected the start of one, got .*:30:00Z.*\n.*nearest begin at"):
         require_windows(computed.pipeline.window, [window(0)[0][0] + 1_800_000_000], "p")
     with pytest.raises(DefinitionError, match="got sessions"):
         require_windows(Sessions(gap="30 minutes"), [0], "p")
 
-    assert find_waiting(computed.settings, computed.pipeline, ()).ids == ()
+    assert find_waiting(computed.lake, ()).ids == ()
     assert versions_of(computed)[0] == tables[0] + 1  # of the one run
 
 
@@ -279,76 +283,74 @@ def test_a_window_past_retention_is_refused_before_anything_is_read(computed: La
     points: list[str] = []
 
     with pytest.raises(LogError, match=r"past retention\. Nothing was read or changed"):
-        make_draft(
-            computed.settings, computed.pipeline, window(0), clock=CLOCK, probe=lambda point, _: points.append(point)
-        )
+        make_draft(computed.lake, window(0), clock=CLOCK, probe=lambda point, _: points.append(point))
 
     assert points == []
-    draft = make_draft(computed.settings, computed.pipeline, window(1), clock=CLOCK)
+    draft = make_draft(computed.lake, window(1), clock=CLOCK)
     assert draft.draft is not None
 
 
 @pytest.mark.parametrize("stage", ["SHADOW", "KAPPA"])
 def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(computed: Lab, stage: str) -> None:
-    record_stage(computed.settings, computed.pipeline, stage)
+    record_stage(computed.lake, stage)
     assert read_served(computed) == []  # the laboratory's stream has no rows
 
-    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    draft = make_draft(computed.lake, window(0), clock=CLOCK)
+    repair_run, _ = publish_draft(computed.lake, None, clock=CLOCK)
 
     assert draft.draft is not None
     assert draft.draft.counts == {"served": {"added": 2}, "batch": {"changed": 1, "same": 1}, "streaming": {"added": 2}}
     assert read_served(computed, "carrier, flights, _served_by") == [(0, "AA", 2, "repair"), (0, "UA", 1, "repair")]
-    undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
+    undo(computed.lake, repair_run.run_id, clock=CLOCK)
     assert read_served(computed) == []
 
 
 def test_a_table_that_somebody_changed_meanwhile_is_not_built_on(computed: Lab) -> None:
-    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    DeltaTable(batch_uri(computed.settings, computed.pipeline)).update({"flights": "flights + 1"})
+    draft = make_draft(computed.lake, window(0), clock=CLOCK)
+    DeltaTable(computed.lake.batch_uri()).update({"flights": "flights + 1"})
 
     with pytest.raises(LakeError, match=r"expected no writer but ours, got .*UPDATE"):
-        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+        publish_draft(computed.lake, None, clock=CLOCK)
 
     assert draft.draft is not None
-    assert [run.run_id for run in read_effective_runs(computed.settings, computed.pipeline)][1:] == []
+    assert [run.run_id for run in read_effective_runs(computed.lake)][1:] == []
 
 
 def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab) -> None:
-    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.lake, window(0), clock=CLOCK)
     assert draft.draft is not None
-    place = Path(draft_folder(computed.settings, computed.pipeline, draft.draft.repair_id))
+    place = Path(draft_folder(computed.lake, draft.draft.repair_id))
     file = place / draft.draft.files["rows"]
     file.write_bytes(file.read_bytes()[:-1] + b"X")
 
     with pytest.raises(LakeError, match=r"file `rows-.*expected the bytes that were committed"):
-        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+        publish_draft(computed.lake, None, clock=CLOCK)
 
     assert read_served(computed) == BEFORE
 
 
 def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(computed: Lab) -> None:
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
-    version = versions.current(computed.settings, computed.pipeline)
+    make_draft(computed.lake, window(0), clock=CLOCK)
+    repair_run, _ = publish_draft(computed.lake, None, clock=CLOCK)
+    version = versions.current(computed.lake)
     assert version is not None
-    for run_id in (read_effective_runs(computed.settings, computed.pipeline)[0].run_id, repair_run.run_id):
+    for run_id in (read_effective_runs(computed.lake)[0].run_id, repair_run.run_id):
         holder = pins.name_batch_holder(run_id)
         for epoch in (0, 1):
             pins.release(computed.settings, version, epoch, holder=holder, now=CLOCK.now())
-    deleted_files = vacuum(computed.settings, computed.pipeline, hours=0, now=CLOCK.now(), dry_run=False)
+    deleted_files = vacuum(computed.lake, hours=0, now=CLOCK.now(), dry_run=False)
 
-    undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
+    undo(computed.lake, repair_run.run_id, clock=CLOCK)
 
     assert deleted_files["batch"] == 1
     assert read_served(computed) == BEFORE
 
 
 def test_a_repair_of_what_is_dirty_takes_all_of_it(computed: Lab) -> None:
-    draft = make_draft(computed.settings, computed.pipeline, (), clock=CLOCK)
+    draft = make_draft(computed.lake, (), clock=CLOCK)
     assert draft.draft is not None
-    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    repair_run, _ = publish_draft(computed.lake, None, clock=CLOCK)
 
     assert draft.draft.counts["served"] == {"added": 1, "changed": 1, "same": 2}
     assert repair_run.stale == ()
-    assert make_draft(computed.settings, computed.pipeline, (), clock=CLOCK).draft is None
+    assert make_draft(computed.lake, (), clock=CLOCK).draft is None

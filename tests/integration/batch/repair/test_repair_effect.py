@@ -9,9 +9,9 @@ import pytest
 
 from cutover.batch.repair import effect
 from cutover.batch.repair.effect import RepairEffect
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, write
 
@@ -22,7 +22,7 @@ COMPUTED = "2026-01-05T00:00:00Z"
 
 @pytest.fixture(autouse=True)
 def ledger(settings: Settings) -> None:
-    delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+    delta.ensure(PipelineLake(settings, PIPELINE).batch_uri("batch_ledger"), batch_ledger_schema(PIPELINE))
 
 
 def compare(settings: Settings, lake: Lake, **changes: Any) -> RepairEffect:
@@ -30,7 +30,7 @@ def compare(settings: Settings, lake: Lake, **changes: Any) -> RepairEffect:
     epochs = tuple(replace(epoch, processing_time=CLOSED) for epoch in lake.epochs)
     write(settings, replace(lake, epochs=epochs))
     rows = pa.Table.from_pylist([row | changes for row in lake.batch], schema=batch_schema(PIPELINE))
-    return effect.compute_effect(settings, PIPELINE, rows, [(micros(0), micros(1))])
+    return effect.compute_effect(PipelineLake(settings, PIPELINE), rows, [(micros(0), micros(1))])
 
 
 @pytest.mark.parametrize("computed", [(), ((micros(0), micros(1)),)])
@@ -74,7 +74,7 @@ def test_a_changed_value_is_named_beside_the_one_that_is_served(settings: Settin
 def test_answers_are_equal_in_any_order_and_a_null_is_no_empty_text(settings: Settings) -> None:
     lake = lake_of([Sale(shop=""), Sale(shop=None)])
     write(settings, lake)
-    served = effect.read_served(settings, PIPELINE, [(micros(0), micros(1))])
+    served = effect.read_served(PipelineLake(settings, PIPELINE), [(micros(0), micros(1))])
     turned = served.take([1, 0])
     both_null = served.set_column(served.schema.get_field_index("shop"), "shop", pa.array([None, None], pa.string()))
 

@@ -18,7 +18,7 @@ STEPS = ["repair.checked", "batch.indexed", "batch.written", "batch.committed"]
 
 
 def draft_and_kill(lab: Lab, point: str) -> None:
-    make_draft(lab.settings, lab.pipeline, window(0), clock=CLOCK)
+    make_draft(lab.lake, window(0), clock=CLOCK)
     assert kill_at(lab, "publish", point) == KILLED
     assert read_served(lab) == (AFTER if point == "batch.committed" else BEFORE)
 
@@ -30,32 +30,32 @@ def test_killed_while_it_is_drafted_no_table_has_changed_and_it_can_be_drafted_a
     assert kill_at(computed, "draft", point, *window(0)[0]) == KILLED
 
     assert (versions_of(computed), read_served(computed)) == (tables, BEFORE)
-    assert len(find_waiting(computed.settings, computed.pipeline, ()).ids) == (point == "repair.staged")
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    assert len(find_waiting(computed.lake, ()).ids) == (point == "repair.staged")
+    make_draft(computed.lake, window(0), clock=CLOCK)
+    publish_draft(computed.lake, None, clock=CLOCK)
     assert read_served(computed) == AFTER
 
 
 @pytest.mark.parametrize("point", STEPS)
 def test_killed_while_it_is_published_a_rerun_finishes(computed: Lab, point: str) -> None:
     draft_and_kill(computed, point)
-    (draft,) = find_waiting(computed.settings, computed.pipeline, ()).readable.values()
+    (draft,) = find_waiting(computed.lake, ()).readable.values()
 
-    publish_draft(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
+    publish_draft(computed.lake, draft.repair_id, clock=CLOCK)
 
     assert read_served(computed) == AFTER
-    assert [run.run_id for run in read_effective_runs(computed.settings, computed.pipeline)][1:] == [draft.repair_id]
+    assert [run.run_id for run in read_effective_runs(computed.lake)][1:] == [draft.repair_id]
 
 
 @pytest.mark.parametrize("point", STEPS)
 def test_killed_while_it_is_published_it_can_be_taken_back(computed: Lab, point: str) -> None:
     draft_and_kill(computed, point)
-    (draft,) = find_waiting(computed.settings, computed.pipeline, ()).readable.values()
+    (draft,) = find_waiting(computed.lake, ()).readable.values()
 
-    undo(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
+    undo(computed.lake, draft.repair_id, clock=CLOCK)
 
     assert read_served(computed) == BEFORE
-    hours = computed.table(read_effective_runs(computed.settings, computed.pipeline)[-1], "carrier", "flights", "delay")
+    hours = computed.table(read_effective_runs(computed.lake)[-1], "carrier", "flights", "delay")
     assert sorted(hours) == sorted(BEFORE)
 
 
@@ -64,7 +64,7 @@ def test_rows_of_a_killed_repair_never_come_out_with_another_run(computed: Lab, 
     draft_and_kill(computed, point)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (2, 3))
 
-    other = run(computed.settings, computed.pipeline, start=start, end=end)
+    other = run(computed.lake, start=start, end=end)
 
     assert other is not None
     assert other.computed == window(2)
@@ -73,11 +73,11 @@ def test_rows_of_a_killed_repair_never_come_out_with_another_run(computed: Lab, 
 
 @pytest.mark.parametrize("point", STEPS[1:])
 def test_killed_while_it_is_taken_back_a_rerun_finishes(computed: Lab, point: str) -> None:
-    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    repair_run, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    make_draft(computed.lake, window(0), clock=CLOCK)
+    repair_run, _ = publish_draft(computed.lake, None, clock=CLOCK)
     assert kill_at(computed, "undo", point) == KILLED
     assert read_served(computed) == (BEFORE if point == "batch.committed" else AFTER)
 
-    undo(computed.settings, computed.pipeline, repair_run.run_id, clock=CLOCK)
+    undo(computed.lake, repair_run.run_id, clock=CLOCK)
 
     assert read_served(computed) == BEFORE

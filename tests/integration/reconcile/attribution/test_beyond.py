@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from cutover.errors import LakeError
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.result.finding import Verdict
 from cutover.settings import Settings
@@ -35,7 +36,8 @@ def with_huge(lake: Lake, *shops: str) -> Lake:
 def test_total_beyond_its_type_is_named_by_window_and_key(settings: Settings) -> None:
     write(settings, with_huge(lake_of(SALES), "a"))
 
-    result = reconcile(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    result = reconcile(lake)
 
     assert (result.finding.verdict, result.finding.exit_code, result.finding.runbook) == (
         Verdict.NOT_COMPARABLE,
@@ -45,14 +47,14 @@ def test_total_beyond_its_type_is_named_by_window_and_key(settings: Settings) ->
     for part in ("window 2026-01-01T03:00:00+00:00, shop 'a', desk 1", "`revenue`", "decimal(38,0)", "2e+38"):
         assert part in result.finding.sentence
     with pytest.raises(LakeError, match="shop 'a'"):
-        explain_cell(settings, PIPELINE, START + timedelta(hours=3), ["a", "1"])
+        explain_cell(lake, START + timedelta(hours=3), ["a", "1"])
 
 
 def test_totals_over_keys_beyond_every_type_are_no_verdict(settings: Settings) -> None:
     sales = tuple(Sale(hour=3, shop=shop) for shop in "abcd")
     write(settings, with_huge(lake_of(sales), "a", "b", "c", "d"))
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert (result.finding.verdict, result.finding.runbook) == (Verdict.NOT_COMPARABLE, "TableUnreadable")
     assert "totals fit into 38 digits" in result.finding.sentence
@@ -68,7 +70,7 @@ def test_difference_in_a_window_that_is_not_judged_says_so(settings: Settings, s
     write(settings, replace(lake, run=replace(lake.run, stale=stale)))
     at = lake.batch[place]["window_start"]
 
-    explanation = explain_cell(settings, PIPELINE, at, ["c", "1"])
+    explanation = explain_cell(PipelineLake(settings, PIPELINE), at, ["c", "1"])
 
     causes = {value.measure: value.cause for value in explanation.values}
     assert (explanation.state, causes["sales"], causes["revenue"]) == (state, f"not compared: {state}", None)

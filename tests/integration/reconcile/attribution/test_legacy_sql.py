@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cutover.definition import Pipeline, Sql
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -23,9 +24,9 @@ def legacy(tmp_path: Path) -> Pipeline:
     return replace(PIPELINE, batch=Sql("legacy.sql"), file=tmp_path / "sales.py")
 
 
-def write_and_compare(settings: Settings, pipeline: Pipeline, lake: Lake) -> Report:
-    write(settings, lake, pipeline)
-    return reconcile(settings, pipeline)
+def write_and_compare(pipeline_lake: PipelineLake, lake: Lake) -> Report:
+    write(pipeline_lake.settings, lake, pipeline_lake.pipeline)
+    return reconcile(pipeline_lake)
 
 
 def counting(lake: Lake, *further: int) -> Lake:
@@ -42,14 +43,14 @@ def _more(row: Raw, amounts: tuple[int, ...]) -> Raw:
 
 
 def test_late_records_explain_the_difference(settings: Settings, legacy: Pipeline) -> None:
-    result = write_and_compare(settings, legacy, lake_of((*CLEAN, LATE, FUTURE), legacy))
+    result = write_and_compare(PipelineLake(settings, legacy), lake_of((*CLEAN, LATE, FUTURE), legacy))
 
     outcome = (result.finding.verdict, result.finding.causes["late"].events, result.finding.causes["future"].rows)
     assert outcome == (Verdict.EXPLAINED, 1, 0)
 
 
 def test_future_records_that_the_sql_counts_are_a_cause(settings: Settings, legacy: Pipeline) -> None:
-    result = write_and_compare(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000))
+    result = write_and_compare(PipelineLake(settings, legacy), counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000))
 
     steps = [(s.cause, s.amount) for fall in result.finding.waterfall if fall.measure == "revenue" for s in fall.steps]
     assert (result.finding.verdict, result.finding.causes["future"].events, steps) == (
@@ -62,7 +63,9 @@ def test_future_records_that_the_sql_counts_are_a_cause(settings: Settings, lega
 def test_a_class_is_no_cause_where_its_rows_do_not_make_the_difference_go_away(
     settings: Settings, legacy: Pipeline
 ) -> None:
-    result = write_and_compare(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000, 1))
+    result = write_and_compare(
+        PipelineLake(settings, legacy), counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000, 1)
+    )
 
     outcome = (result.finding.verdict, result.finding.causes["unexplained"].rows, result.finding.causes["late"].rows)
     assert outcome == (Verdict.DIVERGED, 1, 0)
@@ -71,4 +74,4 @@ def test_a_class_is_no_cause_where_its_rows_do_not_make_the_difference_go_away(
 def test_sql_that_leaves_late_records_out_as_well_is_consistent(settings: Settings, legacy: Pipeline) -> None:
     lake = replace(lake_of((*CLEAN, LATE), legacy), batch=lake_of(CLEAN, legacy).batch)
 
-    assert write_and_compare(settings, legacy, lake).finding.verdict is Verdict.CONSISTENT
+    assert write_and_compare(PipelineLake(settings, legacy), lake).finding.verdict is Verdict.CONSISTENT

@@ -23,6 +23,7 @@ from cutover.lake.dimensions import dimension, load
 from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.audit.run import audit_determinism
@@ -97,6 +98,11 @@ class Lab:
     settings: Settings
     pipeline: Pipeline
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
     def drain(self, events: list[Event], *, writes: int | None = None, after_epoch: int = CHANGED_BY) -> None:
         """Send and drain; behind an epoch another version of the dimension may be written."""
 
@@ -105,15 +111,15 @@ class Lab:
                 write(self.settings, writes)
 
         rig.send(self.settings, self.pipeline.source.name, events)
-        assert driver.run(self.settings, self.pipeline, until="drain", probe=probe) == 0
+        assert driver.run(self.lake, until="drain", probe=probe) == 0
 
     def batch(self, definition: Pipeline | None = None) -> BatchRun:
-        run = recompute.run(self.settings, definition or self.pipeline)
+        run = recompute.run(PipelineLake(self.settings, definition or self.pipeline))
         assert run is not None
         return run
 
     def reconcile(self, definition: Pipeline | None = None) -> Report:
-        return reconcile(self.settings, definition or self.pipeline)
+        return reconcile(PipelineLake(self.settings, definition or self.pipeline))
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +149,7 @@ def lab_copy(lab: Lab, tmp_path: Path) -> Lab:
 
 
 def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
-    versions = [record.dimensions["ads"] for record in rig.records(lab.settings, lab.pipeline) if record.records]
+    versions = [record.dimensions["ads"] for record in rig.records(lab.lake) if record.records]
 
     assert versions[: CHANGED_BY + 2] == [0] * (CHANGED_BY + 1) + [1]
     assert sorted(versions) == versions
@@ -151,29 +157,28 @@ def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
 
 
 def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
-    (run,) = batch_runs.read_effective_runs(lab.settings, lab.pipeline)
-    spans = Rejoin(lab.settings, lab.pipeline).collect_recorded(rig.records(lab.settings, lab.pipeline))
+    (run,) = batch_runs.read_effective_runs(lab.lake)
+    spans = Rejoin(lab.lake).collect_recorded(rig.records(lab.lake))
 
     assert run.dimensions == spans
 
 
 def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
-    rejoin, client = Rejoin(lab.settings, lab.pipeline), LogClient(lab.settings)
-    spans = rejoin.collect_recorded(rig.records(lab.settings, lab.pipeline))
-    ranges = {p: (0, end) for p, end in rig.records(lab.settings, lab.pipeline)[-1].end.items()}
+    rejoin, client = Rejoin(lab.lake), LogClient(lab.settings)
+    spans = rejoin.collect_recorded(rig.records(lab.lake))
+    ranges = {p: (0, end) for p, end in rig.records(lab.lake)[-1].end.items()}
     log = list(client.read_ranges(lab.pipeline.source.name, ranges, "read_committed"))
 
     expected = reference.run(lab.pipeline, log, dimensions=rejoin.at(spans))
 
     stream_rows = rig.query_rows(
-        lab.settings,
-        lab.pipeline,
+        lab.lake,
         "SELECT epoch_us(window_start), campaign, sum(_n)::BIGINT, sum(ids)::BIGINT FROM rows"
         " WHERE _class IN ('accepted', 'late') GROUP BY ALL",
     )
     rows = {(start, key): (row.n, row.measures["ids"]) for (start, _, (key,)), row in expected.rows.items()}
     assert rows == {(start, key): (n, ids) for start, key, n, ids in stream_rows}
-    with views.connect(lab.settings, lab.pipeline) as connection:
+    with views.connect(lab.lake) as connection:
         batch = connection.sql("SELECT epoch_us(window_start), campaign, _n, ids FROM batch").fetchall()
     closed = {cell: value for cell, value in rows.items() if cell[0] < rig.NOON + 120 * rig.MINUTE}
     assert closed == {(start, key): (n, ids) for start, key, n, ids in batch}
@@ -194,13 +199,13 @@ def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(
     monkeypatch.setattr(trial, "TABLE_SHARE", 1)
     monkeypatch.setattr(trial, "VERSION_SHARE", 1)
 
-    self_test_result = self_test(lab.settings, lab.pipeline, seed=1, trials=2, clock=SystemClock())
+    self_test_result = self_test(lab.lake, seed=1, trials=2, clock=SystemClock())
 
     kind = self_test_result.by_kind["other dimension row"]
     assert self_test_result.failures == ()
     assert (kind.detection_rate.hits, kind.right_cause_rate.hits) == (kind.detection_rate.of, kind.right_cause_rate.of)
     assert kind.right_cause_rate.of > 0
-    assert dimension.open_dimension(lab.settings, lab.pipeline, "ads").version == len(CAMPAIGNS) - 1
+    assert dimension.open_dimension(lab.lake, "ads").version == len(CAMPAIGNS) - 1
 
 
 def test_a_teams_sql_sees_the_columns_too(lab_copy: Lab, tmp_path: Path) -> None:
@@ -214,8 +219,8 @@ def test_a_teams_sql_sees_the_columns_too(lab_copy: Lab, tmp_path: Path) -> None
 
 def test_every_check_holds_and_replays_agree(lab_copy: Lab) -> None:
     lab_copy.batch()
-    verification = verify(lab_copy.settings, lab_copy.pipeline, exhaustive=True)
-    audited = audit_determinism(lab_copy.settings, lab_copy.pipeline, replays=1, seed=7)
+    verification = verify(lab_copy.lake, exhaustive=True)
+    audited = audit_determinism(lab_copy.lake, replays=1, seed=7)
 
     assert {name: checked.state for name, checked in verification.checks.items()} == dict.fromkeys(
         verification.checks, CheckState.HELD
@@ -224,12 +229,12 @@ def test_every_check_holds_and_replays_agree(lab_copy: Lab) -> None:
 
 
 def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch_follows(lab_copy: Lab) -> None:
-    fork.fork(lab_copy.settings, lab_copy.pipeline, 1, SystemClock())
+    fork.fork(lab_copy.lake, 1, SystemClock())
     lab_copy.drain([])
 
     lab_copy.batch()
-    parted, explained = lab_copy.reconcile(), explain_cell(lab_copy.settings, lab_copy.pipeline, moment(20), ["x"])
-    recompute.run(lab_copy.settings, lab_copy.pipeline, start=moment(0), end=moment(130))
+    parted, explained = lab_copy.reconcile(), explain_cell(lab_copy.lake, moment(20), ["x"])
+    recompute.run(lab_copy.lake, start=moment(0), end=moment(130))
     second_report = lab_copy.reconcile()
 
     assert (parted.finding.verdict, parted.finding.exit_code, parted.finding.runbook) == (
@@ -253,7 +258,7 @@ def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_coun
     definition = replace(lab_copy.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
     lab_copy.batch(definition)
     report_before = lab_copy.reconcile(definition)
-    fork.fork(lab_copy.settings, lab_copy.pipeline, 1, SystemClock())
+    fork.fork(lab_copy.lake, 1, SystemClock())
     lab_copy.drain([])
 
     lab_copy.batch(definition)
@@ -265,14 +270,15 @@ def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_coun
 
 
 def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab_copy: Lab) -> None:
-    replay(lab_copy.settings, lab_copy.pipeline, 1, SystemClock())
+    replay(lab_copy.lake, 1, SystemClock())
     settings = select_stream_version(lab_copy.settings, 1)
 
-    parted = reconcile(settings, lab_copy.pipeline)  # batch has run for the version that serves
-    recompute.run(settings, lab_copy.pipeline, start=moment(0), end=moment(130))
-    second_report = reconcile(settings, lab_copy.pipeline)
+    lake = PipelineLake(settings, lab_copy.pipeline)
+    parted = reconcile(lake)  # batch has run for the version that serves
+    recompute.run(lake, start=moment(0), end=moment(130))
+    second_report = reconcile(lake)
 
-    assert {record.dimensions["ads"] for record in rig.records(settings, lab_copy.pipeline) if record.records} == {2}
+    assert {record.dimensions["ads"] for record in rig.records(lake) if record.records} == {2}
     assert parted.finding.verdict is Verdict.NOT_COMPARABLE
     assert (
         second_report.finding.verdict,
@@ -284,10 +290,10 @@ def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab_copy: Lab) ->
 
 
 def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab_copy: Lab) -> None:
-    for file in dimension.open_dimension(lab_copy.settings, lab_copy.pipeline, "ads", 0).table.file_uris():
+    for file in dimension.open_dimension(lab_copy.lake, "ads", 0).table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
-    run = recompute.run(lab_copy.settings, lab_copy.pipeline, start=moment(0), end=moment(130))
+    run = recompute.run(lab_copy.lake, start=moment(0), end=moment(130))
     report = lab_copy.reconcile()
 
     assert run is not None
@@ -296,12 +302,12 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab_copy: Lab) ->
     assert report.finding.seal.breaches[0].code == "dimension"
     assert "version 0" in report.finding.seal.breaches[0].message
     # Batch runs at one cut whose records were joined otherwise are no two answers to one question.
-    assert verify(lab_copy.settings, lab_copy.pipeline, only=["N8"]).violations == ()
+    assert verify(lab_copy.lake, only=["N8"]).violations == ()
 
 
 def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab_copy: Lab) -> None:
     write(lab_copy.settings, 2)
-    epoch = rig.records(lab_copy.settings, lab_copy.pipeline)[-1].epoch
+    epoch = rig.records(lab_copy.lake)[-1].epoch
     events = [Event(id=2000 + i, minute=140 + i / 60, key="a", partition=i % 2) for i in range(50)]
 
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 key") as ended:
@@ -309,7 +315,7 @@ def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 key"):
         lab_copy.drain([])
 
-    assert (ended.value.runbook, rig.records(lab_copy.settings, lab_copy.pipeline)[-1].epoch) == (
+    assert (ended.value.runbook, rig.records(lab_copy.lake)[-1].epoch) == (
         "DimensionUnusable",
         epoch + 1,
     )

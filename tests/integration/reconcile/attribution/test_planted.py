@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -100,7 +101,7 @@ def _text(value: Any) -> str | None:
 def plant_and_compare(settings: Settings, edit: Callable[[list[Raw]], list[Raw]]) -> Report:
     lake: Lake = lake_of(SALES)
     write(settings, replace(lake, partials=tuple(edit(list(lake.partials)))))
-    return reconcile(settings, PIPELINE)
+    return reconcile(PipelineLake(settings, PIPELINE))
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.id)
@@ -134,7 +135,7 @@ def test_a_doubled_row_of_the_batch_is_found(settings: Settings) -> None:
     lake = lake_of(SALES)
     write(settings, replace(lake, batch=(*lake.batch, lake.batch[0])))
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert (result.finding.verdict, list_unexplained(result), result.finding.rows.missing) == (
         Verdict.DIVERGED,
@@ -147,7 +148,7 @@ def test_a_doubled_pair_of_rows_does_not_cancel_out(settings: Settings) -> None:
     lake = lake_of(SALES)
     write(settings, replace(lake, batch=(*lake.batch, lake.batch[0], lake.batch[0])))
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert result.finding.rows.missing == 2
 
@@ -156,7 +157,7 @@ def test_a_doubled_pair_of_rows_does_not_cancel_out(settings: Settings) -> None:
 def test_a_wrong_end_of_a_window_of_the_batch_is_found(settings: Settings, minutes: int) -> None:
     write(settings, edit_batch_row(lake_of(SALES), 0, partial(_longer, minutes=minutes)))
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert result.finding.verdict is Verdict.DIVERGED
     assert {cell.measure for cell in result.finding.differences if cell.cause == "unexplained"} == {"window_end"}

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from cutover.lake.journal import Journal
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.journal_rows import ProvenClaims
@@ -26,7 +27,7 @@ SALES = (*(Sale(hour=h, amount=h) for h in range(4)), Sale(epoch=1, hour=2, amou
 
 def write_and_compare(settings: Settings, lake: Lake, log: HeldLog | None = None) -> Report:
     write(settings, lake)
-    return run.reconcile(settings, PIPELINE, log=log or log_of_lake(lake))
+    return run.reconcile(PipelineLake(settings, PIPELINE), log=log or log_of_lake(lake))
 
 
 def with_log(lake: Lake, change: Callable[[dict[str, Any]], dict[str, Any]], offset: int) -> HeldLog:
@@ -121,7 +122,7 @@ def test_what_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Setti
     lake = lake_of(SALES)
     proven = write_and_compare(settings, lake)
 
-    second_report = run.reconcile(settings, PIPELINE, log=HeldLog(records=lake.log, begins={0: 5}))
+    second_report = run.reconcile(PipelineLake(settings, PIPELINE), log=HeldLog(records=lake.log, begins={0: 5}))
 
     assert (second_report.finding.verdict, second_report.finding.notes) == (
         proven.finding.verdict,
@@ -138,7 +139,7 @@ def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
     for claims in Journal(settings, PIPELINE.name, ProvenClaims).read():
         Journal(later, PIPELINE.name, ProvenClaims).append(claims)
 
-    report = run.reconcile(later, PIPELINE, log=log_of_lake(spoilt))
+    report = run.reconcile(PipelineLake(later, PIPELINE), log=log_of_lake(spoilt))
 
     assert report.finding.verdict is Verdict.DIVERGED
 
@@ -154,7 +155,7 @@ def test_what_no_class_makes_equal_needs_no_log(settings: Settings) -> None:
 def test_equal_sides_need_no_log(settings: Settings) -> None:
     write(settings, lake_of(SALES[:-1]))
 
-    assert run.reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
+    assert run.reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 def test_log_that_was_made_again_proves_nothing(settings: Settings) -> None:
@@ -185,8 +186,9 @@ def test_records_are_read_from_the_cluster_of_the_settings(kafka_settings: Setti
     epochs = tuple(replace(epoch, **log_identity) for epoch in real.epochs)  # type: ignore[arg-type]  # three texts
     write(kafka_settings, replace(real, epochs=epochs, run=replace(real.run, **log_identity)), pipeline)  # type: ignore[arg-type]  # the same
 
-    result = run.reconcile(kafka_settings, pipeline)
-    explanation = explain_cell(kafka_settings, pipeline, START.replace(hour=2), ["a", "1"])
+    pipeline_lake = PipelineLake(kafka_settings, pipeline)
+    result = run.reconcile(pipeline_lake)
+    explanation = explain_cell(pipeline_lake, START.replace(hour=2), ["a", "1"])
 
     assert (result.finding.verdict, result.finding.causes["late"].rows) == (Verdict.EXPLAINED, 1)
     assert [

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -55,7 +56,7 @@ def write_and_compare(lake: Lake) -> Report:
     with tempfile.TemporaryDirectory() as home:
         fresh = Settings(home=Path(home))
         write(fresh, lake)
-        return reconcile(fresh, PIPELINE)
+        return reconcile(PipelineLake(fresh, PIPELINE))
 
 
 def adds_up(result: Report) -> bool:

@@ -12,6 +12,7 @@ from cutover.definition import Count, Fixed, Lookup, Pipeline, Sum, Topic
 from cutover.engine import queries
 from cutover.lake.dimensions import dimension
 from cutover.lake.dimensions.joined_versions import VersionSpan
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.settings import Settings
@@ -63,10 +64,10 @@ def pipeline(kafka_settings: Settings, topic_name: str) -> Pipeline:
     )
 
 
-def fold(settings: Settings, pipeline: Pipeline, parts: Sequence[RefoldPart]) -> dict[str, set[tuple[Any, ...]]]:
+def fold(lake: PipelineLake, parts: Sequence[RefoldPart]) -> dict[str, set[tuple[Any, ...]]]:
     """Return window, campaign, records and their ids added up, as each side joined them."""
     with queries.connect() as connection:
-        refold.make_tables(connection, settings, pipeline, parts, into=("stream", "batch"))
+        refold.make_tables(connection, lake, parts, into=("stream", "batch"))
         query = "SELECT epoch_us(window_start), campaign, _n, ids::BIGINT FROM"
         return {name: set(connection.execute(f"{query} {name}").fetchall()) for name in ("stream", "batch")}
 
@@ -75,7 +76,7 @@ def fold(settings: Settings, pipeline: Pipeline, parts: Sequence[RefoldPart]) ->
 def test_each_window_has_the_rows_of_the_versions_that_a_side_joined_its_records_with(
     kafka_settings: Settings, pipeline: Pipeline
 ) -> None:
-    assert fold(kafka_settings, pipeline, PARTS) == {
+    assert fold(PipelineLake(kafka_settings, pipeline), PARTS) == {
         "stream": {(rig.NOON, "x", 3, 1 + 3 + 3), (rig.NOON, "y", 1, 2), (LATER, "x", 1, 5)},
         "batch": {(rig.NOON, "x", 1, 1), (rig.NOON, "y", 3, 2 + 3 + 3), (LATER, "y", 1, 5)},
     }
@@ -85,7 +86,7 @@ def test_each_window_has_the_rows_of_the_versions_that_a_side_joined_its_records
 def test_of_records_with_one_id_one_counts(kafka_settings: Settings, pipeline: Pipeline) -> None:
     with_ids = replace(pipeline, source=replace(pipeline.source, record_id="id"))
 
-    assert fold(kafka_settings, with_ids, PARTS[:1]) == {
+    assert fold(PipelineLake(kafka_settings, with_ids), PARTS[:1]) == {
         "stream": {(rig.NOON, "x", 2, 1 + 3), (rig.NOON, "y", 1, 2)},
         "batch": {(rig.NOON, "x", 1, 1), (rig.NOON, "y", 2, 2 + 3)},
     }

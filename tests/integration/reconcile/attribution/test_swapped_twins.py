@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from cutover.lake.journal import Journal
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
 from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.result.finding import Verdict
@@ -89,7 +89,7 @@ def write_both_sides(
     """Write the tables of both sides, batch's ledger too."""
     lake, schema = change(lake_of_twins(twins)), batch_ledger_schema(IDS)
     ledger = [row | {"_run": lake.run.run_id} for row in ledger_of(twins, "batch")]
-    table = delta.ensure(batch_uri(settings, IDS, "batch_ledger"), schema)
+    table = delta.ensure(PipelineLake(settings, IDS).batch_uri("batch_ledger"), schema)
     commits.append(table, pa.Table.from_pylist(ledger, schema=schema))
     lake = replace(lake, run=replace(lake.run, ledger_version=int(table.version())))
     write(settings, lake, IDS)
@@ -97,7 +97,7 @@ def write_both_sides(
 
 
 def compare_with_log(settings: Settings, log: HeldLog) -> Report:
-    return run.reconcile(settings, IDS, log=log)
+    return run.reconcile(PipelineLake(settings, IDS), log=log)
 
 
 def summarize(result: Report) -> tuple[Verdict, int, int]:

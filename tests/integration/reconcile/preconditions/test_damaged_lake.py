@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cutover.cli import app
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
@@ -65,7 +66,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings = Settings(home=tmp_path / "home")
     lake = lake_of(SALES)
     write(settings, lake)
-    record_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
+    record_stage(PipelineLake(settings, PIPELINE), "LAMBDA", event="rolled_back", at=START)
     return Path(settings.lake_uri)
 
 

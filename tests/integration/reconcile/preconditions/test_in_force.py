@@ -6,6 +6,7 @@ import pytest
 
 from cutover.engine import effective_settings, queries, readback
 from cutover.engine.effective_settings import EffectiveSettings
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions.settings_in_force import list_session_differences
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
@@ -74,7 +75,7 @@ def test_a_drift_is_named_with_item_and_both_values(
     )
     expected = in_force().families[family].get(name, "not set")
 
-    messages = texts(reconcile(settings, PIPELINE))
+    messages = texts(reconcile(PipelineLake(settings, PIPELINE)))
 
     assert len(messages) == 1
     assert all(
@@ -87,7 +88,7 @@ def test_the_same_setting_on_both_paths_is_no_drift(settings: Settings) -> None:
     drifted = change_setting("jvm", "locale", "tr_TR")
     write(settings, by_batch(by_stream(lake_of(SALES), drifted, first_epoch=0), drifted))
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("family", ["code", "duckdb", "records", "versions"])
@@ -103,7 +104,7 @@ def test_a_comparison_that_itself_runs_with_something_else_says_so(
         lambda _: EffectiveSettings({family: elsewhere.families[family]}),
     )
 
-    (message,) = texts(reconcile(settings, PIPELINE))
+    (message,) = texts(reconcile(PipelineLake(settings, PIPELINE)))
 
     assert f"{family} `{name}`" in message
     assert "this comparison ran with `elsewhere`" in message
@@ -115,7 +116,7 @@ def test_settings_that_were_never_recorded_are_no_agreement(settings: Settings, 
     unsaid = tuple(replace(e, in_force=None, in_force_items=None) for e in lake.epochs)
     write(settings, by_batch(lake, None) if side == "batch" else replace(lake, epochs=unsaid))
 
-    (message,) = texts(reconcile(settings, PIPELINE))
+    (message,) = texts(reconcile(PipelineLake(settings, PIPELINE)))
 
     assert "batch run batch-1" in message if side == "batch" else "the stream in epochs 0 to 3" in message
 
@@ -130,7 +131,7 @@ def test_an_epoch_without_records_has_no_say(settings: Settings) -> None:
     batch = tuple(row | {"_epoch": 4} for row in lake.batch)
     write(settings, replace(lake, epochs=(*lake.epochs, tick), run=run, batch=batch, transaction=4))
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:

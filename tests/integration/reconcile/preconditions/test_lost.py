@@ -14,10 +14,10 @@ from cutover.definition.model.stage import Stage
 from cutover.lake.control import losses
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
 from cutover.output.console import Output, render
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.attribution.loss import describe_losses
 from cutover.reconcile.cli import show
@@ -84,7 +84,7 @@ def run(settings: Settings, lake: Lake, *rows: Loss) -> Report:
     write(settings, lake)
     if rows:
         record(settings, *rows)
-    return reconcile(settings, PIPELINE)
+    return reconcile(PipelineLake(settings, PIPELINE))
 
 
 @pytest.mark.parametrize(("hour", "verdict"), [(2, Verdict.CONSISTENT), (3, Verdict.CONSISTENT), (4, Verdict.DIVERGED)])
@@ -161,9 +161,10 @@ def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings
 
     torn = run(settings, lake)
     record(settings, replace(LOSS, epoch=2, first=end, next=end + 19))
-    short = reconcile(settings, PIPELINE)
+    pipeline_lake = PipelineLake(settings, PIPELINE)
+    short = reconcile(pipeline_lake)
     record(settings, replace(LOSS, epoch=2, first=end + 19, next=end + 20))
-    complete = reconcile(settings, PIPELINE)
+    complete = reconcile(pipeline_lake)
 
     assert [report.finding.verdict for report in (torn, short)] == [Verdict.NOT_COMPARABLE] * 2
     assert [breach.runbook for breach in (*torn.finding.seal.breaches, *short.finding.seal.breaches)] == [
@@ -174,7 +175,7 @@ def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings
 
 def write_scanned_index(settings: Settings, lake: Lake, **first_offsets: int) -> None:
     """Write the batch index: each hour's window with the first offset that holds it."""
-    index = delta.ensure(batch_uri(settings, PIPELINE, "batch_index"), BATCH_INDEX)
+    index = delta.ensure(PipelineLake(settings, PIPELINE).batch_uri("batch_index"), BATCH_INDEX)
     rows = [
         {
             "_kind": "range",
@@ -198,7 +199,7 @@ def test_window_whose_records_went_before_the_version_began_is_not_compared(sett
     write(settings, lake)
     write_scanned_index(settings, lake, h0=3, h1=19, h2=20, h3=21, h4=25)
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert result.finding.verdict is Verdict.CONSISTENT
     assert (result.finding.windows.compared, result.finding.windows.incomplete_because) == (3, {"unread": 2})
@@ -210,7 +211,9 @@ def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: i
     write(settings, lake)
     record(settings, LOSS)
 
-    explanation = explain_cell(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"], log=log_of_lake(lake))
+    explanation = explain_cell(
+        PipelineLake(settings, PIPELINE), START + timedelta(hours=hour), ["a", "1"], log=log_of_lake(lake)
+    )
 
     assert explanation.state == state
     assert (explanation.unasked, len(explanation.lost)) == (None, int(state != "closed"))
@@ -225,7 +228,7 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
     log = HeldLog(records=[record for record in log_of_lake(lake).records if record.offset != 1])
 
     lossy, complete = (
-        explain_cell(settings, PIPELINE, START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4)
+        explain_cell(PipelineLake(settings, PIPELINE), START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4)
     )
     render(iter([Output(lines=show.list_explanation_lines(lossy))]))
 
@@ -240,7 +243,7 @@ def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_s
 def test_explained_cell_says_that_the_log_could_not_be_asked(settings: Settings) -> None:
     write(settings, lake_of([Sale(hour=h) for h in range(5)]))
 
-    explanation = explain_cell(settings, PIPELINE, START + timedelta(hours=1), ["a", "1"])
+    explanation = explain_cell(PipelineLake(settings, PIPELINE), START + timedelta(hours=1), ["a", "1"])
 
     assert explanation.lost == ()
     assert "Cannot check" in (explanation.unasked or "")
@@ -251,7 +254,7 @@ def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Sett
         settings, lake_of(CLEAN), replace(LOSS, windows_to=micros(100))
     )  # the last one closes at 101, the cut is at 100
     now = datetime.now(UTC)
-    gate_evidence = evidence.read_evidence(settings, PIPELINE, now)
+    gate_evidence = evidence.read_evidence(PipelineLake(settings, PIPELINE), now)
     decision = decide(Stage.LAMBDA, gate_evidence, "advance", PIPELINE.policy, now)
 
     assert [(loss.closed_at, loss.epoch) for loss in gate_evidence.losses] == [(micros(101), LOSS.epoch)]
@@ -264,7 +267,9 @@ def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None
     epochs_behind = tuple(replace(epoch, start={0: 45}) if epoch.epoch == 2 else epoch for epoch in lake.epochs)
     run(settings, replace(lake, epochs=epochs_behind), replace(LOSS, epoch=2, partition=0, first=40, next=45))
     now = datetime.now(UTC)
-    decision = decide(Stage.LAMBDA, evidence.read_evidence(settings, PIPELINE, now), "advance", PIPELINE.policy, now)
+    decision = decide(
+        Stage.LAMBDA, evidence.read_evidence(PipelineLake(settings, PIPELINE), now), "advance", PIPELINE.policy, now
+    )
 
     assert len(decision.eligible_runs) == 1
     assert "losses" not in {condition.name for condition in decision.conditions if not condition.is_met}

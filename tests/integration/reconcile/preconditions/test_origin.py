@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import LogError
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
@@ -20,7 +21,7 @@ SAID = "Topic sales, partition 0: expected at offset 64 the record that epoch 3 
 def leave_failed_heartbeat(settings: Settings, **changes: object) -> None:
     """Leave the last heartbeat of a driver that failed."""
     failed = {"at": AT.isoformat(), "state": "FAILED", "error": SAID, "runbook": "LogDataLost"}
-    leave_word(settings, PIPELINE, **(failed | changes))
+    leave_word(PipelineLake(settings, PIPELINE), **(failed | changes))
 
 
 @pytest.mark.parametrize("runbook", ["LogDataLost", "TopicIdentityChanged"])
@@ -30,7 +31,7 @@ def test_stream_that_stands_for_its_log_is_not_comparable(settings: Settings, ru
         settings, runbook=runbook, error=str(LogError(f"{SAID}.\nHint: accept it.", runbook=runbook))
     )
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert (result.finding.verdict, result.finding.exit_code, result.finding.runbook) == (
         Verdict.NOT_COMPARABLE,
@@ -48,7 +49,7 @@ def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
     write(settings, lake_of(CLEAN))
     leave_failed_heartbeat(settings, **changes)
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert result.finding.verdict is Verdict.CONSISTENT
     assert any("could not confirm that it is the log that both sides read" in note for note in result.finding.notes)
@@ -60,7 +61,7 @@ def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings, 
     leave_failed_heartbeat(settings, losses_seen=0)
     record(settings, replace(LOSS, at=AT.replace(day=day)))
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("losses_seen", [1, None], ids=["it knew of it", "a driver that did not note what it knew"])
@@ -71,7 +72,7 @@ def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(
     record(settings, replace(LOSS, at=AT.replace(day=9)))
     leave_failed_heartbeat(settings, losses_seen=losses_seen)
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.NOT_COMPARABLE
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.NOT_COMPARABLE
 
 
 @pytest.mark.parametrize(
@@ -89,9 +90,10 @@ def test_where_neither_the_log_nor_a_driver_tells_nothing_is_judged(
     settings: Settings, word: dict[str, object], part: str
 ) -> None:
     write(settings, lake_of(CLEAN))
-    leave_word(settings, PIPELINE, **word)
+    lake = PipelineLake(settings, PIPELINE)
+    leave_word(lake, **word)
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(lake)
 
     (breach,) = result.finding.seal.breaches
     assert (result.finding.verdict, result.finding.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "log_silent")
@@ -103,17 +105,18 @@ def test_where_no_driver_ever_ran_nothing_is_judged(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
     (settings.run_dir / PIPELINE.name / "heartbeat.json").unlink()
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.NOT_COMPARABLE
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.NOT_COMPARABLE
 
 
 def test_the_word_of_another_versions_driver_does_not_count(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
     settings_of_version = settings.model_copy(update={"stream_version": 0})
 
-    report_before = reconcile(settings_of_version, PIPELINE)
-    leave_word(settings_of_version, PIPELINE)
+    lake = PipelineLake(settings_of_version, PIPELINE)
+    report_before = reconcile(lake)
+    leave_word(lake)
 
-    assert (report_before.finding.verdict, reconcile(settings_of_version, PIPELINE).finding.verdict) == (
+    assert (report_before.finding.verdict, reconcile(lake).finding.verdict) == (
         Verdict.NOT_COMPARABLE,
         Verdict.CONSISTENT,
     )

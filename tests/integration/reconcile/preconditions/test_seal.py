@@ -9,9 +9,9 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.definition import Lateness, Sum
 from cutover.lake.control import versions
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -139,11 +139,11 @@ def codes(result: Report) -> set[str]:
 def test_a_broken_seal_is_not_comparable(settings: Settings, breakage: Breakage) -> None:
     write(settings, breakage.spoil(lake_of(SALES)))
 
-    assert breakage.code in codes(reconcile(settings, PIPELINE))
+    assert breakage.code in codes(reconcile(PipelineLake(settings, PIPELINE)))
 
 
 def test_no_stream_is_not_comparable(settings: Settings) -> None:
-    assert codes(reconcile(settings, PIPELINE)) == {"no_stream"}
+    assert codes(reconcile(PipelineLake(settings, PIPELINE))) == {"no_stream"}
 
 
 def test_what_changed_since_the_version_before_is_named_with_the_command_that_mends_it(settings: Settings) -> None:
@@ -151,7 +151,7 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
     patient = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     by_shop = replace(PIPELINE, key=("shop",))
 
-    messages = [reconcile(settings, pipeline).finding.sentence for pipeline in (patient, by_shop)]
+    messages = [reconcile(PipelineLake(settings, pipeline)).finding.sentence for pipeline in (patient, by_shop)]
 
     assert "`lateness.allowed` is 7200000000, was 3600000000." in messages[0]
     assert '`key` is ["shop"], was ["shop", "desk"].' in messages[1]
@@ -160,12 +160,13 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
 
 def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    sequence = versions.next_sequence(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    sequence = versions.next_sequence(lake)
     fork = versions.Fork(version=0, epoch=1)
-    forked = versions.register(settings, PIPELINE, SystemClock(), expected_sequence=sequence, fork=fork)
+    forked = versions.register(lake, SystemClock(), expected_sequence=sequence, fork=fork)
     delta.ensure(forked.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
 
-    report = reconcile(settings, PIPELINE)
+    report = reconcile(lake)
 
     assert codes(report) == {"no_batch"}
     assert (
@@ -177,21 +178,22 @@ def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> No
 def test_a_cut_without_a_batch_run_is_not_comparable(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    assert codes(reconcile(settings, PIPELINE, epoch=1)) == {"no_batch"}
+    assert codes(reconcile(PipelineLake(settings, PIPELINE), epoch=1)) == {"no_batch"}
 
 
 def test_an_epoch_log_that_went_back_is_not_comparable(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    record_line(settings, PIPELINE, 7)
+    lake = PipelineLake(settings, PIPELINE)
+    record_line(lake, 7)
 
-    assert codes(reconcile(settings, PIPELINE)) == {"history"}
+    assert codes(reconcile(lake)) == {"history"}
 
 
 def test_a_changed_lateness_makes_the_old_batch_incomparable(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     patient = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
 
-    assert codes(reconcile(settings, patient)) == {"no_stream"}
+    assert codes(reconcile(PipelineLake(settings, patient))) == {"no_stream"}
 
 
 def test_windows_computed_under_another_lateness_are_compared(settings: Settings) -> None:
@@ -202,14 +204,14 @@ def test_windows_computed_under_another_lateness_are_compared(settings: Settings
 
     write(settings, replace(lake, run=clean, batch=tuple(row | {"_epoch": 41} for row in lake.batch)))
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 def test_a_changed_truth_has_tables_of_its_own(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     other = replace(PIPELINE, measures={**PIPELINE.measures, "more": Sum("desk")})
 
-    assert codes(reconcile(settings, other)) == {"no_stream"}
+    assert codes(reconcile(PipelineLake(settings, other))) == {"no_stream"}
 
 
 def _parquet(folder: str) -> Path:
@@ -221,10 +223,11 @@ def _parquet(folder: str) -> Path:
 @pytest.mark.parametrize("side", ["stream", "batch"])
 def test_a_missing_file_is_named(settings: Settings, side: str) -> None:
     stream = write(settings, lake_of(SALES))
-    file = _parquet(stream if side == "stream" else batch_uri(settings, PIPELINE))
+    lake = PipelineLake(settings, PIPELINE)
+    file = _parquet(stream if side == "stream" else lake.batch_uri())
     file.unlink()
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(lake)
 
     assert codes(result) == {"unreadable"}
     assert file.name in str(result.finding.seal.breaches[0].file)
@@ -234,13 +237,14 @@ def test_a_missing_file_is_named(settings: Settings, side: str) -> None:
 @pytest.mark.parametrize("damage", ["half", "garbled", "empty"])
 def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str) -> None:
     stream = write(settings, lake_of(SALES))
-    file = _parquet(stream if side == "stream" else batch_uri(settings, PIPELINE))
+    lake = PipelineLake(settings, PIPELINE)
+    file = _parquet(stream if side == "stream" else lake.batch_uri())
     content = file.read_bytes()
     half = len(content) // 2
     garbled = content[:4] + bytes(b ^ 0xFF for b in content[4:half]) + content[half:]
     file.write_bytes({"half": content[:half], "garbled": garbled, "empty": b""}[damage])
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(lake)
 
     assert codes(result) == {"unreadable"}
     assert file.name in result.finding.seal.breaches[0].message
@@ -249,10 +253,11 @@ def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.id)
 def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, damage: Damage) -> None:
     log = Path(write(settings, lake_of(SALES)))
-    assert reconcile(settings, PIPELINE).finding.exit_code == 0
+    lake = PipelineLake(settings, PIPELINE)
+    assert reconcile(lake).finding.exit_code == 0
     damage.do(log)
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(lake)
 
     assert "history" in codes(result)
     assert result.finding.runbook == "EpochHistoryBroken"
@@ -261,9 +266,10 @@ def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, da
 
 def test_a_batch_table_whose_last_entry_is_empty_is_unreadable(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    _newest_entry(Path(batch_uri(settings, PIPELINE))).write_bytes(b"")
+    lake = PipelineLake(settings, PIPELINE)
+    _newest_entry(Path(lake.batch_uri())).write_bytes(b"")
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(lake)
 
     assert codes(result) == {"unreadable"}
     assert "1.json`, which has 0 bytes" in result.finding.seal.breaches[0].message
@@ -275,7 +281,7 @@ def test_a_table_log_that_was_cleaned_up_is_no_damage(settings: Settings) -> Non
     for file in (log / "_delta_log").glob("*.json"):
         file.unlink()
 
-    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
+    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 def test_the_newest_run_that_published_is_compared(settings: Settings) -> None:
@@ -283,6 +289,6 @@ def test_the_newest_run_that_published_is_compared(settings: Settings) -> None:
     write(settings, lake)
     write_run(settings, replace(lake.run, run_id="failed", finished="2026-02-01T00:00:00Z", batch_version=None))
 
-    result = reconcile(settings, PIPELINE)
+    result = reconcile(PipelineLake(settings, PIPELINE))
 
     assert (result.finding.verdict, result.run.tables.batch_run) == (Verdict.CONSISTENT, "batch-1")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Count, Sessions
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.early import answers
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_early
@@ -103,7 +104,7 @@ def is_beyond(sale: Sale, age: int) -> bool:
 
 def early(settings: Settings, sales: list[Sale]) -> EarlyAnswers:
     write(settings, lake(sales))
-    report: Report = reconcile(settings, PIPELINE)
+    report: Report = reconcile(PipelineLake(settings, PIPELINE))
     assert report.early is not None
     assert describe_early(report.early) in page.render_page(report)
     return report.early
@@ -152,7 +153,7 @@ def test_of_sessions_nothing_is_known_and_that_is_said(settings: Settings) -> No
     visits = replace(PIPELINE, name="visits", window=Sessions(gap="30 minutes"), measures={"sales": Count()})
     write(settings, lake_of([Sale(hour=hour) for hour in range(0, 40, 4)], visits), visits)
 
-    early = reconcile(settings, visits).early
+    early = reconcile(PipelineLake(settings, visits)).early
 
     assert early is not None
     assert (early.points, describe_early(early)) == (

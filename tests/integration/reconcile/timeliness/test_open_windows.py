@@ -10,6 +10,7 @@ import pytest
 
 from cutover.definition import AtWatermark, Every
 from cutover.definition.model.triggers import Accumulation
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
@@ -36,7 +37,7 @@ HOSTILE = "a|b`<script>alert(1)</script>\n\x1b[31m"
 
 def compare_open_windows(settings: Settings, lake: Lake) -> tuple[Report, OpenAnswers]:
     write(settings, without_open_windows(lake))
-    report = reconcile(settings, PIPELINE)
+    report = reconcile(PipelineLake(settings, PIPELINE))
     assert report.finding.open_answers is not None
     html = page.render_page(report)
     assert describe_open(report.finding.open_answers) in html
@@ -115,7 +116,7 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     write(settings, without_open_windows(lake))
 
     open_answers = run.reconcile(
-        settings, PIPELINE, log=replace(log_of_lake(lake), begins={0: 11})
+        PipelineLake(settings, PIPELINE), log=replace(log_of_lake(lake), begins={0: 11})
     ).finding.open_answers
 
     assert open_answers is not None
@@ -158,7 +159,7 @@ def test_of_panes_the_newest_is_shown_and_may_lag(settings: Settings, way: Accum
     epochs = tuple(replace(epoch, panes="panes") for epoch in lake.epochs)
     write(settings, without_open_windows(replace(lake, partials=(*lake.partials, *panes), epochs=epochs)), pipeline)
 
-    result = reconcile(settings, pipeline)
+    result = reconcile(PipelineLake(settings, pipeline))
 
     open_answers = result.finding.open_answers
     assert result.finding.verdict is Verdict.CONSISTENT

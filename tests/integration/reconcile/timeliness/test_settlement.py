@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 
 from cutover.definition import Count, Lateness, Pipeline, Sessions
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cost.fold import price
 from cutover.reconcile.cost.measure import parse_agreement
 from cutover.reconcile.report import page
@@ -138,7 +139,7 @@ def recompute(log: DrawnLog, sales: Sequence[Sale], allowed: int) -> Iterator[tu
 
 def settle(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> tuple[Report, Settlement]:
     write(settings, lake, pipeline)
-    report: Report = reconcile(settings, pipeline)
+    report: Report = reconcile(PipelineLake(settings, pipeline))
     assert report.settlement is not None
     assert describe_settlement(report.settlement, pipeline.name).split(":")[0] in html.unescape(
         page.render_page(report)
@@ -335,7 +336,7 @@ def test_ages_that_a_fold_hides_are_left_out_and_make_no_other_finding(
     first_report, settlement_before = settle(settings, make_lake(log, judge(log, 3 * HOUR), pipeline), pipeline)
 
     monkeypatch.setattr("cutover.reconcile.compare.list_merged_spans", lambda _: [(0, len(log.marks) - 1)])
-    report: Report = reconcile(settings, pipeline)
+    report: Report = reconcile(PipelineLake(settings, pipeline))
 
     assert report.settlement is not None
     assert (report.run.run_id, report.run.repeats) == (first_report.run.run_id, 1)

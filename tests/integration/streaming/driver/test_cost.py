@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from cutover.batch import recompute
 from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition import Pipeline
 from cutover.definition.loading import catalogue
 from cutover.engine.usage import UsageMeter
 from cutover.errors import DefinitionError
@@ -18,6 +17,7 @@ from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.output import console
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile import run
 from cutover.reconcile.cli import gate
 from cutover.reconcile.cli.recorded import cost
@@ -38,19 +38,19 @@ def live(count: int) -> list[Event]:
     return [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2, logged=now) for i in range(count)]
 
 
-def read_records(settings: Settings, pipeline: Pipeline) -> list[EpochRecord]:
-    version = versions.current(settings, pipeline)
+def read_records(lake: PipelineLake) -> list[EpochRecord]:
+    version = versions.current(lake)
     assert version is not None
     return EpochLog(version.uri).records()
 
 
-def both_paths(settings: Settings, pipeline: Pipeline, events: list[Event]) -> PathCosts:
-    rig.send(settings, pipeline.source.name, events)
-    driver.run(settings, pipeline, until="drain")
-    recompute.run(settings, pipeline)
-    report = run.reconcile(settings, pipeline)
+def both_paths(lake: PipelineLake, events: list[Event]) -> PathCosts:
+    rig.send(lake.settings, lake.pipeline.source.name, events)
+    driver.run(lake, until="drain")
+    recompute.run(lake)
+    report = run.reconcile(lake)
     assert report.cost is not None
-    stored = files.read_report(settings, pipeline.name, report.run.run_id)
+    stored = files.read_report(lake.settings, lake.pipeline.name, report.run.run_id)
     assert stored.cost == report.cost
     assert "What both paths cost" in page.render_page(stored)
     return report.cost
@@ -59,7 +59,7 @@ def both_paths(settings: Settings, pipeline: Pipeline, events: list[Event]) -> P
 def test_both_paths_leave_what_they_used(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
 
-    path_costs = both_paths(quick, pipeline, live(RECORDS))
+    path_costs = both_paths(PipelineLake(quick, pipeline), live(RECORDS))
 
     assert (path_costs.streaming.records, path_costs.batch.records) == (RECORDS, RECORDS)
     assert (path_costs.streaming.unknown_runs, path_costs.batch.unknown_runs) == (0, 0)
@@ -86,10 +86,11 @@ def test_the_jvm_is_among_the_processes_that_are_counted(spark: SparkSession) ->
 def test_what_a_driver_says_to_have_written_is_what_its_table_lists(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     rig.send(quick, topic, live(RECORDS))
-    driver.run(quick, pipeline, until="drain")
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
 
-    epochs = read_records(quick, pipeline)
-    version = versions.current(quick, pipeline)
+    epochs = read_records(lake)
+    version = versions.current(lake)
     assert version is not None
     actions = delta.actions(delta.open_table(version.uri))
     last_files = [
@@ -104,13 +105,14 @@ def test_what_a_driver_says_to_have_written_is_what_its_table_lists(quick: Setti
 def test_a_second_driver_counts_from_its_own_start(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     rig.send(quick, topic, live(RECORDS))
-    driver.run(quick, pipeline, until="drain")
-    first_cost = read_records(quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
+    first_cost = read_records(lake)
     rig.send(quick, topic, live(10))
-    driver.run(quick, pipeline, until="drain")
+    driver.run(lake, until="drain")
 
-    all_costs = read_records(quick, pipeline)
-    measured = measure_costs(quick, pipeline, None)
+    all_costs = read_records(lake)
+    measured = measure_costs(lake, None)
 
     ends = [first_cost[-1].cost, all_costs[-1].cost]
     assert all_costs[-1].run_id != first_cost[-1].run_id
@@ -120,7 +122,9 @@ def test_a_second_driver_counts_from_its_own_start(quick: Settings, topic: str) 
 
 
 def test_records_of_the_past_are_in_no_delay(quick: Settings, topic: str) -> None:
-    path_costs = both_paths(quick, rig.pipeline(topic, cap=40), [Event(id=i, minute=i) for i in range(30)])
+    path_costs = both_paths(
+        PipelineLake(quick, rig.pipeline(topic, cap=40)), [Event(id=i, minute=i) for i in range(30)]
+    )
 
     assert (path_costs.replayed, path_costs.streaming_delay.records, path_costs.streaming_delay.p50) == (30, 0, None)
     assert path_costs.streaming.core_seconds is not None
@@ -134,7 +138,7 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     monkeypatch.setattr(catalogue, "get", lambda *_: pipeline)
     with pytest.raises(DefinitionError, match="expected an epoch under the definition in force"):
         cost.cost(pipeline.name)
-    both_paths(quick, pipeline, live(RECORDS))
+    both_paths(PipelineLake(quick, pipeline), live(RECORDS))
     capsys.readouterr()  # the log of the runs
 
     console.command(cost.cost)(pipeline.name, as_json=True)
@@ -155,9 +159,10 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
 def test_a_run_of_an_older_release_is_unknown(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
     rig.send(quick, topic, live(20))
-    driver.run(quick, pipeline, until="drain")
-    recompute.run(quick, pipeline)
-    (batch_run,) = batch_runs.read_effective_runs(quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
+    recompute.run(lake)
+    (batch_run,) = batch_runs.read_effective_runs(lake)
     older = json.loads(batch_run.to_json())
     del older["cost"]
 

@@ -9,6 +9,7 @@ from cutover.clock import SystemClock
 from cutover.definition.model.pipeline import Delivery
 from cutover.errors import CutoverError
 from cutover.lake.serving import views
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
@@ -57,26 +58,27 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
             msg = "the driver was killed"
             raise OSError(msg)
 
+    lake = PipelineLake(settings, pipeline)
     with pytest.raises(CutoverError):
-        driver.run(settings, pipeline, until="drain", probe=dies)
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
-    report = reconcile(settings, pipeline)
+        driver.run(lake, until="drain", probe=dies)
+    driver.run(lake, until="final")
+    recompute.run(lake)
+    report = reconcile(lake)
 
-    touched = rig.records(settings, pipeline)[DIES]
+    touched = rig.records(lake)[DIES]
     hit = [e for e in EVENTS if touched.start[e.partition] <= e.id // 2 < touched.end[e.partition]]
     other_events = [e for e in EVENTS if e not in hit]
     assert len(hit) in range(1, AT_ONCE + 1)
-    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*other_events, *hit * case.times])
+    assert rig.count_by_cell(lake) == rig.expect_cells([*other_events, *hit * case.times])
     assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert set(report.finding.windows.incomplete_because) == ({case.reason} if case.reason else set())
     assert report.finding.windows.compared > 0
     notes = [note for note in report.finding.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
     assert len(notes) == (0 if case.reason is None else 1)
-    with views.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
+    with views.connect(lake, epoch=DIES) as connection:  # its rows add up to what was written of them
         states = {str(row[0]) for row in connection.execute("SELECT DISTINCT _state FROM streaming").fetchall()}
     assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
-    checks = verify(settings, pipeline, clock=SystemClock()).checks
+    checks = verify(lake, clock=SystemClock()).checks
     check_states = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
     once = CheckState.HELD if case.reason is None else CheckState.WAIVED
     assert check_states == {"N1": once, "N2": once, "N4": once, "N5": CheckState.HELD}

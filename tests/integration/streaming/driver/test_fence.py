@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from cutover.errors import LakeError
 from cutover.lake.integrity import same_log
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -44,20 +45,21 @@ def test_driver_overtaken_before_its_commit_is_fenced(
             has_reached.set()
             assert may_continue.wait(WITHIN)
 
-    overtaken = start(old, pipeline, probe=wait_before_commit)
+    overtaken = start(PipelineLake(old, pipeline), probe=wait_before_commit)
     assert has_reached.wait(WITHIN)
-    driver.run(new, pipeline, until="drain")
+    lake = PipelineLake(new, pipeline)
+    driver.run(lake, until="drain")
     rig.send(new, topic, MORE)
-    driver.run(new, pipeline, until="drain")
-    version = rig.epoch_log(new, pipeline).version
+    driver.run(lake, until="drain")
+    version = rig.epoch_log(lake).version
     may_continue.set()
     overtaken.join()
 
     assert isinstance(overtaken.failure, LakeError)
     assert (overtaken.failure.exit_code, overtaken.failure.runbook) == (2, "StreamFenced")
     assert "was committed by another driver (pid " in str(overtaken.failure)
-    assert version == rig.epoch_log(new, pipeline).version
-    assert rig.expect_cells([*EVENTS, *MORE]) == rig.count_by_cell(new, pipeline)
+    assert version == rig.epoch_log(lake).version
+    assert rig.expect_cells([*EVENTS, *MORE]) == rig.count_by_cell(lake)
     last_beat = heartbeat.find_heartbeat(old, pipeline.name)
     assert last_beat is not None
     assert (last_beat.state, last_beat.runbook, last_beat.exit_code) == ("FAILED", "StreamFenced", 2)
@@ -69,14 +71,15 @@ def test_micro_batch_that_begins_elsewhere_than_the_epoch_is_refused(
     """Spark's notes and the table must name one place, or a record would name offsets that its rows do not hold."""
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
-    fed = Fed(spark, quick, pipeline, HandClock())
+    lake = PipelineLake(quick, pipeline)
+    fed = Fed(spark, lake, HandClock())
     fed.feed({0: 4, 1: 4})
     fed.stream.position = {0: 4, 1: 3}
 
     with pytest.raises(LakeError, match=r"begins at \{0: 4, 1: 3\}, Spark noted \{0: 4, 1: 4\}"):
         fed.feed({0: 8, 1: 8})
 
-    assert [record.epoch for record in rig.records(quick, pipeline)] == [0]
+    assert [record.epoch for record in rig.records(lake)] == [0]
 
 
 def test_second_driver_of_one_installation_is_refused_at_once(quick: Settings, topic: str) -> None:
@@ -86,7 +89,7 @@ def test_second_driver_of_one_installation_is_refused_at_once(quick: Settings, t
         only_driver(heartbeat.run_folder(quick, pipeline.name), pipeline.name),
         pytest.raises(LakeError, match=r"expected no driver in this installation, got one with pid \d+"),
     ):
-        driver.run(quick, pipeline, until="drain")
+        driver.run(PipelineLake(quick, pipeline), until="drain")
 
 
 def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke(
@@ -94,7 +97,7 @@ def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke
 ) -> None:
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, [Event(id=i, minute=i, partition=i % 2) for i in range(4)])
-    fed = Fed(spark, quick, pipeline, HandClock())
+    fed = Fed(spark, PipelineLake(quick, pipeline), HandClock())
     fed.feed({0: 2, 1: 2})
     client_mock = Mock()
     monkeypatch.setattr(same_log, "check_unchanged", client_mock)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cutover.batch import recompute
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
@@ -27,9 +27,9 @@ def send_events(settings: Settings, topic: str, first_id: int) -> None:
     rig.send(settings, topic, [Event(id=first_id + i, minute=first_id + i * 2) for i in range(5)])
 
 
-def recompute_and_compare(settings: Settings, pipeline: Pipeline) -> Report:
-    recompute.run(settings, pipeline)
-    return reconcile(settings, pipeline)
+def recompute_and_compare(lake: PipelineLake) -> Report:
+    recompute.run(lake)
+    return reconcile(lake)
 
 
 def items(result: Report) -> set[str]:
@@ -42,21 +42,22 @@ def test_a_conf_that_changed_in_one_batch_run_is_mended_by_the_next(
 ) -> None:
     pipeline = rig.pipeline(topic)
     send_events(quick, topic, 0)
-    driver.run(quick, pipeline, until="drain")
-    recompute.run(quick, pipeline)
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
+    recompute.run(lake)
     send_events(quick, topic, 60)
-    driver.run(quick, pipeline, until="drain")
+    driver.run(lake, until="drain")
     spark.conf.set(PINNED, "LAST_WIN")
     spark.conf.set(OTHER, "false")
 
     try:
-        drifted = recompute_and_compare(quick, pipeline)
+        drifted = recompute_and_compare(lake)
     finally:
         spark.conf.set(PINNED, "EXCEPTION")
         spark.conf.unset(OTHER)
-    mended = recompute_and_compare(quick, pipeline)
+    mended = recompute_and_compare(lake)
 
-    runs = batch_runs.read_effective_runs(quick, pipeline)
+    runs = batch_runs.read_effective_runs(lake)
     assert items(drifted) == {OTHER}  # a pinned one is set again before anything is read
     assert f"batch run {drifted.run.tables.batch_run} ran with `false`" in drifted.finding.seal.breaches[0].message
     assert mended.finding.verdict is Verdict.CONSISTENT
@@ -70,17 +71,18 @@ def test_a_conf_that_changed_between_epochs_is_named_with_the_epochs(
 ) -> None:
     pipeline = rig.pipeline(topic)
     send_events(quick, topic, 0)
-    driver.run(quick, pipeline, until="drain")
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
     send_events(quick, topic, 60)
     spark.conf.set(OTHER, "false")
 
     try:
-        driver.run(quick, pipeline, until="drain")
+        driver.run(lake, until="drain")
     finally:
         spark.conf.unset(OTHER)
-    report = recompute_and_compare(quick, pipeline)
+    report = recompute_and_compare(lake)
 
-    records = rig.records(quick, pipeline)
+    records = rig.records(lake)
     changed_epoch = next(r.epoch for r in records if r.in_force != records[0].in_force)
     assert items(report) == {OTHER}
     assert f"ran with `not set`; the stream in epochs {changed_epoch}" in report.finding.seal.breaches[
@@ -95,18 +97,19 @@ def test_isolation_is_that_of_the_client_and_not_of_the_definition(
 ) -> None:
     pipeline, source_options = rig.pipeline(topic), query.source_options
     send_events(quick, topic, 0)
+    lake = PipelineLake(quick, pipeline)
     if side == "stream":
 
         def otherwise(settings: Settings, reading: query.QuerySource) -> dict[str, str]:
             return {**source_options(settings, reading), "kafka.isolation.level": "read_uncommitted"}
 
         monkeypatch.setattr(query, "source_options", otherwise)
-        driver.run(quick, pipeline, until="drain")
+        driver.run(lake, until="drain")
     else:
-        driver.run(quick, pipeline, until="drain")
+        driver.run(lake, until="drain")
         monkeypatch.setattr("cutover.records.reading.scan.ISOLATION", "kafka.made.up")
 
-    report = recompute_and_compare(quick, pipeline)
+    report = recompute_and_compare(lake)
 
     messages = [breach.message for breach in report.finding.seal.breaches if breach.code == "isolation"]
     assert len(messages) == 1
@@ -120,7 +123,8 @@ def test_a_pinned_conf_in_the_settings_stops_both_paths_before_they_begin(quick:
         update={"spark": quick.spark.model_copy(update={"conf": {"spark.sql.ansi.enabled": "no"}})}
     )
 
+    lake = PipelineLake(wrong, pipeline)
     with pytest.raises(CutoverError, match=r"cutover\.toml.*expected `spark.sql.ansi.enabled` = `true`, got .*`no`"):
-        driver.run(wrong, pipeline, until="drain")
+        driver.run(lake, until="drain")
     with pytest.raises(CutoverError, match=r"spark.sql.ansi.enabled"):
-        recompute.run(wrong, pipeline)
+        recompute.run(lake)

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from cutover.definition import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
@@ -28,13 +29,13 @@ def drain_with_ids(settings: Settings, topic: str) -> Pipeline:
     plain_pipeline = rig.pipeline(topic)
     pipeline = replace(plain_pipeline, source=replace(plain_pipeline.source, record_id="id"))
     rig.send(settings, topic, EVENTS)
-    driver.run(settings, pipeline, until="drain")
+    driver.run(PipelineLake(settings, pipeline), until="drain")
     return pipeline
 
 
-def edit_ids(settings: Settings, pipeline: Pipeline, edit: Callable[[Ids], Ids]) -> None:
+def edit_ids(lake: PipelineLake, edit: Callable[[Ids], Ids]) -> None:
     """Put edited ids in place of those that the epoch log remembers."""
-    version, schema = versions.current(settings, pipeline), epoch_log_schema(pipeline)
+    version, schema = versions.current(lake), epoch_log_schema(lake.pipeline)
     assert version is not None
     rows = DeltaTable(version.uri).to_pyarrow_table().cast(schema).to_pylist()
     ids = [row | {"_ids": edit(row["_ids"])} for row in rows if row["_kind"] == "ids" and row["_ids"]]
@@ -51,10 +52,11 @@ def edit_ids(settings: Settings, pipeline: Pipeline, edit: Callable[[Ids], Ids])
 )
 def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[[Ids], Ids], text: str) -> None:
     pipeline = drain_with_ids(quick, topic)
-    sound = verify(quick, pipeline, only=["N4"], exhaustive=True)
+    lake = PipelineLake(quick, pipeline)
+    sound = verify(lake, only=["N4"], exhaustive=True)
 
-    edit_ids(quick, pipeline, edit)
+    edit_ids(lake, edit)
 
-    verification = verify(quick, pipeline, only=["N4"], exhaustive=True)
+    verification = verify(lake, only=["N4"], exhaustive=True)
     assert (sound.checks["N4"].state, verification.checks["N4"].state) == (CheckState.HELD, CheckState.VIOLATED)
     assert any(text in violation.text for violation in verification.violations)

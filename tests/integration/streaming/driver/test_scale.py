@@ -18,6 +18,7 @@ from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.fold import fold_sql
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -49,14 +50,14 @@ def definition(topic: str) -> Pipeline:
     return replace(rig.pipeline(topic, cap=60), measures=EVERY_TYPE)
 
 
-def rows(settings: Settings, pipeline: Pipeline) -> Counter[str]:
+def rows(lake: PipelineLake) -> Counter[str]:
     """Return every row of the epoch log but the records, as text, and how often it stands there."""
-    return Counter(repr(row) for row in rig.query_rows(settings, pipeline, "SELECT * EXCLUDE (_unknown) FROM rows"))
+    return Counter(repr(row) for row in rig.query_rows(lake, "SELECT * EXCLUDE (_unknown) FROM rows"))
 
 
-def summarize_epochs(settings: Settings, pipeline: Pipeline) -> list[tuple[object, ...]]:
+def summarize_epochs(lake: PipelineLake) -> list[tuple[object, ...]]:
     """Return what each epoch counted, and how far it saw the time come."""
-    return [(r.counts, r.records, r.unknown, r.max_event) for r in rig.records(settings, pipeline)]
+    return [(r.counts, r.records, r.unknown, r.max_event) for r in rig.records(lake)]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     overflowing = rig.fast(quick, overflow_rows=5)
     rig.send(quick, topic, EVENTS)
 
-    driver.run(plain, pipeline, until="drain")
+    driver.run(PipelineLake(plain, pipeline), until="drain")
     collect, brought = aggregate.collect_partials, list[int]()
 
     def collected(frame: "DataFrame", definition: Pipeline) -> pa.Table:
@@ -83,16 +84,17 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
         return collected
 
     monkeypatch.setattr(aggregate, "collect_partials", collected)
-    driver.run(overflowing, pipeline, until="drain")
+    lake = PipelineLake(overflowing, pipeline)
+    driver.run(lake, until="drain")
 
     assert max(brought, default=0) <= overflowing.stream.overflow_rows + 1  # what the driver ever held
-    overflow_rows = rows(overflowing, pipeline)
-    assert rig.list_spark_files(overflowing, pipeline)
-    assert rig.list_spark_files(plain, pipeline) == []
-    assert overflow_rows == rows(plain, pipeline)
-    assert summarize_epochs(overflowing, pipeline) == summarize_epochs(plain, pipeline)
+    overflow_rows = rows(lake)
+    assert rig.list_spark_files(lake)
+    assert rig.list_spark_files(PipelineLake(plain, pipeline)) == []
+    assert overflow_rows == rows(PipelineLake(plain, pipeline))
+    assert summarize_epochs(lake) == summarize_epochs(PipelineLake(plain, pipeline))
     assert overflow_rows.total() > len(EVENTS) // 2
-    root = delta.local_root(rig.epoch_log(overflowing, pipeline).table)
+    root = delta.local_root(rig.epoch_log(lake).table)
     assert root is not None
     assert list(root.glob("overflow-*")) == []
 
@@ -100,17 +102,18 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
 def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick, overflow_rows=5, fold_memory="40MB"), definition(topic)
     rig.send(settings, topic, EVENTS)
-    driver.run(settings, pipeline, until="drain")
-    version = versions.current(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
+    version = versions.current(lake)
     assert version is not None
-    log = rig.epoch_log(settings, pipeline)
+    log = rig.epoch_log(lake)
     schema = epoch_log_schema(pipeline)
     columns = schema.remove(schema.get_field_index("_kind"))
     listed_files = compactor.list_files(log.table)
 
     for kind in ("partial", "ledger", "epoch"):
         group = [file for file in listed_files if file.kind == kind]
-        merged_file = merge.merge_group(settings, pipeline, version.uri, group).file
+        merged_file = merge.merge_group(lake, version.uri, group).file
 
         assert len(group) > 1
         assert (merged_file.first_epoch, merged_file.last_epoch) == (

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.batch import recompute
-from cutover.definition import Pipeline
 from cutover.definition.loading.catalogue import get
 from cutover.errors import CutoverError, DefinitionError
 from cutover.lake.serving import views
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe, silent
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
@@ -67,8 +67,8 @@ def balances(sent_transfers: Sent, end: Mapping[int, int]) -> dict[str, Decimal]
     return dict(balance_by_account)
 
 
-def read_balances(settings: Settings, pipeline: Pipeline, epoch: int) -> dict[str, Decimal]:
-    with views.connect(settings, pipeline, epoch=epoch) as connection:
+def read_balances(lake: PipelineLake, epoch: int) -> dict[str, Decimal]:
+    with views.connect(lake, epoch=epoch) as connection:
         return dict(connection.execute(BALANCES).fetchall())
 
 
@@ -85,20 +85,21 @@ def test_balances_add_up_at_every_epoch_while_drivers_die(quick: Settings, topic
     pipeline = replace(rig.over_topic(sample, topic), max_rows_per_epoch=AT_ONCE)
     sent_transfers = send(settings, topic, records(count=size.transfers, accounts=20, seed=size.transfers))
 
+    lake = PipelineLake(settings, pipeline)
     for death in (dies("epoch.aggregated", 3), dies("epoch.committed", 7)):
         with pytest.raises(CutoverError):
-            driver.run(settings, pipeline, until="drain", probe=death)
-    driver.run(settings, pipeline, until="drain", probe=silent)
+            driver.run(lake, until="drain", probe=death)
+    driver.run(lake, until="drain", probe=silent)
 
-    epoch_records = rig.records(settings, pipeline)
+    epoch_records = rig.records(lake)
     assert len(epoch_records) >= size.epochs
     for record in random.Random(size.epochs).sample(epoch_records, size.epochs):  # noqa: S311 -- a sample, no secret
-        accounts = read_balances(settings, pipeline, record.epoch)
+        accounts = read_balances(lake, record.epoch)
         assert sum(accounts.values()) == 0
         assert accounts == balances(sent_transfers, record.end)
     with pytest.raises(DefinitionError, match=f"0 to {epoch_records[-1].epoch}"):
-        read_balances(settings, pipeline, epoch_records[-1].epoch + 1)
-    recompute.run(settings, pipeline)
-    driver.run(settings, pipeline, until="final")
-    recompute.run(settings, pipeline)
-    assert reconcile(settings, pipeline).finding.verdict is Verdict.CONSISTENT
+        read_balances(lake, epoch_records[-1].epoch + 1)
+    recompute.run(lake)
+    driver.run(lake, until="final")
+    recompute.run(lake)
+    assert reconcile(lake).finding.verdict is Verdict.CONSISTENT

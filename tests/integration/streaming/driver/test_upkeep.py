@@ -11,6 +11,7 @@ from cutover.definition import Pipeline
 from cutover.lake.control import pins, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.paths import control_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -49,8 +50,9 @@ def read_up_to_pin(quick: Settings, topic: str) -> tuple[Settings, Pipeline, Ver
     settings = rig.fast(quick, fold_every=6, reload_every=10)
     pipeline = rig.pipeline(topic, cap=6)
     rig.send(settings, topic, EVENTS[: 6 * (PINNED + 1)])
-    driver.run(settings, pipeline, until="drain")
-    version = versions.current(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
+    version = versions.current(lake)
     assert version is not None
     return settings, pipeline, version
 
@@ -60,21 +62,22 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     clock = SystemClock()
     later = clock.now() + timedelta(hours=1)
     pins.pin(settings, version, PINNED, holder="test", expires_at=later, now=clock.now())
-    at_pin = rig.count_by_cell(settings, pipeline, epoch=PINNED)
-    ledger_at_pin = rig.count_by_cell(settings, pipeline, classes=["late"], epoch=PINNED)
+    lake = PipelineLake(settings, pipeline)
+    at_pin = rig.count_by_cell(lake, epoch=PINNED)
+    ledger_at_pin = rig.count_by_cell(lake, classes=["late"], epoch=PINNED)
     rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
     folds = Folds()
 
-    driver.run(settings, pipeline, until="drain", probe=folds)
+    driver.run(lake, until="drain", probe=folds)
 
-    table = rig.epoch_log(settings, pipeline).table
+    table = rig.epoch_log(lake).table
     files = compactor.list_files(table)
-    epochs = rig.records(settings, pipeline)
+    epochs = rig.records(lake)
     assert len(epochs) > LAST_WAIT
     assert folds.committed
-    assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)
-    assert at_pin == rig.count_by_cell(settings, pipeline, epoch=PINNED)
-    assert ledger_at_pin == rig.count_by_cell(settings, pipeline, classes=["late"], epoch=PINNED)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(lake)
+    assert at_pin == rig.count_by_cell(lake, epoch=PINNED)
+    assert ledger_at_pin == rig.count_by_cell(lake, classes=["late"], epoch=PINNED)
     assert not any(f.kind == "partial" and f.first_epoch <= PINNED < f.last_epoch for f in files)
     assert any(f.kind == "partial" and f.span > 1 for f in files)
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
@@ -91,12 +94,13 @@ def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(q
         pin_epoch(PINNED, holder="test")
     rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
 
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    files = compactor.list_files(rig.epoch_log(settings, pipeline).table)
-    assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)
+    files = compactor.list_files(rig.epoch_log(lake).table)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(lake)
     assert [f for f in files if f.kind == "partial" and f.first_epoch <= PINNED < f.last_epoch] == []
-    assert len(rig.records(settings, pipeline)) > LAST_WAIT
+    assert len(rig.records(lake)) > LAST_WAIT
 
 
 def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driver(quick: Settings, topic: str) -> None:
@@ -106,15 +110,15 @@ def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driv
     many += [Event(id=200, raw=b"{", partition=0)]
     rig.send(settings, topic, many)
 
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    assert rig.list_spark_files(settings, pipeline)
-    assert rig.expect_cells(many[:-1]) == rig.count_by_cell(settings, pipeline)
+    assert rig.list_spark_files(lake)
+    assert rig.expect_cells(many[:-1]) == rig.count_by_cell(lake)
     assert [
-        (sum(e.records for e in epochs), sum(e.counts["malformed"] for e in epochs))
-        for epochs in [rig.records(settings, pipeline)]
+        (sum(e.records for e in epochs), sum(e.counts["malformed"] for e in epochs)) for epochs in [rig.records(lake)]
     ] == [(101, 1)]
-    assert rig.gaps(rig.records(settings, pipeline)) == []
+    assert rig.gaps(rig.records(lake)) == []
 
 
 @pytest.mark.parametrize("reload_every", [1])
@@ -123,6 +127,7 @@ def test_handle_that_is_loaded_anew_goes_on(quick: Settings, topic: str, reload_
     pipeline = rig.pipeline(topic, cap=50)
     rig.send(settings, topic, EVENTS)
 
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    assert rig.expect_cells(EVENTS) == rig.count_by_cell(settings, pipeline)
+    assert rig.expect_cells(EVENTS) == rig.count_by_cell(lake)

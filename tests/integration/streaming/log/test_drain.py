@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from cutover.definition import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat
@@ -36,6 +37,11 @@ class Drained:
     resumed: list[EpochRecord]  # after two partitions and five records more
     sealed: EpochRecord  # after --final
 
+    @property
+    def lake(self) -> PipelineLake:
+        """Log, lake and definition of the pipeline."""
+        return PipelineLake(self.settings, self.pipeline)
+
 
 @pytest.fixture(scope="module")
 def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Drained:
@@ -47,17 +53,18 @@ def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
     pipeline = rig.pipeline(topic)
     rig.make_topic(settings, topic, partitions=3)  # the third one never holds a record
     rig.send(settings, topic, [*BROKEN, *GOOD, *FILTERED, *FUTURE])
-    assert driver.run(settings, pipeline, until="drain") == 0
+    lake = PipelineLake(settings, pipeline)
+    assert driver.run(lake, until="drain") == 0
     rig.send(settings, topic, LATE)
-    assert driver.run(settings, pipeline, until="drain") == 0
-    epochs, version = rig.records(settings, pipeline), rig.epoch_log(settings, pipeline).version
-    assert driver.run(settings, pipeline, until="drain") == 0
-    version_again = rig.epoch_log(settings, pipeline).version
+    assert driver.run(lake, until="drain") == 0
+    epochs, version = rig.records(lake), rig.epoch_log(lake).version
+    assert driver.run(lake, until="drain") == 0
+    version_again = rig.epoch_log(lake).version
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result()
     rig.send(settings, topic, MORE)
-    assert driver.run(settings, pipeline, until="final") == 0
-    resumed = rig.records(settings, pipeline)
+    assert driver.run(lake, until="final") == 0
+    resumed = rig.records(lake)
     return Drained(
         settings=settings,
         pipeline=pipeline,
@@ -70,13 +77,11 @@ def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
 
 
 def test_accepted_and_late_together_count_every_good_record_once(drained: Drained) -> None:
-    assert rig.expect_cells([*GOOD, *LATE]) == rig.count_by_cell(
-        drained.settings, drained.pipeline, epoch=len(drained.epochs) - 1
-    )
+    assert rig.expect_cells([*GOOD, *LATE]) == rig.count_by_cell(drained.lake, epoch=len(drained.epochs) - 1)
 
 
 def test_late_records_are_those_behind_the_watermark(drained: Drained) -> None:
-    late = rig.count_by_cell(drained.settings, drained.pipeline, classes=["late"])
+    late = rig.count_by_cell(drained.lake, classes=["late"])
 
     assert rig.expect_cells(LATE) == late
 
@@ -106,9 +111,7 @@ def test_broken_records_are_kept_by_position_with_a_reason(drained: Drained) -> 
     """
     reasons = ["json", "utf8", "empty", "type", "missing", "json"]
 
-    assert [(1, i, reason) for i, reason in enumerate(reasons)] == rig.query_rows(
-        drained.settings, drained.pipeline, query
-    )
+    assert [(1, i, reason) for i, reason in enumerate(reasons)] == rig.query_rows(drained.lake, query)
 
 
 def test_watermark_follows_the_slower_partition_and_ignores_the_future(drained: Drained) -> None:
@@ -141,15 +144,15 @@ def test_final_closes_every_window_and_seals_the_version(drained: Drained) -> No
 
 def test_sealed_version_is_not_driven_on(drained: Drained) -> None:
     with pytest.raises(LakeError, match=r"sealed by --final at epoch \d+"):
-        driver.run(drained.settings, drained.pipeline, until="drain")
+        driver.run(drained.lake, until="drain")
 
 
 def test_sealing_twice_is_no_error(drained: Drained) -> None:
-    assert driver.run(drained.settings, drained.pipeline, until="final") == 0
+    assert driver.run(drained.lake, until="final") == 0
 
 
 def test_driver_leaves_a_last_heartbeat(drained: Drained) -> None:
-    driver.run(drained.settings, drained.pipeline, until="final")
+    driver.run(drained.lake, until="final")
     last_beat = heartbeat.find_heartbeat(drained.settings, drained.pipeline.name)
 
     assert last_beat is not None

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from confluent_kafka import Producer
 
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -22,9 +23,10 @@ def test_records_of_an_open_transaction_are_read_and_not_lost(quick: Settings, t
         producer.produce(topic, event.value, partition=0, timestamp=event.micros // 1000)
     producer.flush()
 
-    driver.run(quick, pipeline, until="drain")
-    driver.run(quick, pipeline, until="drain")
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
+    driver.run(lake, until="drain")
 
-    assert rig.records(quick, pipeline)[-1].end == {0: 5, 1: 0}
-    assert rig.count_by_cell(quick, pipeline) == rig.expect_cells(EVENTS)
+    assert rig.records(lake)[-1].end == {0: 5, 1: 0}
+    assert rig.count_by_cell(lake) == rig.expect_cells(EVENTS)
     producer.abort_transaction()

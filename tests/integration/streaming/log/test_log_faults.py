@@ -10,6 +10,7 @@ from cutover.errors import CutoverError, LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import LogClient
 from cutover.log.options import bootstrap_servers
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -53,15 +54,16 @@ def at_epoch(number: int, fault: Callable[[], None]) -> Probe:
 def test_topic_recreated_while_stopped_is_refused(quick: Settings, topic: str, events: int) -> None:
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
-    driver.run(quick, pipeline, until="drain")
-    version = rig.epoch_log(quick, pipeline).version
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
+    version = rig.epoch_log(lake).version
     recreate(quick, topic, events)
 
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
-        driver.run(quick, pipeline, until="drain")
+        driver.run(lake, until="drain")
 
     assert refused.value.runbook == "TopicIdentityChanged"
-    assert version == rig.epoch_log(quick, pipeline).version
+    assert version == rig.epoch_log(lake).version
 
 
 @pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
@@ -69,22 +71,24 @@ def test_topic_recreated_while_running_is_refused_before_the_commit(quick: Setti
     pipeline = rig.pipeline(topic, cap=20)
     rig.send(quick, topic, EVENTS)
 
+    lake = PipelineLake(quick, pipeline)
     with pytest.raises(LogError) as refused:
-        driver.run(quick, pipeline, probe=at_epoch(1, lambda: recreate(quick, topic, events)))
+        driver.run(lake, probe=at_epoch(1, lambda: recreate(quick, topic, events)))
 
     assert refused.value.runbook == "TopicIdentityChanged"
-    assert [e.epoch for e in rig.records(quick, pipeline)] == [0]
+    assert [e.epoch for e in rig.records(lake)] == [0]
 
 
 def test_offsets_gone_while_stopped_are_named(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
-    driver.run(quick, pipeline, until="drain")
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
     rig.send(quick, topic, EVENTS)
     cut_away(quick, topic, first_kept=30)
 
     with pytest.raises(LogError) as refused:
-        driver.run(quick, pipeline, until="drain")
+        driver.run(lake, until="drain")
 
     assert f"Topic {topic}, partition 0: expected offset 20, log starts at 30: 10 offsets are gone" in str(
         refused.value
@@ -101,12 +105,13 @@ def test_offsets_gone_while_running_stop_the_stream_before_a_commit_that_skips(q
         rig.send(quick, topic, [Event(id=100 + i, minute=50, partition=i % 2) for i in range(400)])
         cut_away(quick, topic, first_kept=150)
 
+    lake = PipelineLake(quick, pipeline)
     with pytest.raises(LogError, match="offsets are gone") as refused:
-        driver.run(quick, pipeline, probe=at_epoch(1, lose))
+        driver.run(lake, probe=at_epoch(1, lose))
 
     assert refused.value.runbook == "LogDataLost"
-    assert rig.gaps(rig.records(quick, pipeline)) == []
-    assert max(rig.records(quick, pipeline)[-1].end.values()) <= 20
+    assert rig.gaps(rig.records(lake)) == []
+    assert max(rig.records(lake)[-1].end.values()) <= 20
 
 
 def test_log_that_lost_its_beginning_before_the_first_epoch_says_so(quick: Settings, topic: str) -> None:
@@ -114,9 +119,10 @@ def test_log_that_lost_its_beginning_before_the_first_epoch_says_so(quick: Setti
     rig.send(quick, topic, EVENTS)
     cut_away(quick, topic, first_kept=5)
 
-    driver.run(quick, pipeline, until="drain")
+    lake = PipelineLake(quick, pipeline)
+    driver.run(lake, until="drain")
 
-    assert dict(rig.records(quick, pipeline)[0].start) == {0: 5, 1: 5}
+    assert dict(rig.records(lake)[0].start) == {0: 5, 1: 5}
 
 
 @pytest.mark.parametrize("expected_text", ["unknown", "compacted"])
@@ -127,7 +133,8 @@ def test_topic_that_cannot_be_read_again_is_refused_before_anything_is_made(
         LogClient(quick).create_topic(topic_name, partitions=1, config={"cleanup.policy": "compact"})
     pipeline = rig.pipeline(topic_name)
 
+    lake = PipelineLake(quick, pipeline)
     with pytest.raises(CutoverError):
-        driver.run(quick, pipeline, until="drain")
+        driver.run(lake, until="drain")
 
-    assert versions.current(quick, pipeline) is None
+    assert versions.current(lake) is None

@@ -10,6 +10,7 @@ import pytest
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.advisor import record
 from cutover.reconcile.advisor.gather import gather_delays
 from cutover.reconcile.advisor.log_lateness import measure_log_lateness
@@ -49,9 +50,10 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     events = draw_events(500, seed=5)
     rig.send(settings, topic, events)
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    log_lateness = measure_log_lateness(settings, pipeline, SystemClock())
+    log_lateness = measure_log_lateness(lake, SystemClock())
 
     delays, late = compute_expected_lateness(events)
     assert log_lateness.lateness is not None
@@ -63,7 +65,7 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
     ]
     expected_quantiles = [*(quantile(delays, share) for share in (0.5, 0.9, 0.99)), max(delays)]
     assert seconds == [value / 1_000_000 for value in expected_quantiles]
-    ledger = rig.query_rows(settings, pipeline, "SELECT count(*) FROM rows WHERE _class = 'late'")[0][0]
+    ledger = rig.query_rows(lake, "SELECT count(*) FROM rows WHERE _class = 'late'")[0][0]
     assert (log_lateness.shares.pairs, log_lateness.shares.at_real_speed, log_lateness.shares.as_read) == (
         len(delays),
         late,
@@ -92,9 +94,10 @@ def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Se
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     events = draw_events(300, seed=7)
     rig.send(settings, topic, events)
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    lateness = gather_delays(settings, pipeline)
+    lateness = gather_delays(lake)
 
     lengths = [(0, 0), (5, 0), (0, 12), (20, 15), (60, 0)]
     predictions = [predict(lateness.delays, o * MINUTE, a * MINUTE).real for o, a in lengths]
@@ -108,9 +111,10 @@ def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Se
 def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    lateness = gather_delays(settings, pipeline)
+    lateness = gather_delays(lake)
 
     assert (lateness.delays.real, lateness.log_pace) == (None, None)
     assert lateness.read_speed.is_replay
@@ -123,9 +127,10 @@ def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> Non
         for i in range(300)
     ]
     rig.send(settings, topic, events)
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
-    log_lateness = measure_log_lateness(settings, pipeline, SystemClock())
+    log_lateness = measure_log_lateness(lake, SystemClock())
 
     late = log_lateness.shares.at_real_speed
     assert log_lateness.sources == (LateSource(column="k", value="b", late=late, late_share=1.0, share=0.25),)
@@ -137,9 +142,10 @@ def test_the_command_keeps_what_it_found_for_the_report(
 ) -> None:
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
     rig.for_commands(monkeypatch, settings, topic)
-    assert record.find_newest_lateness(settings, pipeline) is None
+    assert record.find_newest_lateness(lake) is None
     capsys.readouterr()  # what the driver logged
 
     code = main(["lateness", "clicks", "--json"])
@@ -147,11 +153,11 @@ def test_the_command_keeps_what_it_found_for_the_report(
     answer = json.loads(capsys.readouterr().out)
     assert (code, answer["shares"]["pace"], answer["shares"]["at_real_speed"]) == (0, None, 0)
     assert any(note.startswith("All log timestamps are equal") for note in answer["notes"])
-    stored = record.find_newest_lateness(settings, pipeline)
+    stored = record.find_newest_lateness(lake)
     assert stored is not None
     assert (stored.records, stored.epoch) == (answer["records"], answer["epoch"])
 
 
 def test_a_log_that_nobody_has_read_is_refused(quick: Settings, topic: str) -> None:
     with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
-        measure_log_lateness(quick, rig.pipeline(topic), SystemClock())
+        measure_log_lateness(PipelineLake(quick, rig.pipeline(topic)), SystemClock())

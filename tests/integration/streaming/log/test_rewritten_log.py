@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cutover.batch import recompute
-from cutover.definition import Pipeline
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import RawRecord
 from cutover.log.topic_partitions import name_log, split_topics
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings
@@ -56,34 +56,35 @@ def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
     pipeline = rig.pipeline(topic_name)
     rig.make_topic(broker_settings, topic_name, partitions=2)
     rig.send(broker_settings, topic_name, KEPT)
-    driver.run(broker_settings, pipeline, until="drain")
+    lake = PipelineLake(broker_settings, pipeline)
+    driver.run(lake, until="drain")
     copy = LogCopy(broker, topic_name, tmp_path / "copy")
     rig.send(broker_settings, topic_name, GONE)
-    driver.run(broker_settings, pipeline, until="drain")
-    version = rig.epoch_log(broker_settings, pipeline).version
+    driver.run(lake, until="drain")
+    version = rig.epoch_log(lake).version
 
     copy.restore()
     rig.send(
         broker_settings, topic_name, [Event(id=1000 + i, minute=30 + i, partition=i % 2) for i in range(len(GONE))]
     )
     with pytest.raises(LogError) as refused:
-        driver.run(broker_settings, pipeline, until="drain")
+        driver.run(lake, until="drain")
 
     assert refused.value.runbook == "LogDataLost"
     assert f"Topic {topic_name}, partition 0: expected at offset " in str(refused.value)
     assert "offsets 15 to 29 are missing or hold other records" in str(refused.value)
-    assert version == rig.epoch_log(broker_settings, pipeline).version
+    assert version == rig.epoch_log(lake).version
 
 
-def read_up_to(settings: Settings, pipeline: Pipeline, log: list[RawRecord], background: Background | None) -> None:
+def read_up_to(lake: PipelineLake, log: list[RawRecord], background: Background | None) -> None:
     """Let a stream read a whole log; drain it where no driver runs."""
 
     def done() -> bool:
-        epochs = rig.records(settings, pipeline) if versions.current(settings, pipeline) is not None else []
+        epochs = rig.records(lake) if versions.current(lake) is not None else []
         return bool(epochs) and sum(epochs[-1].end.values()) == len(log)
 
     if background is None:
-        driver.run(settings, pipeline, until="drain")
+        driver.run(lake, until="drain")
     until(done, within=90)
 
 
@@ -118,30 +119,31 @@ def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_co
     left_topic, right = split_topics(name_log(pipeline))
     kept_records = log_of_sent((*IN_TIME, *NEXT))
     Writer(broker_settings).fill(pipeline, kept_records)
-    background = start(broker_settings, pipeline) if driven == "running" else None
-    read_up_to(broker_settings, pipeline, kept_records, background)
+    lake = PipelineLake(broker_settings, pipeline)
+    background = start(lake) if driven == "running" else None
+    read_up_to(lake, kept_records, background)
     copy = LogCopy(broker, right, tmp_path / "copy")
     raw_records = log_of_sent((*IN_TIME, *NEXT, *FAR))
     append(broker_settings, (left_topic, right), kept_records, raw_records)
-    read_up_to(broker_settings, pipeline, raw_records, background)
-    recompute.run(broker_settings, pipeline)
-    sound, version_before = reconcile(broker_settings, pipeline), rig.epoch_log(broker_settings, pipeline).version
+    read_up_to(lake, raw_records, background)
+    recompute.run(lake)
+    sound, version_before = reconcile(lake), rig.epoch_log(lake).version
 
     copy.restore()
     append(broker_settings, ("", right), kept_records, log_of_sent((*IN_TIME, *NEXT, *FAR[: LEFT + 2], *OTHERS)))
     if background is None:
         with pytest.raises(LogError) as refused:
-            driver.run(broker_settings, pipeline, until="drain")
+            driver.run(lake, until="drain")
         failure: BaseException | None = refused.value
     else:
         background.join()
         failure = background.failure
-    report = reconcile(broker_settings, pipeline)
+    report = reconcile(lake)
 
     assert sound.finding.verdict is Verdict.CONSISTENT
     assert f"Topic {right}, partition 0: expected at offset " in str(failure)
     assert f"Topic {left_topic}, " not in str(failure)
-    assert version_before == rig.epoch_log(broker_settings, pipeline).version
+    assert version_before == rig.epoch_log(lake).version
     assert (report.finding.verdict, report.finding.exit_code, report.finding.runbook) == (
         Verdict.NOT_COMPARABLE,
         2,

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from cutover.definition import Lateness
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 from tests.integration.streaming import rig
@@ -34,7 +35,8 @@ def test_partition_with_nothing_unread_leaves_the_watermark_after_its_idle_time(
     pipeline = rig.pipeline(topic, cap=1000, lateness=LATENESS)
     rig.send(quick, topic, [*FAST, *SLOW])
     clock = HandClock()
-    running = start(quick, pipeline, clock=clock)
+    lake = PipelineLake(quick, pipeline)
+    running = start(lake, clock=clock)
 
     def epochs() -> int:
         beat = heartbeat.find_heartbeat(quick, pipeline.name)
@@ -48,9 +50,9 @@ def test_partition_with_nothing_unread_leaves_the_watermark_after_its_idle_time(
     until(lambda: epochs() >= 3)
     clock.seconds += 3600
     running.stop()
-    held_record, still_held, idle = (rig.records(quick, pipeline))[:3]
+    held_record, still_held, idle = (rig.records(lake))[:3]
 
     assert running.failure is None
     assert rig.NOON + 4 * rig.MINUTE == held_record.watermark_after == still_held.watermark_after
     assert (idle.tick, idle.idle, idle.watermark_after) == (True, (1,), rig.NOON + 56 * rig.MINUTE)
-    assert rig.expect_cells([*FAST, *SLOW, Event(id=500, minute=61)]) == rig.count_by_cell(quick, pipeline)
+    assert rig.expect_cells([*FAST, *SLOW, Event(id=500, minute=61)]) == rig.count_by_cell(lake)

@@ -14,6 +14,7 @@ from cutover.lake.control import savepoints, versions
 from cutover.lake.control.versions import Fork, Version
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe, silent
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -38,19 +39,19 @@ def stream(quick: Settings, topic: str) -> tuple[Settings, Pipeline]:
     """Return a stream that has read the early events in some epochs, and nothing else yet."""
     settings, pipeline = rig.fast(quick, fold_every=6), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EARLY)
-    driver.run(settings, pipeline, until="drain")
+    driver.run(PipelineLake(settings, pipeline), until="drain")
     return settings, pipeline
 
 
-def current(settings: Settings, pipeline: Pipeline) -> Version:
-    version = versions.current(settings, pipeline)
+def current(lake: PipelineLake) -> Version:
+    version = versions.current(lake)
     assert version is not None
     return version
 
 
-def continue_stream(settings: Settings, pipeline: Pipeline, probe: Probe = silent) -> None:
-    rig.send(settings, pipeline.source.name, LATER)
-    driver.run(settings, pipeline, until="drain", probe=probe)
+def continue_stream(lake: PipelineLake, probe: Probe = silent) -> None:
+    rig.send(lake.settings, lake.pipeline.source.name, LATER)
+    driver.run(lake, until="drain", probe=probe)
 
 
 def waits_for_a_fold() -> Probe:
@@ -70,21 +71,22 @@ def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_a
     stream: tuple[Settings, Pipeline],
 ) -> None:
     settings, pipeline = stream
-    savepoint = fork.savepoint(settings, pipeline, "before_release", KEPT, CLOCK)
-    at_kept = rig.count_by_cell(settings, pipeline, epoch=KEPT)
-    continue_stream(settings, pipeline)
-    old, old_records = current(settings, pipeline), rig.records(settings, pipeline)
-    old_version = rig.epoch_log(settings, pipeline).version
+    lake = PipelineLake(settings, pipeline)
+    savepoint = fork.savepoint(lake, "before_release", KEPT, CLOCK)
+    at_kept = rig.count_by_cell(lake, epoch=KEPT)
+    continue_stream(lake)
+    old, old_records = current(lake), rig.records(lake)
+    old_version = rig.epoch_log(lake).version
 
-    version = fork.fork(settings, pipeline, savepoint.epoch, CLOCK)
+    version = fork.fork(lake, savepoint.epoch, CLOCK)
 
     assert (version.number, version.fork) == (1, Fork(version=0, epoch=KEPT))
-    assert rig.records(settings, pipeline) == old_records[: KEPT + 1]
-    assert rig.count_by_cell(settings, pipeline) == at_kept
-    driver.run(settings, pipeline, until="drain")
-    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*EARLY, *LATER])
-    assert rig.gaps(rig.records(settings, pipeline)) == []
-    verification = verify(settings, pipeline, clock=CLOCK)
+    assert rig.records(lake) == old_records[: KEPT + 1]
+    assert rig.count_by_cell(lake) == at_kept
+    driver.run(lake, until="drain")
+    assert rig.count_by_cell(lake) == rig.expect_cells([*EARLY, *LATER])
+    assert rig.gaps(rig.records(lake)) == []
+    verification = verify(lake, clock=CLOCK)
     assert [name for name, check in verification.checks.items() if check.state is CheckState.VIOLATED] == []
     assert EpochLog(old.uri).version == old_version
 
@@ -97,58 +99,62 @@ def test_fork_that_was_killed_before_its_rows_were_copied_is_filled_by_its_drive
     stream: tuple[Settings, Pipeline], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, pipeline = stream
+    lake = PipelineLake(settings, pipeline)
     with monkeypatch.context() as patched:
         patched.setattr(fork, "copy_source_rows", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            fork.fork(settings, pipeline, 2, CLOCK)
-    assert not delta.exists(current(settings, pipeline).uri)
+            fork.fork(lake, 2, CLOCK)
+    assert not delta.exists(current(lake).uri)
 
-    continue_stream(settings, pipeline)
+    continue_stream(lake)
 
-    records = rig.records(settings, pipeline)
-    assert current(settings, pipeline).number == 1
+    records = rig.records(lake)
+    assert current(lake).number == 1
     assert [record.run_id for record in records[:3]] == [records[0].run_id] * 3
     assert records[3].run_id != records[2].run_id
-    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*EARLY, *LATER])
+    assert rig.count_by_cell(lake) == rig.expect_cells([*EARLY, *LATER])
 
 
 def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = stream
-    continue_stream(settings, replace(pipeline, max_rows_per_epoch=6), waits_for_a_fold())
+    continue_stream(PipelineLake(settings, replace(pipeline, max_rows_per_epoch=6)), waits_for_a_fold())
 
+    lake = PipelineLake(settings, pipeline)
     with pytest.raises(LakeError, match=r"epoch 1 of stream-0: expected its own rows, accepted ones were folded"):
-        fork.fork(settings, pipeline, 1, CLOCK)
+        fork.fork(lake, 1, CLOCK)
     with pytest.raises(LakeError, match=r"accepted ones were folded"):
-        fork.savepoint(settings, pipeline, "gone", 1, CLOCK)
+        fork.savepoint(lake, "gone", 1, CLOCK)
 
-    assert [version.number for version in versions.list_versions(settings, pipeline)] == [0]
-    assert savepoints.list_savepoints(settings, current(settings, pipeline)) == ()
+    assert [version.number for version in versions.list_versions(lake)] == [0]
+    assert savepoints.list_savepoints(settings, current(lake)) == ()
 
 
 def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(
     stream: tuple[Settings, Pipeline],
 ) -> None:
     settings, pipeline = stream
+    lake = PipelineLake(settings, pipeline)
     with (
         only_driver(run_folder(settings, pipeline.name), pipeline.name),
         pytest.raises(LakeError, match="expected no driver"),
     ):
-        fork.fork(settings, pipeline, 1, CLOCK)
+        fork.fork(lake, 1, CLOCK)
     with pytest.raises(DefinitionError, match=r"expected an existing epoch \(0 to \d+\), got 99"):
-        fork.fork(settings, pipeline, 99, CLOCK)
+        fork.fork(lake, 99, CLOCK)
 
 
 def test_sealed_epoch_is_no_place_to_go_on_from(stream: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = stream
-    driver.run(settings, pipeline, until="final")
-    newest = rig.records(settings, pipeline)[-1].epoch
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="final")
+    newest = rig.records(lake)[-1].epoch
 
     with pytest.raises(LakeError, match="closed all windows and sealed the version"):
-        fork.fork(settings, pipeline, newest, CLOCK)
+        fork.fork(lake, newest, CLOCK)
 
-    fork.fork(settings, pipeline, newest - 1, CLOCK)
-    continue_stream(settings, pipeline)
-    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells([*EARLY, *LATER])
+    fork.fork(lake, newest - 1, CLOCK)
+    continue_stream(lake)
+    assert rig.count_by_cell(lake) == rig.expect_cells([*EARLY, *LATER])
 
 
 def test_commands_keep_list_go_back_and_release(

@@ -8,7 +8,6 @@ import pytest
 from cutover.batch import recompute
 from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError, LogError
 from cutover.lake.control import versions
@@ -16,6 +15,7 @@ from cutover.lake.control.versions import select_stream_version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
@@ -50,18 +50,21 @@ def gone_once(point: str, epoch: int) -> None:
 def test_records_that_retention_takes_during_a_replay_end_it_and_are_named(quick: Settings, topic: str) -> None:
     settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EVENTS)
-    driver.run(settings, pipeline, until="drain")
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
 
     with pytest.raises(CutoverError, match="GoneError"):  # a separate driver may hold read records in memory
-        replay(settings, pipeline, 1, CLOCK, probe=gone_once)
+        replay(lake, 1, CLOCK, probe=gone_once)
     cut_away(settings, topic, {0: 35, 1: 35})
-    epochs_before = [record.epoch for record in rig.records(select_stream_version(settings, 1), pipeline)]
+    epochs_before = [record.epoch for record in rig.records(PipelineLake(select_stream_version(settings, 1), pipeline))]
     for _ in range(2):  # it does not continue behind the gap by itself, either
         with pytest.raises(LogError, match="offsets are gone") as ended:
-            replay(settings, pipeline, 1, CLOCK)
+            replay(lake, 1, CLOCK)
         assert ended.value.runbook == "LogDataLost"
-    assert [record.epoch for record in rig.records(select_stream_version(settings, 1), pipeline)] == epochs_before
-    serving = versions.current(settings, pipeline)
+    assert [
+        record.epoch for record in rig.records(PipelineLake(select_stream_version(settings, 1), pipeline))
+    ] == epochs_before
+    serving = versions.current(lake)
     assert serving is not None
     assert serving.number == 0
 
@@ -71,70 +74,70 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
 ) -> None:
     settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EVENTS)
-    driver.run(settings, pipeline, until="drain")
-    served = rig.epoch_log(settings, pipeline).version
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
+    served = rig.epoch_log(lake).version
 
     with only_driver(run_folder(settings, pipeline.name), pipeline.name):  # as the running driver holds it
         with pytest.raises(CutoverError, match="GoneError"):
-            replay(settings, pipeline, 1, CLOCK, epoch=FROM, probe=gone_once)
-        replay(settings, pipeline, 1, CLOCK)
-        replay(settings, pipeline, 2, CLOCK)
+            replay(lake, 1, CLOCK, epoch=FROM, probe=gone_once)
+        replay(lake, 1, CLOCK)
+        replay(lake, 2, CLOCK)
 
     settings_by_version = {number: select_stream_version(settings, number) for number in (1, 2)}
-    assert served == rig.epoch_log(settings, pipeline).version
-    assert rig.records(settings_by_version[1], pipeline)[: FROM + 1] == rig.records(settings, pipeline)[: FROM + 1]
+    assert served == rig.epoch_log(lake).version
+    assert rig.records(PipelineLake(settings_by_version[1], pipeline))[: FROM + 1] == rig.records(lake)[: FROM + 1]
     for version_settings in settings_by_version.values():
-        assert rig.count_by_cell(version_settings, pipeline) == rig.expect_cells(EVENTS)
-        assert rig.gaps(rig.records(version_settings, pipeline)) == []
-    assert_compared(settings_by_version[2], pipeline)
-    assert_versions_compared(settings, pipeline)
+        assert rig.count_by_cell(PipelineLake(version_settings, pipeline)) == rig.expect_cells(EVENTS)
+        assert rig.gaps(rig.records(PipelineLake(version_settings, pipeline))) == []
+    assert_compared(PipelineLake(settings_by_version[2], pipeline))
+    assert_versions_compared(lake)
 
     rig.for_commands(monkeypatch, settings, topic)
     assert main(["replay", pipeline.name, "--compare", "2"]) == 0
     assert "rows add up to the same" in capsys.readouterr().out
-    assert_served_only_as_agreed(settings, pipeline, capsys)
+    assert_served_only_as_agreed(lake, capsys)
     rig.send(settings, topic, [Event(id=5_000, minute=70, key="a", partition=0)])
-    driver.run(settings, pipeline, until="drain")
-    version = versions.current(settings, pipeline)
+    driver.run(lake, until="drain")
+    version = versions.current(lake)
     assert version is not None
     assert version.number == 2
-    assert rig.count_by_cell(settings, pipeline) == rig.expect_cells(
-        [*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)]
-    )
-    assert rig.count_by_cell(settings_by_version[1], pipeline) == rig.expect_cells(EVENTS)
+    assert rig.count_by_cell(lake) == rig.expect_cells([*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)])
+    assert rig.count_by_cell(PipelineLake(settings_by_version[1], pipeline)) == rig.expect_cells(EVENTS)
 
 
-def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+def assert_served_only_as_agreed(lake: PipelineLake, capsys: pytest.CaptureFixture[str]) -> None:
     """A version with a row that differs serves only if that many were agreed to; one that served goes at once."""
-    uri = str(rig.epoch_log(select_stream_version(settings, 1), pipeline).table.table_uri)
+    pipeline = lake.pipeline
+    uri = str(rig.epoch_log(PipelineLake(select_stream_version(lake.settings, 1), pipeline)).table.table_uri)
     table = change_one_row(uri)
     for words, message in (((), "expected 0 rows"), (("--differences", "2"), "expected 2 rows")):
         assert main(["serve", pipeline.name, "--version", "1", "--why", "x", *words]) == 2
         assert message in capsys.readouterr().err
-    assert number_serving(settings, pipeline) == 0
+    assert number_serving(lake) == 0
     assert main(["serve", pipeline.name, "--version", "1", "--why", "x", "--differences", "1"]) == 0
     assert "1 of" in capsys.readouterr().out
-    assert newest_reason(settings, pipeline).startswith("x (compared with clicks stream-0 at epoch ")
+    assert newest_reason(lake).startswith("x (compared with clicks stream-0 at epoch ")
     assert main(["serve", pipeline.name, "--version", "0", "--why", "back"]) == 0
-    assert (number_serving(settings, pipeline), newest_reason(settings, pipeline)) == (0, "back")
+    assert (number_serving(lake), newest_reason(lake)) == (0, "back")
     replace_rows(uri, table, kind="partial")
     assert main(["serve", pipeline.name, "--version", "2", "--why", "one order of epochs"]) == 0
     assert "stream-2 serves" in capsys.readouterr().out
 
 
-def number_serving(settings: Settings, pipeline: Pipeline) -> int:
-    version = versions.current(settings, pipeline)
+def number_serving(lake: PipelineLake) -> int:
+    version = versions.current(lake)
     assert version is not None
     return version.number
 
 
-def newest_reason(settings: Settings, pipeline: Pipeline) -> str:
-    return str(versions.read_events(settings, pipeline.name)[-1].why)
+def newest_reason(lake: PipelineLake) -> str:
+    return str(versions.read_events(lake.settings, lake.pipeline.name)[-1].why)
 
 
-def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
+def assert_versions_compared(lake: PipelineLake) -> None:
     """One wrong row in the new version is found, and no other; it is restored afterwards."""
-    agreed = compare_versions(settings, pipeline, 2)
+    agreed = compare_versions(lake, 2)
     assert (agreed.counts, agreed.serving, agreed.candidate, agreed.exit_code) == (
         {},
         "clicks stream-0",
@@ -143,13 +146,13 @@ def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
     )
     assert agreed.late[0] > 0
 
-    uri = str(rig.epoch_log(select_stream_version(settings, 1), pipeline).table.table_uri)
+    uri = str(rig.epoch_log(PipelineLake(select_stream_version(lake.settings, 1), lake.pipeline)).table.table_uri)
     table = change_one_row(uri)
-    versions = compare_versions(settings, pipeline, 1)
+    versions = compare_versions(lake, 1)
     replace_rows(uri, table, kind="partial")
 
     assert (versions.counts, len(versions.examples), versions.exit_code) == ({"changed": 1}, 1, 1)
-    assert compare_versions(settings, pipeline, 1).counts == {}
+    assert compare_versions(lake, 1).counts == {}
 
 
 def change_one_row(uri: str) -> pa.Table:
@@ -192,8 +195,9 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
 ) -> None:
     settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EVENTS[:40])
-    driver.run(settings, pipeline, until="drain")
-    log = rig.epoch_log(settings, pipeline)
+    lake = PipelineLake(settings, pipeline)
+    driver.run(lake, until="drain")
+    log = rig.epoch_log(lake)
     newest = log.records()[-1].epoch
     real = delivery.find_folded_classes
     monkeypatch.setattr(
@@ -205,19 +209,20 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
     assert find_readable_cut(log, log) == (newest - 1, newest - 1)
 
 
-def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
-    recompute.run(settings, pipeline)
-    report = reconcile(settings, pipeline)
+def assert_compared(lake: PipelineLake) -> None:
+    recompute.run(lake)
+    report = reconcile(lake)
     assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
-    assert report.finding.seal.stream_version == settings.stream_version
-    checks = verify(settings, pipeline, clock=CLOCK).checks
+    assert report.finding.seal.stream_version == lake.settings.stream_version
+    checks = verify(lake, clock=CLOCK).checks
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
 def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
-    versions.open_or_create(quick, pipeline, CLOCK)
-    versions.register(quick, pipeline, CLOCK, expected_sequence=versions.next_sequence(quick, pipeline), beside=True)
+    lake = PipelineLake(quick, pipeline)
+    versions.open_or_create(lake, CLOCK)
+    versions.register(lake, CLOCK, expected_sequence=versions.next_sequence(lake), beside=True)
 
     for number, epoch, message in (
         (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which does not exist"),
@@ -225,5 +230,5 @@ def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings
         (1, 3, "expected to continue from the log's beginning, got epoch 3"),
     ):
         with pytest.raises(DefinitionError, match=message):
-            replay(quick, pipeline, number, CLOCK, epoch=epoch)
-    assert len(versions.list_versions(quick, pipeline)) == len(["serves", "beside"])
+            replay(lake, number, CLOCK, epoch=epoch)
+    assert len(versions.list_versions(lake)) == len(["serves", "beside"])

@@ -36,6 +36,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal import SequenceConflictError
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, run_folder
@@ -84,7 +85,7 @@ def at_work(quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch) -> Set
     rig.for_commands(monkeypatch, settings, topic)
     (settings.home / "definitions" / "clicks.py").write_text(DEFINITIONS.format(topic=topic), encoding="utf-8")
     rig.send(settings, topic, EVENTS)
-    driver.run(settings, rig.pipeline(topic, cap=20), until="drain")
+    driver.run(PipelineLake(settings, rig.pipeline(topic, cap=20)), until="drain")
     return settings.model_copy(update={"pipelines": settings.home / "definitions"})
 
 
@@ -103,14 +104,15 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
 ) -> None:
     settings = at_work
     new, old = both(settings)
-    serving_table.publish(settings, old)
+    lake = PipelineLake(settings, old)
+    serving_table.publish(lake)
     rows_before = rows_of(settings, "clicks")
     rig.send(settings, topic, LATER)  # the old one has not read them: the new one is read up to its epoch
 
     with only_driver(run_folder(settings, "clicks"), "clicks"):  # as its running driver holds it
         assert main(["replay", "clicks_2"]) == 0
         assert "has read the log up to an epoch of clicks" in capsys.readouterr().out
-        assert rig.records(settings, new)[-1].end == rig.records(settings, old)[-1].end
+        assert rig.records(PipelineLake(settings, new))[-1].end == rig.records(lake)[-1].end
 
         assert main(["swap", "clicks_2"]) == 0
         output = capsys.readouterr().out
@@ -122,14 +124,14 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
         assert main(["serve-view", "clicks", "--json"]) == 0
     published = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (published["served"], published["months"]) == ("clicks_2", [])  # the swap has published it
-    serving_table.publish(settings, new)
+    serving_table.publish(PipelineLake(settings, new))
     assert rows_of(settings, "clicks") == rows_of(settings, "clicks_2") != rows_before
     (row,) = swaps.history(settings, "clicks")
     assert (row.served_by, row.why) == ("clicks_2", "dropped clicks are paid for")
     assert "0 of" in row.evidence
 
     assert_old_file_may_go(settings)
-    driver.run(settings, old, until="drain")  # the old one continues, so a swap back is possible
+    driver.run(lake, until="drain")  # the old one continues, so a swap back is possible
     assert main(["swap", "clicks", "--back", "--why", "a regression"]) == 0
     assert {(row["k"], row["clicks"]) for row in rows_of(settings, "clicks")} >= {("b", 4)} | {
         (row["k"], row["clicks"]) for row in rows_before if str(row["window_start"])[14:16] == "00"
@@ -184,7 +186,7 @@ def test_definitions_without_a_common_cut_are_not_compared(at_work: Settings, to
     settings = at_work
     new, old = both(settings)
     rig.send(settings, topic, LATER)
-    driver.run(settings, replace(new, max_rows_per_epoch=1_000), until="drain")
+    driver.run(PipelineLake(settings, replace(new, max_rows_per_epoch=1_000)), until="drain")
 
     with pytest.raises(LakeError, match=r"expected epochs that end at the same offsets[\s\S]*cutover replay clicks_2"):
         compare_definitions(settings, new, old)
@@ -196,11 +198,12 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
     """Readers never see an older state: not by a swap, not by a swap back, unless a person confirms it."""
     settings = at_work
     new, old = both(settings)
-    serving_table.publish(settings, old)
+    lake = PipelineLake(settings, old)
+    serving_table.publish(lake)
     replay_definition(settings, new, old, CLOCK)
     rig.send(settings, topic, LATER)
-    driver.run(settings, old, until="drain")
-    serving_table.publish(settings, old)
+    driver.run(lake, until="drain")
+    serving_table.publish(lake)
     rows_before = rows_of(settings, "clicks")
 
     with pytest.raises(LakeError, match=r"clicks_2 stream-0: expected to have read what clicks stream-0 has"):
@@ -209,9 +212,9 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
         swapping.swap(settings, new, old, reason="x", agreed=Agreed(uncompared=True), clock=CLOCK)
     assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
 
-    driver.run(settings, new, until="drain")
+    driver.run(PipelineLake(settings, new), until="drain")
     rig.send(settings, topic, [replace(event, id=event.id + 100) for event in LATER])
-    driver.run(settings, new, until="drain")
+    driver.run(PipelineLake(settings, new), until="drain")
     definitions = compare_definitions(settings, new, old)
     assert (definitions.counts, definitions.beyond) == ({}, len(LATER))
     swap_row = swapping.swap(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
@@ -229,7 +232,11 @@ def test_what_is_no_difference_of_the_definitions_is_not_compared(at_work: Setti
     new, old = both(settings)
     replay_definition(settings, new, old, CLOCK)
     serving, new_coverage = (
-        find_coverage(settings, find_stream(settings, pipeline), rig.records(settings, pipeline)[-1].epoch)
+        find_coverage(
+            settings,
+            find_stream(PipelineLake(settings, pipeline)),
+            rig.records(PipelineLake(settings, pipeline))[-1].epoch,
+        )
         for pipeline in (old, new)
     )
     reject_unfair(serving, new_coverage)
@@ -271,15 +278,16 @@ def with_pipeline(coverage: Coverage, *, records: Sequence[EpochRecord], **chang
 def test_an_epoch_that_the_log_does_not_reach_is_refused_and_nothing_is_written(at_work: Settings) -> None:
     settings = at_work
     new, old = both(settings)
-    aim = rig.records(settings, old)[-1].cut
+    aim = rig.records(PipelineLake(settings, old))[-1].cut
     for offsets, log, message in (
         ({0: 31, 1: 30}, aim.log, "expected records up to offset 31, it ends at 30"),
         (aim.offsets, replace(aim.log, topic_id="other"), "was deleted and recreated"),
         ({0: 1, 1: 1, 7: 1}, aim.log, "Partition 7"),
     ):
+        lake = PipelineLake(settings, new)
         with pytest.raises(LogError, match=message):
-            driver.run(settings, new, until="drain", aim=replace(aim, offsets=offsets, log=log))
-        assert rig.records(settings, new) == []
+            driver.run(lake, until="drain", aim=replace(aim, offsets=offsets, log=log))
+        assert rig.records(lake) == []
 
 
 def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topic: str) -> None:
@@ -290,19 +298,20 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
     place = run_folder(settings, "clicks")
     beat = HeartbeatWriter(place / "heartbeat.json", first_beat("run", CLOCK), seconds=0.05, clock=CLOCK)
     beat.start()
+    lake = PipelineLake(settings, old)
     try:
-        reading = threading.Timer(1.0, lambda: driver.run(settings, replace(old, max_rows_per_epoch=7), until="drain"))
+        reading = threading.Timer(
+            1.0, lambda: driver.run(PipelineLake(settings, replace(old, max_rows_per_epoch=7)), until="drain")
+        )
         reading.start()
-        replay(settings, old, 1, CLOCK)
+        replay(lake, 1, CLOCK)
         reading.join()
     finally:
         beat.end(state="STOPPED", exit_code=0)
 
-    versions = compare_versions(settings, old, 1)
+    versions = compare_versions(lake, 1)
     assert (versions.counts, versions.beyond, versions.exit_code) == ({}, 0, 0)
-    holders = pins.list_all_holders(
-        settings, "clicks", find_stream(settings, old).version.result_fingerprint, now=CLOCK.now()
-    )
+    holders = pins.list_all_holders(settings, "clicks", find_stream(lake).version.result_fingerprint, now=CLOCK.now())
     assert holders == ("beside/clicks",)
 
 
@@ -350,14 +359,14 @@ def test_windows_and_measures_of_every_kind_add_up_to_the_same_wherever_epochs_e
     note = Change(of="wide", why="one more", added=("least",))
     measures: dict[str, Measure] = {**MEASURES, "least": Min("id")}
     new = replace(old, name="wide_2", measures=measures, change=note, max_rows_per_epoch=7)
-    driver.run(settings, old, until="drain")
+    driver.run(PipelineLake(settings, old), until="drain")
     replay_definition(settings, new, old, CLOCK)
 
     definitions = compare_definitions(settings, new, old)
     assert (definitions.counts, definitions.declared, definitions.classes, definitions.exit_code) == ({}, {}, {}, 0)
     assert definitions.rows > 0
     wrong = replace(new, measures={**measures, "clicks": Sum("2")}, change=replace(note, changed=("clicks",)))
-    driver.run(settings, wrong, until="drain")
+    driver.run(PipelineLake(settings, wrong), until="drain")
     definitions = compare_definitions(settings, wrong, old)
     assert definitions.declared == {"changed": definitions.rows}
     assert compare_definitions(

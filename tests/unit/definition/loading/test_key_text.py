@@ -172,7 +172,7 @@ def test_key_that_begins_like_an_option_reaches_its_command(
 ) -> None:
     arguments: list[object] = []
 
-    def explain(_settings: object, _pipeline: object, window: datetime, typed: object) -> None:
+    def explain(_lake: object, window: datetime, typed: object) -> None:
         arguments.extend([window, typed])
         raise DefinitionError(str(typed))
 

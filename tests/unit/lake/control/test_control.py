@@ -24,6 +24,7 @@ from cutover.lake.journal_rows import ComparisonRow, GateEvent, Loss, PinEvent
 from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.run_memory import read_once
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 
@@ -107,19 +108,19 @@ def test_a_table_deleted_before_its_rows_were_read_is_missing(settings: Settings
 
 
 def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
-    assert current_stage(settings, PIPELINE) is Stage.LAMBDA
+    assert current_stage(PipelineLake(settings, PIPELINE)) is Stage.LAMBDA
 
 
 def test_the_newest_row_is_the_stage(settings: Settings) -> None:
     append(settings, "SHADOW")
 
-    assert current_stage(settings, PIPELINE) is Stage.SHADOW
+    assert current_stage(PipelineLake(settings, PIPELINE)) is Stage.SHADOW
 
 
 def test_a_changed_definition_starts_in_lambda(settings: Settings) -> None:
     append(settings, "KAPPA")
 
-    assert current_stage(settings, replace(PIPELINE, where="v > 0")) is Stage.LAMBDA
+    assert current_stage(PipelineLake(settings, replace(PIPELINE, where="v > 0"))) is Stage.LAMBDA
 
 
 def test_the_slower_of_two_writers_is_rejected(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +230,7 @@ def test_a_table_without_a_folder_is_not_an_empty_table(settings: Settings, row_
             ask()
         assert refused.value.runbook == "ForeignWrite"
     with pytest.raises(LakeError, match="its folder is missing"):
-        list(table_weights.find_changes(settings, PIPELINE))
+        list(table_weights.find_changes(PipelineLake(settings, PIPELINE)))
     with pytest.raises(LakeError, match="its folder is missing"):
         list(restore.restore(settings))
 
@@ -247,11 +248,12 @@ def test_no_stage_is_derived_from_an_incomplete_history(settings: Settings) -> N
         append(settings, stage)
     DeltaTable(control_uri(settings, "gate")).delete("stage = 'KAPPA'")
 
+    lake = PipelineLake(settings, PIPELINE)
     with pytest.raises(LakeError, match="expected every committed row, 1 missing"):
-        current_stage(settings, PIPELINE)
+        current_stage(lake)
     list(restore.restore(settings))
 
-    assert current_stage(settings, PIPELINE) is Stage.KAPPA
+    assert current_stage(lake) is Stage.KAPPA
 
 
 @pytest.mark.parametrize("json_key", ['"version"', '"appId"'])

@@ -11,6 +11,7 @@ from cutover.lake.control.stages import current_stage
 from cutover.lake.control.versions import BATCH
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row, record_stage
 from tests.support.history.watch_facts import PIPELINE
@@ -22,7 +23,7 @@ OWN = result_fingerprint(PIPELINE)
 
 
 def move(settings: Settings, at: datetime) -> None:
-    record_stage(settings, PIPELINE, "SHADOW", at=at)
+    record_stage(PipelineLake(settings, PIPELINE), "SHADOW", at=at)
 
 
 def compare(settings: Settings, at: datetime) -> None:
@@ -31,25 +32,26 @@ def compare(settings: Settings, at: datetime) -> None:
 
 
 def delete(settings: Settings, number: int = BATCH, at: datetime = NOON) -> None:
-    place, sequence = (PIPELINE.name, OWN, number), versions.next_sequence(settings, PIPELINE)
+    place, sequence = (PIPELINE.name, OWN, number), versions.next_sequence(PipelineLake(settings, PIPELINE))
     clock = StandingClock(at)
     versions.record_deletion(settings, *place, why="nobody is served", clock=clock, expected_sequence=sequence)
 
 
 @pytest.fixture(autouse=True)
 def _registered(settings: Settings) -> None:
-    versions.open_or_create(settings, PIPELINE, StandingClock(NOON))
+    versions.open_or_create(PipelineLake(settings, PIPELINE), StandingClock(NOON))
 
 
 @pytest.mark.parametrize("off", [-DAYS, timedelta(0), DAYS], ids=["clock behind", "one clock", "clock ahead"])
 def test_a_move_counts_if_it_follows_the_deletion_of_the_batch_tables(settings: Settings, off: timedelta) -> None:
     move(settings, NOON + off)
-    stage = current_stage(settings, PIPELINE)
+    lake = PipelineLake(settings, PIPELINE)
+    stage = current_stage(lake)
     delete(settings)
-    deleted = current_stage(settings, PIPELINE)
+    deleted = current_stage(lake)
     move(settings, NOON - off)
 
-    assert (stage, deleted, current_stage(settings, PIPELINE)) == (Stage.SHADOW, Stage.LAMBDA, Stage.SHADOW)
+    assert (stage, deleted, current_stage(lake)) == (Stage.SHADOW, Stage.LAMBDA, Stage.SHADOW)
 
 
 @pytest.mark.parametrize("off", [-DAYS, timedelta(0), DAYS], ids=["clock behind", "one clock", "clock ahead"])

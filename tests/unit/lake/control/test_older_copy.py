@@ -21,6 +21,7 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.journal import Journal, JournalRow, list_row_types
 from cutover.lake.journal_rows import GateEvent, PinEvent, SwapEvent, VersionEvent
 from cutover.lake.paths import control_uri, sequence_marks_uri
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.facts import rows
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
@@ -50,7 +51,7 @@ def test_no_stage_is_derived_from_an_older_copy(settings: Settings, *, everythin
         append(settings, "LAMBDA")
 
     with pytest.raises(LakeError, match=r"expected row 1, which is marked in .*, found none from 1 on") as refused:
-        current_stage(settings, PIPELINE)
+        current_stage(PipelineLake(settings, PIPELINE))
 
     assert refused.value.runbook == "ForeignWrite"
 
@@ -72,11 +73,12 @@ def test_an_older_copy_is_a_change_of_the_table(settings: Settings, row_type: ty
     with restored_after(settings, control_uri(settings, row_type.TABLE)):
         append(settings, row_type=row_type)
 
-    change, _ = next(table_weights.find_changes(settings, PIPELINE))
+    lake = PipelineLake(settings, PIPELINE)
+    change, _ = next(table_weights.find_changes(lake))
 
     assert (change.uri, change.marked_sequence) == (control_uri(settings, row_type.TABLE), 1)
     assert "expected row 1, which is marked, got an older copy" in change.sentence
-    assert rows.list_foreign(settings, PIPELINE) == (change.sentence,)
+    assert rows.list_foreign(lake) == (change.sentence,)
 
 
 def test_foreign_writes_are_unknown_if_no_table_can_be_read(settings: Settings) -> None:
@@ -84,7 +86,7 @@ def test_foreign_writes_are_unknown_if_no_table_can_be_read(settings: Settings) 
     shutil.rmtree(control_uri(settings, "gate"))
 
     with pytest.raises(LakeError, match="its folder is missing"):
-        rows.list_foreign(settings, PIPELINE)
+        rows.list_foreign(PipelineLake(settings, PIPELINE))
 
 
 def test_pinned_epochs_are_not_derived_from_an_older_copy(settings: Settings) -> None:
@@ -105,8 +107,8 @@ def test_a_copy_from_before_the_first_row_is_an_older_one(settings: Settings) ->
         append(settings)
 
     with pytest.raises(LakeError, match="expected row 0"):
-        current_stage(settings, PIPELINE)
-    assert current_stage(settings, OTHER) is Stage.SHADOW
+        current_stage(PipelineLake(settings, PIPELINE))
+    assert current_stage(PipelineLake(settings, OTHER)) is Stage.SHADOW
 
 
 def test_pipelines_whose_newest_row_is_in_the_copy_continue(settings: Settings) -> None:
@@ -128,7 +130,7 @@ def test_the_newest_copy_repairs_the_table(settings: Settings) -> None:
     shutil.rmtree(folder)
     shutil.move(newest, folder)
 
-    assert current_stage(settings, PIPELINE) is Stage.KAPPA
+    assert current_stage(PipelineLake(settings, PIPELINE)) is Stage.KAPPA
 
 
 def test_restore_control_does_not_accept_an_older_copy_as_complete(
@@ -201,9 +203,10 @@ def test_no_stage_is_derived_from_versions_before_a_deletion(settings: Settings)
     with restored_after(settings, versions_of):
         append(settings, row_type=VersionEvent)
 
+    lake = PipelineLake(settings, PIPELINE)
     with pytest.raises(LakeError, match="`versions` of `p`: expected row 0"):
-        current_stage(settings, PIPELINE)
-    assert current_stage(settings, PIPELINE, way_back=True) is Stage.KAPPA
+        current_stage(lake)
+    assert current_stage(lake, way_back=True) is Stage.KAPPA
 
 
 def test_a_name_missing_in_an_older_copy_of_swaps_is_not_skipped(settings: Settings) -> None:

@@ -14,6 +14,7 @@ from deltalake import write_deltalake
 from cutover.definition import Count, Fixed, Lookup, Pipeline, Topic
 from cutover.errors import LakeError
 from cutover.lake.dimensions import dimension
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 KINDS: Mapping[str, tuple[str, pa.DataType, Any, Any]] = {
@@ -53,25 +54,28 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_rows_of_a_version_are_unaffected_by_later_writes(settings: Settings) -> None:
     write_dimension(settings)
-    first_version = dimension.open_dimension(settings, PIPELINE, "ads")
+    lake = PipelineLake(settings, PIPELINE)
+    first_version = dimension.open_dimension(lake, "ads")
     write_dimension(settings, ids=("a", "b"))
 
     assert dimension.plain(first_version) == {("a",): {name: plain for name, (*_, plain) in KINDS.items()}}
-    assert [dimension.open_dimension(settings, PIPELINE, "ads", v).size for v in (0, 1)] == [1, 2]
-    assert dimension.open_dimension(settings, PIPELINE, "ads").version == 1
+    assert [dimension.open_dimension(lake, "ads", v).size for v in (0, 1)] == [1, 2]
+    assert dimension.open_dimension(lake, "ads").version == 1
 
 
 def test_a_null_key_may_occur_twice_since_it_matches_nothing(settings: Settings) -> None:
     write_dimension(settings, ids=(None, None, "a"))
 
-    assert dimension.open_dimension(settings, PIPELINE, "ads").size == 3
+    assert dimension.open_dimension(PipelineLake(settings, PIPELINE), "ads").size == 3
 
 
 def test_a_dimension_may_lie_anywhere(settings: Settings, tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "elsewhere"), pa.table({"id": ["a"], "c": ["x"]}))
     lookup = Lookup(table=str(tmp_path / "elsewhere"), on={"ad": "id"}, columns={"c": "string"})
 
-    opened = dimension.open_dimension(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",)), "ads")
+    opened = dimension.open_dimension(
+        PipelineLake(settings, replace(PIPELINE, lookups={"ads": lookup}, key=("c",))), "ads"
+    )
 
     assert dimension.plain(opened) == {("a",): {"c": "x"}}
 
@@ -91,7 +95,7 @@ def test_an_invalid_dimension_is_rejected_with_the_expectation(settings: Setting
     write_dimension(settings, **changes)
 
     with pytest.raises(LakeError) as caught:
-        dimension.check(settings, PIPELINE)
+        dimension.check(PipelineLake(settings, PIPELINE))
 
     assert "Pipeline `p`, lookup `ads`, dimension" in str(caught.value)
     assert expected in str(caught.value)
@@ -102,19 +106,20 @@ def test_a_column_that_is_missing_is_named_with_its_neighbour(settings: Settings
     write_deltalake(dimension.own_uri(settings, "ads"), pa.table({"id": ["a"], "c_txt": ["x"]}))
 
     with pytest.raises(LakeError, match=r"expected a column `c_text`, got id, c_txt\.\nHint: did you mean `c_txt`"):
-        dimension.check(settings, PIPELINE)
+        dimension.check(PipelineLake(settings, PIPELINE))
 
 
 def test_a_missing_dimension_is_reported_with_the_command_to_load_it(settings: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected a Delta table, found none\.\nHint: `cutover dimension load`"):
-        dimension.check(settings, PIPELINE)
+        dimension.check(PipelineLake(settings, PIPELINE))
 
 
 def test_a_version_with_missing_files_is_rejected(settings: Settings) -> None:
     write_dimension(settings)
-    first_version = dimension.open_dimension(settings, PIPELINE, "ads")
+    lake = PipelineLake(settings, PIPELINE)
+    first_version = dimension.open_dimension(lake, "ads")
     for file in first_version.table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
     with pytest.raises(LakeError, match="is listed and not there"):
-        dimension.open_dimension(settings, PIPELINE, "ads", 0)
+        dimension.open_dimension(lake, "ads", 0)

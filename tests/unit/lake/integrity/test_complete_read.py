@@ -19,6 +19,7 @@ from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.cut import LogId
 from cutover.log.record_batches import MissingRecords
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.unit.lake.integrity.test_complete_epochs import Message
 from tests.unit.verify.epochs import epoch
@@ -47,10 +48,10 @@ class HeldLog:
         yield from (Message(at, b"") for at in (0, 1, 4) if ranges[0][0] <= at < ranges[0][1])
 
 
-def begin(settings: Settings, pipeline: Pipeline, *records: EpochRecord) -> Version:
+def begin(lake: PipelineLake, *records: EpochRecord) -> Version:
     """Register a version with some epochs."""
-    version = versions.open_or_create(settings, pipeline, SystemClock())
-    schema = epoch_log_schema(pipeline)
+    version = versions.open_or_create(lake, SystemClock())
+    schema = epoch_log_schema(lake.pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"])
     for record in records:
         row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
@@ -63,13 +64,11 @@ def counted(records: int, **changes: object) -> EpochRecord:
     return epoch(0, **values)
 
 
-def check(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, pipeline: Pipeline, version: Version, records: int = 3
-) -> None:
+def check(monkeypatch: pytest.MonkeyPatch, lake: PipelineLake, version: Version, records: int = 3) -> None:
     monkeypatch.setattr(complete_read, "find_missing", lambda *_: (GAP,))
     client: Any = HeldLog()
     session: Any = None
-    log = ReadLog(settings=settings, pipeline=pipeline, version=version, client=client, log_id=LOG)
+    log = ReadLog(settings=lake.settings, pipeline=lake.pipeline, version=version, client=client, log_id=LOG)
     complete_read.check_complete(session, log, [(({0: (0, 5)},), records)])
 
 
@@ -93,27 +92,30 @@ def test_an_epoch_that_counted_the_remaining_records_explains_a_gap(
     *,
     is_complete: bool,
 ) -> None:
-    begin(settings, earlier_definition, record)
-    version = begin(settings, CLICKS)
+    begin(PipelineLake(settings, earlier_definition), record)
+    lake = PipelineLake(settings, CLICKS)
+    version = begin(lake)
 
     if is_complete:
-        check(monkeypatch, settings, CLICKS, version)
+        check(monkeypatch, lake, version)
     else:
         with pytest.raises(LogError, match=r"Topic clicks, partition 0: [12] of the offsets") as refused:
-            check(monkeypatch, settings, CLICKS, version)
+            check(monkeypatch, lake, version)
         assert refused.value.runbook == "LogDataLost"
 
 
 def test_log_is_not_read_if_there_are_as_many_records_as_offsets(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(monkeypatch, settings, CLICKS, begin(settings, CLICKS), records=5)
+    lake = PipelineLake(settings, CLICKS)
+    check(monkeypatch, lake, begin(lake), records=5)
 
 
 def test_pairs_of_an_unknown_window_count_no_records(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     sliding = replace(CLICKS, window=Sliding(size="1 hour", every="30 minutes"))
-    begin(settings, sliding, counted(3, counts={"accepted": 6}))
+    lake = PipelineLake(settings, sliding)
+    begin(lake, counted(3, counts={"accepted": 6}))
 
-    check(monkeypatch, settings, sliding, begin(settings, sliding))
+    check(monkeypatch, lake, begin(lake))
     with pytest.raises(LogError, match="of the offsets 2 to 3"):
-        check(monkeypatch, settings, CLICKS, begin(settings, CLICKS))
+        check(monkeypatch, PipelineLake(settings, CLICKS), begin(PipelineLake(settings, CLICKS)))

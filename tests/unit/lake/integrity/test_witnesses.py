@@ -15,6 +15,7 @@ from cutover.lake.integrity import high_water
 from cutover.lake.integrity.high_water import Witness
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import ComparisonRow
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
 
@@ -64,7 +65,7 @@ def test_every_witness_of_an_epoch_of_this_version_is_listed(settings: Settings,
     pins.pin(settings, version, 6, holder="h", expires_at=NOW, now=NOW)
     high_water.write_note(version, SEVENTH, 9)
 
-    assert high_water.list_witnesses(settings, PIPELINE, version) == (
+    assert high_water.list_witnesses(PipelineLake(settings, PIPELINE), version) == (
         Witness(who="the driver's note", epoch=7, end={0: 10, 1: 4}, table_version=9),
         Witness(who="reconciliation r1", epoch=5, table_version=8),
         Witness(who="the pin of h", epoch=6),
@@ -77,21 +78,23 @@ def test_reconciliation_with_a_broken_seal_witnesses_no_table_version(settings: 
     values = {"result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1", "result": result}
     Journal(settings, "p", ComparisonRow).append(make_row(ComparisonRow, **values))
 
-    assert high_water.list_witnesses(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
+    assert high_water.list_witnesses(PipelineLake(settings, PIPELINE), version) == (
+        Witness(who="reconciliation r1", epoch=7),
+    )
 
 
 def test_mark_is_replaced_by_the_next_one(version: Version, settings: Settings) -> None:
     high_water.write_note(version, SEVENTH, 9)
     high_water.write_note(version, replace(SEVENTH, epoch=8), 10)
 
-    assert [w.epoch for w in high_water.list_witnesses(settings, PIPELINE, version)] == [8]
+    assert [w.epoch for w in high_water.list_witnesses(PipelineLake(settings, PIPELINE), version)] == [8]
     assert [file.name for file in Path(version.uri).parent.iterdir() if file.is_file()] == [high_water.NOTE]
 
 
 def test_mark_of_another_version_is_ignored(version: Version, settings: Settings) -> None:
     high_water.write_note(replace(version, number=1), SEVENTH, 9)
 
-    assert high_water.list_witnesses(settings, PIPELINE, version) == ()
+    assert high_water.list_witnesses(PipelineLake(settings, PIPELINE), version) == ()
 
 
 @pytest.mark.parametrize("text", ["", "{half", "[]", "null", "\0\0", '{"app_id": "p/f/stream-0", "end": 5}'])
@@ -99,12 +102,13 @@ def test_unreadable_mark_is_named(version: Version, settings: Settings, text: st
     note = Path(version.uri).parent / high_water.NOTE
     note.write_text(text, encoding="utf-8")
 
+    lake = PipelineLake(settings, PIPELINE)
     with pytest.raises(LakeError, match=r"newest\.json") as refused:
-        high_water.list_witnesses(settings, PIPELINE, version)
+        high_water.list_witnesses(lake, version)
 
     assert refused.value.runbook == "TableUnreadable"
     assert "`cutover stream p`" in str(refused.value)
-    assert high_water.list_recorded(settings, PIPELINE, version) == ()
+    assert high_water.list_recorded(lake, version) == ()
 
 
 def test_unwritable_mark_is_no_failure(version: Version) -> None:

@@ -9,9 +9,9 @@ import pyarrow as pa
 from cutover.definition import Count, Fixed, Lookup, Pipeline, Topic
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.dimensions.joined_versions import VersionSpan
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 HOUR = 3_600_000_000
@@ -56,7 +56,7 @@ def write_index(
     runs: Sequence[BatchRun] = (),
     pipeline: Pipeline = PIPELINE,
 ) -> None:
-    table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    table = delta.ensure(PipelineLake(settings, pipeline).batch_uri("batch_index"), BATCH_INDEX)
     ranges = [row | {"_kind": IndexKind.RANGE, "_epoch": 0} for row in rows]
     run_rows = [{"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": 0, "_record": run.to_json()} for run in runs]
     commits.append(table, pa.Table.from_pylist([*ranges, *run_rows], schema=BATCH_INDEX))

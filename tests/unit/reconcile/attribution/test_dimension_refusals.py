@@ -13,6 +13,7 @@ from cutover.engine.effective_settings import EffectiveSettings
 from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions.joined_versions import Rejoin, VersionSpan
 from cutover.log.cut import LogId
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import dimension
 from cutover.reconcile.attribution.dimension import Suspects, _check_settings, _make_unprovable_error
 from cutover.reconcile.preconditions.seal import SealError
@@ -30,7 +31,7 @@ def write_dimension(settings: Settings) -> str:
     for campaign in ("x", "y"):
         rows = pa.table({"ad": ["a"], "campaign": [campaign]})
         write_deltalake(dimensions.own_uri(settings, "ads"), rows, mode="overwrite")
-    return dimensions.open_dimension(settings, PIPELINE, "ads").table_id
+    return dimensions.open_dimension(PipelineLake(settings, PIPELINE), "ads").table_id
 
 
 def find_refusal(  # noqa: PLR0913 -- versions of both sides, offsets to read, and state of the log
@@ -50,7 +51,8 @@ def find_refusal(  # noqa: PLR0913 -- versions of both sides, offsets to read, a
     monkeypatch.setattr(dimension, "LogClient", lambda _: client)
     suspects = [Suspects(run=make_run("a", dimensions={"ads": batch}), windows=(0,), reads=reads)]
     try:
-        dimension._check_provable(settings, PIPELINE, Rejoin(settings, PIPELINE), {"ads": stream}, suspects)
+        lake = PipelineLake(settings, PIPELINE)
+        dimension._check_provable(lake, Rejoin(lake), {"ads": stream}, suspects)
     except SealError as error:
         return error.breach
     return None

@@ -11,6 +11,7 @@ import pytest
 from cutover.definition import Sessions
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.dimension import Suspects, _list_suspects, find_last_run, find_suspects
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
@@ -68,7 +69,7 @@ def test_a_window_is_a_suspect_where_its_offsets_meet_a_place_of_their_partition
     write_index(settings, [make_index_row("a", 0, 5, 8)])
     run = make_run("a")
 
-    suspects = find_suspects(settings, PIPELINE, connection, [run], [0], places)
+    suspects = find_suspects(PipelineLake(settings, PIPELINE), connection, [run], [0], places)
 
     assert suspects == ([Suspects(run=run, windows=(0,), reads={0: (5, 9)})] if is_touched else [])
 
@@ -85,7 +86,9 @@ def test_reads_cover_exactly_the_records_of_suspect_windows(
     write_index(settings, rows, [make_run("a")])
     runs = [make_run("a"), make_run("b")]
 
-    suspects = find_suspects(settings, PIPELINE, connection, runs, [0, HOUR, 2 * HOUR, 3 * HOUR], [(0, 11, 22)])
+    suspects = find_suspects(
+        PipelineLake(settings, PIPELINE), connection, runs, [0, HOUR, 2 * HOUR, 3 * HOUR], [(0, 11, 22)]
+    )
 
     assert suspects == [
         Suspects(run=runs[1], windows=(0, HOUR, 2 * HOUR), reads={0: (7, 34), 1: (4, 6)}),
@@ -125,7 +128,7 @@ def test_each_run_answers_for_the_windows_that_it_was_the_last_to_compute(
     )
     sides = sides_of(connection, [1, 1, 1, 1], [2, 2, 2, 1])
 
-    suspects = _list_suspects(settings, PIPELINE, Mock(run=runs[2]), sides, RECORDED)
+    suspects = _list_suspects(PipelineLake(settings, PIPELINE), Mock(run=runs[2]), sides, RECORDED)
 
     assert suspects == [
         Suspects(run=runs[0], windows=(0,), reads={0: (0, 6)}),
@@ -155,9 +158,10 @@ def test_sessions_are_rejected_if_they_differ_and_a_run_joined_other_versions(
     write_index(settings, [], runs, pipeline)
     sides, evidence = sides_of(connection, [1], batch), Mock(run=runs[-1])
 
+    lake = PipelineLake(settings, pipeline)
     if is_refused:
         with pytest.raises(SealError, match="sessions are never folded again") as refused:
-            _list_suspects(settings, pipeline, evidence, sides, RECORDED)
+            _list_suspects(lake, evidence, sides, RECORDED)
         assert refused.value.breach.code == "dimension"
     else:
-        assert _list_suspects(settings, pipeline, evidence, sides, RECORDED) == []
+        assert _list_suspects(lake, evidence, sides, RECORDED) == []

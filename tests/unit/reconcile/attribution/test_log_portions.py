@@ -6,6 +6,7 @@ import pytest
 
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.log_rows import PORTION, list_portions
 from cutover.settings import Settings
 from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, make_index_row, make_run, write_index
@@ -28,6 +29,6 @@ def test_a_portion_holds_as_many_neighbours_as_the_most_records_allow_and_at_lea
     stretches = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(len(counts))]
 
     with queries.connect() as connection:
-        found_portions = list_portions(settings, PIPELINE, connection, run, stretches)
+        found_portions = list_portions(PipelineLake(settings, PIPELINE), connection, run, stretches)
 
     assert [portion.stretches for portion in found_portions] == expected

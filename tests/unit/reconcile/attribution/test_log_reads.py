@@ -10,6 +10,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.log.kafka import RawRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.log_rows import ReadPortion, list_portions, parse_event_time, read_records
 from cutover.reconcile.attribution.proof import find_gone_records
 from cutover.records.reading.scan import Offsets
@@ -80,7 +81,7 @@ def reads(
 ) -> tuple[Offsets, ...]:
     write_index(settings, rows, runs)
     with queries.connect() as connection:
-        (portion,) = list_portions(settings, PIPELINE, connection, at, [stretch])
+        (portion,) = list_portions(PipelineLake(settings, PIPELINE), connection, at, [stretch])
     return portion.reads
 
 

@@ -7,6 +7,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import proof
 from cutover.reconcile.attribution.proof import UNPROVEN, Proof
 from cutover.reconcile.comparison.layout import Layout, value_of
@@ -40,7 +41,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def check(settings: Settings, connection: duckdb.DuckDBPyConnection, log: HeldLog | None) -> str:
     """Check a log of one row, and return why it proves nothing."""
-    proof = Proof(settings=settings, pipeline=PIPELINE, evidence=Mock(run=READ), log=log)
+    proof = Proof(lake=PipelineLake(settings, PIPELINE), evidence=Mock(run=READ), log=log)
     sides = Mock(connection=connection, layout=LAYOUT, merged=(), has_twin_tables=False)
 
     (note,) = proof.check(sides, f"SELECT window_start, who FROM {SharedTable.EXPECTED}")  # noqa: S608 -- ours

@@ -15,9 +15,9 @@ import pytest
 from cutover.definition import Count, Lateness, Pipeline, Sessions, Sql
 from cutover.lake.batch_runs import Range
 from cutover.lake.epochs.delivery import NO_FAULTS
-from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_schema, epoch_log_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, open_sides
 from cutover.settings import Settings
@@ -50,7 +50,8 @@ def open_both_sides(
 ) -> Iterator[Sides]:
     """Open both sides of these records, of hours `[from, to)`."""
     lake = lake_of(sales, pipeline)
-    batch = delta.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
+    pipeline_lake = PipelineLake(settings, pipeline)
+    batch = delta.ensure(pipeline_lake.batch_uri(), batch_schema(pipeline))
     commits.append(batch, pa.Table.from_pylist(list(lake.batch), schema=batch_schema(pipeline)))
     log = pa.Table.from_pylist(list(lake.partials), schema=epoch_log_schema(pipeline))
 
@@ -67,7 +68,7 @@ def open_both_sides(
         unread=unread,
         watermark=micros(OPEN + 1),
     )
-    with open_sides(settings, pipeline, evidence, *map(_moment, requested_range)) as sides:
+    with open_sides(pipeline_lake, evidence, *map(_moment, requested_range)) as sides:
         yield sides
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions.checks import ClassCounts
 from cutover.reconcile.preconditions.seal import Examined, evaluate_seal
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
@@ -43,7 +44,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 def test_the_seal_records_log_definitions_tables_and_cut(settings: Settings) -> None:
-    examined = evaluate_seal(settings, PIPELINE, epoch=None)
+    examined = evaluate_seal(PipelineLake(settings, PIPELINE), epoch=None)
 
     assert examined.evidence is not None
     assert examined.seal == Seal(
@@ -73,7 +74,7 @@ def test_pairs_are_counted_up_to_the_cut_and_in_all_and_none_of_a_class_that_cam
     settings = Settings(home=tmp_path)
     write(settings, at_1(lake_of(SALES)))
 
-    evidence = evaluate_seal(settings, PIPELINE, epoch=None).evidence
+    evidence = evaluate_seal(PipelineLake(settings, PIPELINE), epoch=None).evidence
 
     assert evidence is not None
     assert evidence.watermark == micros(100)
@@ -86,8 +87,9 @@ def test_pairs_are_counted_up_to_the_cut_and_in_all_and_none_of_a_class_that_cam
 def test_the_last_finished_run_at_the_latest_cut_is_compared(
     settings: Settings,
 ) -> None:
-    assert evaluate_seal(settings, PIPELINE, epoch=None).tables.batch_run == "batch-1"
-    assert evaluate_seal(settings, PIPELINE, epoch=1).tables.batch_run == "older"
+    lake = PipelineLake(settings, PIPELINE)
+    assert evaluate_seal(lake, epoch=None).tables.batch_run == "batch-1"
+    assert evaluate_seal(lake, epoch=1).tables.batch_run == "older"
 
 
 def refused(examined: Examined) -> SealBreach:
@@ -98,7 +100,7 @@ def refused(examined: Examined) -> SealBreach:
 
 
 def test_a_cut_at_which_no_run_made_a_table_names_the_newest_run_and_what_computes_one(settings: Settings) -> None:
-    examined = evaluate_seal(settings, PIPELINE, epoch=0)
+    examined = evaluate_seal(PipelineLake(settings, PIPELINE), epoch=0)
 
     name = f"sales/{result_fingerprint(PIPELINE)}/stream-0"
     assert examined.seal.epoch == 0
@@ -113,7 +115,7 @@ def test_a_cut_at_which_no_run_made_a_table_names_the_newest_run_and_what_comput
 
 
 def test_a_pipeline_without_a_stream_names_what_makes_both_sides(tmp_path: Path) -> None:
-    assert refused(evaluate_seal(Settings(home=tmp_path), PIPELINE, epoch=None)) == SealBreach(
+    assert refused(evaluate_seal(PipelineLake(Settings(home=tmp_path), PIPELINE), epoch=None)) == SealBreach(
         code="no_stream",
         message=(
             "Pipeline `sales`: expected an epoch log under this definition, found none. No stream of this name has"

@@ -13,6 +13,7 @@ from cutover.lake.control import losses, versions
 from cutover.lake.integrity import same_log
 from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.preconditions import log_origin
 from cutover.reconcile.preconditions.log_origin import LogCheck
 from cutover.reconcile.result.seal import SealBreach
@@ -85,7 +86,7 @@ def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, 
     monkeypatch.setattr(losses, "list_of_version", lambda *_: fake_lake.losses)
     monkeypatch.setattr(same_log, "check_unchanged", reject_changed)
     monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
-    return log_origin.evaluate_log(settings, PIPELINE)
+    return log_origin.evaluate_log(PipelineLake(settings, PIPELINE))
 
 
 def make_changed_answer(message: str, runbook: str) -> LogCheck:

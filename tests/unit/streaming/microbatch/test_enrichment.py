@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from cutover.lake.dimensions import dimension, joined_versions
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.microbatch.enrichment import StreamEnrichment
 from tests.support.drivers.fed import HandClock
@@ -25,7 +26,7 @@ def enrichment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[StreamE
     monkeypatch.setattr(dimension, "open_dimension", open_dimension)
     monkeypatch.setattr(joined_versions, "join_version", Mock())
     clock = HandClock()
-    return StreamEnrichment(Settings(home=tmp_path), Mock(lookups={"rates": Mock()}), clock), clock
+    return StreamEnrichment(PipelineLake(Settings(home=tmp_path), Mock(lookups={"rates": Mock()})), clock), clock
 
 
 def test_a_new_version_is_loaded_every_few_seconds(enrichment: tuple[StreamEnrichment, HandClock]) -> None:
@@ -41,6 +42,6 @@ def test_a_new_version_is_loaded_every_few_seconds(enrichment: tuple[StreamEnric
 
 
 def test_nothing_is_loaded_without_lookups(tmp_path: Path) -> None:
-    stream_enrichment = StreamEnrichment(Settings(home=tmp_path), Mock(lookups={}), HandClock())
+    stream_enrichment = StreamEnrichment(PipelineLake(Settings(home=tmp_path), Mock(lookups={})), HandClock())
 
     assert stream_enrichment.read_dimensions(Mock()).versions == {}

@@ -5,6 +5,7 @@ import pytest
 from cutover.errors import DefinitionError, LogError
 from cutover.lake.epochs import offsets
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, StreamSettings
 from cutover.streaming.source import start_offsets
 from tests.integration.streaming import rig
@@ -111,4 +112,4 @@ def test_setting_below_one_is_rejected(settings: Settings, name: str) -> None:
     unsafe = settings.model_copy(update={"stream": StreamSettings().model_copy(update={name: 0})})
 
     with pytest.raises(DefinitionError, match=f"stream.{name}`: expected 1 or more, got `0`"):
-        start_offsets.reject_unsafe(unsafe, rig.pipeline("flights"))
+        start_offsets.reject_unsafe(PipelineLake(unsafe, rig.pipeline("flights")))

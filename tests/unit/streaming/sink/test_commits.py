@@ -17,6 +17,7 @@ from cutover.lake.epochs.epoch_log import list_merged_spans
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.path_cost import PathCost
 from cutover.lake.tables import checksums, commits, delta
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.sink import committer, files
 from cutover.streaming.sink.committer import Committer, read_newest_epoch_record
 from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
@@ -215,9 +216,10 @@ def test_a_version_with_known_epochs_but_no_table_is_rejected(
     settings: Any = None
     pipeline: Any = None
     shutil.rmtree(version.uri)
-    assert committer.open_checked(settings, pipeline, version) == (None, None)
+    lake = PipelineLake(settings, pipeline)
+    assert committer.open_checked(lake, version) == (None, None)
 
     monkeypatch.setattr(high_water, "list_witnesses", lambda *_: ("a reader",))
     monkeypatch.setattr(table_weights, "check_not_removed", lambda *_: None)
     with pytest.raises(LakeError):
-        committer.open_checked(settings, pipeline, version)
+        committer.open_checked(lake, version)

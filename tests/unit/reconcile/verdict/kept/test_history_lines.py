@@ -12,6 +12,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.lake.control import versions
 from cutover.lake.journal_rows import ComparisonRow
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.parts import RunOfTrend
 from cutover.reconcile.result.report import ComparisonOutcome
@@ -268,12 +269,13 @@ def test_history_is_sorted_by_currency_cut_and_definition(
     settings: Settings,
 ) -> None:
     fingerprint = result_fingerprint(SALES)
-    versions.open_or_create(settings, SALES, SystemClock())
+    lake = PipelineLake(settings, SALES)
+    versions.open_or_create(lake, SystemClock())
     record(settings, "former", make_outcome(epoch=9, stream=None), "g")
     for run, epoch, to in (("a", 2, None), ("c", 4, None), ("b", 3, None), ("ranged", 8, NOW.isoformat())):
         record(settings, run, make_outcome(epoch=epoch, to=to), fingerprint)
 
-    lines = history.list_current_first(settings, SALES)
+    lines = history.list_current_first(lake)
 
     assert [line.run_id for line in lines] == ["c", "ranged", "b", "a", "former"]
 

@@ -1,0 +1,35 @@
+"""Handle of one pipeline in an installation."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.settings import Settings
+
+BatchTable = Literal["batch", "batch_index", "batch_ledger"]
+BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineLake:
+    """Definition of a pipeline, and the installation that holds its log and its tables."""
+
+    settings: Settings
+    pipeline: Pipeline
+
+    def version_uri(self) -> str:
+        """Return the folder of the tables that one result fingerprint shares."""
+        return f"{self.settings.lake_uri}/{self.pipeline.name}/{result_fingerprint(self.pipeline)}"
+
+    def stream_uri(self, number: int, *, fingerprint: str | None = None) -> str:
+        """Return `<lake>/<pipeline>/<result fingerprint>/stream-<number>/stream`; the folder need not exist.
+
+        The fingerprint is that of the definition, unless that of an earlier one is given.
+        """
+        folder = fingerprint or result_fingerprint(self.pipeline)
+        return f"{self.settings.lake_uri}/{self.pipeline.name}/{folder}/stream-{number}/stream"
+
+    def batch_uri(self, table: BatchTable = "batch") -> str:
+        """Return `<lake>/<pipeline>/<result fingerprint>/<table>`, or that of an audit; the folder need not exist."""
+        return f"{self.settings.batch_tables or self.version_uri()}/{table}"
