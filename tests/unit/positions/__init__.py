@@ -1,0 +1,1 @@
+"""Positions of jobs that Cutover did not write."""

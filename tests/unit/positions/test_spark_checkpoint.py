@@ -1,0 +1,107 @@
+"""Checkpoints that are cut off, damaged, of another version, or of a query that reads no Kafka topic."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cutover.errors import LakeError
+from cutover.positions.position import find_position
+from cutover.positions.spark_checkpoint import read_checkpoint
+
+CONF: dict[str, str] = {}
+
+
+def write(folder: Path, *, batches: range = range(3), commits: int = 3, line: str = "") -> Path:
+    """Write a checkpoint whose batches read ten records of each of two partitions."""
+    for name in ("offsets", "commits", "sources/0"):
+        (folder / name).mkdir(parents=True)
+    (folder / "metadata").write_text('{"id":"q"}')
+    (folder / "sources/0/0").write_bytes(b'\0v1\n{"t":{"0":0,"1":0}}')
+    for number in batches:
+        metadata = {"batchWatermarkMs": number * 1_000, "batchTimestampMs": 100_000 + number, "conf": CONF}
+        ends = line or json.dumps({"t": {"0": 10 * (number + 1), "1": 10 * (number + 1)}})
+        (folder / f"offsets/{number}").write_text(f"v1\n{json.dumps(metadata)}\n{ends}")
+        (folder / f"offsets/.{number}.crc").write_bytes(b"crc")
+        if number < commits:
+            (folder / f"commits/{number}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    return folder
+
+
+def test_each_batch_is_judged_by_the_watermark_of_the_one_before(tmp_path: Path) -> None:
+    checkpoint = read_checkpoint(str(write(tmp_path / "c", commits=2)))
+
+    assert [(batch.judged_by, batch.watermark) for batch in checkpoint.batches] == [
+        (0, 0),
+        (0, 1_000_000),
+        (1_000_000, 2_000_000),
+    ]
+    assert [batch.is_committed for batch in checkpoint.batches] == [True, True, False]
+    assert checkpoint.starts == {"t": {0: 0, 1: 0}}
+    found = find_position(checkpoint, ())
+    assert found is not None
+    assert found.topics == {"t": {0: 20, 1: 20}}
+
+
+def test_the_judge_of_the_oldest_batch_that_is_kept_is_unknown(tmp_path: Path) -> None:
+    checkpoint = read_checkpoint(str(write(tmp_path / "c", batches=range(120, 123), commits=123)))
+
+    assert [batch.judged_by for batch in checkpoint.batches] == [None, 120_000_000, 121_000_000]
+
+
+def test_a_query_that_has_committed_nothing_has_no_position(tmp_path: Path) -> None:
+    assert find_position(read_checkpoint(str(write(tmp_path / "c", batches=range(1), commits=0))), ()) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"logOffset":3}', "7", "-", '{"sourceVersion":1,"reservoirVersion":2}', '{"t":{"0":"10"}}', '{"t":{"0":1.5}}'],
+)
+def test_sources_other_than_kafka_are_rejected(tmp_path: Path, line: str) -> None:
+    with pytest.raises(LakeError, match="the offsets of Kafka topics"):
+        read_checkpoint(str(write(tmp_path / "c", line=line)))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("offsets/1", None, "`offsets/1` is missing"),
+        ("offsets/1", "", "version"),
+        ("offsets/1", "v2\n{}\n{}", "version"),
+        ("offsets/1", "v1\n{}", "cut off"),
+        ("offsets/1", 'v1\n{}\n{"t":{"0":1}}', "batchWatermarkMs"),
+        ("offsets/1", 'v1\nno json\n{"t":{"0":1}}', "JSON object"),
+        ("metadata", None, "`metadata`"),
+        ("metadata", "[]", "JSON object"),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, file: str, content: str | None, message: str) -> None:
+    place = write(tmp_path / "c")
+    if content is None:
+        (place / file).unlink()
+    else:
+        (place / file).write_text(content)
+
+    with pytest.raises(LakeError, match=message):
+        read_checkpoint(str(place))
+
+
+def test_a_checkpoint_whose_offsets_end_before_its_commits_lacks_batches(tmp_path: Path) -> None:
+    place = write(tmp_path / "c")
+    (place / "offsets/2").unlink()
+
+    with pytest.raises(LakeError, match="`offsets/2` is missing"):
+        read_checkpoint(str(place))
+
+
+def test_an_empty_folder_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match="checkpointLocation"):
+        read_checkpoint(str(tmp_path))
+
+
+def test_files_that_hold_no_text_are_named(tmp_path: Path) -> None:
+    place = write(tmp_path / "c")
+    (place / "offsets/0").write_bytes(bytes(range(256)))
+
+    with pytest.raises(LakeError, match="offsets/0"):
+        read_checkpoint(str(place))
