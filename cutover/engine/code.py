@@ -49,6 +49,8 @@ SHARED = (
     "cutover.records.duplicates",
     "cutover.records.enrich",
     "cutover.records.fold",
+    "cutover.records.parsing.field_sql",
+    "cutover.records.parsing.job_values",
     "cutover.records.parsing.limits",
     "cutover.records.parsing.parser",
     "cutover.records.partials",

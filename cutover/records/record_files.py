@@ -24,7 +24,8 @@ from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 from cutover.output.cells import visible
 from cutover.records.parsing import limits
-from cutover.records.reference.parse import BeyondLimitsError, JsonNumber, JsonObject, parse_object
+from cutover.records.reference.parse import parse_object
+from cutover.records.reference.values import BeyondLimitsError, JsonNumber, JsonObject
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 BOOLEANS = {"true": True, "false": False, "t": True, "f": False}

@@ -28,7 +28,8 @@ from cutover.log.topic_partitions import find_source
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.reading import scan
 from cutover.records.reading.scan import Offsets, OffsetSpan
-from cutover.records.reference.parse import InvalidValueError, parse_value
+from cutover.records.reference.parse import parse_value
+from cutover.records.reference.values import InvalidValueError
 
 PORTION = 200_000
 """Maximum number of records per portion, as counted in the index; a single window may have more."""

@@ -41,6 +41,7 @@ from cutover.reconcile.verify.record import list_open_violations
 from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.reconcile.watch.facts import Pin, Problem, Regression, RowGrowth, SchemaMismatch, compute_epoch_ages
 from cutover.records.classes import Class, Reason
+from cutover.records.reference.from_json import list_unknown_names
 from cutover.records.reference.parse import parse_record
 from cutover.settings import Settings
 
@@ -212,6 +213,8 @@ def _narrow_topic(topic: Topic, item: Field) -> Topic:
 def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
     if value is None or not parse_record(value, topic).unknown:
         return []
+    if topic.parse == "from_json":
+        return list_unknown_names(value, topic)
     return sorted(set(json.loads(value)) - {item.name for item in list_fields(topic)})
 
 

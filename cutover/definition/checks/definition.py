@@ -23,7 +23,7 @@ from cutover.definition.model.policy import Audit, HazardKind, Policy
 from cutover.definition.model.record_ids import compute_id_horizon
 from cutover.definition.model.time_patterns import EXAMPLE, compile_pattern
 from cutover.definition.model.times import EPOCH_FORMATS
-from cutover.definition.model.topic import Topic, check_name, list_column_types, list_fields
+from cutover.definition.model.topic import CORRUPT_COLUMN, ParseForm, Topic, check_name, list_column_types, list_fields
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS
 from cutover.definition.windows.sessions import Sessions
@@ -219,6 +219,11 @@ def _check_source(field_prefix: str, topic: Topic) -> None:
         if column_types[name] != "timestamp":
             reject(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
     _check_time_format(f"{field_prefix}.time_format", topic.time_format)
+    if topic.parse not in get_args(ParseForm):
+        reject(f"{field_prefix}.parse", " or ".join(get_args(ParseForm)), repr(topic.parse)[:_MAX_SHOWN_LENGTH])
+    if topic.parse == "from_json" and CORRUPT_COLUMN in column_types:
+        hint = "from_json writes the text of a record with an unreadable field into it"
+        reject(f"{field_prefix}.schema", f"another name than `{CORRUPT_COLUMN}`", f"`{CORRUPT_COLUMN}`", hint)
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
         reject(f"{field_prefix}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 

@@ -58,6 +58,7 @@ def _describe_topic(topic: Topic) -> dict[str, Any]:
         "schema": [[field.name, field.type, field.nullable] for field in list_fields(topic)],
         "event_time": topic.event_time,
         "time_format": topic.time_format,
+        **({} if topic.parse == "strict" else {"parse": topic.parse}),
         "max_value_bytes": topic.max_value_bytes,
         "isolation": topic.isolation,
     }

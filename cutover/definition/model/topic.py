@@ -21,6 +21,9 @@ RESERVED = frozenset(_RESERVED.split())
 ALIASES = {"integer": "int", "long": "bigint", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)"}
 SIMPLE = ("boolean", "int", "bigint", "double", "string", "timestamp", "date")
 TYPES = "boolean, int, bigint, double, decimal(p,s), string, timestamp, date"
+CORRUPT_COLUMN = "_corrupt_record"
+"""Name of the column that `from_json` fills by default."""
+
 RESERVED_PREFIX = "__"
 """Prefix of the intermediate columns that the parser creates."""
 
@@ -29,6 +32,9 @@ _MAX_NAME_IN_MESSAGE = 80
 _DECIMAL = re.compile(r"^(?:decimal|numeric)\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
 _FIELD = re.compile(r"^\s*(`[^`]+`|\S+?)\s*(?:\s|:)\s*(.+?)\s*$", re.DOTALL)
 _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
+
+
+ParseForm = Literal["strict", "from_json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +46,7 @@ class Topic:
     event_time: str  # the timestamp column that assigns records to windows
     log_time: str | None = None  # the timestamp column that `produce` copies to the log timestamp
     time_format: str = "iso"  # how the JSON encodes a timestamp: iso, seconds, ..., nanos or `dd.MM.yyyy HH:mm`
+    parse: ParseForm = "strict"  # from_json: as Spark's function of that name does with its default options
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     record_id: str | None = None  # NOT NULL column that identifies a record: a record sent twice is counted once

@@ -25,7 +25,8 @@ from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import arrow_type, spark_type
 from cutover.quoting import identifier, literal
 from cutover.records.record_files import convert_cell, describe_invalid_value, format_name, read_csv
-from cutover.records.reference.parse import InvalidValueError, parse_value
+from cutover.records.reference.parse import parse_value
+from cutover.records.reference.values import InvalidValueError
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 

@@ -20,6 +20,15 @@ MAX_NUMBER = 1_000
 MAX_NAME = 50_000
 """Maximum characters of a field name, at any depth; a record with a longer one is malformed(json)."""
 
+MAX_DECIMAL_TEXT = 1_010
+"""Maximum characters of a text that is a decimal in the `from_json` form; of 1,000,000 digits Java needs 25 s."""
+
+JOB_DATED_TIME = r"^[\x00-\x20\x7f]*[+-]?[0-9]{4,6}-"
+"""Beginning of a time with a date in the `from_json` form, which no number has."""
+
+JOB_NUMBER_TIME = r"^[\x00-\x20\x7f]*[+-]?[0-9]{1,18}[\x00-\x20\x7f]*\z"
+"""Text of a time in the `from_json` form that is a whole number or a year."""
+
 ISO_DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 """Pattern of the whole text of a date."""
 

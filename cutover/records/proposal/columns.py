@@ -7,9 +7,12 @@ from typing import Any
 
 from cutover.definition.model.time_patterns import compile_pattern
 from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, list_patterns, name_time_form
+from cutover.definition.model.topic import MAX_PRECISION
 from cutover.errors import DefinitionError
 from cutover.records.record_files import convert_cell, format_value
-from cutover.records.reference.parse import InvalidValueError, JsonNumber, JsonObject, parse_value
+from cutover.records.reference.from_json import UnreadableError, read_field
+from cutover.records.reference.parse import parse_value
+from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject
 
 WHOLE_TEXT = "whole text"
 """Integers of CSV with more than 38 digits: strings, unless a value with a fraction shows that they are numbers."""
@@ -46,6 +49,8 @@ WIDER_JSON: Mapping[str, tuple[str, ...]] = {
 TIME_WORDS = ("time", "date", "ts", "_at")
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_PLAIN_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:[.][0-9]+)?")
+_DATED = re.compile(r" *[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _SPELLED = {"true", "false"}
 
 
@@ -73,11 +78,18 @@ class ColumnValues:
     first_non_time: Example | None = None  # first value that is not a time, if earlier values were times
     _fits: Callable[[Any], Any] = field(default=lambda _: None)
     _patterns: tuple[str, ...] = ()  # patterns of times that all values have
+    _job_types: frozenset[str] = frozenset()  # types that only `from_json` reads from all values
+    _digits: tuple[int, int] = (1, 0)  # maximum digits before and after the point, of a decimal as text
 
     def add(self, line: int, value: Any) -> None:
         """Add one value, and widen the type if needed."""
         candidates = self._patterns if self.value_count else _list_candidates(value)
         self._patterns = tuple(pattern for pattern in candidates if _has_pattern(value, pattern))
+        job_types = self._job_types if self.value_count else frozenset({"decimal", "timestamp"})
+        self._job_types = frozenset(kind for kind in job_types if _reads_in_job(value, kind))
+        if not self.is_cell and "decimal" in self._job_types:
+            whole, _, fraction = getattr(value, "text", value).lstrip("-").partition(".")
+            self._digits = (max(self._digits[0], len(whole)), max(self._digits[1], len(fraction)))
         self.value_count += 1
         if self.conflict is not None or self.is_nested or (self.is_cell and self.type == "string"):
             return
@@ -120,11 +132,27 @@ class ColumnValues:
             return "timestamp", "iso"
         if self.type == "string" and len(self._patterns) == 1:
             return "timestamp", self._patterns[0]
+        if self.job_type is not None:
+            return self.job_type, "iso" if self.job_type == "timestamp" else ""
         if self.type == "bigint" and self._is_time_name():
             for form, per_second in EPOCH_FORMATS.items():
                 if YEARS_2000_TO_2100[0] * per_second <= self.low <= self.high < YEARS_2000_TO_2100[1] * per_second:
                     return "timestamp", form
         return ("string" if self.type in {None, WHOLE_TEXT} else str(self.type)), ""
+
+    @property
+    def job_type(self) -> str | None:
+        """Return the type of values that only `from_json` reads as one; None if there is none, or the strict form does.
+
+        These are times in further forms of ISO 8601, and in JSON numbers with a fraction as text.
+        """
+        if self.type == "string" and self._job_types == {"timestamp"} and len(self._patterns) != 1:
+            return "timestamp"
+        whole, fraction = self._digits
+        is_text = self.type == "string" or self.conflict is not None
+        if self.is_cell or not is_text or "decimal" not in self._job_types or not fraction:
+            return None
+        return f"decimal({max(whole + fraction, 18)},{fraction})" if whole + fraction <= MAX_PRECISION else None
 
     @property
     def time_form(self) -> str | None:
@@ -166,6 +194,21 @@ def _has_pattern(value: Any, pattern: str) -> bool:
     try:
         parse_value(value, "timestamp", pattern)
     except InvalidValueError:
+        return False
+    return True
+
+
+def _reads_in_job(value: Any, kind: str) -> bool:
+    """Return whether `from_json` reads a time with a date from a text, or a decimal in plain digits."""
+    if kind == "decimal":
+        return (
+            isinstance(value, str | JsonNumber) and _PLAIN_DECIMAL.fullmatch(getattr(value, "text", value)) is not None
+        )
+    if not isinstance(value, str) or not _DATED.match(value):
+        return False
+    try:
+        read_field(value, "timestamp", "iso")
+    except (InvalidValueError, UnreadableError):
         return False
     return True
 

@@ -16,7 +16,9 @@ from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX
 from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
 from cutover.records.record_files import convert_cell, format_value
-from cutover.records.reference.parse import InvalidValueError, parse_value
+from cutover.records.reference.from_json import UnreadableError, read_field
+from cutover.records.reference.parse import parse_value
+from cutover.records.reference.values import InvalidValueError
 
 SAMPLE = 1_000
 """Number of first records from which the key is inferred; for a topic, the newest records."""
@@ -58,6 +60,7 @@ class Column:
     distinct: int = 0  # in the sample
     time_form: str | None = None  # description of an unsupported time format
     example: str = ""
+    needs_from_json: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +166,7 @@ class Survey:
             nulls=self.rows - values.value_count,
             distinct=len({str(value) for value in present if self._is_given(value)}),
             time_form=values.time_form,
+            needs_from_json=values.job_type is not None,
             example="" if values.example is None else format_value(values.example.value),
         )
 
@@ -207,10 +211,12 @@ class Survey:
         json_value = (
             convert_cell(value, "timestamp", time_format) if self.is_cells and isinstance(value, str) else value
         )
-        try:
-            return None if json_value is None else int(parse_value(json_value, "timestamp", time_format))
-        except InvalidValueError:
-            return None
+        for read in (parse_value, read_field):  # of which the second is `from_json`
+            try:
+                return None if json_value is None else int(read(json_value, "timestamp", time_format))
+            except (InvalidValueError, UnreadableError):
+                continue
+        return None
 
 
 def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> str | None:
@@ -227,7 +233,7 @@ def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> st
         return f"its name differs from `{names_used[name.lower()]}` only by case"
     if column.is_nested:
         return NESTED
-    if column.conflict is not None and column.example is not None:
+    if column.conflict is not None and column.example is not None and column.job_type is None:
         values = (
             f"{format_value(example.value)} (line {example.line})" for example in (column.example, column.conflict)
         )
@@ -277,7 +283,9 @@ def _use_topic_format(column: Column, time_format: str, event: Column | None) ->
     if column.type != "timestamp" or column.form == time_format:
         return column
     kind = "bigint" if column.form in EPOCH_FORMATS else "string"
-    return replace(column, type=kind, form="", time_form=f"{column.form}; a topic has one format of times")
+    return replace(
+        column, type=kind, form="", time_form=f"{column.form}; a topic has one format of times", needs_from_json=False
+    )
 
 
 def _choose_key(columns: Sequence[Column], rows: int) -> str | None:
@@ -296,8 +304,12 @@ def _choose_key(columns: Sequence[Column], rows: int) -> str | None:
 
 def _choose_amount(columns: Sequence[Column]) -> str | None:
     """Choose the numeric column to measure: additive ones first, integers before doubles."""
-    numbers = [c for c in columns if c.type in {"bigint", "double"} and not _is_id(c.name) and c.time_form is None]
+    numbers = [c for c in columns if _is_measured(c.type) and not _is_id(c.name) and c.time_form is None]
     return next((c.name for c in sorted(numbers, key=lambda c: (not _is_additive(c.name), c.type != "bigint"))), None)
+
+
+def _is_measured(kind: str) -> bool:
+    return kind in {"bigint", "double"} or (kind.startswith("decimal") and kind != WIDE_WHOLE)
 
 
 def _is_additive(name: str) -> bool:

@@ -35,7 +35,7 @@ pipeline = Pipeline(
         # How the JSON writes timestamps: iso, a pattern such as dd.MM.yyyy HH:mm, or seconds, millis, micros or nanos
         # since 1970.
         time_format="{time_format}",
-    ),
+{parse}    ),
     # Records for which this is not true are ignored, such as where="{key} IS NOT NULL".
     where=None,
     # Further columns: Spark SQL from a whitelist, such as derive={{"big": "CASE WHEN ... THEN 1 ELSE 0 END"}}.
@@ -98,6 +98,7 @@ def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_to
         event_time=guess.event_time,
         log_time=_log_time(guess),
         time_format=guess.time_format,
+        parse=_parse_form(guess),
         key=key,
         derive="{}" if guess.key else f'{{"{key}": "\'all\'"}}',
         one_series="" if guess.key else "    # No column groups the records: they are one series.\n",
@@ -161,6 +162,16 @@ def _log_time(guess: Guess) -> str:
         return f"        # {comment}\n        log_time=None,"
     comment = "When the record reached the log: `produce` orders by it and dates messages with it."
     return f'        # {comment}\n        log_time="{guess.log_time}",'
+
+
+def _parse_form(guess: Guess) -> str:
+    """Explain which columns only `from_json` reads; the strict form, the default, is not written."""
+    columns = [column for column in guess.columns if column.needs_from_json]
+    if not columns:
+        return ""
+    examples = ", ".join(f"`{column.name}` ({_escape_comment(column.example)})" for column in columns[:3])
+    comment = f"        # As jobs read values: the strict form would reject {examples} as {columns[0].type}.\n"
+    return f'{comment}        parse="from_json",\n'
 
 
 def _measures(guess: Guess, key: str) -> str:

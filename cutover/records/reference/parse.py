@@ -9,9 +9,8 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import date
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import cache
 from typing import Any, NoReturn
 
@@ -19,68 +18,27 @@ from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time, pa
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
+from cutover.records.reference.from_json import parse_job_value
+from cutover.records.reference.values import (
+    AFTER_LAST_DATE,
+    EXACT,
+    FIRST_DATE,
+    RANGES,
+    REASONS,
+    BeyondLimitsError,
+    InvalidField,
+    InvalidValueError,
+    JsonNumber,
+    JsonObject,
+    ParsedRecord,
+    has_long_number,
+)
 
-FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
 DIGITS = 38
-EXACT = Context(prec=76)
 _UNPAIRED_SURROGATE = re.compile("[\ud800-\udfff]")
-RANGES = {"int": 2**31, "bigint": 2**63}
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot exceed Python's recursion limit at any nesting
-
-_ORDER = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
-
-
-@dataclass(frozen=True, slots=True)
-class JsonObject:
-    """JSON object as a list of members, which may repeat names."""
-
-    members: tuple[tuple[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class JsonNumber:
-    """JSON number in its original text."""
-
-    text: str
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the text has neither a fraction nor an exponent."""
-        return not set(self.text) & set(".eE")
-
-
-class InvalidValueError(Exception):
-    """Value that is invalid for its type; `has_right_type`: its JSON type is right, but not the value."""
-
-    def __init__(self, *, has_right_type: bool = False) -> None:
-        super().__init__("invalid value" if has_right_type else "wrong JSON type")
-        self.has_right_type = has_right_type
-
-
-class BeyondLimitsError(ValueError):
-    """JSON that exceeds `cutover.records.parsing.limits`, or contains `NaN` or `Infinity`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvalidField:
-    """Field of a record that is invalid for its type."""
-
-    name: str
-    type: str  # in the schema
-    reason: Reason  # TYPE, MISSING or EVENT_TIME
-    value: Any  # from the JSON: None, bool, str, JsonNumber, JsonObject or list
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedRecord:
-    """Typed fields of one record, or the reason that it is malformed."""
-
-    reason: Reason | None = None  # None: well formed, before expressions are evaluated
-    values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
-    unknown: int = 0  # distinct top-level fields that are not in the schema
-    invalid_fields: tuple[InvalidField, ...] = ()  # in the order of the schema
 
 
 def parse_value(value: Any, kind: str, time_format: str) -> Any:
@@ -214,6 +172,8 @@ def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
     reason = find_value_defect(value, topic)
     if reason is not None or value is None:
         return ParsedRecord(reason=reason)
+    if topic.parse == "from_json":
+        return parse_job_value(value, topic)
     try:
         document = parse_object(value.decode("utf-8"))
     except UnicodeDecodeError:
@@ -284,7 +244,7 @@ def _make_limited_object(members: list[tuple[str, Any]]) -> JsonObject:
 
 
 def _make_limited_number(text: str) -> JsonNumber:
-    if len(text) > limits.MAX_NUMBER and sum(c.isdigit() for c in text) > limits.MAX_NUMBER:
+    if has_long_number(text):
         msg = f"a number of more than {limits.MAX_NUMBER:,} digits"
         raise BeyondLimitsError(msg)
     return JsonNumber(text)
@@ -329,7 +289,7 @@ def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
                 item, Reason.EVENT_TIME if item.nullable else Reason.MISSING, None
             )
     return ParsedRecord(
-        reason=min((invalid.reason for invalid in invalid_fields.values()), key=_ORDER.index, default=None),
+        reason=min((invalid.reason for invalid in invalid_fields.values()), key=REASONS.index, default=None),
         values=values,
         unknown=len(set(present) - set(schema)),
         invalid_fields=tuple(invalid_fields[name] for name in schema if name in invalid_fields),

@@ -15,7 +15,8 @@ from cutover.records.reference import joined
 from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
 from cutover.records.reference.lookups import DimensionsAt, join_dimensions, no_dimensions
 from cutover.records.reference.measures import EventPosition, finish_values, merge_values
-from cutover.records.reference.parse import ParsedRecord, parse_record
+from cutover.records.reference.parse import parse_record
+from cutover.records.reference.values import ParsedRecord
 from cutover.records.watermark import compute_late_margin
 
 CountedRow = tuple[Mapping[str, Any], EventPosition]  # values of the measures' expressions, and the record's position

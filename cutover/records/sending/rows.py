@@ -28,7 +28,9 @@ from cutover.records.record_files import (
     read_json_lines,
     reject,
 )
-from cutover.records.reference.parse import InvalidField, JsonNumber, JsonObject, ParsedRecord, parse_fields
+from cutover.records.reference.from_json import parse_job_value
+from cutover.records.reference.parse import parse_fields
+from cutover.records.reference.values import InvalidField, JsonNumber, JsonObject, ParsedRecord
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HASH_BYTES = 8  # of each record
@@ -142,7 +144,7 @@ def _read_records(path: Path, pipeline: Pipeline, content: FileContent) -> Itera
     names = {item.name for item in list_fields(topic)}
     keys = [name for name in pipeline.key if name in names]
     for line, document, value, beyond in read(path, topic, content):
-        parsed = parse_fields(document, topic)
+        parsed = parse_fields(document, topic) if topic.parse == "strict" else parse_job_value(value, topic)
         _check_times(path, line, parsed, topic)
         row = FileRecord(
             number=content.records - 1,
@@ -177,7 +179,7 @@ def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: st
     if len(value) > topic.max_value_bytes:
         example = f"{len(value):,} bytes, more than `max_value_bytes` {topic.max_value_bytes:,}"
         return Malformed(reason=Reason.TOO_LARGE, cells=len(cells), example=example)
-    if beyond is not None:
+    if beyond is not None and topic.parse == "strict":
         return Malformed(reason=Reason.JSON, cells=len(cells), example=beyond)
     if parsed.reason is None:
         return None

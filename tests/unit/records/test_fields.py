@@ -8,7 +8,7 @@ import pytest
 from cutover.definition import Count, Fixed, Lookup, Pipeline, Topic
 from cutover.errors import DefinitionError
 from cutover.records.enrich import join_dimensions
-from cutover.records.parsing.parser import FieldSql, make_field_sqls
+from cutover.records.parsing.field_sql import FieldSql, make_field_sqls
 
 SCHEMA = (
     "at timestamp NOT NULL, seen timestamp, whole bigint NOT NULL, flag boolean, part double, text string, day date, "

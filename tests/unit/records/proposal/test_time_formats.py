@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.records.proposal.guess import Guess, Survey
-from cutover.records.reference.parse import JsonNumber
+from cutover.records.reference.values import JsonNumber
 
 
 def guess(times: list[object]) -> Guess:
