@@ -144,7 +144,7 @@ def read_records(
 
 
 def parse_event_time(value: bytes | None, topic: Topic) -> int | None:
-    """Parse the event time of a well-formed record, microseconds; None if only the strict parser can decide."""
+    """Parse the event time of a well-formed record, microseconds; None if only the parser can decide."""
     try:
         fields = json.loads((value or b"").decode())
     except (ValueError, RecursionError):
@@ -155,6 +155,6 @@ def parse_event_time(value: bytes | None, topic: Topic) -> int | None:
             return int(parse_value(event, "timestamp", topic.time_format)) if isinstance(event, str) else None
     except InvalidValueError:
         return None
-    if not isinstance(event, int) or isinstance(event, bool):
-        return None
+    if not isinstance(event, int) or isinstance(event, bool) or not -(2**63) <= event < 2**63:
+        return None  # `from_json` keeps an earlier value of the name, if there is one
     return convert_epoch_time(event, topic.time_format)

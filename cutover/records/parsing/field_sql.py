@@ -117,5 +117,5 @@ def join_by_or(conditions: Iterable[str]) -> str:
 
 
 def count_colons_sql(text: str) -> str:
-    """Return the SQL of the number of colons in a text."""
+    """Build an expression; it splits, which is faster than a regular expression."""
     return f"(size(split({text}, ':')) - 1)"

@@ -8,8 +8,6 @@ Two types take a detour. Times are read as texts and cast by the function that `
 VARIANT in the rare records that may have a text with an exponent of many digits, or very long, since one such text
 takes seconds to minutes: it is null. If a name occurs several times, in both cases its last value counts even if it
 cannot be read.
-
-Measured on the records of `parser` with nine fields in one run, in parts of the strict form: see `parser`.
 """
 
 from typing import TYPE_CHECKING

@@ -201,9 +201,8 @@ def _has_pattern(value: Any, pattern: str) -> bool:
 def _reads_in_job(value: Any, kind: str) -> bool:
     """Return whether `from_json` reads a time with a date from a text, or a decimal in plain digits."""
     if kind == "decimal":
-        return (
-            isinstance(value, str | JsonNumber) and _PLAIN_DECIMAL.fullmatch(getattr(value, "text", value)) is not None
-        )
+        text = value.text if isinstance(value, JsonNumber) else value
+        return isinstance(text, str) and _PLAIN_DECIMAL.fullmatch(text) is not None
     if not isinstance(value, str) or not _DATED.match(value):
         return False
     try:

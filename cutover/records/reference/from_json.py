@@ -1,4 +1,4 @@
-"""Plain-Python twin of Spark's `from_json` with default options, for topics of `parse="from_json"`.
+"""Spark's `from_json` with default options in plain Python, for topics of `parse="from_json"`.
 
 A field that it cannot read is null, and so are all fields of a value that is no JSON object. A value that it reads but
 that no table of ours holds is malformed: `NaN`, infinities, and times outside of the years 1000 to 8999.

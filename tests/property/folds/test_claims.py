@@ -2,12 +2,14 @@
 
 import json
 from itertools import cycle
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Topic
+from cutover.definition.model.topic import ParseForm
 from cutover.reconcile.attribution import claims, log_rows
 from cutover.records import reference
 from cutover.records.reference.parse import parse_record
@@ -47,11 +49,12 @@ TIMES: st.SearchStrategy[object] = st.one_of(
 
 @depth(few=100, many=5_000)
 @given(time=TIMES, spaces=st.text(" \n\t", max_size=2), end=st.sampled_from(["", "}", " x", "\x00"]))
+@pytest.mark.parametrize("parse", get_args(ParseForm))
 @pytest.mark.parametrize("time_format", ["seconds", "millis", "micros", "nanos", "iso", "yyyy-MM-dd"])
-def test_no_record_is_passed_over_that_the_strict_parser_puts_elsewhere(
-    time_format: str, time: object, spaces: str, end: str
+def test_no_record_is_passed_over_that_the_parser_puts_elsewhere(
+    time_format: str, parse: ParseForm, time: object, spaces: str, end: str
 ) -> None:
-    topic = Topic(name="t", schema="at timestamp, v int", event_time="at", time_format=time_format)
+    topic = Topic(name="t", schema="at timestamp, v int", event_time="at", time_format=time_format, parse=parse)
     value = f'{spaces}{{"v": 1, "at": 7, "at":{json.dumps(time)}}}{end}'.encode()
 
     guessed, strict = log_rows.parse_event_time(value, topic), parse_record(value, topic)

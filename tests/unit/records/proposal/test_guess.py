@@ -95,7 +95,7 @@ def test_type_of_a_column_of_cells(cells: list[str], expected: str) -> None:
         ([10**38], "double"),
         ([1, 1.5], "double"),
         (["1", "2"], "string"),
-        (["1.5"], "string"),
+        (["1.5"], "decimal(18,1)"),
         (["true"], "string"),
         (["1772409600"], "string"),
         ([True, False], "boolean"),
