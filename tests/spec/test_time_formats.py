@@ -3,13 +3,14 @@
 import json
 import random
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.model.time_patterns import MONTHS
 from cutover.definition.model.times import EPOCH_FORMATS
+from cutover.definition.model.topic import ParseForm
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse_record
 from cutover.timestamps import to_micros
@@ -70,9 +71,11 @@ def _split_runs(pattern: str) -> list[str]:
     return runs
 
 
-def _check_agreement(spark: "SparkSession", time_format: str, values: list[object]) -> int:
+def _check_agreement(spark: "SparkSession", time_format: str, values: list[object], parse: ParseForm) -> int:
     """Check that both parsers read each value alike, and return how many are times."""
-    topic = Topic(name="t", schema="at timestamp, other timestamp", event_time="at", time_format=time_format)
+    topic = Topic(
+        name="t", schema="at timestamp, other timestamp", event_time="at", time_format=time_format, parse=parse
+    )
     pipeline = Pipeline(name="p", source=topic, key=("other",), window=Fixed(hours=1), measures={"n": Count()})
     records = [json.dumps({"at": value, "other": value}).encode() for value in values]
     records += [json.dumps({"at": values[0], "other": value}).encode() for value in values]
@@ -87,18 +90,20 @@ def _check_agreement(spark: "SparkSession", time_format: str, values: list[objec
     return sum(row["_reason"] is None for row in parsed)
 
 
+@pytest.mark.parametrize("parse", get_args(ParseForm))
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_texts_of_a_pattern(pattern: str, spark: "SparkSession") -> None:
+def test_texts_of_a_pattern(pattern: str, parse: ParseForm, spark: "SparkSession") -> None:
     draw = random.Random(pattern)  # noqa: S311 -- drawn values of a test
     values: list[object] = [_draw_text(draw, pattern) for _ in range(300)]
 
-    assert _check_agreement(spark, pattern, [*values, 1, None, "", True]) > 20
+    assert _check_agreement(spark, pattern, [*values, 1, None, "", True], parse) > 20
 
 
+@pytest.mark.parametrize("parse", get_args(ParseForm))
 @pytest.mark.parametrize("time_format", EPOCH_FORMATS)
-def test_numbers_since_1970(time_format: str, spark: "SparkSession") -> None:
+def test_numbers_since_1970(time_format: str, parse: ParseForm, spark: "SparkSession") -> None:
     draw = random.Random(time_format)  # noqa: S311 -- drawn values of a test
     numbers: list[object] = [draw.randint(-(2**63), 2**63) >> draw.randint(0, 40) for _ in range(100)]
     scaled: list[object] = [edge * EPOCH_FORMATS[time_format] for edge in EDGES]
 
-    assert _check_agreement(spark, time_format, [*EDGES, *scaled, *numbers, "1", 1.5, None, True]) > 20
+    assert _check_agreement(spark, time_format, [*EDGES, *scaled, *numbers, "1", 1.5, None, True], parse) > 20

@@ -43,6 +43,7 @@ OTHER_TRUTH: dict[str, dict[str, Any]] = {
     "schema": {"source": replace(TOPIC, schema="at timestamp, k string, v bigint")},
     "not null": {"source": replace(TOPIC, schema="at timestamp, k string, v int NOT NULL")},
     "time format": {"source": replace(TOPIC, time_format="millis")},
+    "form of parsing": {"source": replace(TOPIC, parse="from_json")},
     "largest value": {"source": replace(TOPIC, max_value_bytes=5)},
     "isolation": {"source": replace(TOPIC, isolation="read_uncommitted")},
     "where": {"where": "v > 0"},

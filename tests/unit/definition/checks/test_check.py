@@ -126,6 +126,14 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
         {"source": replace(TOPIC, time_format="milis")},
         "iso, seconds, millis, micros, nanos or a pattern such as dd.MM.yyyy HH:mm, got 'milis'",
     ),
+    "form of parsing": (
+        {"source": replace(TOPIC, parse="lenient")},  # type: ignore[arg-type]  # what is tested
+        "strict or from_json, got 'lenient'",
+    ),
+    "column that from_json fills itself": (
+        {"source": replace(TOPIC, parse="from_json", schema=f"{TOPIC.schema}, _corrupt_record string")},
+        "another name than `_corrupt_record`",
+    ),
     "isolation": (
         {"source": replace(TOPIC, isolation="none")},  # type: ignore[arg-type]  # what is tested
         "read_committed",
