@@ -4,10 +4,11 @@ Its JSON object is the contract `cutover.position/1`. A job carries it in the co
 Delta commit, as a property of an Iceberg snapshot, as a row in the same transaction, else as a file next to the table.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover.positions.delta_versions import TableVersion
+from cutover.positions.delta_versions import Evidence, TableVersion
 from cutover.positions.spark_checkpoint import Batch, SparkCheckpoint
 from cutover.timestamps import format_micros
 
@@ -20,7 +21,7 @@ class Position:
 
     topics: Mapping[str, Mapping[int, int]]  # topic -> partition -> next offset, exclusive
     watermark: int | None  # by which the newest records were judged, microseconds; None: unknown, or no watermark
-    table_version: int | None  # None: the table has no versions, or was not named
+    table_version: int | None  # None: the table was not named
     at: int  # when these records were planned, microseconds
 
     def to_json(self) -> dict[str, object]:
@@ -37,29 +38,63 @@ class Position:
         }
 
 
-def find_position(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion]) -> Position | None:
-    """Find the position of the table that a query writes; None if the table contains no batch that is kept.
+@dataclass(frozen=True, slots=True)
+class UnknownPosition:
+    """Reason why the position of a table cannot be known."""
 
-    It is that of the newest batch that has committed or that wrote a version: a query that is killed between the
+    reason: str
+
+
+def find_position(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion] | None) -> Position | UnknownPosition:
+    """Find the position of the table that a query writes.
+
+    It is that of the newest batch that has committed, or that has marked a version: a query that is killed between the
     commit of its table and its own has written a batch that its checkpoint does not call committed, and a batch that
     changes nothing writes no version.
 
     Args:
         checkpoint: Of the query.
-        versions: Of its table; empty if the table was not named.
+        versions: Of its table; None if the table was not named.
     """
-    batch = _find_newest(checkpoint, versions)
+    committed = checkpoint.newest_committed
+    if versions is None:
+        if committed is None:
+            return UnknownPosition("no batch has committed yet")
+        return _make_position(committed, None)
+    written = [version for version in versions if version.batch is not None]
+    reason = _find_doubt(checkpoint, versions, written)
+    if reason is not None:
+        return UnknownPosition(reason)
+    newest = max(version.batch or 0 for version in written)
+    newest = newest if committed is None else max(newest, committed.number)
+    batch = next((batch for batch in checkpoint.batches if batch.number == newest), None)
     if batch is None:
-        return None
+        return UnknownPosition(f"the checkpoint keeps no batch {newest}")
+    return _make_position(batch, written[-1].version)
+
+
+def _make_position(batch: Batch, table_version: int | None) -> Position:
     return Position(
-        topics=batch.ends,
-        watermark=batch.judged_by or None,
-        table_version=versions[-1].version if versions else None,
-        at=batch.planned_at,
+        topics=batch.ends, watermark=batch.judged_by or None, table_version=table_version, at=batch.planned_at
     )
 
 
-def _find_newest(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion]) -> Batch | None:
-    written = max((version.batch for version in versions if version.batch is not None), default=-1)
-    kept = [batch for batch in checkpoint.batches if batch.is_committed or batch.number <= written]
-    return kept[-1] if kept else None
+def _find_doubt(
+    checkpoint: SparkCheckpoint, versions: Sequence[TableVersion], written: Sequence[TableVersion]
+) -> str | None:
+    """Find why the versions of a table do not show which batches it contains."""
+    if not written:
+        return "no version of the table came from a batch that the checkpoint keeps"
+    foreign = next((version for version in reversed(versions) if version.is_foreign), None)
+    if foreign is not None:
+        return f"version {foreign.version} ({foreign.operation}) was not written by the query"
+    if written[-1].evidence is not Evidence.TIME:
+        return None
+    newest, committed = checkpoint.batches[-1].number, checkpoint.newest_committed
+    last = written[-1]
+    if committed is None or (last.batch or 0) > committed.number:
+        return f"version {last.version} may be that of batch {last.batch}, which has not committed"
+    counts = Counter(version.batch for version in written)
+    if len(written) > 1 and counts.pop(newest, 0) > max(counts.values(), default=1):
+        return f"batch {newest} is the newest one and cannot have written all versions that are later than it"
+    return None

@@ -8,7 +8,7 @@ that was planned with the batch before: since Spark 3.4 a batch has two watermar
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +22,10 @@ MAX_BYTES = 64 * 1024 * 1024
 
 _VERSION = "v1"
 _STRUCT = '{"type":"struct"'
+_NO_OFFSET = "-"  # of a source that has read nothing yet
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
+_MAX_MILLIS = 253_402_300_799_999  # the end of the year 9999
+_PARTS = 2  # of a file of state schemas: key and value
 
 
 class LateRule(StrEnum):
@@ -52,7 +56,7 @@ class Operator:
     id: int
     name: str  # as Spark calls it: `stateStoreSave`, `dedupeWithinWatermark`, ...
     columns: tuple[str, ...]  # of its key in the state; empty for a join
-    watermark_delay: int | None  # microseconds; None: it has no watermark
+    watermark_delay: int | None  # microseconds; None: it has no watermark, or its schema cannot be read
     late_rule: LateRule
 
 
@@ -61,9 +65,8 @@ class SparkCheckpoint:
     """What a checkpoint has recorded."""
 
     query_id: str
-    starts: Mapping[str, Mapping[int, int]] | None  # topic -> partition -> first offset; None: not kept
     batches: tuple[Batch, ...]  # those that are kept, ascending, without a gap; at least one
-    operators: tuple[Operator, ...]  # empty: the query keeps no state, so it drops nothing by a watermark
+    operators: tuple[Operator, ...]  # empty: the checkpoint holds no state
 
     @property
     def newest_committed(self) -> Batch | None:
@@ -85,19 +88,23 @@ def read_checkpoint(uri: str) -> SparkCheckpoint:
     if metadata is None:
         msg = f"Checkpoint `{uri}`: expected the folder of a Structured Streaming query, found no file `metadata`."
         raise LakeError(msg + "\nHint: it is the `checkpointLocation` of the query.")
-    offsets, commits = folder.list_numbers("offsets"), set(folder.list_numbers("commits"))
-    if not offsets:
+    name = "metadata"
+    query_id = _parse(folder, name, metadata).get("id")
+    if not isinstance(query_id, str) or not query_id:
+        raise folder.reject(name, "the id of the query as text")
+    numbers, commits = folder.list_numbers("offsets"), folder.list_numbers("commits")
+    if not numbers:
         msg = f"Checkpoint `{uri}`: expected planned batches in `offsets/`, found none: the query has not begun."
         raise LakeError(msg)
-    missing = sorted(set(range(offsets[0], max(offsets[-1], *commits, offsets[-1]) + 1)) - set(offsets))
-    if missing:
-        msg = f"Checkpoint `{uri}`: expected batches {offsets[0]} to {offsets[-1]}, `offsets/{missing[0]}` is missing."
+    planned = set(numbers)
+    missing = next((number for number in range(numbers[0], numbers[-1]) if number not in planned), None)
+    missing = commits[-1] if missing is None and commits and commits[-1] > numbers[-1] else missing
+    if missing is not None:
+        msg = f"Checkpoint `{uri}`: expected the offsets of every batch, `offsets/{missing}` is missing."
         raise LakeError(msg)
-    query_id = str(_parse(folder, "metadata", metadata).get("id", ""))
     return SparkCheckpoint(
         query_id=query_id,
-        starts=_read_starts(folder),
-        batches=tuple(_list_batches(folder, offsets, commits)),
+        batches=tuple(_list_batches(folder, numbers, set(commits))),
         operators=tuple(_list_operators(folder)),
     )
 
@@ -108,162 +115,190 @@ class _Folder:
 
     def read(self, name: str) -> str | None:
         """Return the text of a file; None if there is none. Bytes that are no UTF-8 are replaced."""
-        system, root = storage.place(self.uri)
-        path = f"{root.rstrip('/')}/{name}"
         try:
-            info = system.get_file_info(path)
+            system, root = storage.place(self.uri)
+            info = system.get_file_info(f"{root}/{name}")
             if not info.is_file:
                 return None
             if info.size > MAX_BYTES:
-                msg = f"Checkpoint `{self.uri}`: expected files of at most {MAX_BYTES:,} bytes, `{name}` is larger."
-                raise LakeError(msg)
-            with system.open_input_stream(path) as stream:
+                raise self.reject(name, f"at most {MAX_BYTES:,} bytes, got {info.size:,}")
+            with system.open_input_stream(f"{root}/{name}") as stream:
                 return str(stream.read().decode("utf-8", "replace"))
-        except OSError as error:
-            msg = f"Checkpoint `{self.uri}`: `{name}` cannot be read: {error}."
-            raise LakeError(msg) from error
+        except (OSError, ValueError, NotImplementedError) as error:
+            raise self.reject(name, f"a file that can be read, got: {str(error).splitlines()[0]}") from error
 
     def list_names(self, name: str) -> list[str]:
         """Return the names in a folder below; empty if there is none."""
-        system, root = storage.place(self.uri)
-        selector = fs.FileSelector(f"{root.rstrip('/')}/{name}", allow_not_found=True)
-        return sorted(info.base_name for info in system.get_file_info(selector))
+        try:
+            system, root = storage.place(self.uri)
+            selector = fs.FileSelector(f"{root}/{name}", allow_not_found=True)
+            return sorted(info.base_name for info in system.get_file_info(selector))
+        except (OSError, ValueError, NotImplementedError) as error:
+            raise self.reject(name, f"a folder that can be read, got: {str(error).splitlines()[0]}") from error
 
     def list_numbers(self, name: str) -> list[int]:
         """Return the names that are whole numbers, ascending: hidden and temporary files are left out."""
-        return sorted(int(found) for found in self.list_names(name) if re.fullmatch("[0-9]{1,18}", found))
+        return sorted(int(found) for found in self.list_names(name) if _NUMBER.fullmatch(found))
 
     def reject(self, name: str, expected: str) -> LakeError:
         """Build the error that a file has other contents than expected."""
         return LakeError(f"Checkpoint `{self.uri}`, `{name}`: expected {expected}.")
 
 
-def _list_batches(folder: _Folder, numbers: list[int], commits: set[int]) -> Iterator[Batch]:
-    previous: int | None = 0 if numbers[0] == 0 else None
+def _list_batches(folder: _Folder, numbers: Sequence[int], commits: set[int]) -> Iterator[Batch]:
+    previous: Batch | None = None
     for number in numbers:
-        name = f"offsets/{number}"
-        lines = (folder.read(name) or "").splitlines()
-        if not lines or lines[0] != _VERSION:
-            raise folder.reject(name, f"the version `{_VERSION}` in the first line, got `{(lines or [''])[0][:40]}`")
-        if len(lines) < 3:  # noqa: PLR2004 -- version, metadata, one line a source
-            raise folder.reject(name, "version, metadata and a line of offsets for each source; the file is cut off")
-        metadata = _parse(folder, name, lines[1])
-        try:
-            watermark, planned = int(metadata["batchWatermarkMs"]) * 1_000, int(metadata["batchTimestampMs"]) * 1_000
-        except (KeyError, TypeError, ValueError):
-            raise folder.reject(name, "`batchWatermarkMs` and `batchTimestampMs` in the second line") from None
-        yield Batch(
-            number=number,
-            ends=_merge(folder, name, lines[2:]),
-            planned_at=planned,
-            watermark=watermark,
-            judged_by=previous,
-            is_committed=number in commits,
-        )
-        previous = watermark
+        batch = _read_batch(folder, number)
+        judged_by = (0 if number == 0 else None) if previous is None else previous.watermark
+        if previous is not None:
+            _check_advance(folder, previous, batch)
+        if number in commits:
+            _check_version(folder, f"commits/{number}")
+        previous = replace(batch, judged_by=judged_by, is_committed=number in commits)
+        yield previous
 
 
-def _merge(folder: _Folder, name: str, lines: list[str]) -> dict[str, dict[int, int]]:
+def _check_version(folder: _Folder, name: str) -> list[str]:
+    lines = (folder.read(name) or "").splitlines()
+    if not lines or lines[0] != _VERSION:
+        raise folder.reject(name, f"the version `{_VERSION}` in the first line, got `{(lines or [''])[0][:40]}`")
+    return lines
+
+
+def _read_batch(folder: _Folder, number: int) -> Batch:
+    name = f"offsets/{number}"
+    lines = _check_version(folder, name)
+    sources = len(folder.list_numbers("sources")) or 1
+    if len(lines) < 2 + sources:
+        raise folder.reject(name, f"version, metadata and the offsets of {sources} sources; the file is cut off")
+    metadata = _parse(folder, name, lines[1])
+    times = [metadata.get(key) for key in ("batchWatermarkMs", "batchTimestampMs")]
+    watermark, planned_at = (time if type(time) is int and 0 <= time <= _MAX_MILLIS else None for time in times)
+    if watermark is None or planned_at is None:
+        raise folder.reject(name, "`batchWatermarkMs` and `batchTimestampMs` as milliseconds in the second line")
+    ends = _merge_sources(folder, name, lines[2:])
+    return Batch(
+        number=number,
+        ends=ends,
+        planned_at=planned_at * 1_000,
+        watermark=watermark * 1_000,
+        judged_by=None,
+        is_committed=False,
+    )
+
+
+def _check_advance(folder: _Folder, previous: Batch, batch: Batch) -> None:
+    """Check that a batch ends no earlier than the one before, in every partition."""
+    for topic, ends in previous.ends.items():
+        for partition, end in ends.items():
+            later = batch.ends.get(topic, {}).get(partition)
+            if later is None or later < end:
+                name, place = f"offsets/{batch.number}", f"{topic}, partition {partition}"
+                raise folder.reject(name, f"at least offset {end} of {place}, got {later}")
+
+
+def _merge_sources(folder: _Folder, name: str, lines: Sequence[str]) -> dict[str, dict[int, int]]:
     """Merge the offsets of all sources; of a topic that two sources read, the lower ones count."""
     merged: dict[str, dict[int, int]] = {}
-    for line in filter(None, lines):
+    for line in lines:
+        if line in {"", _NO_OFFSET}:
+            continue
         for topic, offsets in _parse_offsets(folder, name, line).items():
             known = merged.setdefault(topic, {})
             for partition, offset in offsets.items():
                 known[partition] = min(offset, known.get(partition, offset))
+    if not merged:
+        raise folder.reject(name, "the offsets of at least one source")
     return merged
 
 
 def _parse_offsets(folder: _Folder, name: str, line: str) -> dict[str, dict[int, int]]:
-    expected = 'the offsets of Kafka topics, such as {"payments":{"0":50}}'
+    rejected = folder.reject(name, f'the offsets of Kafka topics, such as {{"payments":{{"0":50}}}}, got `{line[:60]}`')
     try:
         topics = json.loads(line)
-        offsets = {
-            str(topic): {int(partition): int(offset) for partition, offset in partitions.items()}
-            for topic, partitions in topics.items()
-        }
-    except (ValueError, AttributeError, TypeError):
-        raise folder.reject(name, f"{expected}, got `{line[:60]}`") from None
-    if any(type(offset) is not int for partitions in topics.values() for offset in partitions.values()):
-        raise folder.reject(name, f"{expected}, got `{line[:60]}`")
-    return offsets
-
-
-def _read_starts(folder: _Folder) -> dict[str, dict[int, int]] | None:
-    starts: dict[str, dict[int, int]] = {}
-    for source in folder.list_numbers("sources"):
-        name = f"sources/{source}/0"
-        text = folder.read(name)
-        if text is None or "{" not in text:
-            return None
-        starts |= _parse_offsets(folder, name, text[text.index("{") :])
-    return starts or None
+    except (ValueError, RecursionError):
+        raise rejected from None
+    if not isinstance(topics, dict) or not topics:
+        raise rejected
+    for topic, offsets in topics.items():
+        if not topic or not isinstance(offsets, dict) or not offsets or not all(map(_NUMBER.fullmatch, offsets)):
+            raise rejected
+        if any(type(offset) is not int or not 0 <= offset < 2**63 for offset in offsets.values()):
+            raise rejected
+    return {topic: {int(partition): end for partition, end in offsets.items()} for topic, offsets in topics.items()}
 
 
 def _list_operators(folder: _Folder) -> Iterator[Operator]:
-    for operator_id in folder.list_numbers("state"):
-        place = f"state/{operator_id}"
-        text = folder.read(f"{place}/_metadata/metadata") or ""
-        name = str(_find_operator_name(folder, place, text))
+    numbers = folder.list_numbers("state")
+    for number in numbers:
+        place = f"state/{number}"
+        name = _find_operator_name(folder, place)
         stores = [store for store in folder.list_names(f"{place}/0") if not store.startswith((".", "_"))]
-        own = list(_list_fields(folder.read(f"{place}/0/_metadata/schema") or ""))
-        of_stores = [folder.read(f"{place}/0/{store}/_metadata/schema") or "" for store in stores]
-        fields = [*own, *(field for schema in of_stores for field in _list_fields(schema))]
-        columns = tuple(dict.fromkeys(str(field["name"]) for is_key, field in own if is_key))
-        timed = [field for _, field in fields if _get_delay(field) is not None]
+        stores = [store for store in stores if "." not in store]
+        own = _list_fields(folder.read(f"{place}/0/_metadata/schema"))
+        of_stores = [_list_fields(folder.read(f"{place}/0/{store}/_metadata/schema")) or [] for store in stores]
+        fields = [field for _, field in [*(own or []), *(field for store in of_stores for field in store)]]
+        timed = [field for field in fields if _get_delay(field) is not None]
         delays = [delay for field in timed if (delay := _get_delay(field)) is not None]
         yield Operator(
-            id=operator_id,
+            id=number,
             name=name,
-            columns=columns,
+            columns=tuple(dict.fromkeys(str(field.get("name")) for is_key, field in own or [] if is_key)),
             watermark_delay=min(delays) * 1_000 if delays else None,
-            late_rule=_find_late_rule(name, timed),
+            # Behind another operator, one has a watermark of its own, which the checkpoint does not show.
+            late_rule=LateRule.UNKNOWN if own is None or len(numbers) > 1 else _find_late_rule(name, timed),
         )
 
 
-def _find_operator_name(folder: _Folder, place: str, text: str) -> str:
+def _find_operator_name(folder: _Folder, place: str) -> str:
+    text = folder.read(f"{place}/_metadata/metadata") or ""
     if "{" not in text:
         return "unknown"  # before Spark 3.5 operators have no metadata
     operator = _parse(folder, f"{place}/_metadata/metadata", text[text.index("{") :]).get("operatorInfo")
     return str(operator.get("operatorName", "unknown")) if isinstance(operator, dict) else "unknown"
 
 
-def _list_fields(schema: str) -> Iterator[tuple[bool, dict[str, Any]]]:
-    """Yield the fields of the key and of the value in a file of state schemas, and whether they are of the key."""
-    place, is_key = schema.find(_STRUCT), True
-    while place >= 0:
+def _list_fields(schema: str | None) -> list[tuple[bool, dict[str, Any]]] | None:
+    """List the fields of the key and of the value of a state store, and whether they are of the key.
+
+    None if the file is missing, cut off or of another form.
+    """
+    fields, place, parts = list[tuple[bool, dict[str, Any]]](), (schema or "").find(_STRUCT), 0
+    while schema is not None and place >= 0:
         try:
             struct, place_after = json.JSONDecoder().raw_decode(schema, place)
-        except ValueError:
-            return
-        for field in struct["fields"]:
-            yield is_key, field
-        is_key = not is_key
+        except (ValueError, RecursionError):
+            return None
+        columns = struct.get("fields")
+        if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+            return None
+        fields += [(parts == 0, column) for column in columns]
+        parts += 1
         place = schema.find(_STRUCT, place_after)
+    return fields if parts >= _PARTS else None
 
 
 def _get_delay(field: Mapping[str, Any]) -> int | None:
-    delay = field.get("metadata", {}).get("spark.watermarkDelayMs")
+    metadata = field.get("metadata")
+    delay = metadata.get("spark.watermarkDelayMs") if isinstance(metadata, dict) else None
     return delay if type(delay) is int else None
 
 
 def _find_late_rule(name: str, timed: Sequence[Mapping[str, Any]]) -> LateRule:
-    """Find the late rule of an operator by its name and the columns in its state that have a watermark."""
+    """Find the late rule of an only operator by its name and the columns in its state that have a watermark."""
     if name == "dedupeWithinWatermark":
         return LateRule.ROW
-    if name == "dedupe":  # without the event time in its key it drops late rows too, if the query has a watermark
-        return LateRule.ROW if timed else LateRule.UNKNOWN
-    if name not in {"stateStoreSave", "sessionWindowStateStoreSaveExec"}:
+    if name not in {"stateStoreSave", "sessionWindowStateStoreSaveExec", "dedupe"}:
         return LateRule.UNKNOWN
-    if not timed:
-        return LateRule.NEVER
-    return LateRule.WINDOW if all(isinstance(field["type"], dict) for field in timed) else LateRule.ROW
+    if not timed:  # a deduplication without the event time in its key drops late rows too, if there is a watermark
+        return LateRule.UNKNOWN if name == "dedupe" else LateRule.NEVER
+    return LateRule.WINDOW if all(isinstance(field.get("type"), dict) for field in timed) else LateRule.ROW
 
 
 def _parse(folder: _Folder, name: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         raise folder.reject(name, f"a JSON object, got `{text[:40]}`")

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation
 from cutover.cli.position import position
 from cutover.lake.tables import delta
 from cutover.positions.delta_versions import Evidence, list_versions
-from cutover.positions.position import find_position
+from cutover.positions.position import Position, find_position
 from cutover.positions.spark_checkpoint import Batch, LateRule, SparkCheckpoint, read_checkpoint
 from cutover.settings import Settings
 from tests.integration.streaming.rig import MINUTE, Event, make_topic, send
@@ -138,12 +138,12 @@ def test_native_sink(source: DataFrame, tmp_path: Path, mode: str) -> None:
 def test_merge_in_foreach_batch(source: DataFrame, tmp_path: Path, marks: bool) -> None:
     job = run(count_hourly(source), tmp_path, "update", merge_into(f"{tmp_path}/table", marks=marks))
     versions = [version for version in list_versions(job.table, job.checkpoint) if version.operation == "MERGE"]
-    newest = find_position(job.checkpoint, versions)
+    newest = find_position(job.checkpoint, list_versions(job.table, job.checkpoint))
 
     assert {version.evidence for version in versions} == {Evidence.MARK if marks else Evidence.TIME}
     with_rows = [batch.number for batch in job.checkpoint.batches if batch.number < len(EVENTS) // 20]
     assert [version.batch for version in versions][: len(with_rows)] == with_rows
-    assert newest is not None
+    assert isinstance(newest, Position)
     assert newest.topics == {"positions-of-jobs": {0: 30, 1: 30}}
     assert newest.table_version == versions[-1].version
 
@@ -174,7 +174,7 @@ def test_a_batch_that_was_killed_before_its_commit_has_written_the_table(source:
     found = find_position(checkpoint, list_versions(job.table, checkpoint))
 
     assert checkpoint.newest_committed == checkpoint.batches[-2]
-    assert found is not None
+    assert isinstance(found, Position)
     assert found.at == newest.planned_at
 
 

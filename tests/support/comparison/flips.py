@@ -82,10 +82,16 @@ def data_findings(report: Report) -> tuple[object, ...]:
 def count_outcomes(
     settings: Settings, files: Sequence[Path], number: int, seed: int, right: tuple[object, ...]
 ) -> Counter[str]:
-    """Flip `number` bits in files of one kind; count the outcomes, wrong ones with their place."""
+    """Flip `number` bits in files of one kind; count the outcomes, wrong ones with their place.
+
+    Each comparison adds to the history, which is compacted meanwhile, so some of its files may be gone.
+    """
     rng, outcomes = random.Random(seed), Counter[str]()  # noqa: S311 -- no secret
     for turn in range(number):
-        file = files[turn % len(files)]
+        existing = [file for file in files if file.exists()]
+        if not existing:
+            break
+        file = existing[turn % len(existing)]
         for place in flips(file, 1, rng):
             outcomes[_outcome(settings, file, place, right)] += 1
     return outcomes
@@ -119,7 +125,7 @@ def campaign(
     lake, right = Path(settings.lake_uri), data_findings(reconcile(PipelineLake(settings, PIPELINE)))
     entries = list_files_by_kind(lake)
     for kind in entries if only is None else [kind for kind in only if kind in entries]:
-        yield kind, count_outcomes(settings, entries[kind], number, seed, right)
+        yield kind, count_outcomes(settings, list_files_by_kind(lake).get(kind, []), number, seed, right)
     DeltaTable(str(next(lake.rglob("stream/_delta_log")).parent)).create_checkpoint()  # entries are not read behind it
     checkpoints = {kind: files for kind, files in list_files_by_kind(lake).items() if kind not in entries}
     for kind in checkpoints if only is None else [kind for kind in only if kind in checkpoints]:

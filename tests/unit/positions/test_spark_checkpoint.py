@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import LakeError
-from cutover.positions.position import find_position
+from cutover.positions.position import Position, UnknownPosition, find_position
 from cutover.positions.spark_checkpoint import read_checkpoint
 
 CONF: dict[str, str] = {}
@@ -37,9 +37,8 @@ def test_each_batch_is_judged_by_the_watermark_of_the_one_before(tmp_path: Path)
         (1_000_000, 2_000_000),
     ]
     assert [batch.is_committed for batch in checkpoint.batches] == [True, True, False]
-    assert checkpoint.starts == {"t": {0: 0, 1: 0}}
-    found = find_position(checkpoint, ())
-    assert found is not None
+    found = find_position(checkpoint, None)
+    assert isinstance(found, Position)
     assert found.topics == {"t": {0: 20, 1: 20}}
 
 
@@ -50,12 +49,26 @@ def test_the_judge_of_the_oldest_batch_that_is_kept_is_unknown(tmp_path: Path) -
 
 
 def test_a_query_that_has_committed_nothing_has_no_position(tmp_path: Path) -> None:
-    assert find_position(read_checkpoint(str(write(tmp_path / "c", batches=range(1), commits=0))), ()) is None
+    checkpoint = read_checkpoint(str(write(tmp_path / "c", batches=range(1), commits=0)))
+
+    assert isinstance(find_position(checkpoint, None), UnknownPosition)
 
 
 @pytest.mark.parametrize(
     "line",
-    ['{"logOffset":3}', "7", "-", '{"sourceVersion":1,"reservoirVersion":2}', '{"t":{"0":"10"}}', '{"t":{"0":1.5}}'],
+    [
+        '{"logOffset":3}',
+        "7",
+        '{"sourceVersion":1,"reservoirVersion":2}',
+        '{"t":{"0":"10"}}',
+        '{"t":{"0":1.5}}',
+        '{"t":{"0":-1}}',
+        '{"t":{"-1":1}}',
+        '{"t":{"00":1}}',
+        "{}",
+        '{"t":{}}',
+        "[" * 100_000,
+    ],
 )
 def test_sources_other_than_kafka_are_rejected(tmp_path: Path, line: str) -> None:
     with pytest.raises(LakeError, match="the offsets of Kafka topics"):
@@ -70,6 +83,14 @@ def test_sources_other_than_kafka_are_rejected(tmp_path: Path, line: str) -> Non
         ("offsets/1", "v2\n{}\n{}", "version"),
         ("offsets/1", "v1\n{}", "cut off"),
         ("offsets/1", 'v1\n{}\n{"t":{"0":1}}', "batchWatermarkMs"),
+        ("offsets/1", 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1e400}\n{"t":{"0":1}}', "batchTimestampMs"),
+        ("offsets/1", 'v1\n{"batchWatermarkMs":-5,"batchTimestampMs":5}\n{"t":{"0":1}}', "batchWatermarkMs"),
+        ("offsets/1", 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5}\n{"t":{"0":20}}', "partition 1"),
+        ("offsets/1", 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5}\n{"t":{"0":20,"1":9}}', "at least offset 10"),
+        ("offsets/1", 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":5}\n-', "at least one source"),
+        ("commits/1", "", "version"),
+        ("metadata", '{"id":5}', "id of the query"),
+        ("metadata", "[" * 100_000, "JSON object"),
         ("offsets/1", 'v1\nno json\n{"t":{"0":1}}', "JSON object"),
         ("metadata", None, "`metadata`"),
         ("metadata", "[]", "JSON object"),
