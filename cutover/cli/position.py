@@ -111,7 +111,7 @@ def _format_topics(topics: Mapping[str, Mapping[int, int]]) -> str:
 
 def _format_offsets(ends: Mapping[int, int]) -> str:
     shown = " ".join(f"{partition}:{offset}" for partition, offset in sorted(ends.items())[:SHOWN])
-    return shown if len(ends) <= SHOWN else f"{shown} ... ({len(ends):,} partitions)"
+    return shown if len(ends) <= SHOWN else f"{shown} ... ({count_noun(len(ends), 'partition')})"
 
 
 def _encode_operator(operator: Operator) -> dict[str, object]:
