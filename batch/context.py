@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 class RunContext:
     """Inputs of a run before it reads records, with the reads that it has made so far."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     target: BatchCut
     client: LogClient
     earliest: Mapping[int, int]  # first retained offset of each partition
@@ -70,9 +69,9 @@ class RunContext:
     first_offsets: Mapping[int, int] = field(default_factory=dict)  # of an audit: reading starts at these offsets
 
     @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
+    def pipeline(self) -> Pipeline:
+        """Definition of the pipeline."""
+        return self.lake.pipeline
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -82,7 +81,7 @@ class RunContext:
     @property
     def spark(self) -> "SparkSession":
         """Return the process's Spark session, which is started on the first read, so a run without work starts none."""
-        return session(self.settings, app=f"cutover batch {self.pipeline.name}")
+        return session(self.lake.settings, app=f"cutover batch {self.pipeline.name}")
 
     def records(self, reads: tuple[Offsets, ...]) -> "DataFrame":
         """Read the records of some offsets, as Spark's Kafka source returns them.
@@ -104,8 +103,7 @@ class RunContext:
         """
         if self.counted_reads:
             log = complete_read.ReadLog(
-                settings=self.settings,
-                pipeline=self.pipeline,
+                lake=self.lake,
                 version=self.target.version,
                 client=self.client,
                 log_id=self.target.record.cut.log,

@@ -192,7 +192,7 @@ def _explain_failed_read(work: RunContext, error: Exception) -> None:
         if earliest.get(partition, 0) > start:
             msg = f"Log of `{work.pipeline.name}`, {format_partition(work.target.record.topic, partition)}: expected "
             msg += f"offset {start}, the log starts at {earliest[partition]}: records left it while batch read them."
-            command = f"`cutover batch {work.pipeline.name}{versions.format_option(work.settings.stream_version)}`"
+            command = f"`cutover batch {work.pipeline.name}{versions.format_option(work.lake.settings.stream_version)}`"
             hint = f"\nHint: nothing was published; {command} computes from the remaining records."
             raise LogError(msg + hint, runbook="LogDataLost") from error
 
@@ -269,8 +269,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         else:
             earlier = index.load_history(lake, log_id, recorded_losses, judging=judging)
         yield RunContext(
-            settings=settings,
-            pipeline=pipeline,
+            lake=lake,
             target=target,
             client=client,
             replaces_earlier_runs=judging is not None,

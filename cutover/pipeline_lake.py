@@ -1,7 +1,7 @@
 """Handle of one pipeline in an installation."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
@@ -17,6 +17,10 @@ class PipelineLake:
 
     settings: Settings
     pipeline: Pipeline
+
+    def with_settings(self, **changes: Any) -> "PipelineLake":
+        """Return the pipeline in other tables, or at another version of its stream, as changed settings select them."""
+        return PipelineLake(self.settings.model_copy(update=changes), self.pipeline)
 
     def version_uri(self) -> str:
         """Return the folder of the tables that one result fingerprint shares."""

@@ -123,9 +123,7 @@ class _Run:
         """
         settings, name = self.lake.settings, self.lake.pipeline.name
         run_id = f"{self.at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-        serving = versions.current(
-            PipelineLake(settings.model_copy(update={"stream_version": None}), self.lake.pipeline)
-        )
+        serving = versions.current(self.lake.with_settings(stream_version=None))
         table, written_reports = self.parquet, set[str]()
         for _ in range(TRIES):
             entry = history.find_entry(

@@ -73,8 +73,7 @@ def run(
         beat, lineage = _start_heartbeat(settings, place, clock), DriverLineage(settings, pipeline.name)
         try:
             context = DriverContext(
-                settings=settings,
-                pipeline=pipeline,
+                lake=lake,
                 client=LogClient(settings),
                 clock=clock,
                 probe=probe,
@@ -127,25 +126,26 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
 
 def prepare_stream(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
-    context.beat.update(losses_seen=losses.next_sequence(context.settings, context.pipeline.name))
-    start_offsets.reject_unsafe(context.lake)
-    dimension.check(context.lake)
+    lake, settings = context.lake, context.lake.settings
+    context.beat.update(losses_seen=losses.next_sequence(settings, context.pipeline.name))
+    start_offsets.reject_unsafe(lake)
+    dimension.check(lake)
     reader.prepare(context)
-    version = versions.current(context.lake)
+    version = versions.current(lake)
     if version is not None:
-        fork.copy_source_rows(context.lake, version)
-    table, record = (None, None) if version is None else open_checked(context.lake, version)
-    accepted = () if version is None else losses.list_of_version(context.settings, version)
+        fork.copy_source_rows(lake, version)
+    table, record = (None, None) if version is None else open_checked(lake, version)
+    accepted = () if version is None else losses.list_of_version(settings, version)
     read_history = tuple if version is None else same_log.recorded_history(version.uri)
     beginning = start_offsets.find_start(context.pipeline, context.client, record, accepted, read_history)
     schema = epoch_log_schema(context.pipeline)
-    version = versions.open_or_create(context.lake, context.clock)
-    if context.settings.stream_version is None:  # not that of a replay, which serves nothing
-        record_definition(context.lake, context.clock)
+    version = versions.open_or_create(lake, context.clock)
+    if settings.stream_version is None:  # not that of a replay, which serves nothing
+        record_definition(lake, context.clock)
     table = table or delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     # The handle that was checked is the one that commits: a fresh one would accept what another driver has done.
     committer = Committer(
-        version, context.beat.now.run_id, table, reload_every=context.settings.stream.reload_every, accepted=accepted
+        version, context.beat.now.run_id, table, reload_every=settings.stream.reload_every, accepted=accepted
     )
     context.start.table, context.start.offsets = version.uri, dict(beginning.offsets)
     context.probe("start.read", -1 if record is None else record.epoch)

@@ -28,7 +28,7 @@ SILENT_PATIENCE_SECONDS = 5.0
 
 def prepare(context: DriverContext) -> None:
     """Start Spark in parallel with checking table and log: it takes longer than they do."""
-    spark.start_early(context.settings, app=_app(context))
+    spark.start_early(context.lake.settings, app=_app(context))
 
 
 def run_queries(context: DriverContext, stream: MicrobatchEngine) -> None:
@@ -40,13 +40,13 @@ def run_queries(context: DriverContext, stream: MicrobatchEngine) -> None:
     Raises:
         CutoverError: The query failed for another reason; says which.
     """
-    session = spark.session(context.settings, app=_app(context))
+    session = spark.session(context.lake.settings, app=_app(context))
     while not (context.stopping.is_set() or stream.drained):
         query_source = query.QuerySource(
             pipeline=context.pipeline, offsets=stream.position, checkpoint=stream.checkpoint
         )
         stream.recorder.begin_query(session)
-        running = query.start(session, context.settings, query_source, stream.process_batch)
+        running = query.start(session, context.lake.settings, query_source, stream.process_batch)
         end_error = _run(context, stream, running, session)
         if end_error is None:
             return
@@ -110,7 +110,7 @@ def _await_next_poll(context: DriverContext, stream: MicrobatchEngine) -> None:
 
     An epoch alone is no reason to read the ends: it has read the log, and a reading makes the broker read partitions.
     """
-    due = time.monotonic() + max(0.1, context.settings.stream.trigger_seconds)
+    due = time.monotonic() + max(0.1, context.lake.settings.stream.trigger_seconds)
     while (remaining := due - time.monotonic()) > 0:
         if stream.failure is not None or context.stopping.is_set() or stream.drained:
             return

@@ -92,7 +92,7 @@ def make_draft(
 
 
 def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock, probe: probes.Probe) -> Drafted:
-    lake, settings, pipeline = work.lake, work.settings, work.pipeline
+    lake, settings, pipeline = work.lake, work.lake.settings, work.pipeline
     run_output = compute_run(work, probe)
     prepared = publish.collect_output(work, run_output)
     draft_effect = effect.compute_effect(lake, prepared.rows, prepared.replaced)

@@ -144,7 +144,7 @@ def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
         kept=() if staged_run.retained is None else staged_run.retained.ranges,
         left_out=staged_run.plan.skipped,
         dimensions=dict(work.lookups.spans),
-        cost=measure_cost(work.meter, is_local=is_local(work.settings), written_bytes=0),
+        cost=measure_cost(work.meter, is_local=is_local(work.lake.settings), written_bytes=0),
         started=work.started.isoformat(),
     )
 

@@ -45,10 +45,8 @@ def run(settings: Settings, epochs: int, path: Path) -> None:
     beat = HeartbeatWriter(settings.run_dir / "heartbeat.json", first_beat("soak", clock), seconds=60, clock=clock)
     client = LogClient(settings)  # unused here
     place = settings.run_dir / "soak"
-    context = DriverContext(
-        settings=settings, pipeline=pipeline, client=client, clock=clock, probe=notes, beat=beat, place=place
-    )
     lake = PipelineLake(settings, pipeline)
+    context = DriverContext(lake=lake, client=client, clock=clock, probe=notes, beat=beat, place=place)
     version = versions.open_or_create(lake, clock)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=SCALED_LOG)

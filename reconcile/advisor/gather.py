@@ -51,7 +51,6 @@ from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reading import scan
 from cutover.records.reading.scan import Offsets, OffsetSpan, read_records
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,8 +65,7 @@ class LogReading:
     """Records to read, and the epochs that read them."""
 
     spark: "SparkSession"
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     rejoin: Rejoin
     records: Sequence[EpochRecord]
 
@@ -83,11 +81,12 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
     Raises:
         LogError: The log holds none of the records that the epochs read, lost some of them, or does not answer.
     """
-    kinds = compile_pipeline(reading.pipeline).key_types
+    pipeline = reading.lake.pipeline
+    kinds = compile_pipeline(pipeline).key_types
     keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
     columns = "__partition INT, __offset BIGINT, __log BIGINT, __event BIGINT, __starts BIGINT, __ends BIGINT"
     connection.execute(f"CREATE TEMP TABLE pairs ({columns}{keys}, __epoch BIGINT)")
-    columns_of_pairs = ("__partition", "__offset", "__log", "__event", "__starts", "__ends", *reading.pipeline.key)
+    columns_of_pairs = ("__partition", "__offset", "__log", "__event", "__starts", "__ends", *pipeline.key)
     names = ", ".join(f"c.{identifier(name)}" for name in columns_of_pairs)
     count = 0
     for chunk in split_epochs(reading.records, earliest):
@@ -101,9 +100,9 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
         connection.unregister("chunk")
         connection.unregister("ranges")
     if not count:
-        msg = f"Log of `{reading.pipeline.name}`: expected records that its epochs have read, it holds none of them."
+        msg = f"Log of `{pipeline.name}`: expected records that its epochs have read, it holds none of them."
         raise LogError(msg + "\nHint: lateness is computed from the records that the log still holds.")
-    lost_records.check_log_of_version(PipelineLake(reading.settings, reading.pipeline))
+    lost_records.check_log_of_version(reading.lake)
     return count
 
 
@@ -118,12 +117,12 @@ def _list_ranges(chunk: Chunk) -> pa.Table:
 
 def _read_rows(reading: LogReading, reads: Sequence[Offsets]) -> pa.Table:
     """Read the rows of `pairs` in some ranges of offsets, and possibly of offsets between them."""
-    pipeline, rejoin = reading.pipeline, reading.rejoin
+    pipeline, rejoin = reading.lake.pipeline, reading.rejoin
     # A separate read for each of hundreds of epochs would cost Spark far more than what lies between them.
     spread = (OffsetSpan(partition=p, first_offset=a, last_offset=b - 1) for one in reads for p, (a, b) in one.items())
     whole = scan.plan_reads(spread)
     spans = rejoin.resolve_versions(rejoin.collect_recorded(reading.records), whole)
-    raw = read_records(reading.spark, PipelineLake(reading.settings, pipeline), whole)
+    raw = read_records(reading.spark, reading.lake, whole)
     rows = classify_records(
         parse_records(raw, pipeline, rejoin.frames(reading.spark, spans)), pipeline, watermark_micros=None
     )
@@ -199,7 +198,7 @@ def gather_delays(lake: PipelineLake) -> GatheredDelays:
     records = list_reading_epochs(lake, version)
     earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover advise {pipeline.name}")
-    reading = LogReading(spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(lake), records=records)
+    reading = LogReading(spark=spark, lake=lake, rejoin=Rejoin(lake), records=records)
     with queries.connect(queries.make_reader_limits(settings)) as connection:
         count = load_pairs(connection, reading, earliest)
         read_speed = measure_read_speed(records)

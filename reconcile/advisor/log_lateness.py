@@ -216,7 +216,7 @@ def measure_log_lateness(lake: PipelineLake, clock: Clock) -> LogLateness:
         raise LakeError(pipeline.name)
     earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover lateness {pipeline.name}")
-    reading = LogReading(spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(lake), records=records)
+    reading = LogReading(spark=spark, lake=lake, rejoin=Rejoin(lake), records=records)
     with queries.connect(queries.make_reader_limits(settings)) as connection:
         load_pairs(connection, reading, earliest)
         _drop_duplicates(connection, pipeline, version, records[-1].epoch)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import duckdb
 import pyarrow as pa
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.spark import session
 from cutover.errors import LogError
@@ -36,7 +35,6 @@ from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read_records
 from cutover.records.watermark import Observation, WatermarkState, advance
-from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,8 +142,7 @@ def audit_determinism(lake: PipelineLake, *, replays: int, seed: int, repartitio
     spark = session(lake.settings, app=f"cutover audit {lake.pipeline.name}")
     with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
         replayed = _Replayed(
-            settings=lake.settings,
-            pipeline=lake.pipeline,
+            lake=lake,
             span=span,
             spark=spark,
             connection=connection,
@@ -195,8 +192,7 @@ def _duplicates(lake: PipelineLake, span: Offsets, spark: "SparkSession") -> pa.
 class _Replayed:
     """Replays whose answers are stored in tables `answer_<number>`."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     span: Offsets
     spark: "SparkSession"
     connection: duckdb.DuckDBPyConnection
@@ -213,7 +209,7 @@ class _Replayed:
             partials.append(rows)
         everything = pa.concat_tables(partials)
         self.connection.register("replayed", everything)
-        answer = finish_sql(self.pipeline, "replayed", keep=MERGED_CLASSES)
+        answer = finish_sql(self.lake.pipeline, "replayed", keep=MERGED_CLASSES)
         self.connection.execute(f"CREATE OR REPLACE TEMP TABLE answer_{replay.number} AS {answer}")
         late = "SELECT coalesce(sum(_n), 0)::BIGINT FROM replayed WHERE _class = ?"
         (pairs,) = self.connection.execute(late, [Class.LATE.value]).fetchall()[0]
@@ -223,7 +219,7 @@ class _Replayed:
     def compare_replay(self, replay: Replay) -> AuditedReplay:
         """Make the answer of a replay and compare it with the first one."""
         late = self.make(replay)
-        blamed = blame.find(self.connection, self.pipeline, f"answer_{replay.number}")
+        blamed = blame.find(self.connection, self.lake.pipeline, f"answer_{replay.number}")
         self.connection.execute(f"DROP TABLE answer_{replay.number}")
         return AuditedReplay(
             replay=replay.number, epochs=len(replay.epochs), tasks=replay.tasks, late=late, blamed=blamed
@@ -233,17 +229,17 @@ class _Replayed:
         """Return the partial aggregates of an epoch, by partition, with the newest event time of each."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-        records = read_records(self.spark, PipelineLake(self.settings, self.pipeline), (offsets,))
+        records = read_records(self.spark, self.lake, (offsets,))
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolve_versions(self.rejoin.collect_recorded(self.records), (offsets,))
-        whole_rows = parse_records(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))
+        whole_rows = parse_records(dealt, self.lake.pipeline, self.rejoin.frames(self.spark, spans))
         flagged_rows, duplicate = duplicates.flag_records(whole_rows, self.duplicates)
-        rows = classify_records(flagged_rows, self.pipeline, watermark_micros=watermark, duplicate=duplicate)
-        ahead = self.pipeline.lateness.max_ahead_micros
+        rows = classify_records(flagged_rows, self.lake.pipeline, watermark_micros=watermark, duplicate=duplicate)
+        ahead = self.lake.pipeline.lateness.max_ahead_micros
         valid = f"_reason IS NULL AND unix_micros(_event_time) <= unix_micros(_log_time) + {ahead}L"
         newest = {_NEWEST_COLUMN: f"max(IF({valid}, unix_micros(_event_time), NULL))"}
-        table = aggregate_partials(rows, self.pipeline, by=("_partition",), extra_aggregates=newest).toArrow()
-        schema = partial_schema(self.pipeline).append(pa.field(_NEWEST_COLUMN, pa.int64()))
+        table = aggregate_partials(rows, self.lake.pipeline, by=("_partition",), extra_aggregates=newest).toArrow()
+        schema = partial_schema(self.lake.pipeline).append(pa.field(_NEWEST_COLUMN, pa.int64()))
         return table.select(schema.names).cast(schema)
 
     def _advance_watermark(self, state: WatermarkState, offsets: Offsets, rows: pa.Table) -> WatermarkState:
@@ -257,4 +253,4 @@ class _Replayed:
         read_offsets = start_offsets | dict(state.read) | {p: end for p, (_, end) in offsets.items()}
         high = {p: end for p, (_, end) in self.span.items()}
         observation = Observation(now=0.0, read=read_offsets, high=high, max_event=events)
-        return advance(state, observation, self.pipeline.lateness)
+        return advance(state, observation, self.lake.pipeline.lateness)

@@ -84,8 +84,7 @@ class TableRows:
 class CleanCopy:
     """Copy of the lake from which every trial starts."""
 
-    pipeline: Pipeline
-    settings: Settings  # of the copy
+    lake: PipelineLake  # the copy
     finding: Finding
     skipped_ranges: tuple[Range, ...]
     layout: Layout
@@ -98,9 +97,9 @@ class CleanCopy:
     epoch: int  # of the cut
 
     @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
+    def pipeline(self) -> Pipeline:
+        """Definition of the pipeline."""
+        return self.lake.pipeline
 
     def is_judged(self, start: int) -> bool:
         """Return whether windows that start then (microseconds) are compared."""
@@ -178,8 +177,7 @@ def open_clean_copy(lake: PipelineLake, log: LogReader | None) -> CleanCopy:
     batch = read_table_rows(lake.batch_uri(), kind=None, order=order)
     cut = evidence.run.epoch
     return CleanCopy(
-        pipeline=pipeline,
-        settings=lake.settings,
+        lake=lake,
         finding=finding,
         skipped_ranges=skipped_ranges,
         layout=layout,
@@ -266,22 +264,22 @@ def _list_copied_columns(lookup: Lookup) -> list[str]:
 def draw_version(clean: CleanCopy, random: Random) -> OtherVersion | None:
     """Change rows of a dimension and fold the rows that batch would then have; None if no window is affected."""
     name = random.choice(list_lookups(clean.pipeline))
-    lookup, home = clean.pipeline.lookups[name], clean.settings.home
+    lookup, home = clean.pipeline.lookups[name], clean.lake.settings.home
     runs = batch_runs.read_effective_runs(clean.lake)
     run = next((run for run in reversed(runs) if run.computed and run.dimensions.get(name)), None)
     if run is None:
         return None
     with TemporaryDirectory(prefix="draw-", dir=home.parent) as folder:
         link_tree(home, Path(folder))
-        settings = clean.settings.model_copy(update={"home": Path(folder)})
-        rows = _change_rows(dimension.own_uri(settings, lookup.table), lookup, random)
-        version = _load(settings, lookup.table, rows)
+        scratch = clean.lake.with_settings(home=Path(folder))
+        rows = _change_rows(dimension.own_uri(scratch.settings, lookup.table), lookup, random)
+        version = _load(scratch.settings, lookup.table, rows)
         span, changed_spans = _change_span(run.dimensions[name], version, random)
         other = replace(run, dimensions={**run.dimensions, name: changed_spans})
         suspects = _find_windows(clean, runs[: runs.index(run) + 1], span)
         if not suspects:
             return None
-        replacement = _fold(PipelineLake(settings, clean.pipeline), other, suspects)
+        replacement = _fold(scratch, other, suspects)
     starts = {start for suspect in suspects for start in suspect.windows}
     batch = clean.tables[PlantSide.BATCH].rows["window_start"].cast(pa.int64()).to_pylist()
     removed_rows = tuple(row for row, start in enumerate(batch) if start in starts)

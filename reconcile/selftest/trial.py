@@ -30,7 +30,6 @@ from cutover.reconcile.selftest.trial_result import (
     evaluate_table,
     split_by_reason,
 )
-from cutover.settings import Settings
 
 TABLE_SHARE = 0.2
 """Share of trials that edit a whole table or a dimension, and nothing else."""
@@ -81,21 +80,19 @@ def _evaluate_row_plants(
 
 def _compare(clean: CleanCopy, plants: Sequence[Plant], random: Random) -> Finding:
     """Compare a copy that contains these plants."""
-    home = clean.settings.home
+    home = clean.lake.settings.home
     with TemporaryDirectory(prefix="trial-", dir=home.parent) as folder:
         link_tree(home, Path(folder))
-        settings = clean.settings.model_copy(update={"home": Path(folder)})
-        _plant(clean, settings, plants, random)
-        return compare_at_cut(
-            PipelineLake(settings, clean.pipeline), ComparisonRequest(log=clean.log, listed_rows=ROWS_LISTED)
-        ).finding
+        lake = clean.lake.with_settings(home=Path(folder))
+        _plant(clean, lake, plants, random)
+        return compare_at_cut(lake, ComparisonRequest(log=clean.log, listed_rows=ROWS_LISTED)).finding
 
 
-def _plant(clean: CleanCopy, settings: Settings, plants: Sequence[Plant], random: Random) -> None:
+def _plant(clean: CleanCopy, lake: PipelineLake, plants: Sequence[Plant], random: Random) -> None:
     for side in PlantSide:
         side_plants = [plant for plant in plants if plant.side is side]
         table = clean.tables[side]
-        uri = str(settings.home / Path(table.uri).relative_to(clean.settings.home.resolve()))
+        uri = str(lake.settings.home / Path(table.uri).relative_to(clean.lake.settings.home.resolve()))
         if not side_plants:
             continue
         if side_plants[0].kind == FLIPPED:
@@ -112,4 +109,4 @@ def _plant(clean: CleanCopy, settings: Settings, plants: Sequence[Plant], random
             )
             replace_table_rows(uri, replace_rows(table.rows, removed_rows, replacement), kind=table.kind)
     for version in (plant.version for plant in plants if plant.version is not None):
-        copied_lake.write_version(PipelineLake(settings, clean.pipeline), version)
+        copied_lake.write_version(lake, version)

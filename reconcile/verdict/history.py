@@ -162,7 +162,7 @@ def read_current_lines(lake: PipelineLake) -> tuple[tuple[RecordedComparison, ..
     Raises:
         LakeError: The history cannot be read.
     """
-    serving = versions.current(PipelineLake(lake.settings.model_copy(update={"stream_version": None}), lake.pipeline))
+    serving = versions.current(lake.with_settings(stream_version=None))
     recorded_comparisons = records.of_definition(
         records.read_lines(lake.settings, lake.pipeline.name), result_fingerprint(lake.pipeline)
     )

@@ -18,7 +18,6 @@ from cutover.lake.control import pins
 from cutover.lake.epochs.epoch_log import SPAN
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
-from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.compaction import merge
 from cutover.streaming.compaction.merge import MergedGroup, merge_group
 from cutover.streaming.process.context import DriverContext
@@ -122,7 +121,7 @@ class Compactor:
 
     def __init__(self, context: DriverContext, committer: Committer) -> None:
         self._rim, self._committer = context, committer
-        self._every = context.settings.stream.fold_every
+        self._every = context.lake.settings.stream.fold_every
         self._looked_at = -1  # newest epoch when files were last counted
         self._swept_at: float | None = None  # by the monotonic clock
         self._work: threading.Thread | None = None
@@ -164,11 +163,9 @@ class Compactor:
         last_epoch = max(file.last_epoch for group in groups for file in group)
         try:
             self._rim.probe("compact.read", last_epoch)
-            settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
+            lake, uri = self._rim.lake, self._committer.version.uri
             groups, minute = self._with_forgotten(groups, last_epoch)
-            self._done = [
-                merge_group(PipelineLake(settings, pipeline), uri, group, forgotten=minute) for group in groups
-            ]
+            self._done = [merge_group(lake, uri, group, forgotten=minute) for group in groups]
             self._rim.probe("compact.written", last_epoch)
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             self._done = []
@@ -235,7 +232,7 @@ class Compactor:
             return None
 
     def _list_pins(self) -> tuple[int, ...]:
-        return pins.list_pinned_epochs(self._rim.settings, self._committer.version, now=self._rim.clock.now())
+        return pins.list_pinned_epochs(self._rim.lake.settings, self._committer.version, now=self._rim.clock.now())
 
 
 def list_files(table: DeltaTable) -> list[File]:

@@ -20,11 +20,11 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.records import classify, columns, duplicates, partials
 from cutover.records.classes import Class
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.parsing import parser
-from cutover.settings import Settings
 from cutover.streaming.compaction.merge import merge_sql
 from cutover.streaming.microbatch.dedup_state import DedupState, LookupResult
 
@@ -88,18 +88,19 @@ def uses_slices(pipeline: Pipeline) -> bool:
     return pipeline.window.slice_micros is not None and pipeline.join is None
 
 
-def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Table | None:
+def open_slices(rows: pa.Table, lake: PipelineLake) -> pa.Table | None:
     """Make rows of windows from those of slices; rows of a window and key are merged.
 
     Args:
         rows: The partial shape (`partials.aggregate_partials`); an accepted row as long as a slice represents all of
             its windows.
-        pipeline: A definition with sliding windows.
-        settings: For `stream.overflow_rows`, which rows may be at most, and `stream.fold_memory`, then disk.
+        lake: A pipeline with sliding windows. `stream.overflow_rows` limits the rows; beyond `stream.fold_memory` they
+            are merged on disk.
 
     Returns:
         The partial shape, `_unknown` null in rows that count; None: they would be too many.
     """
+    settings, pipeline = lake.settings, lake.pipeline
     window, schema, limit = pipeline.window, partial_schema(pipeline), settings.stream.overflow_rows
     is_accepted = pc.equal(rows["_class"], pa.scalar(Class.ACCEPTED.value))
     other_rows = rows.filter(pc.invert(is_accepted))

@@ -153,8 +153,7 @@ class Continuity:
             LogError: Records are missing that no recorded loss names, or no broker answers.
         """
         log_read = complete_read.ReadLog(
-            settings=self._context.settings,
-            pipeline=self._context.pipeline,
+            lake=self._context.lake,
             version=self._committer.version,
             client=self._context.client,
             log_id=self._log,

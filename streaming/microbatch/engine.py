@@ -74,7 +74,7 @@ class MicrobatchEngine:
             self.wake.set()
         if not is_behind(span, self.context.pipeline.max_rows_per_epoch) and not self.drained:
             self.context.stopping.wait(
-                max(0.0, self.context.settings.stream.trigger_seconds - (time.monotonic() - began))
+                max(0.0, self.context.lake.settings.stream.trigger_seconds - (time.monotonic() - began))
             )
 
     def _process_epoch(self, batch: "DataFrame", number: int) -> int:
@@ -134,7 +134,7 @@ class MicrobatchEngine:
             proof, marks = self.continuity.proof, self.continuity.mark(plan)
             aggregation = aggregate.one_pass(batch, context.pipeline, plan, dimensions.frames, self.state.ids)
             uri = self.committer.version.uri
-            epoch_partials = spill.run_aggregation(aggregation, context.pipeline, plan, context.settings, uri=uri)
+            epoch_partials = spill.run_aggregation(aggregation, context.lake, plan, uri=uri)
             aggregation.release()
             context.probe("epoch.aggregated", plan.epoch)
             records = aggregate.set_record_count(aggregation, epoch_partials.counts, context.pipeline)

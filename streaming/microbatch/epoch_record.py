@@ -177,7 +177,7 @@ class EpochRecorder:
 
     def _measure_cost(self) -> PathCost:
         """Return what the driver has used so far; the committer adds the files of the epoch itself."""
-        is_local, committed = spark.is_local(self._context.settings), self._committer.written_bytes
+        is_local, committed = spark.is_local(self._context.lake.settings), self._committer.written_bytes
         return measure_cost(self._context.meter, is_local=is_local, written_bytes=committed)
 
 

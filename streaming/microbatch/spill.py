@@ -22,8 +22,8 @@ from cutover.lake.epochs.delivery import EXACTLY_ONCE
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, data_files
 from cutover.lake.tables.schemas import partial_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.records.classes import Class
-from cutover.settings import Settings
 from cutover.streaming.microbatch import aggregate
 from cutover.streaming.microbatch.aggregate import AggregationPass, EpochCounts, EpochPlan
 from cutover.streaming.panes import values
@@ -44,13 +44,11 @@ class EpochPartials:
 
 
 def run_aggregation(
-    aggregation_pass: AggregationPass, pipeline: Pipeline, plan: EpochPlan, settings: Settings, *, uri: str
+    aggregation_pass: AggregationPass, lake: PipelineLake, plan: EpochPlan, *, uri: str
 ) -> EpochPartials:
     """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
-    limit = settings.stream.overflow_rows
-    collected = (
-        None if aggregation_pass.slices is None else _collect_slices(aggregation_pass.slices, pipeline, plan, settings)
-    )
+    pipeline, limit = lake.pipeline, lake.settings.stream.overflow_rows
+    collected = None if aggregation_pass.slices is None else _collect_slices(aggregation_pass.slices, lake, plan)
     if collected is not None:
         return collected
     if aggregate.pairs_bound(pipeline, plan) <= limit:
@@ -75,15 +73,13 @@ def _collect_partials(aggregation_pass: AggregationPass, pipeline: Pipeline, pla
     return EpochPartials(rows=rows, counts=aggregate.sum_partial_rows(rows, pipeline, plan), number=rows.num_rows)
 
 
-def _collect_slices(
-    frame: "DataFrame", pipeline: Pipeline, plan: EpochPlan, settings: Settings
-) -> EpochPartials | None:
+def _collect_slices(frame: "DataFrame", lake: PipelineLake, plan: EpochPlan) -> EpochPartials | None:
     """Collect the rows of slices and make those of windows; None: either are more than `stream.overflow_rows`."""
-    limit = settings.stream.overflow_rows
+    pipeline, limit = lake.pipeline, lake.settings.stream.overflow_rows
     # Records that are late, or do not count, keep a row for each of their windows.
     bounded = frame if aggregate.pairs_bound(pipeline, plan) <= limit else frame.limit(limit + 1)
     partials = aggregate.collect_partials(bounded, pipeline)
-    rows = aggregate.open_slices(partials, pipeline, settings) if partials.num_rows <= limit else None
+    rows = aggregate.open_slices(partials, lake) if partials.num_rows <= limit else None
     if rows is None:
         return None
     unknown = aggregate.sum_partial_rows(

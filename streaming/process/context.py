@@ -11,7 +11,6 @@ from cutover.engine.usage import UsageMeter
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe
-from cutover.settings import Settings
 from cutover.streaming.process.driver_metrics import DriverMetrics
 from cutover.streaming.process.heartbeat import HeartbeatWriter
 from cutover.streaming.process.time_policy import STEADY, TimePolicy
@@ -27,10 +26,9 @@ class DriverStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverContext:
-    """Everything that a driver run is given from outside: settings, clients, clock, policy, heartbeat, stop event."""
+    """Everything that a driver run is given from outside: pipeline, clients, clock, policy, heartbeat, stop event."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     client: LogClient
     clock: Clock
     probe: Probe
@@ -43,6 +41,6 @@ class DriverContext:
     stopping: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
+    def pipeline(self) -> Pipeline:
+        """Definition of the pipeline."""
+        return self.lake.pipeline

@@ -176,7 +176,7 @@ def _find_missing(lake: PipelineLake, client: LogClient, version: Version) -> tu
         return ()
     session = spark.session(lake.settings, app=f"cutover accept-loss {pipeline.name}")
     log_id = client.describe(topic)
-    log_read = ReadLog(settings=lake.settings, pipeline=pipeline, version=version, client=client, log_id=log_id)
+    log_read = ReadLog(lake=lake, version=version, client=client, log_id=log_id)
     return complete_read.find_unexplained(session, log_read, (held_ranges,))
 
 

@@ -4,7 +4,7 @@ A stream is a version and the definition that it runs: the subject of comparison
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
@@ -107,6 +107,5 @@ def find_stream(lake: PipelineLake, number: int | None = None) -> Stream:
         DefinitionError: There is no such version.
         LakeError: It has no epoch log yet, or the epoch log was deleted.
     """
-    version_settings = versions.select_stream_version(versions.looking_at_served(lake.settings), number)
-    selected = replace(lake, settings=version_settings)
+    selected = lake.with_settings(stream_version=number)
     return Stream(pipeline=lake.pipeline, version=table_weights.check_epoch_log(selected, versions.current(selected)))

@@ -81,13 +81,13 @@ def replay(
         CutoverError: The driver cannot start or continue.
     """
     pipeline = lake.pipeline
-    serving = versions.current(PipelineLake(versions.looking_at_served(lake.settings), pipeline))
+    serving = versions.current(lake.with_settings(stream_version=None))
     version = _open_version(lake, number, clock, epoch)
-    version_settings = versions.select_stream_version(lake.settings, number)
-    _read_on(PipelineLake(version_settings, pipeline), f"cutover replay {pipeline.name} --into {number}", probe)
+    version_lake = lake.with_settings(stream_version=number)
+    _read_on(version_lake, f"cutover replay {pipeline.name} --into {number}", probe)
     if serving is not None and serving.number != number and _has_driver(lake):
         stream = Stream(pipeline=pipeline, version=version)
-        return version, _meet(version_settings, stream, Stream(pipeline=pipeline, version=serving), clock, probe)
+        return version, _meet(version_lake, stream, Stream(pipeline=pipeline, version=serving), clock, probe)
     return version, True
 
 
@@ -111,17 +111,17 @@ def replay_definition(
         _pin_epoch(version_settings, serving, aim, new.name, clock)
         _read_on(lake, f"cutover replay {new.name}", probe, aim)
     stream = find_stream(lake)
-    if not _meet(version_settings, stream, serving, clock, probe):
+    if not _meet(lake, stream, serving, clock, probe):
         msg = f"{serving.text}: expected an epoch that has read what {stream.text} has, its newest one has not."
         raise LakeError(msg + f"\nHint: let its driver continue (`cutover stream {old.name} --detach`), and try again.")
     return stream
 
 
-def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, probe: Probe) -> bool:
+def _meet(lake: PipelineLake, stream: Stream, serving: Stream, clock: Clock, probe: Probe) -> bool:
     """Read on to an epoch boundary of the serving stream, and pin the epochs of both for a day.
 
     Args:
-        settings: Settings that select the stream that reads.
+        lake: The pipeline at the version that reads.
         stream: The one that reads; none of its drivers is running.
         serving: The one that is read up to.
         clock: For the pins.
@@ -133,7 +133,7 @@ def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, pro
     Raises:
         CutoverError: The driver cannot start or continue.
     """
-    name = stream.pipeline.name
+    settings, name = lake.settings, lake.pipeline.name
     position = next(iter(reversed(stream.epoch_log.records())), None)
     aim = _await_epoch(settings, serving, position)
     if aim is None:
@@ -141,7 +141,7 @@ def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, pro
     _pin_epoch(settings, serving, aim, name, clock)
     if position is None or drop_zeros(aim.end) != drop_zeros(position.end):
         into = "" if settings.stream_version is None else f" --into {settings.stream_version}"
-        _read_on(PipelineLake(settings, stream.pipeline), f"cutover replay {name}{into}", probe, aim)
+        _read_on(lake, f"cutover replay {name}{into}", probe, aim)
     _pin_epoch(settings, stream, read_newest_epoch(stream.epoch_log), name, clock)
     return True
 

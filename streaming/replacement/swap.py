@@ -8,7 +8,7 @@ less of the log than before.
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
@@ -116,7 +116,7 @@ def swap_back(
     """
     old = lake.pipeline
     check_reason(reason, of="Swap")
-    lake = replace(lake, settings=versions.looking_at_served(lake.settings))
+    lake = lake.with_settings(stream_version=None)
     turn = swaps.next_sequence(lake.settings, old.name) if turn is None else turn
     rows = swaps.history(lake.settings, old.name)
     serves = str(rows[-1].served_by) if rows else old.name  # not followed further: this ends a cycle

@@ -78,9 +78,7 @@ class RepeatedStream(MicrobatchEngine):
         offsets = {p: (record.start.get(p, 0), record.end[p]) for p in record.end_moved}
         with self.lock:
             if offsets:
-                records = scan.read_records(
-                    session, PipelineLake(self.context.settings, self.context.pipeline), (offsets,)
-                )
+                records = scan.read_records(session, self.context.lake, (offsets,))
                 self._process_epoch(records, record.epoch)
             elif record.watermark_after != record.watermark_before:
                 time_now = self._advance({}, self.position)
@@ -167,8 +165,7 @@ def _make_context(lake: PipelineLake, client: LogClient, recorded_time: Recorded
     clock, place = SystemClock(), run_folder(lake.settings, lake.pipeline.name)
     place.mkdir(parents=True)
     return DriverContext(
-        settings=lake.settings,
-        pipeline=lake.pipeline,
+        lake=lake,
         client=client,
         clock=clock,
         probe=silent,

@@ -27,6 +27,7 @@ from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.panes.event_schedule import Comes, Ends, arriving, schedule_events
 from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
+from cutover.pipeline_lake import PipelineLake
 from cutover.probe import silent
 from cutover.records.classes import Class
 from cutover.records.reference.measures import finish_measure
@@ -291,8 +292,7 @@ def run_with(settings: Settings, setting: Setting) -> Outcome:
         script, place = Script(setting), run_folder(scratch_settings, pipeline.name)
         place.mkdir(parents=True)
         context = DriverContext(
-            settings=scratch_settings,
-            pipeline=pipeline,
+            lake=PipelineLake(scratch_settings, pipeline),
             client=client,
             clock=script,
             probe=silent,

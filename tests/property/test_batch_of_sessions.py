@@ -164,11 +164,11 @@ class Batch:
         )
         version = Version(pipeline="s", result_fingerprint="r", lateness_fingerprint="l", number=0, uri="")
         target = BatchCut(version=version, record=record, newest=record)
+        lake = PipelineLake(self.settings, PIPELINE)
         return RunContext(
-            settings=self.settings,
-            pipeline=PIPELINE,
+            lake=lake,
             target=target,
-            lookups=BatchEnrichment(PipelineLake(self.settings, PIPELINE), target),
+            lookups=BatchEnrichment(lake, target),
             client=LogClient(self.settings),
             earliest=earliest,
             history=IndexHistory(runs=tuple(self.runs)),

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
@@ -45,8 +44,7 @@ Offsets = Mapping[int, OffsetRange]
 class ReadLog:
     """Log that a path reads, and the stream version for which it is read."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     version: Version
     client: LogClient
     log_id: LogId
@@ -93,9 +91,9 @@ def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offs
         LakeError: The table of an epoch log, or the table of losses, cannot be read.
         LogError: No broker answers, or the log no longer holds the start of a range.
     """
-    missing = find_missing(session, log.settings, log.client, log.log_id.topic, reads)
+    missing = find_missing(session, log.lake.settings, log.client, log.log_id.topic, reads)
     if missing:
-        accepted = losses.list_up_to(log.settings, log.version)
+        accepted = losses.list_up_to(log.lake.settings, log.version)
         missing = exclude_recorded(missing, losses.find_incomplete_ranges(accepted, log.log_id.topic_id))
     for records, window in _list_epochs(log) if missing else ():
         complete = lost_records.find_complete_epochs(log.client, records, missing, window)
@@ -121,7 +119,7 @@ def check_complete(
     for reads, records in counts:
         missing = () if records == count_offsets(reads) else find_unexplained(session, log, reads)
         if missing:
-            raise lost_records.make_lost_error(log.pipeline.name, format_missing(log.log_id.topic, missing))
+            raise lost_records.make_lost_error(log.lake.pipeline.name, format_missing(log.log_id.topic, missing))
 
 
 def _list_epochs(log: ReadLog) -> Iterator[tuple[list[EpochRecord], WindowFn | None]]:
@@ -129,11 +127,11 @@ def _list_epochs(log: ReadLog) -> Iterator[tuple[list[EpochRecord], WindowFn | N
 
     The version of `log` comes first. Versions of earlier definitions have read the same records.
     """
-    settings, pipeline, current = log.settings, log.pipeline, (log.version.result_fingerprint, log.version.number)
-    registrations = versions.read_registrations(settings, pipeline.name)
+    pipeline, current = log.lake.pipeline, (log.version.result_fingerprint, log.version.number)
+    registrations = versions.read_registrations(log.lake.settings, pipeline.name)
     places = {(row.fingerprint, row.number) for row in registrations if not row.deleted}
     for fingerprint, number in sorted(places, key=lambda place: (place != current, place[0] != current[0], place)):
-        uri = PipelineLake(settings, pipeline).stream_uri(number, fingerprint=fingerprint)
+        uri = log.lake.stream_uri(number, fingerprint=fingerprint)
         records = EpochLog(uri).records() if delta.exists(uri) else []
         source = (log.log_id.topic_id, pipeline.source.isolation)
         window = pipeline.window if fingerprint == current[0] else None

@@ -80,7 +80,7 @@ def publish(lake: PipelineLake, *, name: str | None = None, anyway: bool = False
             file, or other processes published in every attempt: the table is unchanged. Or the copy in PostgreSQL is
             unchanged, and older than the table.
     """
-    lake = replace(lake, settings=versions.looking_at_served(lake.settings))  # whatever version the command selected
+    lake = lake.with_settings(stream_version=None)  # whatever version the command selected
     tries = Retrying(
         retry=retry_if_exception_type((_Overtaken, CommitFailedError)),
         stop=stop_after_attempt(_ATTEMPTS),

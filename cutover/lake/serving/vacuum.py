@@ -165,7 +165,7 @@ def list_unserved(lake: PipelineLake, now: datetime) -> list[Unserved]:
     Raises:
         LakeError: The history cannot be read.
     """
-    return list(_find_unserved(PipelineLake(versions.looking_at_served(lake.settings), lake.pipeline), now))
+    return list(_find_unserved(lake.with_settings(stream_version=None), now))
 
 
 def delete_unserved(lake: PipelineLake, clock: Clock, *, why: str) -> list[Unserved]:

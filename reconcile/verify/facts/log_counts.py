@@ -17,9 +17,9 @@ from cutover.lake.integrity.lost_records import LostRecords, format_lost, record
 from cutover.lake.integrity.same_log import check_unchanged
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import OffsetRange
+from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.facts.facts import LogCounts, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source
-from cutover.settings import Settings
 
 Result = TypeVar("Result")
 MOST = 2_000_000  # offsets that are counted unless a run is exhaustive
@@ -69,31 +69,31 @@ def read_retained(source: Source, facts: VerifyFacts, read: Callable[[SameLog], 
     Raises:
         LogError: No broker answers, the topic was replaced by another log, or retention is faster than every attempt.
     """
-    log = same_log(source.settings, source.pipeline.name, facts)
+    log = same_log(source.lake, facts)
     for _ in range(ATTEMPTS):
         try:
             return read(log)
         except LogError:
-            previous, log = log, same_log(source.settings, source.pipeline.name, facts)
+            previous, log = log, same_log(source.lake, facts)
             if log.earliest == previous.earliest:
                 raise
     return read(log)
 
 
-def same_log(settings: Settings, name: str, facts: VerifyFacts) -> SameLog:
-    """Describe the log that these epochs of a pipeline were read from.
+def same_log(lake: PipelineLake, facts: VerifyFacts) -> SameLog:
+    """Describe the log that these epochs were read from.
 
     Raises:
         LogError: No broker answers, the topic was replaced by another log, or it holds other records than those read.
     """
     records = facts.records
-    newest, client = records[-1], LogClient(settings)
+    newest, client = records[-1], LogClient(lake.settings)
     description = client.describe(newest.topic)
     if (description.cluster_id, description.topic_id) != (newest.cluster_id, newest.topic_id):
         expected = f"expected {newest.topic_id} as in the epochs"
         msg = f"Topic `{newest.topic}` now has topic id {description.topic_id}, {expected}."
         raise LogError(msg, runbook="TopicIdentityChanged")
-    check_unchanged(name, client, newest, lambda: records)
+    check_unchanged(lake.pipeline.name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
     incomplete_ranges = find_incomplete_ranges(facts.losses, newest.topic_id)
     return SameLog(

@@ -20,7 +20,6 @@ from cutover.lake.epochs.row_kinds import RowKind, kind_sql
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.lost_records import LostRecords, record_bounds
 from cutover.log.kafka import RawRecord
-from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import to_plain
 from cutover.reconcile.verify.facts import log_counts, results, rows
@@ -59,7 +58,7 @@ def find_earlier_ids(
         records: The records that these epochs read.
         ledger: The ledger's rows of these epochs (late, duplicate, ...).
     """
-    topic = source.pipeline.source
+    topic = source.lake.pipeline.source
     if topic.record_id is None:
         return frozenset()
     values = {(r.partition, r.offset): parse_record(r.value, topic).values for r in records}
@@ -78,7 +77,7 @@ def find_earlier_ids(
 
 def read_new_ids(source: Source, segment: Segment) -> frozenset[Twin]:
     """Read the ids that appear first in some epochs, without event minutes that the epoch log has forgotten."""
-    if source.pipeline.source.record_id is None:
+    if source.lake.pipeline.source.record_id is None:
         return frozenset()
     query = f"""
         SELECT id, epoch_us(event_time) FROM (
@@ -92,7 +91,7 @@ def read_new_ids(source: Source, segment: Segment) -> frozenset[Twin]:
 
 def select_retained_ids(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
     """Select the ids whose event minutes have not left the epoch log."""
-    if source.pipeline.source.record_id is None:
+    if source.lake.pipeline.source.record_id is None:
         return frozenset()
     forgotten = _find_forgotten_time(source)
     return frozenset(twin for twin in twins if twin[1] >= forgotten)
@@ -141,11 +140,11 @@ def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     recomputable = [
         s for s in complete_segments if all(log.holds(by_number[e]) for e in range(s.first_epoch, s.last_epoch + 1))
     ]
-    rejoin, retained = Rejoin(PipelineLake(source.settings, facts.pipeline)), len(recomputable)
+    rejoin, retained = Rejoin(source.lake), len(recomputable)
     recomputable = [
         s for s in recomputable if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None
     ]
-    pinned = pins.list_pinned_epochs(source.settings, source.version, now=source.request.now)
+    pinned = pins.list_pinned_epochs(source.lake.settings, source.version, now=source.request.now)
     sample = (
         recomputable
         if source.request.exhaustive

@@ -22,7 +22,6 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.dimensions import joined_versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
-from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.attribution import attribute_causes
@@ -123,11 +122,7 @@ def compare_repeated_runs(source: Source, facts: VerifyFacts) -> tuple[RepeatedR
 
     Repairs are excluded: their changes at the same cut are reviewed and recorded.
     """
-    runs = [
-        run
-        for run in batch_runs.read_effective_runs(PipelineLake(source.settings, facts.pipeline))
-        if run.batch_version is not None
-    ]
+    runs = [run for run in batch_runs.read_effective_runs(source.lake) if run.batch_version is not None]
     pairs = ((a, b) for a, b in pairwise(runs) if have_same_cut(a, b) and b.repair is None)
     comparisons = (_compare_runs(source, facts, *pair) for pair in pairs)
     return tuple(comparison for comparison in comparisons if comparison is not None)
@@ -150,7 +145,7 @@ def _compare_runs(source: Source, facts: VerifyFacts, first_run: BatchRun, secon
     ranges = intersect_ranges(first_run.computed, second_run.computed)
     in_ranges = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in ranges)
     condition = " OR ".join(in_ranges) or "false"
-    uri = PipelineLake(source.settings, facts.pipeline).batch_uri()
+    uri = source.lake.batch_uri()
     for run, name in ((first_run, "batch_first"), (second_run, "batch_second")):
         try:
             delta.relation(source.connection, f"{name}_all", uri, version=run.batch_version)
@@ -174,7 +169,7 @@ def intersect_ranges(ranges: Sequence[Range], other_ranges: Sequence[Range]) -> 
 
 def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
     """Compare both paths and list the differences without a cause, or return why they cannot be compared."""
-    lake = PipelineLake(source.settings, facts.pipeline)
+    lake = source.lake
     examined = seal.evaluate_seal(lake, epoch=None, epoch_log=source.log)
     evidence = examined.evidence
     if evidence is None:
@@ -210,8 +205,8 @@ def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
 
 def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
     """Read the first cells without a cause that no rule accepts, and count the rows that rules accept."""
-    now = history.find_rule_time(PipelineLake(source.settings, facts.pipeline), source.request.now)
-    rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=now)
+    now = history.find_rule_time(source.lake, source.request.now)
+    rules = Acceptance(rules=acceptance_files.load(source.lake.settings, facts.pipeline), now=now)
     differences, accepted = apply_rules(rules, cells.read_cells(opened, condition="_explained = 0"))
     unaccepted = [cell for cell in differences if cell.accepted_by is None]
     places = list(dict.fromkeys(place_of(cell) for cell in unaccepted))[: MOST + 1]

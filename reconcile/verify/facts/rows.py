@@ -81,7 +81,8 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
     Raises:
         LakeError: A table of the batch path cannot be read.
     """
-    lake = PipelineLake(source.settings, facts.pipeline)
+    del facts
+    lake = source.lake
     runs = [run for run in batch_runs.read_effective_runs(lake) if run.ledger_version is not None]
     if not runs:
         return BatchLedger()
@@ -89,7 +90,7 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
         ("batch_ledger", runs[-1].ledger_version),
         ("batch_index", None),
     )
-    with queries.connect(queries.make_reader_limits(source.settings)) as connection:
+    with queries.connect(queries.make_reader_limits(source.lake.settings)) as connection:
         for name, version in tables:
             delta.relation(connection, f"{name}_rows", lake.batch_uri(name), version=version)
         doubled = connection.execute(_DOUBLED).fetchall()
@@ -178,7 +179,7 @@ def _parse_restore_version(commit: Mapping[str, Any]) -> int | None:
 def list_foreign_changes(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
     """List the changes of other writers to rows of the pipeline's tables."""
     del facts
-    return list_foreign(PipelineLake(source.settings, source.pipeline))
+    return list_foreign(source.lake)
 
 
 def list_foreign(lake: PipelineLake) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from datetime import datetime
 
 import duckdb
 
-from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.control import losses, versions
@@ -21,7 +20,6 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import attribution
 from cutover.reconcile.preconditions import damage
 from cutover.reconcile.verify.facts.facts import VerifyFacts
-from cutover.settings import Settings
 
 ROWS = "stream_log"
 ALL_ROWS = "rows_all"
@@ -40,8 +38,7 @@ class VerifyRequest:
 class Source:
     """Open epoch log: view `stream_log` has its rows without epoch records; `ledger` and `doubtful` derive from it."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     version: Version
     log: EpochLog
     connection: duckdb.DuckDBPyConnection
@@ -60,9 +57,7 @@ def open_source(lake: PipelineLake, request: VerifyRequest) -> tuple[Source, Ver
     log = EpochLog(version.uri)
     _reject_missing_files(log)
     connection = queries.connect(queries.make_reader_limits(lake.settings))
-    source = Source(
-        settings=lake.settings, pipeline=lake.pipeline, version=version, log=log, connection=connection, request=request
-    )
+    source = Source(lake=lake, version=version, log=log, connection=connection, request=request)
     try:
         records = tuple(log.records())
         delta.bind(connection, ALL_ROWS, log.table)

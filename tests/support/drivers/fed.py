@@ -61,15 +61,13 @@ class Fed:
     """One start of a driver, until it is left alone or killed."""
 
     def __init__(self, spark: "SparkSession", lake: PipelineLake, clock: HandClock) -> None:
-        settings = lake.settings
-        self._spark, self.settings, self.pipeline, self.clock = spark, settings, lake.pipeline, clock
+        self._spark, self.lake, self.clock = spark, lake, clock
         self.dies_at: Point | None = None
-        place = run_folder(settings, lake.pipeline.name)
+        place = run_folder(lake.settings, lake.pipeline.name)
         place.mkdir(parents=True, exist_ok=True)
         context = DriverContext(
-            settings=settings,
-            pipeline=lake.pipeline,
-            client=LogClient(settings),
+            lake=lake,
+            client=LogClient(lake.settings),
             clock=clock,
             probe=self._probe,
             beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
@@ -81,7 +79,7 @@ class Fed:
 
     def anew(self) -> Self:
         """Return another start of the same stream, from what the table and the log say."""
-        return type(self)(self._spark, PipelineLake(self.settings, self.pipeline), self.clock)
+        return type(self)(self._spark, self.lake, self.clock)
 
     @property
     def newest(self) -> EpochRecord | None:
@@ -97,9 +95,7 @@ class Fed:
         spans = {p: (start.get(p, 0), offset) for p, offset in end.items() if offset > start.get(p, 0)}
         number, self._number = self._number, self._number + 1
         if spans:
-            self.stream.process_batch(
-                read_records(self._spark, PipelineLake(self.settings, self.pipeline), (spans,)), number
-            )
+            self.stream.process_batch(read_records(self._spark, self.lake, (spans,)), number)
 
     def feed_and_die(self, end: Mapping[int, int], point: Point) -> None:
         """Process a micro-batch and kill the driver at a point of its epoch. The disk is left as after SIGKILL."""

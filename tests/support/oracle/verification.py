@@ -33,7 +33,7 @@ def verify_with_oracle(lake: PipelineLake, oracle: Oracle, *, only: Sequence[str
 
 def _count_cells(source: Source) -> Mapping[Cell, CountedRow]:
     """Count each (window, key) as the stream holds it, late records included; the definition sums ids and squares."""
-    keys = ", ".join(map(identifier, source.pipeline.key))
+    keys = ", ".join(map(identifier, source.lake.pipeline.key))
     query = (
         f"SELECT epoch_us(window_start), sum(_n)::BIGINT, sum(ids)::HUGEINT, sum(squares)::HUGEINT, {keys} FROM {ROWS}"  # noqa: S608
         f" WHERE _class IN ('{Class.ACCEPTED}', '{Class.LATE}') GROUP BY window_start, {keys}"

@@ -45,7 +45,7 @@ def write_books(settings: Settings, ledger: list[Raw], *scanned: tuple[int, int]
 
 
 def read(settings: Settings) -> BatchLedger:
-    return read_batch_ledger(Mock(settings=settings), Mock(pipeline=PIPELINE))
+    return read_batch_ledger(Mock(lake=PipelineLake(settings, PIPELINE)), Mock())
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from cutover.reconcile.verify.facts import log_counts
 from cutover.reconcile.verify.facts.log_counts import SameLog
 from tests.unit.verify.epochs import chain_of
 
-ASKED: Any = SimpleNamespace(settings=None, pipeline=SimpleNamespace(name="p"), records=())
+ASKED: Any = SimpleNamespace(lake=None, records=())
 
 
 def log_from(earliest: int) -> SameLog:

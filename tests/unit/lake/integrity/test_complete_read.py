@@ -68,7 +68,7 @@ def check(monkeypatch: pytest.MonkeyPatch, lake: PipelineLake, version: Version,
     monkeypatch.setattr(complete_read, "find_missing", lambda *_: (GAP,))
     client: Any = HeldLog()
     session: Any = None
-    log = ReadLog(settings=lake.settings, pipeline=lake.pipeline, version=version, client=client, log_id=LOG)
+    log = ReadLog(lake=lake, version=version, client=client, log_id=LOG)
     complete_read.check_complete(session, log, [(({0: (0, 5)},), records)])
 
 

@@ -28,7 +28,7 @@ def driver(**changes: Any) -> Any:
     mock_engine = Mock(limit=None, position={0: 5}, lock=threading.Lock(), failure=None, drained=False)
     mock_engine.committer.newest = NEWEST
     mock_engine.context.pipeline.max_rows_per_epoch = 100
-    mock_engine.context.settings.stream.trigger_seconds = TRIGGER
+    mock_engine.context.lake.settings.stream.trigger_seconds = TRIGGER
     mock_engine.context.stopping.is_set.return_value = False
     mock_engine.context.time_policy.closes = True
     mock_engine.configure_mock(**changes)

@@ -12,6 +12,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import LogError
 from cutover.log.cut import LogEnd, LogId, Mark
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.microbatch import continuity, engine
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity
@@ -48,7 +49,7 @@ def context(tmp_path: Path) -> DriverContext:
     client.topic_id.return_value = LOG.topic_id
     beat = HeartbeatWriter(tmp_path / "heartbeat.json", first_beat("r", clock), seconds=60, clock=clock)
     return DriverContext(
-        settings=Mock(), pipeline=PIPELINE, client=client, clock=clock, probe=Mock(), beat=beat, place=tmp_path
+        lake=PipelineLake(Mock(), PIPELINE), client=client, clock=clock, probe=Mock(), beat=beat, place=tmp_path
     )
 
 

@@ -13,6 +13,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums
 from cutover.lake.tables.schemas import partial_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.streaming.microbatch import aggregate, spill
 from cutover.streaming.microbatch.aggregate import EpochCounts, EpochPlan
 from cutover.streaming.microbatch.spill import EpochPartials
@@ -147,7 +148,7 @@ def test_rows_of_slices_are_collected_up_to_the_limit_and_opened(
     batch_pass: Any = Mock()
     settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
 
-    partials: Any = spill.run_aggregation(batch_pass, PIPELINE, PLAN, settings, uri="unused")
+    partials: Any = spill.run_aggregation(batch_pass, PipelineLake(settings, PIPELINE), PLAN, uri="unused")
 
     assert [call.args[0] for call in batch_pass.slices.limit.call_args_list] == ([LIMIT + 1] if is_bounded else [])
     assert collected.call_args.args[0] is (batch_pass.slices.limit.return_value if is_bounded else batch_pass.slices)

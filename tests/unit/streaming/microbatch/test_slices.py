@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.lake.tables.schemas import partial_schema
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, StreamSettings
 from cutover.streaming.microbatch import aggregate
 
@@ -104,7 +105,7 @@ def test_windows_have_the_totals_of_their_slices(
         values.setdefault((*interval, key), []).append(value)
     expected = [accepted(*place, of_place) for place, of_place in values.items()]
 
-    opened = aggregate.open_slices(table(pipeline, rows), pipeline, Settings(home=home))
+    opened = aggregate.open_slices(table(pipeline, rows), PipelineLake(Settings(home=home), pipeline))
 
     assert opened is not None
     assert by_place(opened) == by_place(table(pipeline, [*expected, late(0, window.size)]))
@@ -115,7 +116,8 @@ def test_more_rows_than_the_limit_are_left_to_spark(home: Path) -> None:
     rows = table(pipeline, [accepted(0, 2, key, [1]) for key in "abc"])
 
     def made(limit: int) -> pa.Table | None:
-        return aggregate.open_slices(rows, pipeline, Settings(home=home, stream=StreamSettings(overflow_rows=limit)))
+        settings = Settings(home=home, stream=StreamSettings(overflow_rows=limit))
+        return aggregate.open_slices(rows, PipelineLake(settings, pipeline))
 
     assert made(15) is not None
     assert made(14) is None
@@ -135,6 +137,6 @@ def test_slices_are_opened_up_to_twenty_times_the_limit(
     rows = [accepted(0, 2, "a", [1])] * slices_found + [late(0, 10)]
     settings = Settings(home=home, stream=StreamSettings(overflow_rows=limit))
 
-    opened = aggregate.open_slices(table(pipeline, rows), pipeline, settings)
+    opened = aggregate.open_slices(table(pipeline, rows), PipelineLake(settings, pipeline))
 
     assert (None if opened is None else opened.num_rows) == (5 + 1 if is_made else None)

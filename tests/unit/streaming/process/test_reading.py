@@ -40,7 +40,7 @@ def wake(monkeypatch: pytest.MonkeyPatch) -> Wake:
 
 def await_next_poll(stream: Any) -> None:
     settings = Settings(stream=StreamSettings(trigger_seconds=TRIGGER))
-    context = SimpleNamespace(settings=settings, stopping=threading.Event())
+    context = SimpleNamespace(lake=SimpleNamespace(settings=settings), stopping=threading.Event())
     reader._await_next_poll(cast("Any", context), stream)
 
 

@@ -23,9 +23,9 @@ def test_only_rows_beyond_the_limit_are_left_to_spark(
     monkeypatch.setattr(spill, "partial_schema", Mock())
     monkeypatch.setattr(spill, "_collect_partials", lambda *_: "collected")
     batch_pass: Any = Mock(slices=None)
-    settings: Any = Mock(**{"stream.overflow_rows": LIMIT})
+    lake: Any = Mock(**{"settings.stream.overflow_rows": LIMIT})
 
-    partials: Any = spill.run_aggregation(batch_pass, Mock(), Mock(epoch=1), settings, uri="lake")
+    partials: Any = spill.run_aggregation(batch_pass, lake, Mock(epoch=1), uri="lake")
 
     assert (partials == "collected", spilled.called) == (collected, not collected)
     assert batch_pass.partials.unpersist.called is (upper_bound > LIMIT)
