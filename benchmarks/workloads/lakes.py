@@ -9,12 +9,10 @@ from benchmarks.bench import Bench
 from benchmarks.workloads import events
 from benchmarks.workloads.drivers import read_latest_epoch
 from cutover.batch import recompute
-from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
-from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.compaction import compactor, merge
 from cutover.streaming.compaction.merge import MergedGroup
@@ -27,42 +25,42 @@ PASSES = 3  # partial rows per (window, key) before a fold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lake:
+class LakeWorkload:
     """Lake of a pipeline whose stream has read its whole topic and closed every window."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     rows: int  # events
 
     @property
     def version(self) -> Version:
         """Current version of the stream."""
-        version = versions.current(PipelineLake(self.settings, self.pipeline))
+        version = versions.current(self.lake)
         if version is None:
-            msg = f"Pipeline `{self.pipeline.name}`: expected an epoch log, found none."
+            msg = f"Pipeline `{self.lake.pipeline.name}`: expected an epoch log, found none."
             raise AssertionError(msg)
         return version
 
     def delete_batch(self) -> None:
         """Delete the tables of batch, so that the next run computes everything."""
         for table in ("batch", "batch_index", "batch_ledger"):
-            shutil.rmtree(Path(PipelineLake(self.settings, self.pipeline).batch_uri(table)), ignore_errors=True)
+            shutil.rmtree(Path(self.lake.batch_uri(table)), ignore_errors=True)
 
     def recompute(self) -> None:
         """Run the batch path over all windows."""
         self.delete_batch()
-        recompute.run(PipelineLake(self.settings, self.pipeline))
+        recompute.run(self.lake)
 
     def fold(self) -> MergedGroup:
         """Merge all accepted partial aggregates into one file, without committing it."""
-        return merge.merge_group(PipelineLake(self.settings, self.pipeline), self.version.uri, self._partials())
+        return merge.merge_group(self.lake, self.version.uri, self._partials())
 
-    def copy_compacted(self) -> "Lake":
+    def copy_compacted(self) -> "LakeWorkload":
         """Copy the lake and commit a fold in the copy, as the driver does between two epochs."""
-        folder = self.settings.home / "compacted"
+        settings = self.lake.settings
+        folder = settings.home / "compacted"
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.settings.lake_uri, folder)
-        copy = replace(self, settings=self.settings.model_copy(update={"lake": str(folder)}))
+        shutil.copytree(settings.lake_uri, folder)
+        copy = replace(self, lake=self.lake.with_settings(lake=str(folder)))
         copy.compact()
         return copy
 
@@ -73,7 +71,7 @@ class Lake:
         if not committer.replace_files(
             [merged.action, *(files.make_removal(file) for file in merged.group)], reason="fold"
         ):
-            msg = f"Pipeline `{self.pipeline.name}`: expected the fold to be committed."
+            msg = f"Pipeline `{self.lake.pipeline.name}`: expected the fold to be committed."
             raise AssertionError(msg)
 
     def _partials(self) -> list[File]:
@@ -81,12 +79,12 @@ class Lake:
         return [file for file in files if file.kind == "partial"]
 
 
-def make_event_lake(bench: Bench, count: int) -> Lake:
+def make_event_lake(bench: Bench, count: int) -> LakeWorkload:
     """Return a lake over the events of the streaming figures, created once per run."""
     return bench.once(f"events-{count}", lambda: _make(bench, f"events_{count}", events.generate_events(count)))
 
 
-def make_cell_lake(bench: Bench, cells: int) -> Lake:
+def make_cell_lake(bench: Bench, cells: int) -> LakeWorkload:
     """Return a lake of `cells` (window, key) rows, each of three partial rows, created once per run."""
     keys = min(10_000, cells)
     return bench.once(
@@ -94,12 +92,12 @@ def make_cell_lake(bench: Bench, cells: int) -> Lake:
     )
 
 
-def _make(bench: Bench, name: str, generated_events: Iterator[tuple[int, bytes]]) -> Lake:
+def _make(bench: Bench, name: str, generated_events: Iterator[tuple[int, bytes]]) -> LakeWorkload:
     settings, pipeline = bench.settings, events.define(bench.settings, name, cap=CAP, out_of_orderness="1 day")
     lake = PipelineLake(settings, pipeline)
     record = read_latest_epoch(lake)
     if record is not None and record.final:  # in a home that was kept
-        return Lake(settings=settings, pipeline=pipeline, rows=sum(record.end.values()))
+        return LakeWorkload(lake=lake, rows=sum(record.end.values()))
     rows = events.fill(settings, name, generated_events)
     driver.run(lake, until="final")
-    return Lake(settings=settings, pipeline=pipeline, rows=rows)
+    return LakeWorkload(lake=lake, rows=rows)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from cutover.clock import poll_until
 from cutover.definition.loading import catalogue
-from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.infra.drills.records import PARTITIONS, Records
 from cutover.infra.processes.child import end_with_parent
@@ -93,8 +92,8 @@ class Stack:
 
     @property
     def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
+        """Pipeline of this home, with its definition as commands load it."""
+        return PipelineLake(self.settings, catalogue.get(self.settings, PIPELINE))
 
     # -- commands
 
@@ -231,11 +230,6 @@ class Stack:
     def client(self) -> LogClient:
         """Client of the broker."""
         return LogClient(self.settings)
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """Definition of the pipeline, as commands load it."""
-        return catalogue.get(self.settings, PIPELINE)
 
     @property
     def version(self) -> Version:

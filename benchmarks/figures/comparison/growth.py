@@ -15,12 +15,12 @@ def measure(bench: Bench) -> Figure:
     large = bench.sized(LARGE, least=TIMES)
     events = {name: lakes.make_event_lake(bench, size) for name, size in (("1", large // TIMES), ("10", large))}
     cells = {name: lakes.make_cell_lake(bench, size) for name, size in (("1", large // TIMES), ("10", large))}
-    for lake in cells.values():
-        lake.recompute()
+    for workload in cells.values():
+        workload.recompute()
     samples = measure_interleaved(
-        {f"ours, batch x {n}": lambda _, lake=lake: time_call(lake.recompute) for n, lake in events.items()}
-        | {f"ours, fold x {n}": lambda _, lake=lake: time_call(lake.fold) for n, lake in cells.items()}
-        | {f"ours, reconcile x {n}": lambda _, lake=lake: reconcile.time_reconcile(lake) for n, lake in cells.items()},
+        {f"ours, batch x {n}": lambda _, w=w: time_call(w.recompute) for n, w in events.items()}
+        | {f"ours, fold x {n}": lambda _, w=w: time_call(w.fold) for n, w in cells.items()}
+        | {f"ours, reconcile x {n}": lambda _, w=w: reconcile.time_reconcile(w) for n, w in cells.items()},
         bench.rounds,
     )
     return Figure(

@@ -14,8 +14,7 @@ from benchmarks.peers import datacompy_spark
 from benchmarks.results.figure import Figure, ratio
 from benchmarks.rounds import Samples, measure_interleaved, time_call
 from benchmarks.workloads import lakes
-from benchmarks.workloads.lakes import Lake
-from cutover.pipeline_lake import PipelineLake
+from benchmarks.workloads.lakes import LakeWorkload
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 
@@ -26,10 +25,10 @@ MEASURES = ("n", "total", "worst", "ids")
 
 def measure(bench: Bench) -> Figure:
     """Measure the seconds of both, with three partial rows per key, and compacted."""
-    lake = lakes.make_cell_lake(bench, bench.sized(CELLS))
-    lake.recompute()
-    partial = measure_interleaved(_variants(bench, lake, fold), bench.rounds)
-    compacted = measure_interleaved(_variants(bench, lake.copy_compacted(), plain), bench.rounds)
+    workload = lakes.make_cell_lake(bench, bench.sized(CELLS))
+    workload.recompute()
+    partial = measure_interleaved(_variants(bench, workload, fold), bench.rounds)
+    compacted = measure_interleaved(_variants(bench, workload.copy_compacted(), plain), bench.rounds)
     return Figure(
         name="reconcile",
         title="Reconcile a million equal rows",
@@ -37,7 +36,7 @@ def measure(bench: Bench) -> Figure:
             ratio("reconcile_compacted", compacted["DataComPy"], compacted["ours"]),
             ratio("reconcile_partial", partial["DataComPy"], partial["ours"]),
         ),
-        sizes={"rows_a_side": lake.rows // lakes.PASSES, "rounds": bench.rounds},
+        sizes={"rows_a_side": workload.rows // lakes.PASSES, "rounds": bench.rounds},
         unit="s",
         samples=_named(compacted, "compacted") | _named(partial, "3 partials"),
         equal=("in every round both reported that the tables agree",),
@@ -45,25 +44,21 @@ def measure(bench: Bench) -> Figure:
             "Ours is a complete `cutover reconcile` in a warm process, including report and record.",
             "DataComPy 1.1.0 runs in a warm Spark session and writes no report.",
         ),
-        full=lake.rows // lakes.PASSES >= CELLS,
+        full=workload.rows // lakes.PASSES >= CELLS,
     )
 
 
-def time_reconcile(lake: Lake) -> float:
+def time_reconcile(workload: LakeWorkload) -> float:
     """Return the seconds of a reconciliation.
 
     Raises:
         AssertionError: Its verdict is not CONSISTENT.
     """
     results = []
-    took = time_call(lambda: results.append(reconcile(PipelineLake(lake.settings, lake.pipeline))))
-    if (
-        results[0].finding.verdict is not Verdict.CONSISTENT
-        or results[0].finding.rows.compared != lake.rows // lakes.PASSES
-    ):
-        msg = (
-            f"Reconcile: expected CONSISTENT over {lake.rows // lakes.PASSES} rows, got: {results[0].finding.sentence}"
-        )
+    took = time_call(lambda: results.append(reconcile(workload.lake)))
+    finding, rows = results[0].finding, workload.rows // lakes.PASSES
+    if finding.verdict is not Verdict.CONSISTENT or finding.rows.compared != rows:
+        msg = f"Reconcile: expected CONSISTENT over {rows} rows, got: {finding.sentence}"
         raise AssertionError(msg)
     return took
 
@@ -80,19 +75,17 @@ def fold(stream: DataFrame) -> DataFrame:
     )
 
 
-def _variants(bench: Bench, lake: Lake, shape: Callable[[DataFrame], DataFrame]) -> dict[str, Callable[[int], float]]:
+def _variants(
+    bench: Bench, workload: LakeWorkload, shape: Callable[[DataFrame], DataFrame]
+) -> dict[str, Callable[[int], float]]:
     spark = bench.spark
 
     def time_datacompy(_: int) -> float:
         answers = []
 
         def compare() -> None:
-            stream = spark.read.format("delta").load(lake.version.uri).where("_kind = 'partial'")
-            batch = (
-                spark.read.format("delta")
-                .load(PipelineLake(lake.settings, lake.pipeline).batch_uri())
-                .select(*KEY, *MEASURES)
-            )
+            stream = spark.read.format("delta").load(workload.version.uri).where("_kind = 'partial'")
+            batch = spark.read.format("delta").load(workload.lake.batch_uri()).select(*KEY, *MEASURES)
             answers.append(datacompy_spark.matches(spark, batch, shape(stream), key=KEY))
 
         took = time_call(compare)
@@ -101,7 +94,7 @@ def _variants(bench: Bench, lake: Lake, shape: Callable[[DataFrame], DataFrame])
             raise AssertionError(msg)
         return took
 
-    return {"ours": lambda _: time_reconcile(lake), "DataComPy": time_datacompy}
+    return {"ours": lambda _: time_reconcile(workload), "DataComPy": time_datacompy}
 
 
 def _named(samples: Samples, state: str) -> Samples:

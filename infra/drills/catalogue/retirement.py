@@ -19,7 +19,7 @@ def retire_batch(stack: Stack) -> None:
         at=SystemClock().now(),
         event="advanced",
         stage=Stage.KAPPA,
-        result_fingerprint=result_fingerprint(stack.pipeline),
+        result_fingerprint=result_fingerprint(stack.lake.pipeline),
         stream_version=stack.version.number,
         who="drill",
         why="drill",
