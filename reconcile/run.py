@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cutover import events
+from cutover import acceptance_files, events
 from cutover.clock import Clock, SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.loading import acceptance_files
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
 from cutover.lake.journal import SequenceConflictError
@@ -78,7 +77,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     clock = clock or SystemClock()
     at, started = clock.now(), clock.monotonic()
     _check_range(start, end)
-    rules = acceptance_files.load(lake.settings, lake.pipeline)
+    rules = acceptance_files.load(lake)
     acceptance = Acceptance(rules=rules, now=history.find_rule_time(lake, at) if rules.rules else at)
     draft = files.make_draft_path(lake.settings, lake.pipeline.name)
     request = ComparisonRequest(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
+from cutover import acceptance_files
 from cutover.clock import SystemClock
 from cutover.counts import count_noun
 from cutover.definition.checks import change
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.compile import fingerprint
-from cutover.definition.loading import acceptance_files
 from cutover.definition.loading.catalogue import Catalogue, get, read_catalogue
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.errors import DefinitionError
@@ -100,7 +100,7 @@ def _lint_rules(lake: PipelineLake, now: datetime) -> list[str]:
     Raises:
         DefinitionError: A rule's file is invalid.
     """
-    rules = acceptance_files.load(lake.settings, lake.pipeline)
+    rules = acceptance_files.load(lake)
     if rules.problems:
         raise DefinitionError("\n".join(rules.problems.values()))
     expired = ((name, rule) for name, rule in rules.rules.items() if rule.is_expired(now))

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
+from cutover import acceptance_files
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
-from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Expect, Pipeline
 from cutover.definition.model.policy import Policy
 from cutover.definition.model.stage import Stage
@@ -90,7 +90,7 @@ def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
         replay=_read_replayability(lake, records, now),
         losses=list_lost_windows(pipeline, losses.list_up_to(settings, version), version.number),
         foreign=tuple(list_table_problems(lake, version)),
-        rules=acceptance_files.load(settings, pipeline),
+        rules=acceptance_files.load(lake),
         self_test=self_tests[-1] if self_tests else None,
         earlier_self_tests=tuple(datetime.fromisoformat(test.at) for test in self_tests[:-1]),
         hazards=tuple(_list_hazards(lake, records, comparisons, now)),

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from cutover import acceptance_files
 from cutover.clock import Clock
 from cutover.counts import choose_form
-from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
 from cutover.definition.windows.window_fn import Interval
@@ -89,7 +89,7 @@ def _list_suspect_windows(pipeline: Pipeline, starts: Sequence[int]) -> list[Int
 def _compare(lake: PipelineLake, intervals: Sequence[Interval], clock: Clock) -> Finding | str:
     """Compare the recomputed windows with the stream's; return the finding, or why they cannot be compared."""
     now = history.find_rule_time(lake, clock.now())
-    rules = Acceptance(rules=acceptance_files.load(lake.settings, lake.pipeline), now=now)
+    rules = Acceptance(rules=acceptance_files.load(lake), now=now)
     with ExitStack() as stack:
         try:
             recompute = find_recompute()

@@ -1,5 +1,4 @@
-"""Loading of definitions and acceptance rules from files.
+"""Loading of definitions from files.
 
-`catalogue` loads definitions, `acceptance_files` acceptance rules. `encoding` stores a definition as JSON; `key_text`
-formats and parses keys.
+`catalogue` loads definitions. `encoding` stores a definition as JSON; `key_text` formats and parses keys.
 """

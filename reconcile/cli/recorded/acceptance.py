@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from cutover import acceptance_files
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.loading import acceptance_files, catalogue
+from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_values, parse_key
 from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS, AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
@@ -53,7 +54,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     """Write a rule that accepts differences: a file next to the definitions, to be reviewed and committed."""
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
-    now = SystemClock().now()
+    lake, now = PipelineLake(settings, definition), SystemClock().now()
     expiry = arguments.parse_moment(expires, "--expires")
     if not now < expiry <= now + LONGEST:
         msg = (
@@ -76,12 +77,12 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
         all=any_place,
     )
     acceptance_files.check_against_pipeline(rule, definition)
-    cells = _find_matching(PipelineLake(settings, definition), rule)
+    cells = _find_matching(lake, rule)
     if max_rows is None:
         rule = rule.model_copy(update={"max_rows": _check_count(definition, len(cells))})
     acceptance_files.parse(acceptance_files.format_rule(rule), definition)
-    rules = acceptance_files.load(settings, definition).rules
-    path = acceptance_files.write(settings, definition, name or _make_name(reason, now), rule)
+    rules = acceptance_files.load(lake).rules
+    path = acceptance_files.write(lake, name or _make_name(reason, now), rule)
     earlier_rules = {rule_name: rule for rule_name, rule in rules.items() if f"{rule_name}.toml" < path.name}
     return Output(
         document={"pipeline": pipeline, "file": str(path), "open_differences": len(cells)},

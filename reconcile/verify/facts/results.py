@@ -11,8 +11,8 @@ from itertools import pairwise
 import duckdb
 import pyarrow as pa
 
+from cutover import acceptance_files
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.loading import acceptance_files
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
@@ -169,6 +169,7 @@ def intersect_ranges(ranges: Sequence[Range], other_ranges: Sequence[Range]) -> 
 
 def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
     """Compare both paths and list the differences without a cause, or return why they cannot be compared."""
+    del facts
     lake = source.lake
     examined = seal.evaluate_seal(lake, epoch=None, epoch_log=source.log)
     evidence = examined.evidence
@@ -184,7 +185,7 @@ def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         opened, findings = attribution.sides, attribution.findings  # noqa: PLW2901 -- the same sides, with all stages
         if not findings.plain.groups:
             return Unknown(reason=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
-        differences, accepted = _read_unexplained(source, facts, opened) if findings.unexplained else ((), 0)
+        differences, accepted = _read_unexplained(source, opened) if findings.unexplained else ((), 0)
         rows = queries.fetch_number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")
         texts = tuple(dict.fromkeys(map(_describe_difference, differences)))
         suffix = "further rows of both paths differ without a cause."
@@ -203,10 +204,10 @@ def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         )
 
 
-def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
+def _read_unexplained(source: Source, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
     """Read the first cells without a cause that no rule accepts, and count the rows that rules accept."""
     now = history.find_rule_time(source.lake, source.request.now)
-    rules = Acceptance(rules=acceptance_files.load(source.lake.settings, facts.pipeline), now=now)
+    rules = Acceptance(rules=acceptance_files.load(source.lake), now=now)
     differences, accepted = apply_rules(rules, cells.read_cells(opened, condition="_explained = 0"))
     unaccepted = [cell for cell in differences if cell.accepted_by is None]
     places = list(dict.fromkeys(place_of(cell) for cell in unaccepted))[: MOST + 1]

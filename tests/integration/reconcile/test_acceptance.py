@@ -9,9 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from cutover import acceptance_files
 from cutover.cli import app
 from cutover.clock import SystemClock
-from cutover.definition.loading import acceptance_files, catalogue
+from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
 from cutover.pipeline_lake import PipelineLake
@@ -167,7 +168,7 @@ def test_a_rule_that_does_not_hold_accepts_nothing(
 ) -> None:
     write_rule(home, "broken", **{name: value for name, value in fields.items() if value is not None})
     if "max_volume" in fields:
-        path = acceptance_files.folder(home, sales) / "broken.toml"
+        path = acceptance_files.folder(PipelineLake(home, sales)) / "broken.toml"
         path.write_text(path.read_text(encoding="utf-8") + "\nmax_volume = { revenue = 19 }", encoding="utf-8")
 
     lake = PipelineLake(home, sales)
@@ -203,7 +204,7 @@ def test_a_rule_is_about_the_rows_that_it_names(
     home: Settings, sales: Pipeline, fields: dict[str, Any], rows: int
 ) -> None:
     write_rule(home, "narrow", **{k: v for k, v in fields.items() if not k.startswith("windows")})
-    path = acceptance_files.folder(home, sales) / "narrow.toml"
+    path = acceptance_files.folder(PipelineLake(home, sales)) / "narrow.toml"
     bounds = "".join(f"\n{name} = {value}" for name, value in fields.items() if name.startswith("windows"))
     path.write_text(path.read_text(encoding="utf-8") + bounds, encoding="utf-8")
 
@@ -218,7 +219,7 @@ def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, 
     assert "has expired" in rules_condition(lake, datetime(2099, 1, 1, tzinfo=UTC)).detail
     write_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
     assert "was changed or removed" in rules_condition(lake).detail
-    (acceptance_files.folder(home, sales) / "for-now.toml").unlink()
+    (acceptance_files.folder(PipelineLake(home, sales)) / "for-now.toml").unlink()
     assert rules_condition(lake).is_met is False
     rewrite(home, spoilt, sales, 1)
     assert reconcile(lake).finding.verdict is Verdict.DIVERGED
@@ -301,7 +302,7 @@ def test_a_rule_that_says_too_little_or_nonsense_is_refused(
     assert accept(*words) == 2
 
     assert message in capsys.readouterr().err
-    assert not acceptance_files.folder(home, sales).exists()
+    assert not acceptance_files.folder(PipelineLake(home, sales)).exists()
 
 
 @pytest.mark.usefixtures("spoilt")
@@ -311,7 +312,7 @@ def test_a_written_rule_says_what_was_typed_and_is_not_written_over(home: Settin
 
     assert (accept(*words), accept(*words)) == (0, 2)
 
-    (rule,) = acceptance_files.load(home, sales).rules.values()
+    (rule,) = acceptance_files.load(PipelineLake(home, sales)).rules.values()
     assert (rule.reason, rule.keys, rule.max_rows, rule.max_volume) == (hostile, ["a,1"], 2, {"revenue": 100.0})
     assert app.main(["lint"]) == 0
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from cutover import acceptance_files
 from cutover.definition import Count, Fixed, Min, Pipeline, Sum, Topic
-from cutover.definition.loading import acceptance_files
 from cutover.errors import DefinitionError
+from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 
 PIPELINE = Pipeline(
@@ -55,13 +56,13 @@ def test_a_range_of_366_days_needs_no_key() -> None:
 
 @pytest.mark.parametrize("name", ["UP.TOML", ".hidden.toml", "Big.toml", "two words.toml"])
 def test_a_file_with_an_invalid_rule_name_is_a_problem_and_accepts_nothing(tmp_path: Path, name: str) -> None:
-    settings = Settings(pipelines=tmp_path)
-    folder = acceptance_files.folder(settings, PIPELINE)
+    lake = PipelineLake(Settings(pipelines=tmp_path), PIPELINE)
+    folder = acceptance_files.folder(lake)
     folder.mkdir(parents=True)
     (folder / name).write_text(HEAD + KEYS, encoding="utf-8")
     (folder / "README.md").write_text("why", encoding="utf-8")
 
-    loaded = acceptance_files.load(settings, PIPELINE)
+    loaded = acceptance_files.load(lake)
 
     assert loaded.rules == {}
     assert len(loaded.problems) == 1

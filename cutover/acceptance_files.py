@@ -16,26 +16,26 @@ from cutover.definition.loading.key_text import parse_key
 from cutover.definition.model.acceptance import AcceptanceRule, AcceptanceRules
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
-from cutover.settings import Settings
+from cutover.pipeline_lake import PipelineLake
 
 FOLDER = "accepted"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\Z")
 
 
-def folder(settings: Settings, pipeline: Pipeline) -> Path:
+def folder(lake: PipelineLake) -> Path:
     """Return where the rule files of a pipeline are stored."""
-    return settings.pipelines / FOLDER / pipeline.name
+    return lake.settings.pipelines / FOLDER / lake.pipeline.name
 
 
-def load(settings: Settings, pipeline: Pipeline) -> AcceptanceRules:
+def load(lake: PipelineLake) -> AcceptanceRules:
     """Read the rules of a pipeline; an invalid file is reported as a problem and accepts nothing."""
     rules, problems = {}, {}
-    for path in sorted(folder(settings, pipeline).glob("*")):
+    for path in sorted(folder(lake).glob("*")):
         if path.suffix.lower() != ".toml":
             continue
         try:
             _check_rule_name(path.name.removesuffix(".toml"))
-            rules[path.stem] = parse(path.read_text(encoding="utf-8"), pipeline)
+            rules[path.stem] = parse(path.read_text(encoding="utf-8"), lake.pipeline)
         except (DefinitionError, OSError, UnicodeDecodeError) as error:
             problems[path.stem] = f"{path}: {error}".replace("\n", " ")
     return AcceptanceRules(rules=rules, problems=problems)
@@ -84,16 +84,16 @@ def check_against_pipeline(rule: AcceptanceRule, pipeline: Pipeline) -> None:
             raise DefinitionError(msg)
 
 
-def write(settings: Settings, pipeline: Pipeline, name: str, rule: AcceptanceRule) -> Path:
+def write(lake: PipelineLake, name: str, rule: AcceptanceRule) -> Path:
     """Write a rule's file.
 
     Raises:
         DefinitionError: The name is invalid, or exists already.
     """
     _check_rule_name(name)
-    path = folder(settings, pipeline) / f"{name}.toml"
+    path = folder(lake) / f"{name}.toml"
     if path.exists():
-        msg = f"Rule `{name}` of `{pipeline.name}`: expected a new name, got one that exists: {path}."
+        msg = f"Rule `{name}` of `{lake.pipeline.name}`: expected a new name, got one that exists: {path}."
         raise DefinitionError(msg)
     files.write(path, format_rule(rule), mode=0o644)
     return path
