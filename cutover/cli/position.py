@@ -55,6 +55,10 @@ def _make_absolute(place: str, *, of: str) -> str:
         msg = f"{of}: expected a folder or a URI, got none."
         raise DefinitionError(msg)
     if storage.is_object_store(place):
+        if place.partition("://")[0] not in storage.SCHEMES:
+            schemes = " or ".join(f"{name}://" for name in storage.SCHEMES)
+            msg = f"{of}: expected a folder or a URI that begins with {schemes}, got `{place[:80]}`."
+            raise DefinitionError(msg)
         return place
     if place.startswith("file:"):
         place = unquote(urlsplit(place).path)
