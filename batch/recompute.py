@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     """Recompute the windows that are dirty at a cut, and publish them in one commit.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to compute.
         start: With `end`: exactly the closed windows that `[start, end)` touches are computed, including clean ones. A
             time without a zone is UTC.
         end: See `start`.
@@ -106,16 +106,14 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     if requested is not None:
         requested = _align_range(lake.pipeline, requested)
     if current_stage(lake) is Stage.KAPPA:
-        log.info("batch_skipped", pipeline=lake.pipeline.name, stage=Stage.KAPPA.value)
+        log.info("batch_skipped", pipeline=lake.name, stage=Stage.KAPPA.value)
         return None
     ranges, meter, clock = None if requested is None else (requested,), UsageMeter(), clock or SystemClock()
     try:
         with open_run(lake, epoch, ranges, clock, anew=anew, meter=meter) as work:
             completed = compute_and_publish(work, probe, clock)
     except OtherSettings as changed:
-        log.warning(
-            "batch_begins_anew", pipeline=lake.pipeline.name, why="settings in force changed", runbook="SealBroken"
-        )
+        log.warning("batch_begins_anew", pipeline=lake.name, why="settings in force changed", runbook="SealBroken")
         next_run = open_run(lake, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
         with next_run as work:
             completed = compute_and_publish(work, probe, clock)
@@ -313,7 +311,7 @@ def reject_foreign(lake: PipelineLake) -> None:
     Raises:
         LakeError: Names the table, the commit, and how to repair it.
     """
-    otherwise = table_weights.ANEW.format(name=lake.pipeline.name)
+    otherwise = table_weights.ANEW.format(name=lake.name)
     for removed in table_weights.find_removed_batch(lake):
         raise LakeError(removed.message(otherwise), runbook=removed.runbook)
     runs = batch_runs.read_effective_runs(lake)

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\Z")
 
 def folder(lake: PipelineLake) -> Path:
     """Return where the rule files of a pipeline are stored."""
-    return lake.settings.pipelines / FOLDER / lake.pipeline.name
+    return lake.settings.pipelines / FOLDER / lake.name
 
 
 def load(lake: PipelineLake) -> AcceptanceRules:
@@ -93,7 +93,7 @@ def write(lake: PipelineLake, name: str, rule: AcceptanceRule) -> Path:
     _check_rule_name(name)
     path = folder(lake) / f"{name}.toml"
     if path.exists():
-        msg = f"Rule `{name}` of `{lake.pipeline.name}`: expected a new name, got one that exists: {path}."
+        msg = f"Rule `{name}` of `{lake.name}`: expected a new name, got one that exists: {path}."
         raise DefinitionError(msg)
     files.write(path, format_rule(rule), mode=0o644)
     return path

@@ -18,13 +18,18 @@ class PipelineLake:
     settings: Settings
     pipeline: Pipeline
 
+    @property
+    def name(self) -> str:
+        """Name of the pipeline."""
+        return self.pipeline.name
+
     def with_settings(self, **changes: Any) -> "PipelineLake":
         """Return the pipeline in other tables, or at another version of its stream, as changed settings select them."""
         return PipelineLake(self.settings.model_copy(update=changes), self.pipeline)
 
     def version_uri(self) -> str:
         """Return the folder of the tables that one result fingerprint shares."""
-        return f"{self.settings.lake_uri}/{self.pipeline.name}/{result_fingerprint(self.pipeline)}"
+        return f"{self.settings.lake_uri}/{self.name}/{result_fingerprint(self.pipeline)}"
 
     def stream_uri(self, number: int, *, fingerprint: str | None = None) -> str:
         """Return `<lake>/<pipeline>/<result fingerprint>/stream-<number>/stream`; the folder need not exist.
@@ -32,7 +37,7 @@ class PipelineLake:
         The fingerprint is that of the definition, unless that of an earlier one is given.
         """
         folder = fingerprint or result_fingerprint(self.pipeline)
-        return f"{self.settings.lake_uri}/{self.pipeline.name}/{folder}/stream-{number}/stream"
+        return f"{self.settings.lake_uri}/{self.name}/{folder}/stream-{number}/stream"
 
     def batch_uri(self, table: BatchTable = "batch") -> str:
         """Return `<lake>/<pipeline>/<result fingerprint>/<table>`, or that of an audit; the folder need not exist."""

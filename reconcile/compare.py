@@ -94,7 +94,7 @@ def compare_at_cut(lake: PipelineLake, request: ComparisonRequest) -> Comparison
     The log is checked before and after: sides that were compared while the log changed get no verdict.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to compare.
         request: Range, cut and rules of acceptance.
     """
     log_check = log_origin.evaluate_log(lake)
@@ -126,7 +126,7 @@ class _Comparison:
             breach = damage.make_breach(error)
         except duckdb.Error as error:
             tables = (evidence.epoch_log.table, evidence.batch)
-            known_breach = damage.find_damaged_file(tables) or damage.find_overflow(self.lake.pipeline.name, error)
+            known_breach = damage.find_damaged_file(tables) or damage.find_overflow(self.lake.name, error)
             if known_breach is None:
                 raise
             breach = known_breach
@@ -244,7 +244,7 @@ class _Comparison:
             breach = _make_uncovered_breach(evidence, windows.incomplete_because)
         else:
             requested = _describe_range(self.request.start, self.request.end)
-            breach = checks.make_breach(self.lake.pipeline.name, examined.seal, windows, events, requested=requested)
+            breach = checks.make_breach(self.lake.name, examined.seal, windows, events, requested=requested)
         return _Refusal(
             seal=_break_seal(examined.seal, breach),
             tables=examined.tables,

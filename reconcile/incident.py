@@ -138,7 +138,7 @@ def fill_page(lake: PipelineLake, name: str, text: str, status: WatchStatus) -> 
     """Return a page filled for a pipeline.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that the page is filled for.
         name: Of the page.
         text: Of the page.
         status: What `watch` says now.
@@ -175,7 +175,7 @@ def _find_report(lake: PipelineLake, name: str) -> Report | None:
     """Return the newest comparison, if its report names this page; its windows are none of another page's business."""
     try:
         for comparison in history.list_current_first(lake)[:1]:
-            result = files.read_report(lake.settings, lake.pipeline.name, comparison.run_id)
+            result = files.read_report(lake.settings, lake.name, comparison.run_id)
             return result if verdicts.find_runbook(result) == name else None
     except CutoverError:  # a page is wanted most where something cannot be read
         return None

@@ -95,5 +95,5 @@ def list_result_rows(lake: PipelineLake, row_type: type[ResultRowT]) -> list[Res
         LakeError: The journal cannot be read.
     """
     fingerprint = result_fingerprint(lake.pipeline)
-    rows = Journal(lake.settings, lake.pipeline.name, row_type).read()
+    rows = Journal(lake.settings, lake.name, row_type).read()
     return [row for row in rows if row.result_fingerprint == fingerprint]

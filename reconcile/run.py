@@ -39,9 +39,7 @@ TRIES = 20
 def _render_metrics(lake: PipelineLake, _: Report) -> str:
     """Render the metrics of the pipeline's current comparison; a comparison at an older cut never replaces it."""
     current = history.list_current_first(lake)[:1]
-    return exposition.render_prometheus(
-        files.read_report(lake.settings, lake.pipeline.name, line.run_id) for line in current
-    )
+    return exposition.render_prometheus(files.read_report(lake.settings, lake.name, line.run_id) for line in current)
 
 
 @read_once()
@@ -60,7 +58,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     """Compare both sides of a pipeline at the cut of a batch run, write the report, record the run.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to compare.
         start: First window start to compare, inclusive; None: all.
         end: Window starts before this one only.
         epoch: The batch run at this epoch's cut; None: the newest.
@@ -79,7 +77,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     _check_range(start, end)
     rules = acceptance_files.load(lake)
     acceptance = Acceptance(rules=rules, now=history.find_rule_time(lake, at) if rules.rules else at)
-    draft = files.make_draft_path(lake.settings, lake.pipeline.name)
+    draft = files.make_draft_path(lake.settings, lake.name)
     request = ComparisonRequest(
         start=start, end=end, epoch=epoch, log=log, acceptance=acceptance, parquet=draft, looks_early=True
     )
@@ -120,7 +118,7 @@ class _Run:
         Raises:
             LakeError: Other runs were recorded first, `TRIES` times.
         """
-        settings, name = self.lake.settings, self.lake.pipeline.name
+        settings, name = self.lake.settings, self.lake.name
         run_id = f"{self.at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         serving = versions.current(self.lake.with_settings(stream_version=None))
         table, written_reports = self.parquet, set[str]()
@@ -164,7 +162,7 @@ class _Run:
     def _describe_run(self, entry: history.HistoryEntry, *, seconds: float, has_table: bool) -> RunMetadata:
         """Describe the run under the id and time of the first run with this finding, as the history has it."""
         line = entry.comparison
-        stem, repeats = f"{self.lake.pipeline.name}/{line.run_id}", line.times - 1
+        stem, repeats = f"{self.lake.name}/{line.run_id}", line.times - 1
         is_comparable = self.outcome.finding.verdict is not Verdict.NOT_COMPARABLE
         return RunMetadata(
             run_id=line.run_id,

@@ -52,7 +52,7 @@ def run(
     """Drive a pipeline's stream until a stop is requested or a cut is reached.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to drive; its settings select the version of the stream.
         until: `forever`: a stop file or SIGTERM ends it. `drain`: it stops at the current ends of the log and
             leaves time as it is. `final`: like drain; then it closes all windows seen so far and seals the version.
         aim: Where a drain stops; None: at the log's ends.

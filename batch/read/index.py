@@ -94,7 +94,7 @@ def load_history(
     runs = [*takewhile(is_reusable, latest_runs)]
     for run in reversed(runs):
         if run.topic_id != log.topic_id:
-            name = lake.pipeline.name
+            name = lake.name
             msg = f"Batch of `{name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
             hint = f"\nHint: the topic was created again; `cutover accept-loss {name}` shows how to continue."
             raise LogError(msg + hint, runbook="TopicIdentityChanged")
@@ -191,7 +191,7 @@ def record_run(
     """Record a run with the weights of each table's files, which makes it valid; return it.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that the run belongs to.
         run: The run, with the versions of its tables.
         sequence: Sequence that the run was planned for.
         rows: Rows of its scan that a table must still hold: another host removes rows of unrecorded runs.

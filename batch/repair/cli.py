@@ -189,14 +189,14 @@ def _publish(lake: PipelineLake, id_prefix: str | None, reason: str) -> Output:
     from cutover.batch.repair.repair import publish_draft
 
     published, was_before = publish_draft(lake, id_prefix, reason=reason, clock=_CLOCK)
-    message = f"Repair {published.run_id[:8]} of {lake.pipeline.name} "
+    message = f"Repair {published.run_id[:8]} of {lake.name} "
     message += (
         f"was published at {published.finished}; nothing was done."
         if was_before
         else f"is published: {_effect(published)}."
     )
-    message += f" Next: `cutover reconcile {lake.pipeline.name}`; "
-    message += f"`cutover repair {lake.pipeline.name} --undo --id {published.run_id[:8]}` undoes it."
+    message += f" Next: `cutover reconcile {lake.name}`; "
+    message += f"`cutover repair {lake.name} --undo --id {published.run_id[:8]}` undoes it."
     document = {"published": published.run_id, "was_before": was_before, "run": json.loads(published.to_json())}
     return Output(document=document, lines=[message])
 
@@ -211,7 +211,7 @@ def _undo(lake: PipelineLake, id_prefix: str | None, reason: str) -> Output:
     from cutover.batch.repair.repair import undo
 
     undone, repair_id, was_before = undo(lake, id_prefix, reason=reason, clock=_CLOCK)
-    name, shown_id = lake.pipeline.name, repair_id[:8]
+    name, shown_id = lake.name, repair_id[:8]
     document = {"undone": repair_id, "was_before": was_before and undone is not None, "run": None}
     if undone is None:
         return Output(document=document, lines=[f"Draft {shown_id} of {name} is discarded."])
@@ -310,9 +310,7 @@ def _list_repairs(lake: PipelineLake) -> Output:
     states = [row["state"] for row in rows]
     shown_states = ("draft", "published", "undone", *(["unreadable"] if "unreadable" in states else ()))
     counts_text = ", ".join(f"{states.count(state)} {state}" for state in shown_states)
-    totals = (
-        f"Repairs of {lake.pipeline.name}: {counts_text}. Next: `cutover repair {lake.pipeline.name} --window START`."
-    )
+    totals = f"Repairs of {lake.name}: {counts_text}. Next: `cutover repair {lake.name} --window START`."
     return Output(document=[_to_json(row) for row in rows], lines=[*([table] if rows else []), totals])
 
 

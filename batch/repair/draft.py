@@ -184,7 +184,7 @@ def _read_record(system: fs.FileSystem, place: str) -> RepairDraft | None:
 def list_other_definitions(lake: PipelineLake) -> list[str]:
     """Return the ids of repairs that lie under another result fingerprint of the pipeline."""
     own_uri = lake.version_uri()
-    system, root = storage.place(f"{lake.settings.lake_uri}/{lake.pipeline.name}")
+    system, root = storage.place(f"{lake.settings.lake_uri}/{lake.name}")
     other_folders = (info.path for info in _list_folder(system, root) if not own_uri.endswith(f"/{info.base_name}"))
     return [info.base_name for path in other_folders for info in _list_folder(system, f"{path}/{FOLDER}")]
 
@@ -200,7 +200,7 @@ def discard_expired(lake: PipelineLake, recorded_ids: Sequence[str], now: dateti
     """Remove drafts that can no longer be published, including those of another release, and files of killed processes.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose drafts are removed.
         recorded_ids: Ids of recorded runs, in their order: their folders stay.
         now: Drafts that expire by then are removed, except those that build on the newest run: a clock may be ahead.
     """
@@ -229,7 +229,7 @@ def to_output(lake: PipelineLake, run: BatchRun, draft: RepairDraft, *, began: f
     """Read the output of a draft, in the columns and types of the tables.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that the draft repairs.
         run: As it is to be recorded.
         draft: The draft with the files of the rows.
         began: Monotonic seconds at the beginning of the publication.

@@ -41,7 +41,7 @@ def compute_effect(lake: PipelineLake, rows: pa.Table, ranges: Sequence[Range]) 
     """Compare rows that were computed with what the tables hold of the same windows now.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose tables are compared.
         rows: In the batch table's columns.
         ranges: The windows that lie wholly inside one of these.
 

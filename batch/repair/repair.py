@@ -64,7 +64,7 @@ def make_draft(
     """Recompute windows by the batch path and store them next to the tables, which do not change.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to repair.
         windows: Result of `require_windows`; empty: all windows that are dirty at the cut.
         epoch: The cut; None: the newest epoch.
         clock: For the creation and the expiry of the draft.
@@ -142,7 +142,7 @@ def publish_draft(
     """Publish a draft as a separate batch run: once its row is committed, readers see all of it, before that nothing.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that the draft repairs.
         id_prefix: Prefix of the id of the draft; None: the newest unpublished one.
         reason: A person's reason.
         clock: For the time of publication.
@@ -225,9 +225,9 @@ def _choose_draft(lake: PipelineLake, waiting: WaitingDrafts, id_prefix: str | N
     if not any(id_prefix is None or draft_id.startswith(id_prefix) for draft_id in ids) and any(
         id_prefix is None or other.startswith(id_prefix) for other in other_definitions
     ):
-        msg = f"Repair of `{lake.pipeline.name}`: expected a draft of the definition in force, got one of another "
+        msg = f"Repair of `{lake.name}`: expected a draft of the definition in force, got one of another "
         msg += "definition (other results). Nothing was published."
-        raise LakeError(msg + f"\nHint: make a new draft: `cutover repair {lake.pipeline.name} --window ...`.")
+        raise LakeError(msg + f"\nHint: make a new draft: `cutover repair {lake.name} --window ...`.")
     return checks.find_by_id(lake.pipeline, ids, id_prefix, subject="draft to publish")
 
 

@@ -24,11 +24,11 @@ def run_driver(lake: PipelineLake) -> Iterator[None]:
     process = start_driver(lake)
     try:
         wait_until(
-            lambda: process.poll() is not None or detached.find_alive(lake.settings, lake.pipeline.name) is not None,
+            lambda: process.poll() is not None or detached.find_alive(lake.settings, lake.name) is not None,
             timeout=TIMEOUT_SECONDS,
         )
         yield
-        detached.stop_driver(lake.settings, lake.pipeline.name, timeout=TIMEOUT_SECONDS)
+        detached.stop_driver(lake.settings, lake.name, timeout=TIMEOUT_SECONDS)
     finally:
         if process.poll() is None:
             kill_driver(process)
@@ -36,11 +36,11 @@ def run_driver(lake: PipelineLake) -> Iterator[None]:
 
 def start_driver(lake: PipelineLake) -> subprocess.Popen[bytes]:
     """Start a driver without waiting for it."""
-    file = detached.find_log_file(lake.settings, lake.pipeline.name)
+    file = detached.find_log_file(lake.settings, lake.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as log_file:
         return subprocess.Popen(
-            [sys.executable, "-m", "cutover.streaming", lake.pipeline.name],
+            [sys.executable, "-m", "cutover.streaming", lake.name],
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,
@@ -70,6 +70,6 @@ def commit_file(lake: PipelineLake, number: int) -> Path:
     """Return the path of a commit in the Delta log of the epoch log."""
     version = versions.current(lake)
     if version is None:
-        msg = f"Pipeline `{lake.pipeline.name}`: expected an epoch log, found none."
+        msg = f"Pipeline `{lake.name}`: expected an epoch log, found none."
         raise AssertionError(msg)
     return Path(version.uri) / "_delta_log" / f"{number:020}.json"

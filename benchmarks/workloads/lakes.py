@@ -36,7 +36,7 @@ class LakeWorkload:
         """Current version of the stream."""
         version = versions.current(self.lake)
         if version is None:
-            msg = f"Pipeline `{self.lake.pipeline.name}`: expected an epoch log, found none."
+            msg = f"Pipeline `{self.lake.name}`: expected an epoch log, found none."
             raise AssertionError(msg)
         return version
 
@@ -71,7 +71,7 @@ class LakeWorkload:
         if not committer.replace_files(
             [merged.action, *(files.make_removal(file) for file in merged.group)], reason="fold"
         ):
-            msg = f"Pipeline `{self.lake.pipeline.name}`: expected the fold to be committed."
+            msg = f"Pipeline `{self.lake.name}`: expected the fold to be committed."
             raise AssertionError(msg)
 
     def _partials(self) -> list[File]:

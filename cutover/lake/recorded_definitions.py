@@ -37,7 +37,7 @@ class RecordedDefinition:
 
 def record_definition(lake: PipelineLake, clock: Clock) -> None:
     """Record the definition that a driver runs with; a failure is only logged."""
-    uri = definition_uri(lake.settings, lake.pipeline.name)
+    uri = definition_uri(lake.settings, lake.name)
     try:
         text = json.dumps({"at": clock.now().isoformat(), "definition": encode_definition(lake.pipeline)}, indent=1)
         system, file = storage.place(uri)
@@ -47,7 +47,7 @@ def record_definition(lake: PipelineLake, clock: Clock) -> None:
             with system.open_output_stream(file) as stream:
                 stream.write(text.encode())
     except (OSError, DefinitionError) as error:
-        log.warning("definition_not_recorded", pipeline=lake.pipeline.name, error=str(error))
+        log.warning("definition_not_recorded", pipeline=lake.name, error=str(error))
 
 
 def find_recorded(settings: Settings, name: str) -> RecordedDefinition | None:

@@ -157,7 +157,7 @@ def emit_lineage(task: str, describe: Describe[Result]) -> Callable[[Task[Argume
     def add(function: Task[Arguments, Result]) -> Task[Arguments, Result]:
         @wraps(function)
         def run(lake: PipelineLake, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            lineage_run, results = LineageRun(lake.settings, lake.pipeline.name, task), list[Result]()
+            lineage_run, results = LineageRun(lake.settings, lake.name, task), list[Result]()
             with track_run(lineage_run, lambda: describe(lake, results[0]) if results else RunDatasets()):
                 results.append(function(lake, *args, **kwargs))
             return results[0]

@@ -75,9 +75,9 @@ def write_metrics(
             except answers:
                 raise
             except BaseException:
-                _write_run(lake.settings, task, lake.pipeline.name, start, failed=True)
+                _write_run(lake.settings, task, lake.name, start, failed=True)
                 raise
-            _write_run(lake.settings, task, lake.pipeline.name, start, failed=False)
+            _write_run(lake.settings, task, lake.name, start, failed=False)
             _write_result(lake.settings, task, lake.pipeline, lambda: describe(lake, result))
             return result
 

@@ -21,7 +21,7 @@ def plant_defect(lake: PipelineLake, *, column: str, share: float) -> int:
     only to a comparison with the log.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose epoch log is changed.
         column: Numeric column of the partial aggregates, which is increased by one.
         share: Share of the rows of the latest days, sampled by the hash of window and key.
 
@@ -30,7 +30,7 @@ def plant_defect(lake: PipelineLake, *, column: str, share: float) -> int:
     """
     version = versions.current(lake)
     if version is None:
-        msg = f"Pipeline `{lake.pipeline.name}`: expected a stream to plant a defect in, found none."
+        msg = f"Pipeline `{lake.name}`: expected a stream to plant a defect in, found none."
         raise LakeError(msg)
     with views.connect(lake) as connection:
         query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"

@@ -24,8 +24,8 @@ def list_reading_epochs(lake: PipelineLake, version: Version | None) -> list[Epo
     if not records:
         raise no_epochs(lake.pipeline)
     if len({record.lateness_fingerprint for record in records}) > 1:
-        msg = f"`{lake.pipeline.name}`: expected epochs under one setting of lateness, got several."
-        replay = f"`cutover replay {lake.pipeline.name} --into {versions.next_number(lake)}`"
+        msg = f"`{lake.name}`: expected epochs under one setting of lateness, got several."
+        replay = f"`cutover replay {lake.name} --into {versions.next_number(lake)}`"
         raise LakeError(msg + f"\nHint: {replay} reads the log again under the one in force.")
     return [record for record in records if record.topic_id == records[-1].topic_id]
 

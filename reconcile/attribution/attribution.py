@@ -149,7 +149,7 @@ def attribute_causes(
     """Find which rows differ and why; creates the tables of `ledger` and `causes`.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that is compared.
         evidence: Tables and records that the sides were opened from.
         sides: Open sides.
         log: Source of the records for each claim; None: the cluster of the settings.

@@ -119,7 +119,7 @@ def explain_cell(
     """Explain one cell at the latest batch run.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that the cell belongs to.
         window: Start of the window.
         key: One text for each key column, None for null.
         log: Source of the records; None: the cluster of the settings.

@@ -77,7 +77,7 @@ def list_portions(
     """Return the offsets of all records of some stretches of event time, up to the cut of a batch run.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose log is read.
         connection: Any; the function adds the views `index_of_rows` and `stretches` (`n`, `first`, `ends`).
         run: The compared run: index rows of it and of earlier runs are used.
         stretches: `[first, end)`, ascending.

@@ -91,7 +91,7 @@ def read_proven_claims(lake: PipelineLake) -> frozenset[str]:
     Raises:
         LakeError: The table cannot be read.
     """
-    rows = Journal(lake.settings, lake.pipeline.name, ProvenClaims).read()
+    rows = Journal(lake.settings, lake.name, ProvenClaims).read()
     fingerprint = result_fingerprint(lake.pipeline)
     return frozenset(digest for row in rows if row.result_fingerprint == fingerprint for digest in row.digests)
 
@@ -100,12 +100,12 @@ def save_proofs(lake: PipelineLake, digests: Sequence[str]) -> None:
     """Append the digests of newly proven claims."""
     if digests:
         claims = ProvenClaims(
-            pipeline=lake.pipeline.name,
+            pipeline=lake.name,
             result_fingerprint=result_fingerprint(lake.pipeline),
             at=datetime.now(UTC),
             digests=tuple(sorted(digests)),
         )
-        Journal(lake.settings, lake.pipeline.name, ProvenClaims).append(claims)
+        Journal(lake.settings, lake.name, ProvenClaims).append(claims)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,8 +261,7 @@ class Proof:
     def _mark_unreadable(self, places: Sequence[Place], reason: str) -> None:
         self._unreadable.update(places)
         text = (
-            f"Pipeline `{self.lake.pipeline.name}`: windows differ, and their causes cannot be verified from the log:"
-            f" {reason}"
+            f"Pipeline `{self.lake.name}`: windows differ, and their causes cannot be verified from the log: {reason}"
         )
         self.breach = self.breach or SealBreach(code="unproven", message=text, runbook="NotComparable")
 

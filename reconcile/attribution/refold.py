@@ -50,7 +50,7 @@ def make_tables(
 
     Args:
         connection: Connection that gets the tables.
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose log is read again.
         parts: Windows, their offsets, and the versions of each side.
         into: Names of the two tables.
         further: Classes that are folded as well: each additional table folds one more of them (`table_with_classes`).

@@ -63,7 +63,7 @@ def measure_noise(lake: PipelineLake, *, batches: int, streams: int, seed: int, 
     """Compute what the log holds now several times and compare; no table is written.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose log is computed.
         batches: Computations in one epoch with other tasks.
         streams: Computations with other epoch ends, order and tasks.
         seed: Draws them.
@@ -78,7 +78,7 @@ def measure_noise(lake: PipelineLake, *, batches: int, streams: int, seed: int, 
         (BATCH if replay.replay > streams else STREAM, blamed) for replay in audit.replays for blamed in replay.blamed
     ]
     return Noise(
-        pipeline=lake.pipeline.name,
+        pipeline=lake.name,
         at=at,
         result_fingerprint=result_fingerprint(lake.pipeline),
         records=audit.records,

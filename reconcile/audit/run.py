@@ -139,7 +139,7 @@ def audit_determinism(lake: PipelineLake, *, replays: int, seed: int, repartitio
         LogError: The topic is not there, or holds no record.
     """
     span = _span(lake)
-    spark = session(lake.settings, app=f"cutover audit {lake.pipeline.name}")
+    spark = session(lake.settings, app=f"cutover audit {lake.name}")
     with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
         replayed = _Replayed(
             lake=lake,
@@ -158,7 +158,7 @@ def audit_determinism(lake: PipelineLake, *, replays: int, seed: int, repartitio
     lost_records.check_log_of_version(lake)
     offsets = sum(end - start for start, end in span.values())
     return DeterminismAudit(
-        pipeline=lake.pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(audited_replays)
+        pipeline=lake.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(audited_replays)
     )
 
 

@@ -97,7 +97,7 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
 def _read_newest(lake: PipelineLake) -> Report | None:
     """Return the report of the current comparison of a pipeline; None if there is none."""
     for comparison in history.list_current_first(lake)[:1]:
-        return files.read_report(lake.settings, lake.pipeline.name, comparison.run_id)
+        return files.read_report(lake.settings, lake.name, comparison.run_id)
     return None
 
 

@@ -28,8 +28,8 @@ def measure_costs(lake: PipelineLake, agreement: Agreement | None) -> PathCosts:
     version = versions.current(lake)
     epochs = EpochLog(version.uri).records() if version is not None and delta.exists(version.uri) else []
     if not epochs:
-        msg = f"Cost of `{lake.pipeline.name}`: expected an epoch under the definition in force, found none."
-        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.pipeline.name} --drain` makes one.")
+        msg = f"Cost of `{lake.name}`: expected an epoch under the definition in force, found none."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.name} --drain` makes one.")
     return fold(epochs, batch_runs.read_effective_runs(lake), agreement)
 
 

@@ -100,7 +100,7 @@ def measure_open_windows(
     """Measure how accurate the stream's results of open windows are.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that is compared.
         evidence: The cut, its batch run and the epoch log.
         sides: Open sides.
         log: Reader of the records; None: the cluster of the settings.

@@ -62,7 +62,7 @@ def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
     """Read the evidence for a move under the current definition.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that may be moved.
         now: By the clock of this host, for the ages of recorded evidence.
 
     Raises:
@@ -317,7 +317,7 @@ def _list_hazards(
 ) -> Iterator[RecordedHazard]:
     yield from hazards.find_hazards(records, lake.pipeline.policy, now)
     current = recorded.of_definition(comparisons, result_fingerprint(lake.pipeline))
-    replay = hazards.find_replay(versions.read_events(lake.settings, lake.pipeline.name), current, now)
+    replay = hazards.find_replay(versions.read_events(lake.settings, lake.name), current, now)
     if replay is not None:
         yield replay
 

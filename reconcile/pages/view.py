@@ -183,7 +183,7 @@ def read_view(lake: PipelineLake, clock: Clock, gathering: FactCollector) -> Pip
     """
     stage = _try(lambda: current_stage(lake))
     return PipelineView(
-        pipeline=lake.pipeline.name,
+        pipeline=lake.name,
         at=clock.now(),
         stage=stage,
         gate=_try(lambda: _decide(lake, clock)),
@@ -198,7 +198,7 @@ def read_view(lake: PipelineLake, clock: Clock, gathering: FactCollector) -> Pip
 def read_summary(lake: PipelineLake) -> PipelineLine:
     """Read the stage and the newest report of a pipeline; the log is not asked."""
     newest = _try(lambda: next(iter(list_reports(lake)), None))
-    return PipelineLine(pipeline=lake.pipeline.name, stage=_try(lambda: current_stage(lake)), report=newest)
+    return PipelineLine(pipeline=lake.name, stage=_try(lambda: current_stage(lake)), report=newest)
 
 
 def bound_waiting(settings: Settings) -> Settings:
@@ -220,7 +220,7 @@ def list_reports(lake: PipelineLake) -> tuple[ReportLine, ...]:
             verdict=str(comparison.verdict),
             good=comparison.exit_code == 0,
             run_id=comparison.run_id,
-            forms=list_forms(lake.settings, lake.pipeline.name, comparison.run_id),
+            forms=list_forms(lake.settings, lake.name, comparison.run_id),
             runbook=comparison.result.get("runbook"),
         )
         for comparison in history.list_current_first(lake)[:SHOWN]
@@ -231,11 +231,11 @@ def _decide(lake: PipelineLake, clock: Clock) -> GateDecision:
     now = clock.now()
     evidence = evidence_of.read_evidence(lake, now)
     stage = current_stage(lake)
-    return decide(stage, evidence, "advance", lake.pipeline.policy, now).name_pipeline(lake.pipeline.name)
+    return decide(stage, evidence, "advance", lake.pipeline.policy, now).name_pipeline(lake.name)
 
 
 def _list_moves(lake: PipelineLake) -> tuple[MoveLine, ...]:
-    rows = read_events(lake.settings, lake.pipeline.name)[-SHOWN:]
+    rows = read_events(lake.settings, lake.name)[-SHOWN:]
     return tuple(
         MoveLine(at=row.at, stage=row.stage, event=row.event, actor=row.who, reason=row.why) for row in reversed(rows)
     )
@@ -254,7 +254,7 @@ def _list_differences(lake: PipelineLake) -> DifferenceList:
         ),
     )
     return DifferenceList(
-        sentence=f"{count_states(lake.pipeline.name, ordered)}.",
+        sentence=f"{count_states(lake.name, ordered)}.",
         are_open=sum(difference.state is still for difference in ordered),
         lines=tuple(_describe_difference(difference, lake.pipeline) for difference in ordered[:SHOWN]),
     )
@@ -273,7 +273,7 @@ def _describe_difference(open_difference: OpenDifference, pipeline: Pipeline) ->
 
 def _list_costs(lake: PipelineLake) -> tuple[tuple[str, str], ...]:
     costs = measure_present(lake)
-    return (*describe_lines(costs), ("price", describe_price(lake.pipeline.name, costs)))
+    return (*describe_lines(costs), ("price", describe_price(lake.name, costs)))
 
 
 def _try(look: Callable[[], Value | None]) -> Part[Value]:

@@ -103,7 +103,7 @@ def find_unread_windows(lake: PipelineLake, start: Mapping[int, int], runs: Sequ
     A version begins where the log does: what retention took before, an earlier version has read, and batch.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose batch index is read.
         start: Partition -> offset at which epoch 0 of the version starts.
         runs: Batch runs over the same log.
     """
@@ -140,7 +140,7 @@ def evaluate_seal(lake: PipelineLake, *, epoch: int | None, epoch_log: EpochLog 
     """Judge whether the newest batch run (or the one at `epoch`) and the stream can be compared, without raising.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to compare.
         epoch: The cut's; None: the newest.
         epoch_log: The current version's, where it is open already. None: its current version is opened.
     """
@@ -161,10 +161,10 @@ def _gather(lake: PipelineLake, epoch: int | None, opened: EpochLog | None) -> t
     # With a log that was opened earlier there are no witnesses: they may know a later epoch than it shows.
     witnesses = () if version is None or opened is not None else high_water.list_witnesses(lake, version)
     if version is None or not (witnesses or delta.exists(version.uri)):
-        text = f"Pipeline `{lake.pipeline.name}`: expected an epoch log under this definition, found none."
+        text = f"Pipeline `{lake.name}`: expected an epoch log under this definition, found none."
         text += version_changes.describe_changes(lake, version)
-        text += f" `cutover stream {lake.pipeline.name} --drain`, then"
-        text += f" `cutover batch {lake.pipeline.name}`, makes both sides."
+        text += f" `cutover stream {lake.name} --drain`, then"
+        text += f" `cutover batch {lake.name}`, makes both sides."
         raise SealError(SealBreach(code="no_stream", message=text, runbook="NotComparable"))
     _reject_foreign(lake)
     run = _choose(lake, version, epoch)
@@ -259,10 +259,10 @@ def _choose(lake: PipelineLake, version: Version, epoch: int | None) -> BatchRun
         return max(fitting, key=lambda run: (run.epoch, run.sequence))
     at = "" if epoch is None else f" at the cut of epoch {epoch}"
     cut = "" if epoch is None else f" --cut {epoch}"
-    text = f"Pipeline `{lake.pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
+    text = f"Pipeline `{lake.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
     text += version_changes.describe_changes(lake, version)
-    text += f" `cutover batch {lake.pipeline.name}{cut}{versions.format_option(version.number)}` computes one."
+    text += f" `cutover batch {lake.name}{cut}{versions.format_option(version.number)}` computes one."
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 
 

@@ -210,10 +210,8 @@ def open_clean_copy(lake: PipelineLake, log: LogReader | None) -> CleanCopy:
 def _find_evidence(lake: PipelineLake, finding: Finding) -> SealEvidence:
     evidence = seal.evaluate_seal(lake, epoch=None).evidence
     if evidence is None or not finding.seal.holds or not finding.windows.compared:
-        msg = f"Self-test of `{lake.pipeline.name}`: expected two sides that can be compared, got: {finding.sentence}"
-        raise LakeError(
-            msg + f"\nHint: `cutover reconcile {lake.pipeline.name}` shows what to do.", runbook="NotComparable"
-        )
+        msg = f"Self-test of `{lake.name}`: expected two sides that can be compared, got: {finding.sentence}"
+        raise LakeError(msg + f"\nHint: `cutover reconcile {lake.name}` shows what to do.", runbook="NotComparable")
     return evidence
 
 

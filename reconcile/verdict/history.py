@@ -145,7 +145,7 @@ def list_current_first(lake: PipelineLake) -> tuple[RecordedComparison, ...]:
     """
     (own_lines, version), all_lines = (
         read_current_lines(lake),
-        records.read_lines(lake.settings, lake.pipeline.name),
+        records.read_lines(lake.settings, lake.name),
     )
     current = records.find_current(own_lines, version)
     ordered = records.sort_by_position(own_lines, version)
@@ -164,7 +164,7 @@ def read_current_lines(lake: PipelineLake) -> tuple[tuple[RecordedComparison, ..
     """
     serving = versions.current(lake.with_settings(stream_version=None))
     recorded_comparisons = records.of_definition(
-        records.read_lines(lake.settings, lake.pipeline.name), result_fingerprint(lake.pipeline)
+        records.read_lines(lake.settings, lake.name), result_fingerprint(lake.pipeline)
     )
     return recorded_comparisons, None if serving is None else serving.number
 
@@ -173,7 +173,7 @@ def find_rule_time(lake: PipelineLake, now: datetime) -> datetime:
     """Return the time by which rules expire; a clock that was set back does not extend them.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose records are compared with the clock.
         now: Time of this host's clock. A later time is used only if epochs, batch runs and comparisons were all
             recorded after `now`, so that a single host whose clock is ahead expires no rule.
     """
@@ -205,7 +205,7 @@ def read_open_differences(lake: PipelineLake) -> Mapping[Place, lifecycle.OpenDi
         LakeError: The history cannot be read.
     """
     lines, version = read_current_lines(lake)
-    opened = lifecycle.fold_open_differences(lake.settings, lake.pipeline.name, lines, version)
+    opened = lifecycle.fold_open_differences(lake.settings, lake.name, lines, version)
     settles = parse_duration(lake.pipeline.policy.settles_after, of="policy.settles_after")
     return lifecycle.mark_pending(opened, records.find_current(lines, version), settles)
 

@@ -365,10 +365,8 @@ def list_lives(lake: PipelineLake, finding: Finding, history_entry: HistoryEntry
     cells = {place_of(difference): difference for difference in finding.differences if UNEXPLAINED in difference.cause}
     if not cells or not finding.seal.holds or lake.settings.stream_version is not None:
         return ()
-    opened = lifecycle.fold_open_differences(
-        lake.settings, lake.pipeline.name, history_entry.lines, history_entry.version
-    )
-    rows = Journal(lake.settings, lake.pipeline.name, DifferenceEvent).read()
+    opened = lifecycle.fold_open_differences(lake.settings, lake.name, history_entry.lines, history_entry.version)
+    rows = Journal(lake.settings, lake.name, DifferenceEvent).read()
     rows += lifecycle.make_rows(finding, history_entry.comparison, opened, history_entry.newer, history_entry.lines)
     positions = {
         line.run_id: records.position(line, history_entry.version)

@@ -63,11 +63,11 @@ def verify_and_record(
     verification = verify(lake, only=only, exhaustive=exhaustive, seed=seed, clock=clock)
     if verification.error is None:
         try:
-            Journal(lake.settings, lake.pipeline.name, VerificationRow).append(
+            Journal(lake.settings, lake.name, VerificationRow).append(
                 _make_row(lake, verification, clock, exhaustive=exhaustive)
             )
         except (LakeError, OSError) as error:
-            log.warning("checks_not_recorded", pipeline=lake.pipeline.name, error=str(error))
+            log.warning("checks_not_recorded", pipeline=lake.name, error=str(error))
     return verification
 
 
@@ -78,7 +78,7 @@ def list_open_violations(lake: PipelineLake) -> tuple[OpenViolation, ...]:
         LakeError: The record of the checks cannot be read.
     """
     version = versions.current(lake)
-    rows = Journal(lake.settings, lake.pipeline.name, VerificationRow).read()
+    rows = Journal(lake.settings, lake.name, VerificationRow).read()
     number = None if version is None else version.number
     identity = (result_fingerprint(lake.pipeline), number)
     return fold_violations(row for row in rows if (row.result_fingerprint, row.stream_version) == identity)
@@ -102,7 +102,7 @@ def fold_violations(rows: Iterable[VerificationRow]) -> tuple[OpenViolation, ...
 def _make_row(lake: PipelineLake, verification: Verification, clock: Clock, *, exhaustive: bool) -> VerificationRow:
     version = versions.current(lake)
     return VerificationRow(
-        pipeline=lake.pipeline.name,
+        pipeline=lake.name,
         at=clock.now(),
         epoch=verification.epoch,
         result_fingerprint=result_fingerprint(lake.pipeline),

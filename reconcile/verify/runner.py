@@ -71,7 +71,7 @@ def verify(
     """Evaluate the checks of a pipeline's current stream version. It only reads, and a driver may run at the same time.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to verify.
         only: Names of the checks to evaluate; empty: all.
         exhaustive: Recompute and count everything that the log retains, not a sample.
         seed: Seed of the sample; None: a random one.

@@ -60,7 +60,7 @@ def find_batch_age(lake: PipelineLake, epochs: Sequence[EpochRecord], now: datet
     Raises:
         LakeError: Versions, stages or runs cannot be read.
     """
-    registrations = [r for r in versions.read_registrations(lake.settings, lake.pipeline.name) if not r.deleted]
+    registrations = [r for r in versions.read_registrations(lake.settings, lake.name) if not r.deleted]
     if not registrations or current_stage(lake) is Stage.KAPPA:
         return None
     runs = batch_runs.read_effective_runs(lake)
@@ -98,7 +98,7 @@ def find_verdict_age(lake: PipelineLake, epochs: Sequence[EpochRecord], now: dat
         return bound_age(next(iter(end_times.values())), (), now) if end_times else None
     compared = end_times.get(str(comparison.result.get("tables", {}).get("batch_run")))
     version = versions.current(lake)
-    registrations = versions.read_registrations(lake.settings, lake.pipeline.name)
+    registrations = versions.read_registrations(lake.settings, lake.name)
     earlier = [
         *([] if compared is None else [compared]),
         *_list_registration_times(registrations, comparison.fingerprint, comparison.version),
@@ -214,7 +214,7 @@ def _has_unaudited_window(
 
 def _read_approved_audit(lake: PipelineLake) -> str:
     """Read the audit that was approved with the latest move; that of the policy, if the move did not record it."""
-    moves = list_moves(lake.settings, lake.pipeline.name)
+    moves = list_moves(lake.settings, lake.name)
     evidence = json.loads(moves[-1].evidence) if moves else {}
     return str(evidence.get("audit", power.describe_requirement(lake.pipeline.policy.audit or Audit())))
 
@@ -222,5 +222,5 @@ def _read_approved_audit(lake: PipelineLake) -> str:
 def _find_served_since(lake: PipelineLake, number: int) -> datetime:
     """Find when a version was last registered or started to serve."""
     place = (result_fingerprint(lake.pipeline), number)
-    events = [event for event in versions.read_events(lake.settings, lake.pipeline.name) if event.registers]
+    events = [event for event in versions.read_events(lake.settings, lake.name) if event.registers]
     return [event.at for event in events if (event.result_fingerprint, event.stream_version) == place][-1]

@@ -155,7 +155,7 @@ def list_pins(lake: PipelineLake, *, now: datetime) -> Iterator[Pin]:
         LakeError: The pins or the epoch log cannot be read.
     """
     version = versions.current(lake)
-    rows = list_held(lake.settings, lake.pipeline.name, now=now)
+    rows = list_held(lake.settings, lake.name, now=now)
     if version is None or not rows or not delta.exists(version.uri):
         return
     retention = _parse_file_retention(delta.open_table(version.uri).metadata().configuration)

@@ -43,7 +43,7 @@ def audit_windows(lake: PipelineLake, *, seed: int, clock: Clock) -> WindowAudit
     """Audit a sample of the windows that became final since the last audit, and record the result if there are any.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline to audit.
         seed: Seed of the sample.
         clock: Clock for the time of the audit.
 
@@ -75,9 +75,7 @@ def audit_windows(lake: PipelineLake, *, seed: int, clock: Clock) -> WindowAudit
     if result is None:
         return completed
     audit_record.record_audit(lake, completed)
-    log.info(
-        "windows_audited", pipeline=lake.pipeline.name, state=str(completed.state), windows=len(intervals), seed=seed
-    )
+    log.info("windows_audited", pipeline=lake.name, state=str(completed.state), windows=len(intervals), seed=seed)
     return completed
 
 

@@ -168,7 +168,7 @@ def _count_rows(lake: PipelineLake, earliest_end: int, suspects: Sequence[int]) 
             condition = f"(window_end > make_timestamptz({earliest_end:d}::BIGINT){or_suspect})"
             rows = connection.execute(f"SELECT {start}, count(*) {final} AND {condition} GROUP BY 1").fetchall()
         except duckdb.Error as error:
-            msg = f"Audit of `{lake.pipeline.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
+            msg = f"Audit of `{lake.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
             raise LakeError(msg, runbook="TableUnreadable") from error
     return (None if oldest is None else int(oldest)), {int(at): int(count) for at, count in rows}
 

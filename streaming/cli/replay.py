@@ -65,7 +65,7 @@ def replay(
 
 
 def _fill_version(lake: PipelineLake, into: int, epoch: int | None) -> Output:
-    name, version_settings = lake.pipeline.name, versions.select_stream_version(lake.settings, into)
+    name, version_settings = lake.name, versions.select_stream_version(lake.settings, into)
     with _show_progress(version_settings, name) as probe:
         replayed, has_caught_up = replaying.replay(lake, into, SystemClock(), epoch=epoch, probe=probe)
     version = replayed.number

@@ -137,7 +137,7 @@ def _find_savepoint(lake: PipelineLake, name: str, *, candidates: Sequence[Versi
         return match
     of = " and ".join(f"stream-{version.number}" for version in candidates) or "no version"
     existing = ", ".join(savepoint.name for savepoint in all_savepoints) or "none"
-    msg = f"Savepoint of `{lake.pipeline.name}`: expected one of {of} ({existing}), got `{name[:80]}`."
+    msg = f"Savepoint of `{lake.name}`: expected one of {of} ({existing}), got `{name[:80]}`."
     raise DefinitionError(msg)
 
 

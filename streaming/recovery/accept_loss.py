@@ -95,7 +95,7 @@ def record_losses(lake: PipelineLake, reason: str, clock: Clock) -> LossAcceptan
 
 
 def _decide(lake: PipelineLake, *, reason: str, clock: Clock) -> LossAcceptance:
-    turn = losses.next_sequence(lake.settings, lake.pipeline.name)
+    turn = losses.next_sequence(lake.settings, lake.name)
     version = versions.current(lake)
     if version is None:
         raise _make_nothing_error(lake.pipeline, "no stream has begun under this definition")
@@ -105,7 +105,7 @@ def _decide(lake: PipelineLake, *, reason: str, clock: Clock) -> LossAcceptance:
     epoch = 0 if kind == "anew" else next_number(case.record)
     half = [loss for loss in losses.list_losses(lake) if kind == "anew" and loss.stream_version == number]
     return LossAcceptance(
-        pipeline=lake.pipeline.name,
+        pipeline=lake.name,
         trouble=str(case.trouble).splitlines()[0],
         runbook=str(case.trouble.runbook),
         kind=kind,

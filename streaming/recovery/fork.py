@@ -41,7 +41,7 @@ def savepoint(lake: PipelineLake, name: str, epoch: int | None, clock: Clock) ->
     """Create a savepoint of the current version; a driver may be running.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose current version is retained.
         name: Name of the savepoint, new for this version.
         epoch: None: the newest one.
         clock: For the row.
@@ -74,7 +74,7 @@ def fork(lake: PipelineLake, epoch: int, clock: Clock) -> Version:
             recorded up to it; nothing was written.
         LogError: The log no longer holds what follows the epoch.
     """
-    with only_driver(run_folder(lake.settings, lake.pipeline.name), lake.pipeline.name):
+    with only_driver(run_folder(lake.settings, lake.name), lake.name):
         return register_fork(lake, epoch, clock, parallel=False)
 
 
@@ -167,8 +167,8 @@ def _is_filled(version: Version) -> bool:
 def _require_version(lake: PipelineLake) -> Version:
     version = versions.current(lake)
     if version is None:
-        msg = f"Stream of `{lake.pipeline.name}`: expected a version with epochs, none has begun under this definition."
-        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.pipeline.name}` begins one.")
+        msg = f"Stream of `{lake.name}`: expected a version with epochs, none has begun under this definition."
+        raise DefinitionError(msg + f"\nHint: `cutover stream {lake.name}` begins one.")
     return version
 
 
@@ -183,7 +183,7 @@ def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRec
 
 
 def _check_can_fork(lake: PipelineLake, source: Version, record: EpochRecord) -> None:
-    place = f"Stream of {lake.pipeline.name}: epoch {record.epoch} of stream-{source.number}"
+    place = f"Stream of {lake.name}: epoch {record.epoch} of stream-{source.number}"
     if record.final:
         msg = f"{place}: expected an epoch before the final one, it closed all windows and sealed the version."
         raise LakeError(msg + "\nHint: choose an earlier epoch.")

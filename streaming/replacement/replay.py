@@ -66,7 +66,7 @@ def replay(
     """Read the log into another version: up to the current ends of the log, then to an epoch of the serving one.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose log is read.
         number: Number of the next version, or of a replay to continue.
         clock: For the version's row and for pins.
         epoch: The new version begins with everything that the one in force had up to here; None: where the log does.
@@ -133,7 +133,7 @@ def _meet(lake: PipelineLake, stream: Stream, serving: Stream, clock: Clock, pro
     Raises:
         CutoverError: The driver cannot start or continue.
     """
-    settings, name = lake.settings, lake.pipeline.name
+    settings, name = lake.settings, lake.name
     position = next(iter(reversed(stream.epoch_log.records())), None)
     aim = _await_epoch(settings, serving, position)
     if aim is None:
@@ -172,13 +172,13 @@ def _read_on(lake: PipelineLake, repeat_command: str, probe: Probe, aim: EpochRe
         LakeError: A stop was requested earlier.
     """
     if driver.run(lake, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
-        msg = f"Replay of `{lake.pipeline.name}`: expected to reach its end, a stop was requested."
+        msg = f"Replay of `{lake.name}`: expected to reach its end, a stop was requested."
         raise LakeError(msg + f"\nHint: `{repeat_command}` continues from there.")
 
 
 def _has_driver(lake: PipelineLake) -> bool:
     """Return whether a driver of the serving version is running, by its heartbeat."""
-    last_heartbeat = heartbeat.read_heartbeat(versions.looking_at_served(lake.settings), lake.pipeline.name)
+    last_heartbeat = heartbeat.read_heartbeat(versions.looking_at_served(lake.settings), lake.name)
     return last_heartbeat is not None and last_heartbeat.alive
 
 
@@ -192,12 +192,12 @@ def _open_version(lake: PipelineLake, number: int, clock: Clock, epoch: int | No
             return fork.register_fork(lake, epoch, clock, parallel=True)
         return versions.register(lake, clock, expected_sequence=sequence, beside=True)
     if existing is None or not existing.beside:
-        msg = f"Replay of `{lake.pipeline.name}`: expected the next version ({following}) or one that a replay fills, "
+        msg = f"Replay of `{lake.name}`: expected the next version ({following}) or one that a replay fills, "
         actual = f"{number}, which does not exist" if existing is None else f"{number}, which serves or has served"
         raise DefinitionError(msg + f"got {actual}.")
     if epoch is not None and (existing.fork is None or existing.fork.epoch != epoch):
         beginning = "the log's beginning" if existing.fork is None else f"epoch {existing.fork.epoch}"
-        msg = f"Replay of `{lake.pipeline.name}` into stream-{number}: expected to continue from {beginning}, "
+        msg = f"Replay of `{lake.name}` into stream-{number}: expected to continue from {beginning}, "
         msg += f"got epoch {epoch}."
         raise DefinitionError(msg + f"\nHint: a replay from elsewhere is another version: `--into {following}`.")
     return existing
@@ -217,9 +217,9 @@ def serve_version(lake: PipelineLake, number: int, *, reason: str, agreed: Agree
     comparison: StreamComparison | None = None
     if is_new and not agreed.uncompared:
         comparison = compare_versions(lake, number)
-        reject_others(comparison, agreed, f"cutover replay {lake.pipeline.name} --compare {number}")
+        reject_others(comparison, agreed, f"cutover replay {lake.name} --compare {number}")
     elif agreed.differences:
-        msg = f"Version {number} of `{lake.pipeline.name}`: expected no `--differences` where nothing is compared"
+        msg = f"Version {number} of `{lake.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it together with `--uncompared`." if is_new else ": it has served before."))
     comparison_text = f" ({describe_comparison(comparison)})" if is_new else ""
     served = versions.serve(lake, number, why=reason, finding=comparison_text, clock=clock, expected_sequence=turn)

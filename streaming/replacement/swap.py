@@ -100,7 +100,7 @@ def swap_back(
     """Serve a replaced definition under its name again, at once.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline of the replaced definition.
         reason: A person's reason.
         clock: Time of the swap.
         anyway: Swap even if it has read less than what is served now, so that readers see an older state.

@@ -162,7 +162,7 @@ def _link_dimensions(settings: Settings, scratch: Settings) -> None:
 
 
 def _make_context(lake: PipelineLake, client: LogClient, recorded_time: RecordedTime) -> DriverContext:
-    clock, place = SystemClock(), run_folder(lake.settings, lake.pipeline.name)
+    clock, place = SystemClock(), run_folder(lake.settings, lake.name)
     place.mkdir(parents=True)
     return DriverContext(
         lake=lake,

@@ -42,7 +42,7 @@ def reject_unsafe(lake: PipelineLake) -> None:
         if getattr(settings.stream, name) < 1:
             raise _make_unsafe_error("stream." + name, str(getattr(settings.stream, name)))
     if lake.pipeline.max_rows_per_epoch < 1:
-        raise _make_unsafe_error(lake.pipeline.name + ".max_rows_per_epoch", str(lake.pipeline.max_rows_per_epoch))
+        raise _make_unsafe_error(lake.name + ".max_rows_per_epoch", str(lake.pipeline.max_rows_per_epoch))
 
 
 def find_start(

@@ -132,7 +132,7 @@ def _check(streams: Streams, number: int) -> str:
 def _counts(lake: PipelineLake) -> dict[str, int]:
     version = versions.current(lake)
     if version is None:
-        msg = f"Stream `{lake.pipeline.name}`: expected an epoch log, found none."
+        msg = f"Stream `{lake.name}`: expected an epoch log, found none."
         raise AssertionError(msg)
     records = EpochLog(version.uri).records()
     return {name: sum(record.counts[name] for record in records) for name in ("accepted", "late", "duplicate")}

@@ -84,7 +84,7 @@ def _sample(
     while time.monotonic() < end:
         sent_count, record = live.sent, read_latest_epoch(lake)
         backlog = max(0, sent_count - (0 if record is None else sum(record.end.values())))
-        beat = heartbeat.find_heartbeat(lake.settings, lake.pipeline.name)
+        beat = heartbeat.find_heartbeat(lake.settings, lake.name)
         state = "" if beat is None else beat.state
         at = round(time.monotonic() - began, 1)
         samples.append(DriverSample(at=at, sent_events=sent_count, backlog=backlog, state=state))

@@ -34,7 +34,7 @@ def list_up_to(settings: Settings, version: Version) -> tuple[Loss, ...]:
 
 def list_losses(lake: PipelineLake) -> tuple[Loss, ...]:
     """List the losses of all versions under the definition's result fingerprint, oldest first."""
-    return _read(lake.settings, lake.pipeline.name, result_fingerprint(lake.pipeline))
+    return _read(lake.settings, lake.name, result_fingerprint(lake.pipeline))
 
 
 def next_sequence(settings: Settings, pipeline: str) -> int:

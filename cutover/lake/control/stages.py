@@ -32,7 +32,7 @@ def current_stage(lake: PipelineLake, *, way_back: bool = False) -> Stage:
     another result), and after its tables were deleted.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline under its current definition: a stage belongs to one.
         way_back: Decide by the gate's history alone if the history of versions cannot be read.
 
     Raises:
@@ -58,11 +58,11 @@ def list_moves(settings: Settings, name: str) -> list[GateEvent]:
 
 
 def _find_latest_move(lake: PipelineLake, *, way_back: bool) -> GateEvent | None:
-    moves, fingerprint = list_moves(lake.settings, lake.pipeline.name), result_fingerprint(lake.pipeline)
+    moves, fingerprint = list_moves(lake.settings, lake.name), result_fingerprint(lake.pipeline)
     if not moves or moves[-1].result_fingerprint != fingerprint:
         return None
     deletion = None
     with contextlib.suppress(*[LakeError] if way_back else []):
-        deletion = versions.find_deletion(lake.settings, lake.pipeline.name, fingerprint, versions.BATCH)
+        deletion = versions.find_deletion(lake.settings, lake.name, fingerprint, versions.BATCH)
     was_deleted_since = deletion is not None and not deletion.is_before(moves[-1])
     return None if was_deleted_since else moves[-1]

@@ -225,7 +225,7 @@ def serve(
     """Promote a version to the one that serves, in one commit; the tables of the previous one stay as they are.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose readers get the version.
         number: Of the version.
         why: A person's reason.
         finding: Result of the comparison with the previous version, recorded after the reason.
@@ -271,11 +271,9 @@ def _read_versions(lake: PipelineLake) -> list[Version]:
     first_uri = lake.stream_uri(0)
     first_exists = delta.exists(first_uri)  # checked first: a version is registered before its table is created
     fingerprint = result_fingerprint(lake.pipeline)
-    events = [
-        event for event in read_events(lake.settings, lake.pipeline.name) if event.result_fingerprint == fingerprint
-    ]
+    events = [event for event in read_events(lake.settings, lake.name) if event.result_fingerprint == fingerprint]
     if first_exists and not events:
-        msg = f"Versions of `{lake.pipeline.name}`: expected the one of table `{first_uri}`, none is registered."
+        msg = f"Versions of `{lake.name}`: expected the one of table `{first_uri}`, none is registered."
         hint = "\nHint: `_control` of this lake is missing or belongs to another lake; restore it from a copy."
         raise LakeError(msg + hint, runbook="ForeignWrite")
     deleted = _list_deleted(events)
@@ -287,7 +285,7 @@ def _make_version(lake: PipelineLake, event: VersionEvent, deleted: Collection[P
     if event.fork_version is not None and event.fork_epoch is not None:
         fork = Fork(version=event.fork_version, epoch=event.fork_epoch)
     return Version(
-        pipeline=lake.pipeline.name,
+        pipeline=lake.name,
         result_fingerprint=event.result_fingerprint,
         lateness_fingerprint=event.lateness_fingerprint or "",
         number=event.stream_version,
@@ -334,7 +332,7 @@ def _open_current(lake: PipelineLake, clock: Clock) -> Version:
 def next_number(lake: PipelineLake) -> int:
     """Return the number of the next version; numbers are never reused, including those of deleted versions."""
     fingerprint = result_fingerprint(lake.pipeline)
-    events = read_events(lake.settings, lake.pipeline.name)
+    events = read_events(lake.settings, lake.name)
     numbers = [event.stream_version for event in events if event.result_fingerprint == fingerprint]
     return max(numbers, default=BATCH) + 1
 
@@ -346,7 +344,7 @@ def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) 
 
 def next_sequence(lake: PipelineLake) -> int:
     """Return the sequence of the next registration; read it before the facts on which that is decided."""
-    return Journal(lake.settings, lake.pipeline.name, VersionEvent).next_sequence()
+    return Journal(lake.settings, lake.name, VersionEvent).next_sequence()
 
 
 def register(
@@ -360,7 +358,7 @@ def register(
     """Register the next version of a pipeline under its definition.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline under the definition of the version.
         clock: Time of the row.
         expected_sequence: Of `next_sequence`, read before the caller read the registered versions.
         fork: With whose epochs it begins; None: it begins where the log does.

@@ -119,7 +119,7 @@ def check_complete(
     for reads, records in counts:
         missing = () if records == count_offsets(reads) else find_unexplained(session, log, reads)
         if missing:
-            raise lost_records.make_lost_error(log.lake.pipeline.name, format_missing(log.log_id.topic, missing))
+            raise lost_records.make_lost_error(log.lake.name, format_missing(log.log_id.topic, missing))
 
 
 def _list_epochs(log: ReadLog) -> Iterator[tuple[list[EpochRecord], WindowFn | None]]:

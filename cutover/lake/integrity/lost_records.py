@@ -208,9 +208,7 @@ def check_log_of_version(lake: PipelineLake) -> None:
     if version is None or not delta.exists(version.uri):
         return
     records, accepted = EpochLog(version.uri).records(), losses.list_up_to(lake.settings, version)
-    check_none_lost(
-        lake.pipeline.name, LogClient(lake.settings), records, accepted, lake.pipeline.window, max_offsets=ALL
-    )
+    check_none_lost(lake.name, LogClient(lake.settings), records, accepted, lake.pipeline.window, max_offsets=ALL)
 
 
 def format_lost(lost_records: Sequence[LostRecords]) -> str:

@@ -59,7 +59,7 @@ def scrub(lake: PipelineLake, *, max_bytes: int | None = PIECE) -> Scrubbed:
         LakeError: A table cannot be opened.
     """
     listed_files = sorted(_list_files(lake), key=lambda file: file[0])
-    note = lake.settings.home.resolve() / "scrub" / f"{lake.pipeline.name}.json"
+    note = lake.settings.home.resolve() / "scrub" / f"{lake.name}.json"
     previous_place = None if max_bytes is None else _read_note(note)
     remaining = [file for file in listed_files if previous_place is None or file[0] > previous_place]
     damaged, size, files, checked_place = list[str](), 0, 0, None

@@ -47,7 +47,7 @@ def find_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]]:
     yield from ((change, CONTROL) for change in _find_control_changes(lake))
     yield from _find_stream_changes(lake)
     for change in _find_batch_changes(lake):
-        yield change, ANEW.format(name=lake.pipeline.name)
+        yield change, ANEW.format(name=lake.name)
     yield from _find_dimension_changes(lake)
 
 
@@ -55,18 +55,18 @@ def _find_control_changes(lake: PipelineLake) -> Iterator[TableChange]:
     """Yield changes of the control tables: files of other writers, and missing rows of this pipeline."""
     settings = lake.settings
     for name, row_type in journal.list_row_types().items():
-        marked = sequence_marks.read_latest(settings, name, lake.pipeline.name)
+        marked = sequence_marks.read_latest(settings, name, lake.name)
         if not journal.table_exists(settings, name):
             continue
         table = delta.open_table(control_uri(settings, name))
-        if journal.find_marked_sequences(table, lake.pipeline.name, marked):
+        if journal.find_marked_sequences(table, lake.name, marked):
             delta.reject_damaged_log(table.table_uri)
             yield TableChange(uri=control_uri(settings, name), kind=Kind.FOREIGN, marked_sequence=marked)
             continue
         if table.version() == 0:  # just created: no rows have been written to it
             continue
         change = foreign_commits.find_change(table, None)
-        if change is None and journal.list_missing_sequences(table, row_type, lake.pipeline.name):
+        if change is None and journal.list_missing_sequences(table, row_type, lake.name):
             delta.reject_damaged_log(table.table_uri)
             change = foreign_commits.find_removed(table)
         if change is not None:  # restoring the whole table would also undo later commits by Cutover
@@ -120,8 +120,8 @@ def find_removed_batch(lake: PipelineLake) -> list[TableChange]:
 def _find_compared_run(lake: PipelineLake) -> str | None:
     """Find a batch run of the current definition that was compared."""
     fingerprint = result_fingerprint(lake.pipeline)
-    deletion = versions.find_deletion(lake.settings, lake.pipeline.name, fingerprint, versions.BATCH)
-    rows = Journal(lake.settings, lake.pipeline.name, ComparisonRow).read()
+    deletion = versions.find_deletion(lake.settings, lake.name, fingerprint, versions.BATCH)
+    rows = Journal(lake.settings, lake.name, ComparisonRow).read()
     rows = [row for row in rows if row.result_fingerprint == fingerprint]
     tables = (json.loads(row.result).get("tables", {}) for row in rows if deletion is None or deletion.is_before(row))
     return next((str(table["batch_run"]) for table in tables if table.get("batch_run")), None)
@@ -144,7 +144,7 @@ def _find_stream_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]
         return
     removed = find_removed_stream(lake, version)
     if removed is not None:
-        yield removed, ACCEPTED.format(name=lake.pipeline.name)
+        yield removed, ACCEPTED.format(name=lake.name)
     if not delta.exists(version.uri):
         return
     epochs = EpochLog(version.uri)
@@ -152,7 +152,7 @@ def _find_stream_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]
     change = foreign_commits.find_change(epochs.table, 0 if newest is None else int(newest.files, 16))
     if change is not None:  # every driver records the weight of the files: a writer that does not is no driver
         kind = Kind.FOREIGN if change.kind is Kind.UNFINISHED else change.kind
-        yield replace(change, kind=kind), ACCEPTED.format(name=lake.pipeline.name)
+        yield replace(change, kind=kind), ACCEPTED.format(name=lake.name)
 
 
 def find_removed_stream(lake: PipelineLake, version: Version) -> TableChange | None:
@@ -176,7 +176,7 @@ def check_not_removed(lake: PipelineLake, version: Version) -> None:
     """
     removed = find_removed_stream(lake, version)
     if removed is not None:
-        raise LakeError(removed.message(ACCEPTED.format(name=lake.pipeline.name)), runbook=removed.runbook)
+        raise LakeError(removed.message(ACCEPTED.format(name=lake.name)), runbook=removed.runbook)
 
 
 def check_epoch_log(lake: PipelineLake, version: Version | None) -> Version:
@@ -188,8 +188,8 @@ def check_epoch_log(lake: PipelineLake, version: Version | None) -> Version:
     if version is not None:
         check_not_removed(lake, version)
     if version is None or not delta.exists(version.uri):
-        msg = f"Pipeline `{lake.pipeline.name}`: expected an epoch log under this definition, found none."
-        raise LakeError(msg + f"\nHint: `cutover stream {lake.pipeline.name} --drain` creates it.")
+        msg = f"Pipeline `{lake.name}`: expected an epoch log under this definition, found none."
+        raise LakeError(msg + f"\nHint: `cutover stream {lake.name} --drain` creates it.")
     return version
 
 

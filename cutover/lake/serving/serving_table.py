@@ -88,12 +88,10 @@ def publish(lake: PipelineLake, *, name: str | None = None, anyway: bool = False
         reraise=True,
     )
     try:
-        publication = tries(_try_publish, lake, name or lake.pipeline.name, anyway=anyway)
-        return _copy(lake.settings, name or lake.pipeline.name, publication, anyway=anyway)
+        publication = tries(_try_publish, lake, name or lake.name, anyway=anyway)
+        return _copy(lake.settings, name or lake.name, publication, anyway=anyway)
     except (_Overtaken, CommitFailedError) as error:
-        msg = (
-            f"Serving table of `{name or lake.pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others "
-        )
+        msg = f"Serving table of `{name or lake.name}`: expected to publish within {_ATTEMPTS} attempts, others "
         raise LakeError(msg + "came first.\nHint: let one process publish (`--follow`), not several.") from error
 
 
@@ -116,11 +114,11 @@ def update_tables(lake: PipelineLake, *, anyway: bool = False) -> tuple[str, ...
         Names whose table could not be published and is unchanged.
     """
     try:
-        names = swaps.list_names(lake.settings, lake.pipeline.name)
+        names = swaps.list_names(lake.settings, lake.name)
         return tuple(name for name in names if not _update_table(lake, name, anyway=anyway))
     except CutoverError as error:
-        log.warning("serving_table_behind", pipeline=lake.pipeline.name, error=error.text.partition("\n")[0])
-        return (lake.pipeline.name,)
+        log.warning("serving_table_behind", pipeline=lake.name, error=error.text.partition("\n")[0])
+        return (lake.name,)
 
 
 def _update_table(lake: PipelineLake, name: str, *, anyway: bool) -> bool:
@@ -172,7 +170,7 @@ def _try_publish(lake: PipelineLake, name: str, *, anyway: bool) -> Publication:
     uri = serving_uri(settings, name)
     table = delta.open_table(uri) if delta.exists(uri) else None  # opened first, so that later commits conflict
     served = swaps.served_by(settings, name)
-    if served != lake.pipeline.name:
+    if served != lake.name:
         lake = PipelineLake(settings, resolve_definition(settings, served).pipeline)
     schema, stage, version = _schema(lake.pipeline), current_stage(lake), versions.current(lake)
     if table is not None and version is not None and not anyway:

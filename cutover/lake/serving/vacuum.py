@@ -81,7 +81,7 @@ def vacuum(lake: PipelineLake, *, hours: int, now: datetime, dry_run: bool) -> d
     """Delete files of the epoch log, the batch tables and the serving table that are no longer listed.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose tables are cleaned.
         hours: Files that were listed within this time are retained.
         now: Time at which pins must be in force.
         dry_run: Only count the files.
@@ -114,14 +114,14 @@ def _list_places(lake: PipelineLake) -> Iterator[tuple[str, str]]:
     version = versions.current(lake)
     uris = {} if version is None else {"stream": version.uri}
     uris |= {name: lake.batch_uri(name) for name in ("batch", "batch_index", "batch_ledger")}
-    uris["serving"] = serving_uri(lake.settings, lake.pipeline.name)
+    uris["serving"] = serving_uri(lake.settings, lake.name)
     return ((name, uri) for name, uri in uris.items() if delta.exists(uri))
 
 
 def _list_held_versions(lake: PipelineLake, now: datetime) -> Iterator[HeldVersion]:
     """Yield the versions that readers need: of runs that wait for a comparison, and of the newest run, which serves."""
     runs = [run for run in batch_runs.read_effective_runs(lake) if run.batch_version is not None]
-    for holder in pins.list_all_holders(lake.settings, lake.pipeline.name, result_fingerprint(lake.pipeline), now=now):
+    for holder in pins.list_all_holders(lake.settings, lake.name, result_fingerprint(lake.pipeline), now=now):
         for run in runs:
             if pins.name_batch_holder(run.run_id) == holder:
                 yield from _list_versions(lake, run, f"the pin of {holder}")
@@ -187,7 +187,7 @@ def delete_unserved(lake: PipelineLake, clock: Clock, *, why: str) -> list[Unser
         candidate = next((tables for tables in candidates if tables.uri not in deleted_uris), None)
         if candidate is None:
             return deleted
-        place = (lake.pipeline.name, candidate.fingerprint, candidate.number)
+        place = (lake.name, candidate.fingerprint, candidate.number)
         versions.record_deletion(lake.settings, *place, why=why, clock=clock, expected_sequence=sequence)
         try:
             is_needed = _is_needed_again(lake, candidate, clock.now())
@@ -291,7 +291,7 @@ def _read_latest_commit(table: DeltaTable) -> datetime:
 def _list_serving_epochs(lake: PipelineLake, serving_name: str) -> list[EpochRecord]:
     """List the epochs of the pipeline that serves the name: without any, only the replaced tables have rows."""
     try:
-        is_own = serving_name == lake.pipeline.name
+        is_own = serving_name == lake.name
         serving = lake.pipeline if is_own else resolve_definition(lake.settings, serving_name).pipeline
         version = versions.current(PipelineLake(lake.settings, serving))
         return [] if version is None or not delta.exists(version.uri) else EpochLog(version.uri).records()

@@ -100,7 +100,7 @@ def bind_served_rows(
 
     Args:
         connection: Has the view `streaming` of the version.
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that is served.
         version: The current version.
         is_lost: Condition that recorded losses affect a window.
     """
@@ -155,7 +155,7 @@ def connect(lake: PipelineLake, *, epoch: int | None = None) -> duckdb.DuckDBPyC
     """Return a connection with the pipeline's views.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline that is served.
         epoch: The stream's views show its commits up to this epoch; None: up to the newest epoch.
 
     Raises:

@@ -61,8 +61,8 @@ def _lines(lake: PipelineLake) -> tuple[RecordedComparison, ...]:
     """Return the comparisons under the definition in force in the order in which they speak, the newest last."""
     recorded_comparisons, version = comparisons.read_current_lines(lake)
     if not recorded_comparisons:
-        msg = f"History of `{lake.pipeline.name}`: expected a comparison under the definition in force, found none."
-        raise DefinitionError(msg + f"\nHint: `cutover reconcile {lake.pipeline.name}` makes one.")
+        msg = f"History of `{lake.name}`: expected a comparison under the definition in force, found none."
+        raise DefinitionError(msg + f"\nHint: `cutover reconcile {lake.name}` makes one.")
     return records.sort_by_position(recorded_comparisons, version)
 
 
@@ -134,7 +134,7 @@ def _follow(lake: PipelineLake, lines: Sequence[RecordedComparison], start: int)
 
 def _load(lake: PipelineLake, line: RecordedComparison) -> Report | None:
     try:
-        return files.read_report(lake.settings, lake.pipeline.name, line.run_id)
+        return files.read_report(lake.settings, lake.name, line.run_id)
     except DefinitionError:
         return None  # reports are files that people may clean up; the line stays
 
@@ -143,9 +143,9 @@ def _list_trend_lines(lake: PipelineLake, rows: Sequence[Mapping[str, Any]], tot
     columns = ("at (UTC)", "epoch", "windows", "rows differ", "unexplained", "late share", "verdict", "run")
     yield make_table(columns, map(_make_trend_cells, rows))
     title = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
-    yield f"{lake.pipeline.name}, {title}: {count_outcomes(rows)}. Newest: {rows[-1]['sentence']}"
+    yield f"{lake.name}, {title}: {count_outcomes(rows)}. Newest: {rows[-1]['sentence']}"
     if sum(map(_is_comparable, rows)) > 1:
-        yield f"Next: `cutover history {lake.pipeline.name} --changes` compares the newest two."
+        yield f"Next: `cutover history {lake.name} --changes` compares the newest two."
     yield from _list_noise_lines(lake)
 
 

@@ -66,7 +66,7 @@ class WindowAudit:
 
 def record_audit(lake: PipelineLake, window_audit: WindowAudit) -> int:
     """Append an audit to the history and return its sequence."""
-    following = Journal(lake.settings, lake.pipeline.name, ComparisonRow).next_sequence()
+    following = Journal(lake.settings, lake.name, ComparisonRow).next_sequence()
     row = WindowAuditRow(
         pipeline=window_audit.pipeline,
         result_fingerprint=result_fingerprint(lake.pipeline),

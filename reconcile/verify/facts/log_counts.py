@@ -93,7 +93,7 @@ def same_log(lake: PipelineLake, facts: VerifyFacts) -> SameLog:
         expected = f"expected {newest.topic_id} as in the epochs"
         msg = f"Topic `{newest.topic}` now has topic id {description.topic_id}, {expected}."
         raise LogError(msg, runbook="TopicIdentityChanged")
-    check_unchanged(lake.pipeline.name, client, newest, lambda: records)
+    check_unchanged(lake.name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
     incomplete_ranges = find_incomplete_ranges(facts.losses, newest.topic_id)
     return SameLog(

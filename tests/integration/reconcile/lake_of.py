@@ -140,7 +140,7 @@ def leave_word(lake: PipelineLake, **changes: object) -> None:
     """Leave the last heartbeat of a driver that this process is: it stopped, and found nothing wrong with its log."""
     process = identify_current()
     word = {"pid": process.pid, "boot": process.boot, "started": process.started, "run_id": "r", "state": "STOPPED"}
-    file = heartbeat.run_folder(lake.settings, lake.pipeline.name) / "heartbeat.json"
+    file = heartbeat.run_folder(lake.settings, lake.name) / "heartbeat.json"
     files.write_json(file, word | {"at": START.isoformat()} | changes)
 
 

@@ -22,7 +22,7 @@ class Background:
         probe: Probe = silent,
         until: driver.Until = "forever",
     ) -> None:
-        self._stop = run_folder(lake.settings, lake.pipeline.name) / "stop"
+        self._stop = run_folder(lake.settings, lake.name) / "stop"
         self.failure: BaseException | None = None
 
         def body() -> None:

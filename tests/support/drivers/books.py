@@ -66,7 +66,7 @@ def check_books(lake: PipelineLake, log: Sequence[RawRecord]) -> list[EpochRecor
     """Check the current epoch log; return its records.
 
     Args:
-        lake: The pipeline, its log and its lake.
+        lake: Pipeline whose epoch log is checked.
         log: The whole log; what the newest epoch has not read is left out.
     """
     version = versions.current(lake)

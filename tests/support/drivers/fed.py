@@ -63,7 +63,7 @@ class Fed:
     def __init__(self, spark: "SparkSession", lake: PipelineLake, clock: HandClock) -> None:
         self._spark, self.lake, self.clock = spark, lake, clock
         self.dies_at: Point | None = None
-        place = run_folder(lake.settings, lake.pipeline.name)
+        place = run_folder(lake.settings, lake.name)
         place.mkdir(parents=True, exist_ok=True)
         context = DriverContext(
             lake=lake,

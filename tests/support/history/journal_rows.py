@@ -42,9 +42,9 @@ def _make_neutral(annotation: Any) -> Any:
 def record_stage(lake: PipelineLake, stage: str, **values: Any) -> int:
     """Append a move to a stage as if it had been allowed, and return its sequence."""
     columns = {
-        "pipeline": lake.pipeline.name,
+        "pipeline": lake.name,
         "result_fingerprint": result_fingerprint(lake.pipeline),
         "stream_version": 0,
     }
     columns |= {"event": "advanced", "stage": stage, "who": "test", "why": "test", "at": datetime.now(UTC)}
-    return Journal(lake.settings, lake.pipeline.name, GateEvent).append(make_row(GateEvent, **columns | values))
+    return Journal(lake.settings, lake.name, GateEvent).append(make_row(GateEvent, **columns | values))

@@ -316,7 +316,7 @@ def record_line(lake: PipelineLake, epoch: int, **changes: Any) -> None:
     """Append a comparison within policy to the history of a pipeline; `changes` are of its row."""
     values = {
         "run_id": f"run-{epoch}",
-        "pipeline": lake.pipeline.name,
+        "pipeline": lake.name,
         "at": datetime.now(UTC),
         "epoch": epoch,
         "result_fingerprint": result_fingerprint(lake.pipeline),
@@ -327,4 +327,4 @@ def record_line(lake: PipelineLake, epoch: int, **changes: Any) -> None:
         "content_digest": "agree",
         "result": json.dumps({"windows": {"compared": 2}, "causes": {}}),
     }
-    Journal(lake.settings, lake.pipeline.name, ComparisonRow).append(make_row(ComparisonRow, **values | changes))
+    Journal(lake.settings, lake.name, ComparisonRow).append(make_row(ComparisonRow, **values | changes))

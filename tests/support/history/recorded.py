@@ -12,8 +12,8 @@ from tests.support.history.reports import change_report, make_outcome
 
 def record(lake: PipelineLake, report: Report) -> str:
     """Write the report of a comparison, record it, and return the name of its page."""
-    stem = f"{lake.pipeline.name}/{report.run.run_id}"
-    named_report = change_report(report, pipeline=lake.pipeline.name, report=f"{stem}.json", page=f"{stem}.html")
+    stem = f"{lake.name}/{report.run.run_id}"
+    named_report = change_report(report, pipeline=lake.name, report=f"{stem}.json", page=f"{stem}.html")
     path, outcome = files.write_report(lake.settings, named_report), make_outcome(named_report)
     entry = history.find_entry(
         lake.settings,

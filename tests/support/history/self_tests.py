@@ -33,5 +33,5 @@ def make_passed(at: datetime, *, pipeline: str = "sales", fingerprint: str = "aa
 def record_passed(lake: PipelineLake) -> None:
     """Record a self-test that has just passed."""
     clock = SystemClock()
-    self_test = make_passed(clock.now(), pipeline=lake.pipeline.name, fingerprint=result_fingerprint(lake.pipeline))
+    self_test = make_passed(clock.now(), pipeline=lake.name, fingerprint=result_fingerprint(lake.pipeline))
     record_self_test(lake.settings, self_test, clock)

@@ -50,7 +50,7 @@ def both_paths(lake: PipelineLake, events: list[Event]) -> PathCosts:
     recompute.run(lake)
     report = run.reconcile(lake)
     assert report.cost is not None
-    stored = files.read_report(lake.settings, lake.pipeline.name, report.run.run_id)
+    stored = files.read_report(lake.settings, lake.name, report.run.run_id)
     assert stored.cost == report.cost
     assert "What both paths cost" in page.render_page(stored)
     return report.cost

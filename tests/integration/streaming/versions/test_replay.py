@@ -132,7 +132,7 @@ def number_serving(lake: PipelineLake) -> int:
 
 
 def newest_reason(lake: PipelineLake) -> str:
-    return str(versions.read_events(lake.settings, lake.pipeline.name)[-1].why)
+    return str(versions.read_events(lake.settings, lake.name)[-1].why)
 
 
 def assert_versions_compared(lake: PipelineLake) -> None:
