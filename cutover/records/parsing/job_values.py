@@ -8,6 +8,8 @@ Two types take a detour. Times are read as texts and cast by the function that `
 VARIANT in the rare records that may have a text with an exponent of many digits, or very long, since one such text
 takes seconds to minutes: it is null. If a name occurs several times, in both cases its last value counts even if it
 cannot be read.
+
+Measured on the records of `parser`, in one run with the strict form: 0.6 to 0.7 of its time.
 """
 
 from typing import TYPE_CHECKING
