@@ -35,17 +35,17 @@ def position(
     """Show up to which offsets a streaming job has read, by which watermarks it judged, and what it wrote."""
     spark_checkpoint = read_checkpoint(_make_absolute(checkpoint, of="CHECKPOINT"))
     versions = None if table is None else list_versions(_make_absolute(table, of="--table"), spark_checkpoint)
-    found = find_position(spark_checkpoint, versions)
+    table_position = find_position(spark_checkpoint, versions)
     return Output(
         document={
             "query_id": spark_checkpoint.query_id,
-            "position": found.to_json() if isinstance(found, Position) else None,
-            "unknown": found.reason if isinstance(found, UnknownPosition) else None,
+            "position": table_position.to_json() if isinstance(table_position, Position) else None,
+            "unknown": table_position.reason if isinstance(table_position, UnknownPosition) else None,
             "operators": [_encode_operator(operator) for operator in spark_checkpoint.operators],
             "batches": [_encode_batch(batch, versions or ()) for batch in spark_checkpoint.batches],
         },
-        lines=_list_lines(spark_checkpoint, versions or (), found),
-        exit_code=0 if isinstance(found, Position) else 2,
+        lines=_list_lines(spark_checkpoint, versions or (), table_position),
+        exit_code=0 if isinstance(table_position, Position) else 2,
     )
 
 
@@ -66,7 +66,7 @@ def _make_absolute(place: str, *, of: str) -> str:
 
 
 def _list_lines(
-    checkpoint: SparkCheckpoint, versions: Sequence[TableVersion], found: Position | UnknownPosition
+    checkpoint: SparkCheckpoint, versions: Sequence[TableVersion], table_position: Position | UnknownPosition
 ) -> Iterator[Line]:
     first, last = checkpoint.batches[0], checkpoint.batches[-1]
     kept = count_noun(len(checkpoint.batches), "batch")
@@ -85,27 +85,28 @@ def _list_lines(
     older = [version.version for version in versions if version.batch is None and not version.is_foreign]
     if older:
         yield f"{count_noun(len(older), 'version')} of the table, up to {older[-1]}, came from older batches."
-    yield _describe_position(found)
+    yield _describe_position(table_position)
 
 
-def _describe_position(found: Position | UnknownPosition) -> str:
-    if isinstance(found, UnknownPosition):
-        return f"Position unknown: {found.reason}. Next: correct that, or run the query on."
-    offsets = _format_topics(found.topics)
-    if found.table_version is None:
+def _describe_position(table_position: Position | UnknownPosition) -> str:
+    if isinstance(table_position, UnknownPosition):
+        return f"Position unknown: {table_position.reason}. Next: correct that, or run the query on."
+    offsets = _format_topics(table_position.topics)
+    if table_position.table_version is None:
         return f"Position: {offsets}. Next: name its Delta table with `--table` to see which batch wrote which version."
-    return f"Position of the table: {offsets}, at version {found.table_version}. Next: `--json` prints it for programs."
+    version = table_position.table_version
+    return f"Position of the table: {offsets}, at version {version}. Next: `--json` prints it for programs."
 
 
 def _list_cells(batch: Batch, versions: Sequence[TableVersion]) -> tuple[str, ...]:
-    written = [version for version in versions if version.batch == batch.number]
+    own_versions = [version for version in versions if version.batch == batch.number]
     return (
         str(batch.number),
         _format_topics(batch.ends),
         "unknown" if batch.judged_by is None else format_micros(batch.judged_by or None) or "none",
         format_micros(batch.planned_at) or "",
         "yes" if batch.is_committed else "no",
-        ", ".join(f"{version.version} ({version.evidence})" for version in written),
+        ", ".join(f"{version.version} ({version.evidence})" for version in own_versions),
     )
 
 

@@ -110,8 +110,8 @@ def _assign_batches(uri: str, commits: Sequence[_Commit], checkpoint: SparkCheck
     usual = Counter(commit.operation for commit in commits).most_common(1)
     is_begun = False  # rows that are older than the query's first version are not its own
     for commit in commits:
-        planned = _find_planned(checkpoint, commit.committed_at)
-        batch = None if planned is None else planned.number
+        planned_batch = _find_planned(checkpoint, commit.committed_at)
+        batch = None if planned_batch is None else planned_batch.number
         is_foreign = False
         if app_id is not None:
             batch = commit.marks.get(app_id)
@@ -120,7 +120,7 @@ def _assign_batches(uri: str, commits: Sequence[_Commit], checkpoint: SparkCheck
             if batch is not None and not 0 <= batch <= checkpoint.batches[-1].number:
                 expected = f"a batch up to {checkpoint.batches[-1].number}, the newest of the checkpoint, got {batch}"
                 raise _reject(uri, commit, expected, "\nHint: the query runs, or its checkpoint is an older copy.")
-        elif commit.operation != usual[0][0] and planned is not None and commit.version > 0:
+        elif commit.operation != usual[0][0] and planned_batch is not None and commit.version > 0:
             batch, is_foreign = None, True
         yield TableVersion(
             version=commit.version,
@@ -139,10 +139,10 @@ def _find_evidence(commits: Sequence[_Commit], checkpoint: SparkCheckpoint) -> t
     numbered = {app_id: True for commit in commits for app_id in commit.marks}
     assigned = set[str]()
     for commit in commits:
-        planned = _find_planned(checkpoint, commit.committed_at)
+        planned_batch = _find_planned(checkpoint, commit.committed_at)
         for app_id, number in commit.marks.items():
-            if planned is not None:
-                numbered[app_id] &= number == planned.number
+            if planned_batch is not None:
+                numbered[app_id] &= number == planned_batch.number
                 assigned.add(app_id)
     candidates = [app_id for app_id in assigned if numbered[app_id]]
     return (candidates[0], Evidence.MARK) if len(candidates) == 1 else (None, Evidence.TIME)

@@ -61,16 +61,16 @@ def find_position(checkpoint: SparkCheckpoint, versions: Sequence[TableVersion] 
         if committed is None:
             return UnknownPosition("no batch has committed yet")
         return _make_position(committed, None)
-    written = [version for version in versions if version.batch is not None]
-    reason = _find_doubt(checkpoint, versions, written)
+    own_versions = [version for version in versions if version.batch is not None]
+    reason = _find_doubt(checkpoint, versions, own_versions)
     if reason is not None:
         return UnknownPosition(reason)
-    newest = max(version.batch or 0 for version in written)
+    newest = max(version.batch or 0 for version in own_versions)
     newest = newest if committed is None else max(newest, committed.number)
     batch = next((batch for batch in checkpoint.batches if batch.number == newest), None)
     if batch is None:
         return UnknownPosition(f"the checkpoint keeps no batch {newest}")
-    return _make_position(batch, written[-1].version)
+    return _make_position(batch, own_versions[-1].version)
 
 
 def _make_position(batch: Batch, table_version: int | None) -> Position:
@@ -80,21 +80,21 @@ def _make_position(batch: Batch, table_version: int | None) -> Position:
 
 
 def _find_doubt(
-    checkpoint: SparkCheckpoint, versions: Sequence[TableVersion], written: Sequence[TableVersion]
+    checkpoint: SparkCheckpoint, versions: Sequence[TableVersion], own_versions: Sequence[TableVersion]
 ) -> str | None:
     """Find why the versions of a table do not show which batches it contains."""
-    if not written:
+    if not own_versions:
         return "no version of the table came from a batch that the checkpoint keeps"
     foreign = next((version for version in reversed(versions) if version.is_foreign), None)
     if foreign is not None:
         return f"version {foreign.version} ({foreign.operation}) was not written by the query"
-    if written[-1].evidence is not Evidence.TIME:
+    if own_versions[-1].evidence is not Evidence.TIME:
         return None
     newest, committed = checkpoint.batches[-1].number, checkpoint.newest_committed
-    last = written[-1]
+    last = own_versions[-1]
     if committed is None or (last.batch or 0) > committed.number:
         return f"version {last.version} may be that of batch {last.batch}, which has not committed"
-    counts = Counter(version.batch for version in written)
-    if len(written) > 1 and counts.pop(newest, 0) > max(counts.values(), default=1):
+    counts = Counter(version.batch for version in own_versions)
+    if len(own_versions) > 1 and counts.pop(newest, 0) > max(counts.values(), default=1):
         return f"batch {newest} is the newest one and cannot have written all versions that are later than it"
     return None

@@ -96,11 +96,12 @@ def read_checkpoint(uri: str) -> SparkCheckpoint:
     if not numbers:
         msg = f"Checkpoint `{uri}`: expected planned batches in `offsets/`, found none: the query has not begun."
         raise LakeError(msg)
-    planned = set(numbers)
-    missing = next((number for number in range(numbers[0], numbers[-1]) if number not in planned), None)
-    missing = commits[-1] if missing is None and commits and commits[-1] > numbers[-1] else missing
-    if missing is not None:
-        msg = f"Checkpoint `{uri}`: expected the offsets of every batch, `offsets/{missing}` is missing."
+    known_numbers = set(numbers)
+    missing_number = next((number for number in range(numbers[0], numbers[-1]) if number not in known_numbers), None)
+    if missing_number is None and commits and commits[-1] > numbers[-1]:
+        missing_number = commits[-1]
+    if missing_number is not None:
+        msg = f"Checkpoint `{uri}`: expected the offsets of every batch, `offsets/{missing_number}` is missing."
         raise LakeError(msg)
     return SparkCheckpoint(
         query_id=query_id,
@@ -138,7 +139,7 @@ class _Folder:
 
     def list_numbers(self, name: str) -> list[int]:
         """Return the names that are whole numbers, ascending: hidden and temporary files are left out."""
-        return sorted(int(found) for found in self.list_names(name) if _NUMBER.fullmatch(found))
+        return sorted(int(text) for text in self.list_names(name) if _NUMBER.fullmatch(text))
 
     def reject(self, name: str, expected: str) -> LakeError:
         """Build the error that a file has other contents than expected."""
@@ -238,15 +239,15 @@ def _list_operators(folder: _Folder) -> Iterator[Operator]:
         own = _list_fields(folder.read(f"{place}/0/_metadata/schema"))
         of_stores = [_list_fields(folder.read(f"{place}/0/{store}/_metadata/schema")) or [] for store in stores]
         fields = [field for _, field in [*(own or []), *(field for store in of_stores for field in store)]]
-        timed = [field for field in fields if _get_delay(field) is not None]
-        delays = [delay for field in timed if (delay := _get_delay(field)) is not None]
+        timed_fields = [field for field in fields if _get_delay(field) is not None]
+        delays = [delay for field in timed_fields if (delay := _get_delay(field)) is not None]
         yield Operator(
             id=number,
             name=name,
             columns=tuple(dict.fromkeys(str(field.get("name")) for is_key, field in own or [] if is_key)),
             watermark_delay=min(delays) * 1_000 if delays else None,
             # Behind another operator, one has a watermark of its own, which the checkpoint does not show.
-            late_rule=LateRule.UNKNOWN if own is None or len(numbers) > 1 else _find_late_rule(name, timed),
+            late_rule=LateRule.UNKNOWN if own is None or len(numbers) > 1 else _find_late_rule(name, timed_fields),
         )
 
 
@@ -284,15 +285,15 @@ def _get_delay(field: Mapping[str, Any]) -> int | None:
     return delay if type(delay) is int else None
 
 
-def _find_late_rule(name: str, timed: Sequence[Mapping[str, Any]]) -> LateRule:
+def _find_late_rule(name: str, timed_fields: Sequence[Mapping[str, Any]]) -> LateRule:
     """Find the late rule of an only operator by its name and the columns in its state that have a watermark."""
     if name == "dedupeWithinWatermark":
         return LateRule.ROW
     if name not in {"stateStoreSave", "sessionWindowStateStoreSaveExec", "dedupe"}:
         return LateRule.UNKNOWN
-    if not timed:  # a deduplication without the event time in its key drops late rows too, if there is a watermark
+    if not timed_fields:  # without the event time in its key, a deduplication with a watermark drops late rows too
         return LateRule.UNKNOWN if name == "dedupe" else LateRule.NEVER
-    return LateRule.WINDOW if all(isinstance(field.get("type"), dict) for field in timed) else LateRule.ROW
+    return LateRule.WINDOW if all(isinstance(field.get("type"), dict) for field in timed_fields) else LateRule.ROW
 
 
 def _parse(folder: _Folder, name: str, text: str) -> dict[str, Any]:

@@ -81,9 +81,9 @@ PLAIN = [{"at": 105 + 10 * n} for n in range(4)]
 )
 def test_versions_belong_to_their_batches(tmp_path: Path, commits: list[dict[str, Any]], evidence: Evidence) -> None:
     assert assign(tmp_path / "a", commits) == [(number, evidence, False) for number in range(4)]
-    found = locate(tmp_path / "b", commits)
-    assert isinstance(found, Position)
-    assert (found.topics, found.table_version) == ({"t": {0: 40}}, 3)
+    position = locate(tmp_path / "b", commits)
+    assert isinstance(position, Position)
+    assert (position.topics, position.table_version) == ({"t": {0: 40}}, 3)
 
 
 @pytest.mark.parametrize("commits", [NATIVE, MARKED, PLAIN])
@@ -91,10 +91,10 @@ def test_versions_belong_to_their_batches(tmp_path: Path, commits: list[dict[str
 def test_a_commit_of_another_writer_makes_the_position_unknown(
     tmp_path: Path, commits: list[dict[str, Any]], operation: str
 ) -> None:
-    found = locate(tmp_path / "t", [*commits, {"at": 500, "operation": operation}])
+    position = locate(tmp_path / "t", [*commits, {"at": 500, "operation": operation}])
 
-    assert isinstance(found, UnknownPosition)
-    assert operation in found.reason
+    assert isinstance(position, UnknownPosition)
+    assert operation in position.reason
 
 
 def test_rows_before_the_first_batch_are_not_foreign(tmp_path: Path) -> None:
@@ -106,10 +106,10 @@ def test_rows_before_the_first_batch_are_not_foreign(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operation", ["OPTIMIZE", "VACUUM END"])
 def test_maintenance_is_no_version_of_a_batch(tmp_path: Path, operation: str) -> None:
-    found = locate(tmp_path / "t", [*PLAIN, {"at": 500, "operation": operation}])
+    position = locate(tmp_path / "t", [*PLAIN, {"at": 500, "operation": operation}])
 
-    assert isinstance(found, Position)
-    assert found.table_version == 3
+    assert isinstance(position, Position)
+    assert position.table_version == 3
 
 
 def test_a_table_that_is_ahead_of_the_checkpoint_is_rejected(tmp_path: Path) -> None:
@@ -125,20 +125,20 @@ def test_another_query_is_rejected(tmp_path: Path) -> None:
 
 def test_a_mark_shows_what_was_written_before_the_commit_and_a_time_does_not(tmp_path: Path) -> None:
     for name, commits in (("n", NATIVE), ("m", MARKED)):
-        found = locate(tmp_path / name, commits, with_commits(3))
-        assert isinstance(found, Position)
-        assert found.topics == {"t": {0: 40}}
+        position = locate(tmp_path / name, commits, with_commits(3))
+        assert isinstance(position, Position)
+        assert position.topics == {"t": {0: 40}}
 
-    found = locate(tmp_path / "p", PLAIN, with_commits(3))
-    assert isinstance(found, UnknownPosition)
-    assert "batch 3, which has not committed" in found.reason
+    position = locate(tmp_path / "p", PLAIN, with_commits(3))
+    assert isinstance(position, UnknownPosition)
+    assert "batch 3, which has not committed" in position.reason
 
 
 def test_a_batch_that_changed_nothing_moves_the_position(tmp_path: Path) -> None:
     for name, commits in (("m", MARKED[:3]), ("p", PLAIN[:3])):
-        found = locate(tmp_path / name, commits)
-        assert isinstance(found, Position)
-        assert (found.topics, found.table_version) == ({"t": {0: 40}}, 2)
+        position = locate(tmp_path / name, commits)
+        assert isinstance(position, Position)
+        assert (position.topics, position.table_version) == ({"t": {0: 40}}, 2)
 
 
 def test_versions_that_are_all_later_than_the_newest_batch_are_those_of_another_query(tmp_path: Path) -> None:

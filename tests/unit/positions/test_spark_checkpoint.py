@@ -37,9 +37,9 @@ def test_each_batch_is_judged_by_the_watermark_of_the_one_before(tmp_path: Path)
         (1_000_000, 2_000_000),
     ]
     assert [batch.is_committed for batch in checkpoint.batches] == [True, True, False]
-    found = find_position(checkpoint, None)
-    assert isinstance(found, Position)
-    assert found.topics == {"t": {0: 20, 1: 20}}
+    position = find_position(checkpoint, None)
+    assert isinstance(position, Position)
+    assert position.topics == {"t": {0: 20, 1: 20}}
 
 
 def test_the_judge_of_the_oldest_batch_that_is_kept_is_unknown(tmp_path: Path) -> None:
