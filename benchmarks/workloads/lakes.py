@@ -12,7 +12,7 @@ from cutover.batch import recompute
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.tables import delta
-from cutover.pipeline_lake import PipelineLake
+from cutover.pipeline_lake import BATCH_TABLES, PipelineLake
 from cutover.streaming import driver
 from cutover.streaming.compaction import compactor, merge
 from cutover.streaming.compaction.merge import MergedGroup
@@ -42,7 +42,7 @@ class LakeWorkload:
 
     def delete_batch(self) -> None:
         """Delete the tables of batch, so that the next run computes everything."""
-        for table in ("batch", "batch_index", "batch_ledger"):
+        for table in BATCH_TABLES:
             shutil.rmtree(Path(self.lake.batch_uri(table)), ignore_errors=True)
 
     def recompute(self) -> None:

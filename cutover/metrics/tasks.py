@@ -75,10 +75,10 @@ def write_metrics(
             except answers:
                 raise
             except BaseException:
-                _write_run(lake.settings, task, lake.name, start, failed=True)
+                _write_run(lake, task, start, failed=True)
                 raise
-            _write_run(lake.settings, task, lake.name, start, failed=False)
-            _write_result(lake.settings, task, lake.pipeline, lambda: describe(lake, result))
+            _write_run(lake, task, start, failed=False)
+            _write_result(lake, task, lambda: describe(lake, result))
             return result
 
         return cast("Task[Arguments, Result]", run)  # `wraps` changes the declared type
@@ -91,25 +91,25 @@ def describe_samples(samples: Callable[[Pipeline, Result], Iterable[MetricSample
     return lambda lake, result: render_samples(samples(lake.pipeline, result))
 
 
-def _write_run(settings: Settings, task: str, name: str, start: float, *, failed: bool) -> None:
-    if not settings.metrics.files:
+def _write_run(lake: PipelineLake, task: str, start: float, *, failed: bool) -> None:
+    if not lake.settings.metrics.files:
         return
-    labels = (name, task)
+    labels = (lake.name, task)
     samples = (
         MetricSample("cutover_task_last_run_timestamp_seconds", labels, time.time()),
         MetricSample("cutover_task_duration_seconds", labels, round(time.monotonic() - start, 3)),
         MetricSample("cutover_task_failed", labels, float(failed)),
     )
-    write_text_file(settings, f"{task}_run", name, render_samples(samples))
+    write_text_file(lake.settings, f"{task}_run", lake.name, render_samples(samples))
 
 
-def _write_result(settings: Settings, task: str, pipeline: Pipeline, describe: Callable[[], str]) -> None:
-    if not settings.metrics.files:
+def _write_result(lake: PipelineLake, task: str, describe: Callable[[], str]) -> None:
+    if not lake.settings.metrics.files:
         return
     try:
         text = describe()
     except Exception as error:  # noqa: BLE001 -- metrics must not fail the task
-        log.warning("metrics_not_written", pipeline=pipeline.name, task=task, error=str(error))
+        log.warning("metrics_not_written", pipeline=lake.name, task=task, error=str(error))
         return
     if text:
-        write_text_file(settings, task, pipeline.name, text)
+        write_text_file(lake.settings, task, lake.name, text)

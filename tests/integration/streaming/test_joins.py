@@ -13,7 +13,7 @@ import pytest
 
 from cutover.batch import recompute
 from cutover.clock import SystemClock
-from cutover.definition import EachEpoch, Pipeline, Repeat
+from cutover.definition import EachEpoch, Repeat
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.engine import queries
 from cutover.errors import LogError
@@ -98,14 +98,8 @@ BEFORE_LATE = LOG[: -len(LATE)]
 class Driven:
     """An installation in which both paths and the comparison have run."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     report: Report
-
-    @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +124,7 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
         writer.write(topic, topic_records[1], preceding=topic_records[0])
     driver.run(lake, until="final")
     recompute.run(lake)
-    return Driven(settings=settings, pipeline=pipeline, report=reconcile(lake))
+    return Driven(lake=lake, report=reconcile(lake))
 
 
 def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecord]]]:
@@ -156,9 +150,9 @@ def test_every_epoch_is_what_plain_python_makes_of_both_topics(driven: Driven) -
 def test_the_batch_pairs_late_rows_of_either_side(driven: Driven) -> None:
     connection = queries.connect()
     delta.relation(connection, "batch", driven.lake.batch_uri())
-    rows = rows_of(connection, driven.pipeline, "SELECT * FROM batch")
+    rows = rows_of(connection, driven.lake.pipeline, "SELECT * FROM batch")
 
-    assert expected_rows(reference.run(driven.pipeline, LOG)) == rows
+    assert expected_rows(reference.run(driven.lake.pipeline, LOG)) == rows
     noon = round(NOON.timestamp()) * 10**6
     pairs = {key: values["pairs"] for (start, _, (key,)), (_, values) in rows.items() if start == noon}
     assert pairs == {"a": 4 * 2, "b": 1, None: 2}

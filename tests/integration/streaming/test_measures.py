@@ -69,14 +69,8 @@ TEAM = """
 class Driven:
     """An installation in which both paths and the comparison have run."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     report: Report
-
-    @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
 
 
 @pytest.fixture(scope="module", params=[200_000, 4], ids=["collected", "overflow"])
@@ -97,13 +91,14 @@ def driven(
     writer = Writer(settings)
     writer.make(pipeline.source.name)
     writer.write(pipeline.source.name, LOG)
-    fed = Fed(spark, PipelineLake(settings, pipeline), HandClock())
+    lake = PipelineLake(settings, pipeline)
+    fed = Fed(spark, lake, HandClock())
     for end in (FIRST[:45], FIRST, [*FIRST, *NEXT], LOG):
         fed.feed(ends_of(end))
     fed.compact()
-    driver.run(PipelineLake(settings, pipeline), until="final")
-    recompute.run(PipelineLake(settings, pipeline))
-    return Driven(settings=settings, pipeline=pipeline, report=reconcile(PipelineLake(settings, pipeline)))
+    driver.run(lake, until="final")
+    recompute.run(lake)
+    return Driven(lake=lake, report=reconcile(lake))
 
 
 def test_a_teams_sql_agrees_within_what_each_measure_declares(
@@ -112,23 +107,24 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
     names = ("n", "spread", "noisy", "opens", "median", "texts", "places")
     measures = {name: PIPELINE.measures[name] for name in names}
     (tmp_path / "team.sql").write_text(TEAM, encoding="utf-8")
-    pipeline = over_topic(replace(PIPELINE, measures=measures), f"{driven.pipeline.source.name}-team")
+    pipeline = over_topic(replace(PIPELINE, measures=measures), f"{driven.lake.pipeline.source.name}-team")
     pipeline = replace(pipeline, batch=Sql("team.sql"), file=tmp_path / "team.py")
-    writer = Writer(driven.settings)
+    writer = Writer(driven.lake.settings)
     writer.make(pipeline.source.name)
     writer.write(pipeline.source.name, FIRST)
-    Fed(spark, PipelineLake(driven.settings, pipeline), HandClock()).feed(ends_of(FIRST))
-    driver.run(PipelineLake(driven.settings, pipeline), until="final")
-    recompute.run(PipelineLake(driven.settings, pipeline))
+    lake = replace(driven.lake, pipeline=pipeline)
+    Fed(spark, lake, HandClock()).feed(ends_of(FIRST))
+    driver.run(lake, until="final")
+    recompute.run(lake)
 
-    report = reconcile(PipelineLake(driven.settings, pipeline))
+    report = reconcile(lake)
 
     assert report.finding.differences == ()
     assert (report.finding.verdict, report.finding.rows.compared > 0) == (Verdict.CONSISTENT, True)
 
 
 def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> None:
-    measures = ", ".join(driven.pipeline.measures)
+    measures = ", ".join(driven.lake.pipeline.measures)
     newest = "QUALIFY row_number() OVER (PARTITION BY window_start, k ORDER BY _epoch DESC, _order DESC) = 1"
     with connect(driven.lake) as connection:
         expected, last_panes = (
@@ -147,7 +143,7 @@ def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> No
         for expected_value, other in pairs
         if not same(to_plain(expected_value), to_plain(other))
     ] == []
-    assert newest_epoch(LogClient(driven.settings), str(driven.pipeline.changelog), stream(driven)) == 2
+    assert newest_epoch(LogClient(driven.lake.settings), str(driven.lake.pipeline.changelog), stream(driven)) == 2
 
 
 def stream(driven: Driven) -> str:
@@ -175,16 +171,16 @@ def rows_of(connection: Any, table: str) -> list[Mapping[str, Any]]:
 
 
 def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(driven: Driven) -> None:
-    assert differing(driven.pipeline, rows_of(connect(driven.lake), "streaming"), [*FIRST, *NEXT]) == []
-    note_measures(driven.pipeline.measures.values(), "reference", "streaming")
+    assert differing(driven.lake.pipeline, rows_of(connect(driven.lake), "streaming"), [*FIRST, *NEXT]) == []
+    note_measures(driven.lake.pipeline.measures.values(), "reference", "streaming")
 
 
 def test_the_batch_is_what_plain_python_makes_of_all(driven: Driven) -> None:
     connection = queries.connect()
     delta.relation(connection, "batch", driven.lake.batch_uri())
 
-    assert differing(driven.pipeline, rows_of(connection, "batch"), LOG) == []
-    note_measures(driven.pipeline.measures.values(), "batch")
+    assert differing(driven.lake.pipeline, rows_of(connection, "batch"), LOG) == []
+    note_measures(driven.lake.pipeline.measures.values(), "batch")
 
 
 def test_late_records_explain_every_difference(driven: Driven) -> None:
@@ -200,7 +196,7 @@ def test_late_records_explain_every_difference(driven: Driven) -> None:
 
 
 def test_the_csv_file_holds_a_list_as_json(driven: Driven) -> None:
-    sheet = next((driven.settings.home / "reports").rglob("*.csv"))
+    sheet = next((driven.lake.settings.home / "reports").rglob("*.csv"))
     with sheet.open(encoding="utf-8", newline="") as file:
         lists = [row for row in csv.DictReader(file) if row["measure"] == "places"]
 
@@ -214,7 +210,7 @@ def test_the_contract_is_checked_beside_columns_of_lists(driven: Driven) -> None
 def test_one_window_and_key_is_explained(driven: Driven) -> None:
     told_of = explain_cell(driven.lake, START, ["a"])
 
-    assert {value.measure for value in told_of.values} == set(driven.pipeline.measures)
+    assert {value.measure for value in told_of.values} == set(driven.lake.pipeline.measures)
 
 
 def test_verify_finds_every_epoch_right(driven: Driven) -> None:

@@ -53,14 +53,8 @@ EPOCHS: Sequence[Sequence[Send]] = (
 class Driven:
     """An installation in which both paths and the comparison have run."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     report: Report
-
-    @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +94,7 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
             fed.compact()
     driver.run(lake, until="final")
     recompute.run(lake)
-    return Driven(settings=settings, pipeline=pipeline, report=reconcile(lake))
+    return Driven(lake=lake, report=reconcile(lake))
 
 
 def view(driven: Driven, query: str) -> list[Row]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings
@@ -19,17 +18,17 @@ def built_lab(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) ->
     home = tmp_path_factory.mktemp("verified")
     settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
     lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
-    assert reconcile(PipelineLake(settings, lab.pipeline)).finding.verdict is Verdict.EXPLAINED
+    assert reconcile(lab.lake).finding.verdict is Verdict.EXPLAINED
     return lab
 
 
 @pytest.fixture
 def lab(built_lab: Lab, tmp_path: Path) -> Lab:
     """Return a copy of the lake for one test to spoil."""
-    shutil.copytree(built_lab.settings.home, tmp_path / "home")
-    settings = built_lab.settings.model_copy(update={"home": tmp_path / "home"})
-    return replace(built_lab, settings=settings, version=replace(built_lab.version, uri=_uri_in(built_lab, settings)))
+    shutil.copytree(built_lab.lake.settings.home, tmp_path / "home")
+    lake = built_lab.lake.with_settings(home=tmp_path / "home")
+    return replace(built_lab, lake=lake, version=replace(built_lab.version, uri=_uri_in(built_lab, lake.settings)))
 
 
 def _uri_in(lab: Lab, settings: Settings) -> str:
-    return lab.version.uri.replace(lab.settings.lake_uri, settings.lake_uri)
+    return lab.version.uri.replace(lab.lake.settings.lake_uri, settings.lake_uri)

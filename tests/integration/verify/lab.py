@@ -45,16 +45,10 @@ RUN_ID = "pid-1-lab"
 class Lab:
     """A finished lake: epochs, a batch run at the newest cut."""
 
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     version: Version
     records: tuple[EpochRecord, ...]
     batch: BatchRun
-
-    @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
 
 
 def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> Lab:
@@ -78,7 +72,7 @@ def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> 
         records.append(record)
         raw += read
     run = write_batch(lake, records[-1], raw)
-    return Lab(settings=settings, pipeline=definition, version=version, records=tuple(records), batch=run)
+    return Lab(lake=lake, version=version, records=tuple(records), batch=run)
 
 
 def write_batch(lake: PipelineLake, record: EpochRecord, raw: Sequence[RawRecord]) -> BatchRun:
@@ -236,7 +230,7 @@ def list_violated(verification: Verification) -> set[str]:
 
 def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:
     """Put an edited copy of the epoch log's rows in place of them, as a hand would; of one kind at a time."""
-    schema = epoch_log_schema(lab.pipeline)
+    schema = epoch_log_schema(lab.lake.pipeline)
     rows_before = DeltaTable(lab.version.uri).to_pyarrow_table().cast(schema).to_pylist()
     rows_after = edit(rows_before)
     kinds = ("partial", "ledger", "epoch")

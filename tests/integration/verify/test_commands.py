@@ -32,11 +32,11 @@ clicks = Pipeline(
 def command(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """Return the lake as the command line finds it."""
     (tmp_path / "pipelines").mkdir()
-    text = DEFINITION.format(topic=lab.pipeline.source.name)
+    text = DEFINITION.format(topic=lab.lake.pipeline.source.name)
     (tmp_path / "pipelines" / "clicks.py").write_text(text, encoding="utf-8")
-    monkeypatch.setenv("CUTOVER_HOME", str(lab.settings.home))
+    monkeypatch.setenv("CUTOVER_HOME", str(lab.lake.settings.home))
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
-    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(lab.settings.kafka.bootstrap_servers))
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", str(lab.lake.settings.kafka.bootstrap_servers))
     return lab
 
 

@@ -189,10 +189,10 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
 
 @pytest.mark.parametrize("row_type", [VersionEvent, GateEvent, PinEvent])
 def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: type[JournalRow]) -> None:
-    row = make_row(row_type, pipeline=lab.pipeline.name)
-    journal = Journal(lab.settings, lab.pipeline.name, row_type)
+    row = make_row(row_type, pipeline=lab.lake.name)
+    journal = Journal(lab.lake.settings, lab.lake.name, row_type)
     journal.append(row)
-    with restored_after(lab.settings, control_uri(lab.settings, row_type.TABLE)):
+    with restored_after(lab.lake.settings, control_uri(lab.lake.settings, row_type.TABLE)):
         journal.append(row)
 
     verification = verify_lab(lab)
@@ -223,11 +223,11 @@ def test_a_fold_that_forgets_rows_is_found(lab: Lab) -> None:
 
 def republish_batch(lab: Lab, edit: Callable[[Raw], Raw]) -> None:
     """Let batch publish once more at the same cut, one row edited."""
-    uri, schema = lab.lake.batch_uri(), batch_schema(lab.pipeline)
+    uri, schema = lab.lake.batch_uri(), batch_schema(lab.lake.pipeline)
     first_row, *other_rows = DeltaTable(uri).to_pyarrow_table().cast(schema).to_pylist()
     version = replace_rows(uri, pa.Table.from_pylist([edit(first_row), *other_rows], schema=schema))
     run: BatchRun = replace(lab.batch, run_id="batch-2", batch_version=version, finished="2026-01-06T00:00:00Z")
-    write_run(lab.settings, run, lab.pipeline)
+    write_run(lab.lake.settings, run, lab.lake.pipeline)
 
 
 def test_a_changed_row_of_the_batch_is_found(lab: Lab) -> None:
@@ -265,7 +265,7 @@ def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
 def test_a_log_out_of_reach_leaves_the_others_to_judge(lab: Lab) -> None:
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=1)
 
-    verification = verify(PipelineLake(lab.settings.model_copy(update={"kafka": kafka}), lab.pipeline))
+    verification = verify(PipelineLake(lab.lake.settings.model_copy(update={"kafka": kafka}), lab.lake.pipeline))
 
     unknown = {name for name, checked in verification.checks.items() if checked.state is CheckState.NOT_PROVABLE}
     assert (verification.exit_code, unknown) == (2, {"N1", "N4"})

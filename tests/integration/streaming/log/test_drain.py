@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from cutover.definition import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.pipeline_lake import PipelineLake
@@ -29,18 +28,12 @@ MORE = [Event(id=5000 + i, minute=200, partition=3) for i in range(5)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drained:
-    settings: Settings
-    pipeline: Pipeline
+    lake: PipelineLake
     epochs: list[EpochRecord]
     version: int  # of the table
     version_again: int  # after a drain of the same log
     resumed: list[EpochRecord]  # after two partitions and five records more
     sealed: EpochRecord  # after --final
-
-    @property
-    def lake(self) -> PipelineLake:
-        """Log, lake and definition of the pipeline."""
-        return PipelineLake(self.settings, self.pipeline)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +59,7 @@ def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
     assert driver.run(lake, until="final") == 0
     resumed = rig.records(lake)
     return Drained(
-        settings=settings,
-        pipeline=pipeline,
+        lake=lake,
         epochs=epochs,
         version=version,
         version_again=version_again,
@@ -153,7 +145,7 @@ def test_sealing_twice_is_no_error(drained: Drained) -> None:
 
 def test_driver_leaves_a_last_heartbeat(drained: Drained) -> None:
     driver.run(drained.lake, until="final")
-    last_beat = heartbeat.find_heartbeat(drained.settings, drained.pipeline.name)
+    last_beat = heartbeat.find_heartbeat(drained.lake.settings, drained.lake.name)
 
     assert last_beat is not None
     assert (last_beat.state, last_beat.exit_code) == ("STOPPED", 0)
