@@ -36,8 +36,11 @@ _ELEMENTS = {
     **{"S" * count: ("fraction", f"[0-9]{{1,{count}}}") for count in range(1, 10)},
 }
 _NEEDS = {"minute": {"hour", "half_day_hour"}, "second": {"minute"}, "fraction": {"second"}}
-_PART = re.compile(r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<text>[^']*)'|(?P<other>[^A-Za-z'])")
+_PART = re.compile(r"(?P<letters>(?P<letter>[A-Za-z])(?P=letter)*)|'(?P<text>[^']+)'|(?P<other>[^A-Za-z'])")
 _LITERAL = re.compile(r"[ !#-\[\]-~]*\Z")  # printable ASCII without quotes and backslash, which SQL would interpret
+_RESERVED = "[]{}#"
+"""Characters that Java keeps for optional parts and later use; between quotes they stand for themselves."""
+
 _HALF_DAY = 12
 
 
@@ -71,20 +74,29 @@ def compile_pattern(pattern: str) -> TimePattern:
     fields: list[str] = []
     regex: list[str] = []
     position = 0
-    follows_open_number = False
+    follows_open_number = follows_number = follows_year = False
     while position < len(pattern):
         part = _PART.match(pattern, position)
         if part is None:
-            _reject(pattern, "a second quote")
+            _reject(pattern, "text between two quotes")
         position = part.end()
         if part["letters"] is None:
-            regex.append(_escape_literal(part["text"] if part["other"] is None else part["other"], pattern))
-            follows_open_number = False
+            literal = part["text"] if part["other"] is None else part["other"]
+            if literal in _RESERVED and part["other"] is not None:
+                _reject(pattern, f"`{literal}` between quotes, since it is reserved")
+            if follows_number and literal[0].isdigit():
+                _reject(pattern, "no digit behind a number", literal)
+            regex.append(_escape_literal(literal, pattern))
+            follows_open_number = follows_number = follows_year = False
             continue
         name, shape = _ELEMENTS.get(part["letters"]) or _reject(pattern, "only supported letters", part["letters"])
         if follows_open_number and shape.startswith("[0-9]"):
             _reject(pattern, f"a character before `{part['letters']}`, where the number before it ends")
+        if follows_year and name == "fraction":
+            _reject(pattern, f"a character before `{part['letters']}`: Spark reads no fraction in a row with the year")
         follows_open_number = shape == _ANY_NUMBER or name == "fraction"
+        follows_number = shape.startswith("[0-9]")
+        follows_year = follows_number and (follows_year or name == "year")
         fields.append(name)
         regex.append(f"({shape})")
     _check_fields(fields, pattern)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.time_patterns import compile_pattern
 from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, list_patterns, name_time_form
-from cutover.definition.model.topic import MAX_PRECISION
 from cutover.errors import DefinitionError
 from cutover.records.record_files import convert_cell, format_value
 from cutover.records.reference.from_json import UnreadableError, read_field
@@ -152,7 +152,9 @@ class ColumnValues:
         is_text = self.type == "string" or self.conflict is not None
         if self.is_cell or not is_text or "decimal" not in self._job_types or not fraction:
             return None
-        return f"decimal({max(whole + fraction, 18)},{fraction})" if whole + fraction <= MAX_PRECISION else None
+        if whole + fraction > SUMMABLE_DIGITS:
+            return None
+        return f"decimal({min(SUMMABLE_DIGITS, max(whole + fraction, 18, 10 + fraction))},{fraction})"
 
     @property
     def time_form(self) -> str | None:

@@ -24,6 +24,7 @@ _HEX = "0123456789abcdefABCDEF"
 _WRITTEN = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _WRITTEN |= {chr(code): f"\\u{code:04X}" for code in range(32) if chr(code) not in _WRITTEN}
 _WRITE = str.maketrans(_WRITTEN)
+_BEYOND_BMP = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
 
 
 class BrokenJsonError(ValueError):
@@ -210,4 +211,11 @@ def _read_member_scalar(text: str, position: int) -> tuple[Any, int]:
 
 def format_scalar(value: Any) -> str:
     """Write a value within a nested one, as Spark does."""
-    return f'"{value.translate(_WRITE)}"' if isinstance(value, str) else format_number(value)
+    if not isinstance(value, str):
+        return format_number(value)
+    return f'"{_BEYOND_BMP.sub(_escape_units, value.translate(_WRITE))}"'
+
+
+def _escape_units(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
