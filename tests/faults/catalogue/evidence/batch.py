@@ -204,7 +204,7 @@ def _batch(point: Point, title: str, *, alert: str | None = None) -> Fault:
         happened=partial(killed_there, point=point),
         holds=(readers_got_the_old_result_or_the_new_one, a_second_run_at_the_cut_gives_the_same_rows),
         alert=alert,
-        limits={} if alert is None else {"batch_schedules": 30 / 3600},
+        limits={} if alert is None else {"batch_schedules": 15 / 3600},  # seconds of an hourly schedule
     )
 
 
