@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +57,8 @@ def locate(
 
 
 def with_commits(count: int) -> SparkCheckpoint:
-    batches = (*BATCHES[:count], *(_uncommit(batch) for batch in BATCHES[count:]))
-    return SparkCheckpoint(query_id="q", batches=batches, operators=())
-
-
-def _uncommit(batch: Batch) -> Batch:
-    return Batch(
-        number=batch.number,
-        ends=batch.ends,
-        planned_at=batch.planned_at,
-        watermark=batch.watermark,
-        judged_by=batch.judged_by,
-        is_committed=False,
-    )
+    batches = tuple(replace(batch, is_committed=batch.number < count) for batch in BATCHES)
+    return replace(CHECKPOINT, batches=batches)
 
 
 NATIVE = [{"at": 105 + 10 * n, "marks": {"q": n}, "query": "q", "operation": "STREAMING UPDATE"} for n in range(4)]

@@ -56,13 +56,9 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
     log_lateness = measure_log_lateness(lake, SystemClock())
 
     delays, late = compute_expected_lateness(events)
-    assert log_lateness.lateness is not None
-    seconds = [
-        log_lateness.lateness.p50,
-        log_lateness.lateness.p90,
-        log_lateness.lateness.p99,
-        log_lateness.lateness.largest,
-    ]
+    lateness = log_lateness.lateness
+    assert lateness is not None
+    seconds = [lateness.p50, lateness.p90, lateness.p99, lateness.largest]
     expected_quantiles = [*(quantile(delays, share) for share in (0.5, 0.9, 0.99)), max(delays)]
     assert seconds == [value / 1_000_000 for value in expected_quantiles]
     ledger = rig.query_rows(lake, "SELECT count(*) FROM rows WHERE _class = 'late'")[0][0]
