@@ -9,8 +9,6 @@ alone, with the component in a further column.
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 from collections.abc import Sequence
-
-# ruff: noqa: S608 -- every name in a query is a constant
 from dataclasses import dataclass
 
 import duckdb
@@ -146,7 +144,7 @@ def _build_watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.
 def attribute_causes(
     lake: PipelineLake, evidence: SealEvidence, sides: Sides, log: LogReader | None = None
 ) -> Attribution:
-    """Find which rows differ and why; creates the tables of `ledger` and `causes`.
+    """Find which rows differ and why; creates the tables `ledger`, `doubtful` and `touched`.
 
     Args:
         lake: Pipeline that is compared.

@@ -65,7 +65,7 @@ def select_claimed_sql(sides: Sides) -> str:
 
 
 def find_causes(sides: Sides, plain: Diff) -> Findings:
-    """Create `touched` from the tables of `diff_stages` and `ledger`; count the rows and records of each cause."""
+    """Create `touched` from the tables of `diff_stages` and the ledger; count the rows and records of each cause."""
     sides.connection.execute(f"CREATE TEMP TABLE {SharedTable.TOUCHED} AS {_touched_sql(sides)}")
     windows = fetch_number(
         sides.connection, f"SELECT count(DISTINCT {identifier(sides.layout.place[0])}) FROM {SharedTable.TOUCHED}"

@@ -38,7 +38,7 @@ def _as_decimal(term: Term) -> Term:
 
 
 def widen_numbers(*terms: Term) -> tuple[Term, ...]:
-    """Widen terms to a is_numeric type that can represent all of them.
+    """Widen terms to a numeric type that can represent all of them.
 
     Raises:
         DefinitionError: A term is not a number, or the terms have no common type.
@@ -71,7 +71,7 @@ def _make_decimal_arithmetic(sign: str, left_term: Term, right_term: Term) -> Te
     (p1, s1), (p2, s2) = shapes[0], shapes[1]
     shape = (p1 + p2, s1 + s2) if sign == "*" else (max(p1 - s1, p2 - s2) + max(s1, s2) + 1, max(s1, s2))
     if shape[0] >= 38:  # noqa: PLR2004 -- Spark adds one digit to a product, then cuts behind the point
-        msg = f"a result of up to {shape[0]} digits does not fit into decimal\nHint: CAST to fewer digits left_term"
+        msg = f"a result of up to {shape[0]} digits does not fit into decimal\nHint: CAST one of them to fewer digits"
         raise DefinitionError(msg)
     kind = f"decimal({shape[0]},{shape[1]})"
     if sign == "*":

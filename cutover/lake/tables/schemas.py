@@ -71,10 +71,10 @@ def spark_type(arrow: pa.DataType) -> str:
     return names.get(str(arrow), str(arrow))
 
 
-def _parts(list_fields: str) -> list[str]:
+def _parts(text: str) -> list[str]:
     """Split at the commas that are not inside brackets."""
     parts, depth = [""], 0
-    for character in list_fields:
+    for character in text:
         depth += (character in "<(") - (character in ">)")
         if character == "," and not depth:
             parts.append("")

@@ -78,18 +78,18 @@ def _line(row: _Row, box: Box, scale: Scale, y: float) -> list[Markup]:
 def tabulate(waterfall: Waterfall, sides: SideNames) -> ChartTable:
     """Return the steps with the total after each, added up exactly; the last sentence says whether they meet."""
     rows = [(sides.expected, "", number(waterfall.batch))]
-    missing_share = missing(waterfall)
-    total = Fraction() if missing_share is None else exact(waterfall.batch)
+    remainder = missing(waterfall)
+    total = Fraction() if remainder is None else exact(waterfall.batch)
     for step in _telling(waterfall):
-        total += Fraction() if missing_share is None else exact(step.amount)
-        rows.append((step.cause, format_signed(step.amount), "" if missing_share is None else _format_exact(total)))
+        total += Fraction() if remainder is None else exact(step.amount)
+        rows.append((step.cause, format_signed(step.amount), "" if remainder is None else _format_exact(total)))
     rows.append((sides.actual, "", number(waterfall.streaming)))
     heads = ("step", "adds", f"{waterfall.measure} after it")
     return ChartTable(
         title=f"{waterfall.measure}, step by step",
         heads=heads,
         rows=tuple(rows),
-        omission=_describe_remainder(missing_share),
+        omission=_describe_remainder(remainder),
     )
 
 
@@ -115,9 +115,9 @@ def missing(waterfall: Waterfall) -> Fraction | None:
         return None
 
 
-def _describe_remainder(fraction: Fraction | None) -> str:
-    if fraction is None:
+def _describe_remainder(remainder: Fraction | None) -> str:
+    if remainder is None:
         return "A value is no number, so the steps cannot be added up."
-    if fraction == 0:
+    if remainder == 0:
         return "The steps add up exactly."
-    return f"The steps add up but for {_format_exact(fraction)}: sums of doubles are rounded."
+    return f"The steps add up but for {_format_exact(remainder)}: sums of doubles are rounded."

@@ -5,7 +5,7 @@ independently of the others (`cells`), or a share of the windows is entirely wro
 replacement from the windows that became final since the previous audit. A window of k rows hides a fault of share r
 with probability (1 - r)^k, or 1 - r. Drawing without replacement finds at least as much as drawing with it (Hoeffding,
 "Probability inequalities for sums of bounded random variables", 1963, theorem 4), so n windows miss it with probability
-at most m^n, where m is the mean over the existing windows.
+at most m^n, where m (`hides` below) is the mean over the existing windows.
 """
 
 import math
@@ -53,7 +53,10 @@ class SamplePlan:
 
 
 def describe_requirement(audit: Audit | None) -> str:
-    """Describe what a policy requires of its samples."""
+    """Describe what a policy requires of its samples.
+
+    The text is recorded with an approval and compared with `==`: another wording makes earlier approvals differ.
+    """
     if audit is None:
         return "no samples: final windows are not checked once batch is retired"
     population = "rows of final windows" if audit.faults == "cells" else "final windows"

@@ -62,3 +62,24 @@ def test_every_name_in_the_architecture_is_in_the_code() -> None:
 
     names = set(IDENTIFIER.findall((DOCS / "architecture.md").read_text(encoding="utf-8")))
     assert sorted(names - words) == []
+
+
+NAME_IN_FILE = re.compile(r"`([A-Za-z_]+)` in `([^`]+[.]py)`")
+
+
+def test_a_name_in_the_architecture_is_in_the_file_named_beside_it() -> None:
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    files = {str(file.relative_to(ROOT)): file for folder in SOURCES for file in (ROOT / folder).rglob("*.py")}
+
+    pairs = NAME_IN_FILE.findall(page)
+    missing = [
+        (name, path)
+        for name, path in pairs
+        if not any(
+            re.search(rf"^ *(?:class|def) {name}\b|^ *{name}\b.*=", file.read_text(encoding="utf-8"), re.MULTILINE)
+            for known, file in files.items()
+            if known == path or known.endswith(f"/{path}")
+        )
+    ]
+    assert len(pairs) > 20
+    assert missing == []
