@@ -16,7 +16,14 @@ from pyarrow import fs
 from cutover.engine import queries, storage
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta_log
-from cutover.lake.tables.file_rows import Partition, nothing, select, select_columns
+from cutover.lake.tables.file_rows import (
+    Partition,
+    list_column_names,
+    nothing,
+    read_file_schema,
+    select,
+    select_columns,
+)
 from cutover.quoting import identifier
 
 CONFIGURATION = {
@@ -31,7 +38,7 @@ READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # rea
 
 
 class TableLogError(LakeError):
-    """An entry of a table's log is missing, empty or not JSON; `sentence` names it."""
+    """An entry of a table's log is missing, empty or was changed; `sentence` names it."""
 
     def __init__(self, uri: str, damage: str) -> None:
         self.sentence = f"`{uri}`: expected every entry of its table log to be whole, got {damage}."
@@ -232,11 +239,14 @@ def bind(
 
     Raises:
         FileDamagedError: A file does not exist, or does not hold the bytes that were committed.
+        TableLogError: The first file has a column that the table's schema lacks.
     """
     schema = read_schema(table)
     root = local_root(table)
     listed_actions = [action for action in _list_actions(table, kinds) if paths is None or action[1]["path"] in paths]
     check(table, [action for _, action in listed_actions])
+    if listed_actions:
+        _check_columns(connection, table, schema, str(listed_actions[0][1]["path"]))
     if root is None:
         selects = _remote_selects(connection, view, table, schema, listed_actions)
     else:
@@ -265,6 +275,22 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
             checksums.check(system, root, path, place=place)
         except checksums.FileDamagedError as error:
             raise error.describe_contents(describe_contents(table, path)) from error
+
+
+def _check_columns(connection: duckdb.DuckDBPyConnection, table: DeltaTable, schema: pa.Schema, path: str) -> None:
+    """Reject a schema that was changed in the log: a renamed column would be read as null."""
+    root = local_root(table)
+    if root is None:
+        from pyarrow import dataset  # noqa: PLC0415 -- imports pandas; a lake in an object store only
+
+        system, folder = storage.place(table.table_uri)
+        file_schema = dataset.dataset(f"{folder}/{unquote(path)}", filesystem=system, format="parquet").schema
+    else:
+        with naming(table):
+            file_schema = read_file_schema(connection, str(file_path(root, {"path": path})))
+    undeclared = set(list_column_names(file_schema)) - set(list_column_names(schema))
+    if undeclared:
+        raise TableLogError(table.table_uri, f"a schema without `{min(undeclared)}`, a column of file `{path}`")
 
 
 def describe_contents(table: DeltaTable, path: str) -> str:

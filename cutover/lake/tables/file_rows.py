@@ -1,7 +1,8 @@
-"""Queries of the rows of a table's Parquet files, in its schema's columns and types."""
+"""Queries of the rows of a table's Parquet files, in its schema's columns and types; the columns of one file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+import duckdb
 import pyarrow as pa
 
 from cutover.lake.tables.schemas import duckdb_type
@@ -44,3 +45,25 @@ def nothing(schema: pa.Schema, further: str = "") -> str:
     """Return the query of no rows, in a schema's columns and types; further ones as SQL that begins with a comma."""
     columns = ", ".join(f"CAST(NULL AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema)
     return f"SELECT {columns}{further} WHERE false"
+
+
+def read_file_schema(connection: duckdb.DuckDBPyConnection, file: str) -> pa.Schema:
+    """Return the columns that a Parquet file of this machine has, as DuckDB reads them.
+
+    Raises:
+        duckdb.Error: The file is missing or damaged.
+    """
+    rows = connection.sql(f"FROM read_parquet({literal(file)}, hive_partitioning = false) LIMIT 0")
+    schema: pa.Schema = rows.to_arrow_table().schema
+    return schema
+
+
+def list_column_names(fields: Iterable["pa.Field[pa.DataType]"], prefix: str = "") -> Iterator[str]:
+    """Yield the names of columns and of the fields of their structs: `_positions`, `_positions.offset`."""
+    for field in fields:
+        yield prefix + field.name
+        kind = field.type
+        while pa.types.is_list(kind):
+            kind = kind.value_type
+        if pa.types.is_struct(kind):
+            yield from list_column_names(kind, f"{prefix}{field.name}.")

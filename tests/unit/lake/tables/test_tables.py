@@ -115,6 +115,24 @@ def test_a_truncated_log_entry_is_reported(tmp_path: Path) -> None:
     assert caught.value.runbook == "TableUnreadable"
 
 
+@pytest.mark.parametrize("name", ["n", "positions", "offset"])
+def test_a_changed_name_in_the_schema_of_the_log_is_reported(tmp_path: Path, name: str) -> None:
+    uri = str(tmp_path / "t")
+    position = pa.struct([("partition", pa.int32()), ("offset", pa.int64())])
+    schema = make_schema({"n": pa.int64(), "positions": pa.list_(position)})
+    delta.ensure(uri, schema)
+    rows = [{"n": 1, "positions": [{"partition": 0, "offset": 7}]}]
+    write_deltalake(uri, pa.Table.from_pylist(rows, schema=schema), mode="append")
+    first = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    entry = first.read_text(encoding="utf-8")
+    changed = entry.replace(f'\\"name\\":\\"{name}\\"', f'\\"name\\":\\"{name[:-1]}~\\"')
+    first.write_text(changed, encoding="utf-8")
+
+    assert changed != entry
+    with pytest.raises(delta.TableLogError, match=name), queries.connect() as connection:
+        delta.relation(connection, "t", uri)
+
+
 def test_an_unwritable_location_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
 
