@@ -36,7 +36,7 @@ def recompute_apart(lake: PipelineLake, windows: Sequence[Range], clock: Clock) 
     Raises:
         CutoverError: As of a batch run.
     """
-    spark.configuration(lake.settings)
+    spark.make_spark_conf(lake.settings)
     uri = f"{lake.version_uri()}/{FOLDER}/{uuid.uuid4().hex}"
     apart = lake.settings.with_batch_tables(uri)
     begins_at = min(start for start, _ in windows) - lake.pipeline.lateness.max_ahead_micros
@@ -47,10 +47,10 @@ def recompute_apart(lake: PipelineLake, windows: Sequence[Range], clock: Clock) 
         try:
             yield apart
         finally:
-            version = versions.current(lake)
+            version = versions.find_current_version(lake)
             if version is not None:
                 holder = pins.name_batch_holder(completed.run_id)
-                pins.release(lake.settings, version, completed.epoch, holder=holder, now=clock.now())
+                pins.release_pin(lake.settings, version, completed.epoch, holder=holder, now=clock.now())
     finally:
         _remove(uri)
 

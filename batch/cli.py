@@ -50,7 +50,7 @@ def batch(
     ] = False,
 ) -> Output:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
-    from cutover.batch.recompute import run
+    from cutover.batch.recompute import recompute_windows
 
     settings = select_stream_version(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
@@ -59,7 +59,7 @@ def batch(
         for option, text in (("--from", start), ("--to", end))
     )
     with show_spinner(f"{pipeline}: reading the log") as update:
-        completed = run(
+        completed = recompute_windows(
             PipelineLake(settings, definition),
             start=range_start,
             end=range_end,

@@ -34,7 +34,7 @@ def pin_cut(lake: PipelineLake, epoch: int | None, *, holder: str, clock: Clock)
         LogError: No epoch is committed under this definition, or the named one is ahead of the newest.
     """
     pipeline = lake.pipeline
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         raise _no_epoch(pipeline)
     table_weights.check_not_removed(lake, version)

@@ -5,7 +5,7 @@ from cutover.lineage.runs import RunDatasets
 from cutover.pipeline_lake import PipelineLake
 
 
-def find_touched(lake: PipelineLake, batch_run: BatchRun | None) -> RunDatasets:
+def find_touched_by_run(lake: PipelineLake, batch_run: BatchRun | None) -> RunDatasets:
     """Return the offsets that a run read for the first time and its tables; nothing, where it had nothing to do."""
     if batch_run is None:
         return RunDatasets()
@@ -23,10 +23,10 @@ def find_touched(lake: PipelineLake, batch_run: BatchRun | None) -> RunDatasets:
 def find_touched_by_repair(lake: PipelineLake, outcome: tuple[BatchRun, bool]) -> RunDatasets:
     """Return what a repair wrote; nothing, where it had been published before."""
     run, was_published = outcome
-    return find_touched(lake, None if was_published else run)
+    return find_touched_by_run(lake, None if was_published else run)
 
 
 def find_touched_by_undo(lake: PipelineLake, outcome: tuple[BatchRun | None, str, bool]) -> RunDatasets:
     """Return the outputs of an undone repair; none if it was a draft or was undone before."""
     run, _, was_undone = outcome
-    return find_touched(lake, None if was_undone else run)
+    return find_touched_by_run(lake, None if was_undone else run)

@@ -50,7 +50,7 @@ from cutover.records.reading.scan import Offsets
 from cutover.timestamps import to_micros
 
 
-def samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[MetricSample]:
+def list_run_samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[MetricSample]:
     """Yield the numbers of a run; none of one that KAPPA left out."""
     if run is None:
         return
@@ -64,9 +64,9 @@ def samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[MetricSample]:
         yield MetricSample(f"cutover_batch_{name}", (pipeline.name,), value)
 
 
-@runs.emit_lineage("batch", lineage.find_touched)
-@tasks.write_metrics("batch", tasks.describe_samples(samples))
-def run(  # noqa: PLR0913 -- what to compute, and what a test passes
+@runs.emit_lineage("batch", lineage.find_touched_by_run)
+@tasks.write_metrics("batch", tasks.describe_samples(list_run_samples))
+def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test passes
     lake: PipelineLake,
     *,
     start: datetime | None = None,
@@ -101,7 +101,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test passes
             published.
         LakeError: Another run did not end, or a table cannot be read.
     """
-    spark.configuration(lake.settings)
+    spark.make_spark_conf(lake.settings)
     requested = make_requested_range(start, end)
     if requested is not None:
         requested = _align_range(lake.pipeline, requested)
@@ -134,7 +134,7 @@ def compute_and_publish(work: RunContext, probe: probes.Probe, clock: Clock) -> 
     """Scan, plan, compute, check, publish."""
     run_output = compute_run(work, probe)
     recorded_run = publish.publish_run(work, run_output, probe, clock)
-    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summarize(recorded_run))
+    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summarize_run(recorded_run))
     return recorded_run
 
 
@@ -225,7 +225,7 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
         open_from, kept_rows = None, read_uncomputed_rows(work, plan.computed) if work.anew else None
     work.check_reads()
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
-    results = contract.check_contract(work.pipeline, work.connection, STAGED) if checks else ()
+    results = contract.run_expectations(work.pipeline, work.connection, STAGED) if checks else ()
     return StagedRun(
         scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from, retained=kept_rows
     )
@@ -254,7 +254,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     with (
         writer_lock(settings, pipeline.name, patience=patience),
         pin_cut(lake, epoch, holder=pins.name_batch_holder(run_id), clock=clock) as target,
-        staging(queries.connect(queries.make_reader_limits(settings)), lake.version_uri(), run_id) as staged,
+        staging(queries.open_duckdb(queries.make_reader_limits(settings)), lake.version_uri(), run_id) as staged,
     ):
         if not anew:
             reject_foreign(lake)
@@ -263,7 +263,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         log_id = target.record.cut.log
         trusted = batch_runs.open_recorded_table(lake) if anew else None
         if anew:
-            earlier = IndexHistory(runs=(), next_sequence=batch_runs.next_sequence(lake))
+            earlier = IndexHistory(runs=(), next_sequence=batch_runs.read_next_run_sequence(lake))
         else:
             earlier = index.load_history(lake, log_id, recorded_losses, judging=judging)
         yield RunContext(
@@ -324,7 +324,7 @@ def reject_foreign(lake: PipelineLake) -> None:
         if table_change is not None and table_change.kind is Kind.FOREIGN:
             raise LakeError(table_change.message(otherwise), runbook=table_change.runbook)
         if table_change is not None and table_change.kind is Kind.HARMLESS:
-            table_weights.adopt(table, table_change)
+            table_weights.adopt_rewritten_files(table, table_change)
         if table_change is not None and table_change.kind is Kind.UNFINISHED and name == "batch":
             roll_back_unfinished_run(table, table_change)
 
@@ -338,7 +338,7 @@ def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> d
     topic = name_log(pipeline)
     check_same_topic(pipeline, target.record, client.describe(topic))
     earliest = client.earliest(topic)
-    same_log.check_unchanged(pipeline.name, client, target.newest, same_log.recorded_history(target.version.uri))
+    same_log.check_log_unchanged(pipeline.name, client, target.newest, same_log.recorded_history(target.version.uri))
     check_offsets(pipeline, target.record, earliest, client.high_watermarks(topic))
     return earliest
 

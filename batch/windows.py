@@ -360,7 +360,7 @@ def _list_kept(work: RunContext, known_ranges: Sequence[Range]) -> RetainedRows:
     parts = [
         (max(range_start, gap), min(end, gap_end)) for range_start, end in work.held_ranges for gap, gap_end in gaps
     ]
-    rows = queries.read_table(work.connection, f"SELECT * FROM {KEPT_TABLE}").cast(batch_schema(work.pipeline))
+    rows = queries.query_table(work.connection, f"SELECT * FROM {KEPT_TABLE}").cast(batch_schema(work.pipeline))
     return RetainedRows(rows=rows, ranges=tuple(sorted({part for part in parts if part[0] < part[1]})))
 
 

@@ -47,10 +47,10 @@ def installed(
 @contextmanager
 def _broker(home: Path) -> Iterator[None]:
     broker_ports = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
-    server.prepare(home, broker_ports)
+    server.prepare_broker(home, broker_ports)
     with (home / "kafka" / "stdout.log").open("wb") as log_file:
         process = subprocess.Popen(
-            server.command(home),
+            server.make_broker_command(home),
             stdin=subprocess.DEVNULL,
             stdout=log_file,
             stderr=log_file,

@@ -22,26 +22,26 @@ FOLDER = "accepted"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,79}\Z")
 
 
-def folder(lake: PipelineLake) -> Path:
+def locate_rule_files(lake: PipelineLake) -> Path:
     """Return where the rule files of a pipeline are stored."""
     return lake.settings.pipelines / FOLDER / lake.name
 
 
-def load(lake: PipelineLake) -> AcceptanceRules:
+def load_acceptance_rules(lake: PipelineLake) -> AcceptanceRules:
     """Read the rules of a pipeline; an invalid file is reported as a problem and accepts nothing."""
     rules, problems = {}, {}
-    for path in sorted(folder(lake).glob("*")):
+    for path in sorted(locate_rule_files(lake).glob("*")):
         if path.suffix.lower() != ".toml":
             continue
         try:
             _check_rule_name(path.name.removesuffix(".toml"))
-            rules[path.stem] = parse(path.read_text(encoding="utf-8"), lake.pipeline)
+            rules[path.stem] = parse_rule(path.read_text(encoding="utf-8"), lake.pipeline)
         except (DefinitionError, OSError, UnicodeDecodeError) as error:
             problems[path.stem] = f"{path}: {error}".replace("\n", " ")
     return AcceptanceRules(rules=rules, problems=problems)
 
 
-def parse(text: str, pipeline: Pipeline) -> AcceptanceRule:
+def parse_rule(text: str, pipeline: Pipeline) -> AcceptanceRule:
     """Parse a rule from a TOML text.
 
     Raises:
@@ -84,18 +84,18 @@ def check_against_pipeline(rule: AcceptanceRule, pipeline: Pipeline) -> None:
             raise DefinitionError(msg)
 
 
-def write(lake: PipelineLake, name: str, rule: AcceptanceRule) -> Path:
+def write_rule_file(lake: PipelineLake, name: str, rule: AcceptanceRule) -> Path:
     """Write a rule's file.
 
     Raises:
         DefinitionError: The name is invalid, or exists already.
     """
     _check_rule_name(name)
-    path = folder(lake) / f"{name}.toml"
+    path = locate_rule_files(lake) / f"{name}.toml"
     if path.exists():
         msg = f"Rule `{name}` of `{lake.name}`: expected a new name, got one that exists: {path}."
         raise DefinitionError(msg)
-    files.write(path, format_rule(rule), mode=0o644)
+    files.write_atomically(path, format_rule(rule), mode=0o644)
     return path
 
 

@@ -2,8 +2,8 @@
 
 Each kind of change (`reconcile/gate/approval.py`: a stage; `streaming/replacement/approval.py`: a swap) subclasses
 `Proposal` with everything on which the decision rests. Before it applies an approved change, it reads the same facts
-again and rejects the approval with `check_unchanged` if one of them differs. The digest of the proposal is recorded
-with the change, so that a task which is retried finds that the change was applied already.
+again and rejects the approval with `check_approval_unchanged` if one of them differs. The digest of the proposal is
+recorded with the change, so that a task which is retried finds that the change was applied already.
 
 The life of a change in Airflow (propose, approve, apply, verify, undo) is `make_change_dag` in `dags/change_dag.py`.
 """
@@ -69,7 +69,7 @@ class Approval(Generic[P]):
             )
 
 
-def check_unchanged(subject: str, changes: Iterable[str], *, dag: str) -> None:
+def check_approval_unchanged(subject: str, changes: Iterable[str], *, dag: str) -> None:
     """Reject an approval if one of the facts on which it rests has changed.
 
     Args:

@@ -19,7 +19,7 @@ def make_private_folder(path: Path) -> Path:
     return path
 
 
-def write(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) -> None:
+def write_atomically(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) -> None:
     """Replace a file atomically: readers see either the old text or the new one.
 
     Args:
@@ -32,7 +32,7 @@ def write(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) ->
 
 
 def write_bytes(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
-    """Replace a file with bytes atomically, like `write`."""
+    """Replace a file with bytes atomically, like `write_atomically`."""
     make_private_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}.", suffix=".tmp", dir=path.parent)
     try:
@@ -49,7 +49,7 @@ def write_bytes(path: Path, content: bytes, *, mode: int = 0o600, durable: bool 
 
 
 def delete_temporary_files(folder: Path) -> None:
-    """Delete the temporary files of killed processes that were in `write`."""
+    """Delete the temporary files of killed processes that were in `write_atomically`."""
     for temporary in folder.glob(".*.tmp"):
         match = _TEMPORARY.fullmatch(temporary.name)
         if match is not None and process.identify(int(match[1])) is None:
@@ -58,10 +58,10 @@ def delete_temporary_files(folder: Path) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """Replace a JSON file atomically."""
-    write(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
+    write_atomically(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
-def read_json(path: Path) -> dict[str, object] | None:
+def read_json_file(path: Path) -> dict[str, object] | None:
     """Read a JSON object from a file; None if the file does not exist.
 
     Raises:

@@ -13,13 +13,13 @@ EXACT = ConfigDict(extra="forbid", strict=True)
 """`__pydantic_config__` of a dataclass that rejects unknown fields."""
 
 
-def encode(value: Any) -> str:
+def encode_dataclass(value: Any) -> str:
     """Encode a dataclass as one line of JSON with sorted keys."""
     return json.dumps(asdict(value), sort_keys=True)
 
 
-def parse(kind: type[T], text: str | bytes) -> T:
-    """Parse a dataclass from the output of `encode`, restoring integer keys and tuples.
+def parse_dataclass(kind: type[T], text: str | bytes) -> T:
+    """Parse a dataclass from the output of `encode_dataclass`, restoring integer keys and tuples.
 
     Raises:
         ValueError: The text is not JSON, a field is missing, or a value has another type; the message is one line and

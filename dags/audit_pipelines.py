@@ -39,9 +39,9 @@ def audit_dag(pipeline: Pipeline) -> None:
 
         @task(doc_md="Moves the pipeline to LAMBDA if the audit found a regression; skipped otherwise.")
         def roll_back_regression(audit_result: dict[str, Any]) -> None:
-            from cutover_tasks.audit_task import roll_back  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.audit_task import roll_back_after_audit  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            roll_back(pipeline.name, audit_result)
+            roll_back_after_audit(pipeline.name, audit_result)
 
         @task(doc_md="Fails the run, with the number of rows that differ and the runbook to open.")
         def report_regression(audit_result: dict[str, Any]) -> None:

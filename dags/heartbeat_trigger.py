@@ -53,7 +53,7 @@ class HeartbeatTrigger(BaseTrigger):
             if end is not None:
                 break
             if beat is not None and (beat.state != last_state or polls % REPORT_EVERY == 0):
-                self.log.info(describe(beat))
+                self.log.info(describe_heartbeat(beat))
                 last_state = beat.state
             polls += 1
             await asyncio.sleep(POLL)
@@ -70,7 +70,7 @@ class HeartbeatTrigger(BaseTrigger):
 
     def _stop(self) -> None:
         self.log.info("the task was stopped by a person: stopping the stream of %s", self.pipeline)
-        stop_driver(self.pipeline)
+        stop_or_kill_driver(self.pipeline)
         self.log.info("the stream of %s is stopped", self.pipeline)
 
     def _log_end(self, end: DriverEnd) -> None:
@@ -78,7 +78,7 @@ class HeartbeatTrigger(BaseTrigger):
             self.log.warning("%s; epoch %s was committed; next start in %.0f s", end.message, end.epoch, end.delay)
 
 
-def stop_driver(pipeline: str) -> None:
+def stop_or_kill_driver(pipeline: str) -> None:
     """Stop a driver after its current epoch; kill it if it does not stop in time, which loses no data."""
     settings = load_settings()
     try:
@@ -89,7 +89,7 @@ def stop_driver(pipeline: str) -> None:
             psutil.Process(beat.pid).kill()
 
 
-def describe(beat: Heartbeat) -> str:
+def describe_heartbeat(beat: Heartbeat) -> str:
     """Format state, epoch, unread offsets and watermark as a line of the task's log."""
     if beat.epoch is None:
         return f"driver {beat.pid} is {beat.state}: no epoch committed yet"

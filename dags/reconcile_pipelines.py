@@ -57,15 +57,15 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
         @task(trigger_rule="all_done", doc_md="Evaluates the invariants of the tables; fails if one is violated.")
         def verify() -> dict[str, Any]:
-            from cutover_tasks.check_task import verify  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_task import verify_tables  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            return verify(pipeline.name)
+            return verify_tables(pipeline.name)
 
         @task(trigger_rule="all_done", doc_md="Verifies the content of the next files; fails if one is damaged.")
         def scrub() -> dict[str, Any]:
-            from cutover_tasks.check_task import scrub  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_task import scrub_tables  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            return scrub(pipeline.name)
+            return scrub_tables(pipeline.name)
 
         @task(doc_md="Makes the run fail if a comparison or a check failed.")
         def settle() -> None:

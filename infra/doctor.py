@@ -146,7 +146,7 @@ def read_toml() -> dict[str, object]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def current(settings: Settings) -> list[SettingRow]:
+def list_effective_settings(settings: Settings) -> list[SettingRow]:
     """List every setting, with the sources of this process: its environment and `cutover.toml`."""
     return list_setting_rows(settings, environment=os.environ, toml=read_toml())
 
@@ -224,7 +224,7 @@ def examine(settings: Settings) -> Examination:
         lambda: _services(settings),
     ]
     findings = tuple(finding for check in checks for finding in _try_check(check))
-    return Examination(findings=findings, settings=tuple(current(settings)))
+    return Examination(findings=findings, settings=tuple(list_effective_settings(settings)))
 
 
 def report_invalid_settings(error: DefinitionError) -> Examination:
@@ -318,7 +318,7 @@ def _definitions(settings: Settings) -> list[Diagnosis]:
 
 
 def _ports(settings: Settings) -> Diagnosis:
-    ports = ports_module.load(ports_path(settings))
+    ports = ports_module.load_ports(ports_path(settings))
     if ports is None:
         return Diagnosis(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
     port_names = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())

@@ -51,7 +51,7 @@ class Stopped:
     drivers: tuple[str, ...]
 
 
-def up(settings: Settings, *, broker_only: bool, report_progress: ReportProgress) -> Running:
+def start_installation(settings: Settings, *, broker_only: bool, report_progress: ReportProgress) -> Running:
     """Start all programs that do not run, and wait until they answer.
 
     Raises:
@@ -67,7 +67,9 @@ def up(settings: Settings, *, broker_only: bool, report_progress: ReportProgress
         if not broker_only:
             _wait_for_airflow(settings, ports, report_progress)
         ports_module.mark_used(ports_path(settings), ports)
-    return Running(bootstrap=bootstrap, airflow=None if broker_only else instance.address(ports), ports=ports)
+    return Running(
+        bootstrap=bootstrap, airflow=None if broker_only else instance.format_airflow_address(ports), ports=ports
+    )
 
 
 def ports_path(settings: Settings) -> Path:
@@ -75,13 +77,13 @@ def ports_path(settings: Settings) -> Path:
     return settings.run_dir / "ports.json"
 
 
-def programs(settings: Settings) -> tuple[Program, ...]:
+def list_programs(settings: Settings) -> tuple[Program, ...]:
     """List the programs of the supervisor; the broker is left out if the settings name a cluster."""
     if settings.kafka.bootstrap_servers:
-        return instance.programs()
+        return instance.list_airflow_programs()
     home = settings.home.resolve()
-    program = Program(name=BROKER, group="kafka", command=tuple(server.command(home)), stop_seconds=30)
-    return (program, *instance.programs())
+    program = Program(name=BROKER, group="kafka", command=tuple(server.make_broker_command(home)), stop_seconds=30)
+    return (program, *instance.list_airflow_programs())
 
 
 def _start(settings: Settings, *, broker_only: bool, report_progress: ReportProgress) -> Ports:
@@ -104,7 +106,7 @@ def _start(settings: Settings, *, broker_only: bool, report_progress: ReportProg
         report_progress("creating Airflow's database (once, about 10 s)")
         instance.migrate(settings, variables)
     if missing:
-        _launch(supervisor, programs(settings), variables)
+        _launch(supervisor, list_programs(settings), variables)
     for group in sorted(missing, reverse=True):
         supervisor.start_group(group)
     return ports
@@ -126,7 +128,7 @@ def _prepare_broker(settings: Settings, ports: Ports) -> None:
     if problems:
         msg = "JARs of the broker differ from `infra/install/kafka-jars.sha256`:\n  " + "\n  ".join(problems[:5])
         raise CutoverError(msg + "\nHint: `make setup` fetches them.")
-    server.prepare(home, ports)
+    server.prepare_broker(home, ports)
     server.write_address(settings.run_dir, ports)
 
 
@@ -143,7 +145,7 @@ def _launch(supervisor: Supervisor, programs: tuple[Program, ...], variables: di
 def _wait_for_broker(settings: Settings, ports: Ports, report_progress: ReportProgress) -> str:
     bootstrap_servers = settings.kafka.bootstrap_servers
     if bootstrap_servers is None:
-        report_progress(f"waiting for the broker at {server.address(ports)}")
+        report_progress(f"waiting for the broker at {server.format_broker_address(ports)}")
         supervisor = Supervisor(settings.home.resolve())
         server.wait_ready(
             settings.home.resolve(),
@@ -151,7 +153,7 @@ def _wait_for_broker(settings: Settings, ports: Ports, report_progress: ReportPr
             timeout=READY_SECONDS,
             is_alive=lambda: not _list_failed(supervisor, "kafka"),
         )
-        return server.address(ports)
+        return server.format_broker_address(ports)
     report_progress(f"connecting to the cluster at {bootstrap_servers}")
     obstacle = find_obstacle(bootstrap_servers, settings.kafka.protocol)
     if obstacle is not None:
@@ -174,7 +176,7 @@ def _wait_for_airflow(settings: Settings, ports: Ports, report_progress: ReportP
             return True
         health = client.health()
         pending = [name for name, status in health.items() if status != "healthy"] if health else ["its API"]
-        report_progress(f"waiting for Airflow at {instance.address(ports)}: {', '.join(pending)}")
+        report_progress(f"waiting for Airflow at {instance.format_airflow_address(ports)}: {', '.join(pending)}")
         failed = _list_failed(supervisor, instance.GROUP)
         return False if failed else None
 
@@ -206,7 +208,7 @@ def _lock_starts(run_dir: Path) -> Iterator[None]:
         yield
 
 
-def down(settings: Settings, *, report_progress: ReportProgress) -> Stopped:
+def stop_installation(settings: Settings, *, report_progress: ReportProgress) -> Stopped:
     """Stop all processes of this installation.
 
     Airflow is stopped first, so that it restarts no driver; the broker last, so that drivers can commit their epoch.

@@ -62,7 +62,7 @@ def read_status(
         pipelines: Names of the pipelines whose definitions load, if they are to be shown.
         definitions: Problems of definitions, if they are to be shown.
     """
-    ports = ports_module.load(ports_path(settings))
+    ports = ports_module.load_ports(ports_path(settings))
     programs = tuple(Supervisor(settings.home.resolve()).states())
     kafka = _find_bootstrap_servers(settings)
     has_broker = bool(settings.kafka.bootstrap_servers) or any(p.group == "kafka" and p.pid for p in programs)
@@ -74,7 +74,7 @@ def read_status(
         ports=ports,
         kafka=kafka,
         kafka_answers=has_broker and kafka is not None and server.answers(settings, kafka),
-        airflow=None if ports is None else instance.address(ports),
+        airflow=None if ports is None else instance.format_airflow_address(ports),
         airflow_health=instance.api(settings, ports).health() if ports is not None and has_airflow else {},
         password_file=instance.passwords_file(settings),
         pipelines=pipelines,

@@ -123,10 +123,10 @@ class _Comparison:
         except SealError as error:
             breach = error.breach
         except LakeError as error:
-            breach = damage.make_breach(error)
+            breach = damage.make_damage_breach(error)
         except duckdb.Error as error:
             tables = (evidence.epoch_log.table, evidence.batch)
-            known_breach = damage.find_damaged_file(tables) or damage.find_overflow(self.lake.name, error)
+            known_breach = damage.find_damaged_file(tables) or damage.find_overflow_breach(self.lake.name, error)
             if known_breach is None:
                 raise
             breach = known_breach
@@ -244,7 +244,7 @@ class _Comparison:
             breach = _make_uncovered_breach(evidence, windows.incomplete_because)
         else:
             requested = _describe_range(self.request.start, self.request.end)
-            breach = checks.make_breach(self.lake.name, examined.seal, windows, events, requested=requested)
+            breach = checks.make_no_window_breach(self.lake.name, examined.seal, windows, events, requested=requested)
         return _Refusal(
             seal=_break_seal(examined.seal, breach),
             tables=examined.tables,
@@ -400,7 +400,12 @@ def _list_notes(pipeline: Pipeline, evidence: SealEvidence) -> list[str]:
     busy = [record for record in evidence.records if record.records]
     if busy:
         notes.append(_describe_pace(pipeline, busy))
-    return [*notes, *evidence.delivered.sentences, *dimension.list_notes(evidence), *loss.list_notes(evidence.losses)]
+    return [
+        *notes,
+        *evidence.delivered.sentences,
+        *dimension.list_dimension_notes(evidence),
+        *loss.list_loss_notes(evidence.losses),
+    ]
 
 
 def _describe_imbalance(name: Class, evidence: SealEvidence) -> str:

@@ -11,14 +11,14 @@ from datetime import datetime
 from cutover.errors import CutoverError
 from cutover.lake.journal import Journal
 from cutover.lake.journal_rows import Loss
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.report import files, steps, verdicts
 from cutover.reconcile.report.steps import Detail
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.text import count_noun, number, when
+from cutover.reconcile.result.text import count_noun, format_number, when
 from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.verify.model import CheckState
@@ -79,7 +79,7 @@ def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
         LakeError: The records cannot be read.
     """
     histories = (
-        list_of_comparisons(records.read_lines(settings, pipeline), name),
+        list_of_comparisons(records.read_comparisons(settings, pipeline), name),
         list_of_checks(Journal(settings, pipeline, VerificationRow).read(), name),
         list_of_losses(Journal(settings, pipeline, Loss).read(), name),
     )
@@ -164,8 +164,11 @@ def _describe_alert(status: WatchStatus, name: str) -> str:
 
 def _list_positions(status: WatchStatus) -> Iterator[Detail]:
     if status.epoch is not None:
-        yield Detail(name="Newest epoch", description=number(status.epoch))
-    places = (f"{format_number(p.partition)}: {number(p.read)} of {number(p.end)}" for p in status.partitions)
+        yield Detail(name="Newest epoch", description=format_number(status.epoch))
+    places = (
+        f"{format_partition_number(p.partition)}: {format_number(p.read)} of {format_number(p.end)}"
+        for p in status.partitions
+    )
     places_text = ", ".join(places)
     if places_text:
         yield Detail(name="Read up to (by partition)", description=places_text)

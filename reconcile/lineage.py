@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset
 
 
-def find_touched(lake: PipelineLake, report: Report) -> RunDatasets:
+def find_touched_by_comparison(lake: PipelineLake, report: Report) -> RunDatasets:
     """Return the log up to the cut and both tables, at the versions compared, and the verdict."""
     from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only if lineage is configured
 

@@ -43,9 +43,9 @@ def _render_metrics(lake: PipelineLake, _: Report) -> str:
 
 
 @read_once()
-@runs.emit_lineage("reconcile", lineage.find_touched)
+@runs.emit_lineage("reconcile", lineage.find_touched_by_comparison)
 @tasks.write_metrics("reconcile", _render_metrics)
-def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
+def run_reconciliation(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     lake: PipelineLake,
     *,
     start: datetime | None = None,
@@ -75,7 +75,7 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test passes in
     clock = clock or SystemClock()
     at, started = clock.now(), clock.monotonic()
     _check_range(start, end)
-    rules = acceptance_files.load(lake)
+    rules = acceptance_files.load_acceptance_rules(lake)
     acceptance = Acceptance(rules=rules, now=history.find_rule_time(lake, at) if rules.rules else at)
     draft = files.make_draft_path(lake.settings, lake.name)
     request = ComparisonRequest(
@@ -120,7 +120,7 @@ class _Run:
         """
         settings, name = self.lake.settings, self.lake.name
         run_id = f"{self.at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-        serving = versions.current(self.lake.with_settings(stream_version=None))
+        serving = versions.find_current_version(self.lake.with_settings(stream_version=None))
         table, written_reports = self.parquet, set[str]()
         for _ in range(TRIES):
             entry = history.find_entry(
@@ -137,7 +137,7 @@ class _Run:
             with contextlib.suppress(SequenceConflictError):
                 history.record_comparison(settings, self.outcome, entry, report.run.report_path)
                 files.remove_reports(settings, name, (written_reports & {run_id}) - {report.run.run_id})
-                files.show_latest(settings, name, lambda: history.find_current(self.lake))
+                files.show_latest(settings, name, lambda: history.find_current_comparison(self.lake))
                 return report
         msg = f"History of `{name}`: expected to record a comparison, others were faster {TRIES} times."
         raise LakeError(msg + "\nHint: compare again once they are done.")
@@ -180,9 +180,9 @@ class _Run:
 
 def _release_cut(lake: PipelineLake, outcome: ComparisonOutcome, clock: Clock) -> None:
     """Release the cut that the batch run pinned for this comparison; one that could not compare may run again."""
-    version, seal, batch_run = versions.current(lake), outcome.finding.seal, outcome.tables.batch_run
+    version, seal, batch_run = versions.find_current_version(lake), outcome.finding.seal, outcome.tables.batch_run
     if seal.holds and version is not None and seal.epoch is not None and batch_run is not None:
-        pins.release(lake.settings, version, seal.epoch, holder=pins.name_batch_holder(batch_run), now=clock.now())
+        pins.release_pin(lake.settings, version, seal.epoch, holder=pins.name_batch_holder(batch_run), now=clock.now())
 
 
 def _log(report: Report) -> None:

@@ -21,7 +21,7 @@ _OFFLINE = 0.01  # share of hours in which a gateway is offline
 Record = dict[str, Any]
 
 
-def records(*, devices: int, hours: int, seed: int) -> list[Record]:
+def make_readings(*, devices: int, hours: int, seed: int) -> list[Record]:
     """Generate readings in log order.
 
     Args:
@@ -64,7 +64,7 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed gives the same readings.")] = 1,
 ) -> None:
     """Write readings as JSON lines."""
-    for record in records(devices=devices, hours=hours, seed=seed):
+    for record in make_readings(devices=devices, hours=hours, seed=seed):
         sys.stdout.write(json.dumps(record) + "\n")
 
 

@@ -17,7 +17,7 @@ _MAX_DELAY = 20_000  # milliseconds between a transfer and its record in the log
 _MAX_CENTS = 500_000
 
 
-def records(*, count: int, accounts: int, seed: int) -> Iterator[dict[str, Any]]:
+def generate_transfers(*, count: int, accounts: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield transfers in log order.
 
     Args:
@@ -49,7 +49,7 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed gives the same transfers.")] = 1,
 ) -> None:
     """Write transfers as JSON lines."""
-    for record in records(count=count, accounts=accounts, seed=seed):
+    for record in generate_transfers(count=count, accounts=accounts, seed=seed):
         sys.stdout.write(json.dumps(record) + "\n")
 
 

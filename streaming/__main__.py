@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     events.configure(pretty=False)
     try:
         settings = load_settings()
-        return driver.run(PipelineLake(settings, catalogue.get(settings, args.pipeline)), until=args.until)
+        return driver.run_driver(PipelineLake(settings, catalogue.get(settings, args.pipeline)), until=args.until)
     except CutoverError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -41,7 +41,7 @@ INTERRUPTED = 130
 Until = Literal["forever", "drain", "final"]
 
 
-def run(
+def run_driver(
     lake: PipelineLake,
     *,
     until: Until = "forever",
@@ -127,11 +127,11 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
 def prepare_stream(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
     lake, settings = context.lake, context.lake.settings
-    context.beat.update(losses_seen=losses.next_sequence(settings, context.pipeline.name))
+    context.beat.update(losses_seen=losses.read_next_loss_sequence(settings, context.pipeline.name))
     start_offsets.reject_unsafe(lake)
-    dimension.check(lake)
-    reader.prepare(context)
-    version = versions.current(lake)
+    dimension.check_dimensions(lake)
+    reader.start_spark(context)
+    version = versions.find_current_version(lake)
     if version is not None:
         fork.copy_source_rows(lake, version)
     table, record = (None, None) if version is None else open_checked(lake, version)

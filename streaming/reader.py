@@ -26,7 +26,7 @@ SILENT_PATIENCE_SECONDS = 5.0
 """The same while no broker answers: what it waits for may never come."""
 
 
-def prepare(context: DriverContext) -> None:
+def start_spark(context: DriverContext) -> None:
     """Start Spark in parallel with checking table and log: it takes longer than they do."""
     spark.start_early(context.lake.settings, app=_app(context))
 

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from cutover.batch import recompute
 from cutover.engine.spark import session
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from tests.support.drivers.fed import Fed, HandClock
@@ -118,10 +118,10 @@ def trace_paths(place: Path, bootstrap: str) -> tuple[Visits, Visits]:
     fed.feed(ends_of(log[:HALF]))
     fed.stream.process_batch = trace_calls(epoch, fed.stream.process_batch)  # type: ignore[assignment,method-assign]
     fed.feed(ends_of(log))
-    driver.run(lake, until="final")
-    recompute.run(lake)
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
     with tracing(comparison):
-        reconcile(lake)
+        run_reconciliation(lake)
     spark.stop()
     return epoch, comparison
 

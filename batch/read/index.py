@@ -82,7 +82,7 @@ def load_history(
         LakeError: The index cannot be read.
     """
     fingerprint = batch_fingerprint(lake.pipeline)
-    sequence = batch_runs.next_sequence(lake)
+    sequence = batch_runs.read_next_run_sequence(lake)
     runs_of_version = batch_runs.read_effective_runs(lake)
     first_in_force = max((number for number, run in enumerate(runs_of_version) if run.anew), default=0)
     latest_runs = reversed(runs_of_version[first_in_force:])
@@ -226,7 +226,7 @@ def _holds_scan(table: DeltaTable, run_id: str, count: int) -> bool:
     """Return whether a table holds the rows that a run has written, in its own file or in a merged one."""
     if any(f"-{run_id}-" in path for path in delta.paths(table)):
         return True
-    with queries.connect() as connection, delta.naming(table):
+    with queries.open_duckdb() as connection, delta.naming(table):
         delta.bind(connection, "found", table)
         ((row_count,),) = connection.execute("SELECT count(*) FROM found WHERE _run = ?", [run_id]).fetchall()
     return int(row_count) == count
@@ -275,10 +275,10 @@ def _remove_orphans(table: DeltaTable, ours: str, run_ids: Sequence[str], run: B
     removed, added = [], []
     for action in delta.actions(table):
         try:
-            with queries.connect() as connection, delta.naming(table):
+            with queries.open_duckdb() as connection, delta.naming(table):
                 delta.bind(connection, "found", table, paths=(str(action["path"]),))
                 query = f"SELECT * FROM found WHERE {remaining_sql}"  # noqa: S608 -- made of names and marks
-                rows = queries.read_table(connection, query, params=[list(run_ids)])
+                rows = queries.query_table(connection, query, params=[list(run_ids)])
         except LakeError as error:
             if not run.anew:
                 raise
@@ -291,7 +291,9 @@ def _remove_orphans(table: DeltaTable, ours: str, run_ids: Sequence[str], run: B
     if removed:
         with commits.converting_write_errors(table.table_uri):
             schema = delta.read_schema(table)
-            files = [data_files.write(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in added]
+            files = [
+                data_files.write_data_file(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in added
+            ]
         commits.replace(table, removed, files, commit=CommitProperties(max_commit_retries=0, custom_metadata=ORPHANS))
 
 

@@ -172,7 +172,7 @@ def _table(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, object], schema: pa.Schema
 ) -> pa.Table:
     """Return a query's rows in a table's columns and types."""
-    table = queries.read_table(connection, query, params=parameters)
+    table = queries.query_table(connection, query, params=parameters)
     return table.select(schema.names).cast(schema)
 
 

@@ -147,7 +147,7 @@ def reject_stale(lake: PipelineLake, draft: RepairDraft, now: datetime) -> None:
     """
     runs = batch_runs.read_effective_runs(lake)
     newest_run_id = runs[-1].run_id if runs else None
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     accepted = () if version is None else losses.list_up_to(lake.settings, version)
     stage = current_stage(lake).value
     reasons: Sequence[tuple[bool, Callable[[], str]]] = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.counts import count_clause, count_noun
 from cutover.definition.loading import catalogue
@@ -49,7 +49,7 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     """
     settings = load_settings()
     computes = bool(window) or dirty or publish
-    definition = catalogue.get(settings, pipeline) if computes else find_definition(settings, pipeline)
+    definition = catalogue.get(settings, pipeline) if computes else load_command_definition(settings, pipeline)
     starts = window or []
     _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id, cut=cut)
     if len(reason) > 500:  # noqa: PLR2004 -- as elsewhere
@@ -208,9 +208,9 @@ def _effect(run: "BatchRun") -> str:
 
 
 def _undo(lake: PipelineLake, id_prefix: str | None, reason: str) -> Output:
-    from cutover.batch.repair.repair import undo
+    from cutover.batch.repair.repair import undo_repair
 
-    undone, repair_id, was_before = undo(lake, id_prefix, reason=reason, clock=_CLOCK)
+    undone, repair_id, was_before = undo_repair(lake, id_prefix, reason=reason, clock=_CLOCK)
     name, shown_id = lake.name, repair_id[:8]
     document = {"undone": repair_id, "was_before": was_before and undone is not None, "run": None}
     if undone is None:

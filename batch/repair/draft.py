@@ -62,7 +62,7 @@ class RepairDraft:
             LakeError: It is no such record.
         """
         try:
-            return json_text.parse(cls, text)
+            return json_text.parse_dataclass(cls, text)
         except ValueError as error:
             msg = f"Draft of a repair `{place}`: expected the fields of this release as JSON, got another text: {error}"
             hint = "\nHint: make a new draft with `--window`, or discard this one with `--undo --id`."
@@ -114,7 +114,9 @@ def write_draft_rows(uri: str, tables: Mapping[str, pa.Table]) -> dict[str, str]
         LakeError: The storage cannot be written.
     """
     try:
-        return {name: data_files.write(uri, rows, checksums.new_stem(name)).path for name, rows in tables.items()}
+        return {
+            name: data_files.write_data_file(uri, rows, checksums.new_stem(name)).path for name, rows in tables.items()
+        }
     except OSError as error:
         raise _make_write_error(uri, error) from error
 
@@ -127,8 +129,8 @@ def read_draft_rows(uri: str, file: str) -> pa.Table:
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only lists need not pay
 
-    system, root = storage.place(uri)
-    checksums.check(system, root, file, place=f"Repair `{uri}`")
+    system, root = storage.resolve_uri(uri)
+    checksums.check_stored_file(system, root, file, place=f"Repair `{uri}`")
     return pq.read_table(f"{root}/{file}", filesystem=system, partitioning=None)
 
 
@@ -139,11 +141,11 @@ def save_draft(lake: PipelineLake, draft: RepairDraft) -> None:
         LakeError: The storage cannot be written.
     """
     uri = draft_folder(lake, draft.repair_id)
-    system, root = storage.place(uri)
+    system, root = storage.resolve_uri(uri)
     try:
         system.create_dir(root, recursive=True)
         with system.open_output_stream(f"{root}/{RECORD}.new") as stream:
-            stream.write(json_text.encode(draft).encode())
+            stream.write(json_text.encode_dataclass(draft).encode())
         system.move(f"{root}/{RECORD}.new", f"{root}/{RECORD}")
     except OSError as error:
         raise _make_write_error(uri, error) from error
@@ -154,7 +156,7 @@ def find_waiting(lake: PipelineLake, recorded_ids: Collection[str]) -> WaitingDr
 
     The record of a published one is no longer read: its run contains the same facts.
     """
-    system, root = storage.place(f"{lake.version_uri()}/{FOLDER}")
+    system, root = storage.resolve_uri(f"{lake.version_uri()}/{FOLDER}")
     readable, unreadable = list[RepairDraft](), dict[str, LakeError]()
     for info in _list_folder(system, root):
         if info.base_name not in recorded_ids:
@@ -184,14 +186,14 @@ def _read_record(system: fs.FileSystem, place: str) -> RepairDraft | None:
 def list_other_definitions(lake: PipelineLake) -> list[str]:
     """Return the ids of repairs that lie under another result fingerprint of the pipeline."""
     own_uri = lake.version_uri()
-    system, root = storage.place(f"{lake.settings.lake_uri}/{lake.name}")
+    system, root = storage.resolve_uri(f"{lake.settings.lake_uri}/{lake.name}")
     other_folders = (info.path for info in _list_folder(system, root) if not own_uri.endswith(f"/{info.base_name}"))
     return [info.base_name for path in other_folders for info in _list_folder(system, f"{path}/{FOLDER}")]
 
 
 def discard(lake: PipelineLake, repair_id: str) -> None:
     """Remove the folder of an unpublished draft."""
-    system, root = storage.place(draft_folder(lake, repair_id))
+    system, root = storage.resolve_uri(draft_folder(lake, repair_id))
     if system.get_file_info(root).type is fs.FileType.Directory:
         system.delete_dir(root)
 
@@ -204,7 +206,7 @@ def discard_expired(lake: PipelineLake, recorded_ids: Sequence[str], now: dateti
         recorded_ids: Ids of recorded runs, in their order: their folders stay.
         now: Drafts that expire by then are removed, except those that build on the newest run: a clock may be ahead.
     """
-    system, root = storage.place(f"{lake.version_uri()}/{FOLDER}")
+    system, root = storage.resolve_uri(f"{lake.version_uri()}/{FOLDER}")
     for info in _list_folder(system, root):
         if info.base_name not in recorded_ids and not _is_current(
             system, info.path, now, newest=next(reversed(recorded_ids), None)

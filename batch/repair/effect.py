@@ -48,7 +48,7 @@ def compute_effect(lake: PipelineLake, rows: pa.Table, ranges: Sequence[Range]) 
     Raises:
         LakeError: A table cannot be read.
     """
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         connection.register("computed_rows", rows)
         counts = {}
         for side in SIDES:
@@ -61,7 +61,7 @@ def compute_effect(lake: PipelineLake, rows: pa.Table, ranges: Sequence[Range]) 
         served = _read_served(connection, lake)
         return RepairEffect(
             counts=counts,
-            changes=queries.read_table(connection, _changes_sql(lake.pipeline)),
+            changes=queries.query_table(connection, _changes_sql(lake.pipeline)),
             served=served,
             batch_rows=_read_before(connection, lake.pipeline),
             served_from=min((at for at in served["_served_from"].to_pylist() if at is not None), default=None),
@@ -70,15 +70,15 @@ def compute_effect(lake: PipelineLake, rows: pa.Table, ranges: Sequence[Range]) 
 
 def read_served(lake: PipelineLake, ranges: Sequence[Range]) -> pa.Table:
     """Return what is served now of some windows: window, key, measures, `_served_by`."""
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         columns = ", ".join([*_names(lake.pipeline), "_served_by"])
-        return queries.read_table(connection, f"SELECT {columns} FROM serving WHERE {inside_sql(ranges)}")
+        return queries.query_table(connection, f"SELECT {columns} FROM serving WHERE {inside_sql(ranges)}")
 
 
 def have_equal_rows(pipeline: Pipeline, table: pa.Table, second: pa.Table) -> bool:
     """Return whether two tables hold the same rows, in any order; NaN is itself."""
     columns = ", ".join([*_names(pipeline), "_served_by"])
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("first_rows", table)
         connection.register("second_rows", second)
         pairs = (("first_rows", "second_rows"), ("second_rows", "first_rows"))
@@ -117,7 +117,7 @@ def _changes_sql(pipeline: Pipeline) -> str:
 def _read_before(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> pa.Table:
     schema = schemas.batch_schema(pipeline)
     columns = ", ".join(identifier(name) for name in schema.names)
-    return queries.read_table(connection, f"SELECT {columns} FROM batch_rows ORDER BY ALL").cast(schema)
+    return queries.query_table(connection, f"SELECT {columns} FROM batch_rows ORDER BY ALL").cast(schema)
 
 
 def _read_served(connection: duckdb.DuckDBPyConnection, lake: PipelineLake) -> pa.Table:
@@ -132,7 +132,7 @@ def _read_served(connection: duckdb.DuckDBPyConnection, lake: PipelineLake) -> p
         f" LEFT JOIN served_rows s ON {on} LEFT JOIN since ON epoch_us(s.window_start) = since._start"
         f" AND epoch_us(s.window_end) = since._end AND s._served_by = since._by ORDER BY {key}"
     )
-    return queries.read_table(connection, query)
+    return queries.query_table(connection, query)
 
 
 def _list_served_from(connection: duckdb.DuckDBPyConnection, lake: PipelineLake) -> pa.Table:
@@ -149,7 +149,7 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, lake: PipelineLake)
         for run in batch_runs.read_effective_runs(lake)
         if run.batch_version is not None
     ]
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     records = [] if version is None else EpochLog(version.uri).records()
     marks = [(r.watermark_after, r.processing_time) for r in records if r.watermark_after is not None]
 
@@ -172,4 +172,4 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, lake: PipelineLake)
         "_by": pa.string(),
         "_served_from": pa.string(),
     }
-    return pa.Table.from_pylist(rows, schema=schemas.make_schema(kinds))
+    return pa.Table.from_pylist(rows, schema=schemas.make_arrow_schema(kinds))

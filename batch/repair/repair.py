@@ -77,7 +77,7 @@ def make_draft(
         ContractError: A critical expectation failed.
     """
     pipeline = lake.pipeline
-    spark.configuration(lake.settings)
+    spark.make_spark_conf(lake.settings)
     if isinstance(pipeline.window, Sessions):
         checks.require_windows(pipeline.window, [0], pipeline.name)
     requested = tuple(windows)
@@ -100,7 +100,7 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     checks.reject_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
     if not prepared.replaced:
         holder = pins.name_batch_holder(prepared.run.run_id)
-        pins.release(settings, work.target.version, prepared.run.epoch, holder=holder, now=clock.now())
+        pins.release_pin(settings, work.target.version, prepared.run.epoch, holder=holder, now=clock.now())
         return Drafted(draft=None, effect=None)
     now = clock.now()
     recorded_ids = [run.run_id for run in batch_runs.read_recorded_runs(lake)]
@@ -183,7 +183,7 @@ def publish_draft(
             run_output = drafts.to_output(lake, run, draft, began=began)
             published = publish.commit_run(lake, history, run_output, probe=probe, clock=clock)
         serving_table.update_tables(lake)
-        log.info("repair_published", pipeline=pipeline.name, **publish.summarize(published))
+        log.info("repair_published", pipeline=pipeline.name, **publish.summarize_run(published))
         return published, False
 
 
@@ -250,7 +250,7 @@ def list_repairs(lake: PipelineLake) -> list[dict[str, object]]:
 
 
 @emit_lineage("repair", lineage.find_touched_by_undo)
-def undo(
+def undo_repair(
     lake: PipelineLake,
     id_prefix: str | None,
     *,
@@ -287,7 +287,7 @@ def undo(
             drafts.discard(lake, repair_id)
             return None, repair_id, False
         sequence, runs = (
-            batch_runs.next_sequence(lake),
+            batch_runs.read_next_run_sequence(lake),
             batch_runs.read_effective_runs(lake),
         )
         position = [run.run_id for run in runs].index(repair_id)
@@ -296,7 +296,7 @@ def undo(
         history = IndexHistory(runs=tuple(runs), next_sequence=sequence)
         published = publish.commit_run(lake, history, undo_run, probe=probe, clock=clock)
         serving_table.update_tables(lake)
-        log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summarize(published))
+        log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summarize_run(published))
         return published, repair_id, False
 
 
@@ -343,7 +343,7 @@ def _list_dirty_again(lake: PipelineLake, runs: Sequence[BatchRun], repair: Batc
     window = lake.pipeline.window
     if not isinstance(window, AlignedWindowFn):
         return ()
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         index.bind_ranges(connection, lake, IndexHistory(runs=tuple(runs)))
         touches = index.list_touched_windows(connection)
     touches_inside = [touch for touch in touches if any(plan.is_inside(touch.window, span) for span in repair.computed)]
@@ -352,8 +352,8 @@ def _list_dirty_again(lake: PipelineLake, runs: Sequence[BatchRun], repair: Batc
 
 
 def _release(lake: PipelineLake, draft: RepairDraft | None, clock: Clock) -> None:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is not None and draft is not None:
-        pins.release(
+        pins.release_pin(
             lake.settings, version, draft.run.epoch, holder=pins.name_batch_holder(draft.repair_id), now=clock.now()
         )

@@ -12,7 +12,7 @@ from cutover.lake.batch_runs import ExpectationResult
 from cutover.quoting import identifier
 
 
-def check_contract(
+def run_expectations(
     pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str
 ) -> tuple[ExpectationResult, ...]:
     """Run the expectations on a staged result.
@@ -105,5 +105,5 @@ def _frame(connection: duckdb.DuckDBPyConnection, staged: str) -> Any:
         f"CAST({name} AS DOUBLE) AS {name}" if kind.startswith("DECIMAL") and "[" not in kind else name
         for name, kind in ((identifier(name), kind) for name, kind, *_ in columns)
     )
-    table = queries.read_table(connection, f"SELECT {selected} FROM {staged}")  # noqa: S608 -- internal columns
+    table = queries.query_table(connection, f"SELECT {selected} FROM {staged}")  # noqa: S608 -- internal columns
     return table.to_pandas(integer_object_nulls=True)

@@ -88,7 +88,7 @@ def commit_run(
     return batch_run
 
 
-def summarize(run: BatchRun) -> dict[str, Any]:
+def summarize_run(run: BatchRun) -> dict[str, Any]:
     """Return what a log line says of a run: counts, bounds and offsets."""
     return {
         "run_id": run.run_id,

@@ -99,7 +99,7 @@ def roll_back_unfinished_run(table: DeltaTable, table_change: TableChange) -> No
 def _undo_entries(table: DeltaTable, live: set[str], base: int) -> set[str]:
     """Return the files of an earlier version by undoing the entries since; it may be too old to be opened."""
     for version in range(int(table.version()), base, -1):
-        for action in delta_log.read(table.table_uri, version) or ():
+        for action in delta_log.read_entry(table.table_uri, version) or ():
             if "add" in action:
                 live.discard(action["add"]["path"])
             if "remove" in action:
@@ -108,7 +108,7 @@ def _undo_entries(table: DeltaTable, live: set[str], base: int) -> set[str]:
 
 
 def _reject_outside(table: DeltaTable, rows: pa.Table, ranges: Sequence[Range]) -> None:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("made", rows)
         _bind(connection, "replaced", ranges)
         query = f"SELECT count(*) FROM made WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {_INSIDE})"  # noqa: S608
@@ -124,7 +124,7 @@ def _write_files(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
         return []
     ordered = rows.sort_by([(name, "ascending") for name in ("window_start", "window_end")])
     pieces = (ordered.slice(start, ROWS) for start in range(0, ordered.num_rows, ROWS))
-    return [data_files.write(table.table_uri, piece, checksums.new_stem("batch", of)) for piece in pieces]
+    return [data_files.write_data_file(table.table_uri, piece, checksums.new_stem("batch", of)) for piece in pieces]
 
 
 def _list_touched_files(table: DeltaTable, ranges: Sequence[Range]) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def read_rows_outside(
     """
     if not actions:
         return schema.empty_table()
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "found", table, paths=[str(action["path"]) for action in actions])
         _bind(connection, "replaced", ranges)
         names = set(delta.read_schema(table).names)
@@ -160,7 +160,7 @@ def read_rows_outside(
         )
         query = f"SELECT {columns} FROM found WHERE NOT EXISTS (SELECT 1 FROM replaced r WHERE {_INSIDE})"  # noqa: S608
         with delta.naming(table):
-            return queries.read_table(connection, query).cast(schema)
+            return queries.query_table(connection, query).cast(schema)
 
 
 def _bind(connection: duckdb.DuckDBPyConnection, name: str, ranges: Sequence[Range]) -> None:

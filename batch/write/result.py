@@ -26,7 +26,7 @@ from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import Range
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import batch_schema, duckdb_type
+from cutover.lake.tables.schemas import batch_schema, map_arrow_type_to_duckdb
 from cutover.quoting import identifier
 from cutover.records import duplicates
 from cutover.records.classes import Class
@@ -222,7 +222,7 @@ def stage_rows(work: RunContext, query: str | None) -> None:
     """Make the table `staged` of a query's rows, in the batch table's columns and types; None: of none."""
     query = query or f"SELECT * FROM {_bind_no_rows(work)}"  # noqa: S608 -- an internal name
     columns = ", ".join(
-        f"{identifier(field.name)}::{duckdb_type(field.type)} AS {identifier(field.name)}"
+        f"{identifier(field.name)}::{map_arrow_type_to_duckdb(field.type)} AS {identifier(field.name)}"
         for field in batch_schema(work.pipeline)
     )
     work.connection.execute(f"CREATE TEMP TABLE {STAGED} AS SELECT {columns} FROM ({query})")  # noqa: S608 -- quoted
@@ -231,7 +231,7 @@ def stage_rows(work: RunContext, query: str | None) -> None:
 def read_staged_rows(work: RunContext) -> pa.Table:
     """Return the staged rows in the batch table's schema."""
     query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- an internal name
-    return queries.read_table(work.connection, query).cast(batch_schema(work.pipeline))
+    return queries.query_table(work.connection, query).cast(batch_schema(work.pipeline))
 
 
 def read_uncomputed_rows(work: RunContext, computed: Sequence[Range]) -> RetainedRows:

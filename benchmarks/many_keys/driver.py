@@ -55,7 +55,9 @@ def main() -> None:
     args = parser.parse_args()
     events.configure(pretty=False)
     settings = settings_of(args.home, args.bootstrap, args.fold_every)
-    os._exit(driver.run(PipelineLake(settings, pipeline(args.epoch_rows)), probe=Notes(args.home / "notes.jsonl")))
+    os._exit(
+        driver.run_driver(PipelineLake(settings, pipeline(args.epoch_rows)), probe=Notes(args.home / "notes.jsonl"))
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def main() -> None:
     args = parser.parse_args()
     settings = settings_of(args.home, "127.0.0.1:1", 1)
     began = time.perf_counter()
-    with views.connect(PipelineLake(settings, pipeline(args.epoch_rows))) as connection:
+    with views.open_views(PipelineLake(settings, pipeline(args.epoch_rows))) as connection:
         row = connection.execute(QUERY).fetchall()[0]
     names = ("rows", "n", "total", "ids", "worst")
     print(json.dumps(dict(zip(names, map(int, row), strict=True)) | {"seconds": time.perf_counter() - began}))

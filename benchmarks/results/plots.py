@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from benchmarks.results.figure import Curve, Figure
 from cutover.output import svg
-from cutover.output.svg import Box, Scale, element, line, path, text
+from cutover.output.svg import Box, Scale, draw_line, draw_path, draw_text, element
 from cutover.reconcile.report.drawings import chart
 
 WIDTH, BAR, LEFT = 760, 34, 190
@@ -28,7 +28,7 @@ def draw(figure: Figure) -> Markup:
 
 def _wrap_svg(height: float, label: str, parts: Sequence[Markup]) -> Markup:
     style = element("style", Markup(STYLE))  # noqa: S704 -- the constant above
-    title = text(12, 26, label, class_="title")
+    title = draw_text(12, 26, label, class_="title")
     attributes: dict[str, str | float] = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {height:g}"}
     return element("svg", style, title, *parts, width=WIDTH, height=height, role="img", aria_label=label, **attributes)
 
@@ -38,10 +38,10 @@ def _draw_bars(figure: Figure) -> Markup:
     box = Box(left=LEFT, top=top, width=WIDTH - LEFT - 110, height=BAR * len(figure.samples))
     marks = svg.ticks(0, max(max(numbers) for numbers in figure.samples.values()))
     scale = Scale(low=0, high=marks[-1], start=box.left, end=box.right)
-    parts = [text(12, top - 12, f"{figure.unit}, median, lowest to highest")]
+    parts = [draw_text(12, top - 12, f"{figure.unit}, median, lowest to highest")]
     for mark in marks:
-        parts.append(line(scale(mark), box.top, scale(mark), box.bottom, "grid"))
-        parts.append(text(scale(mark), box.bottom + 18, chart.format_axis_value(mark), anchor="middle"))
+        parts.append(draw_line(scale(mark), box.top, scale(mark), box.bottom, "grid"))
+        parts.append(draw_text(scale(mark), box.bottom + 18, chart.format_axis_value(mark), anchor="middle"))
     for place, (name, numbers) in enumerate(figure.samples.items()):
         parts += _draw_bar(box.top + place * BAR, name, numbers, scale)
     return _wrap_svg(box.bottom + 34, figure.title, parts)
@@ -52,10 +52,10 @@ def _draw_bar(top: float, name: str, numbers: Sequence[float], scale: Scale) -> 
     box = Box(left=LEFT, top=top + 6, width=scale(middle) - LEFT, height=BAR - 12)
     y = top + BAR / 2
     return [
-        text(LEFT - 10, y + 4, name, anchor="end", class_="name"),
-        svg.bar(box, "ours" if name.startswith("ours") else "bar", f"{name}: {middle:g}"),
-        line(scale(low), y, scale(high), y, "spread"),
-        text(scale(high) + 8, y + 4, chart.format_axis_value(round(middle, 3 if middle < 10 else 0))),  # noqa: PLR2004 -- short
+        draw_text(LEFT - 10, y + 4, name, anchor="end", class_="name"),
+        svg.draw_bar(box, "ours" if name.startswith("ours") else "bar", f"{name}: {middle:g}"),
+        draw_line(scale(low), y, scale(high), y, "spread"),
+        draw_text(scale(high) + 8, y + 4, chart.format_axis_value(round(middle, 3 if middle < 10 else 0))),  # noqa: PLR2004 -- short
     ]
 
 
@@ -66,11 +66,11 @@ def _draw_curves(curve: Curve, title: str) -> Markup:
     end = max(at for at, _ in points)
     x = Scale(low=0, high=end, start=box.left, end=box.right)
     parts += chart.horizontal(box, [(x(at), chart.format_axis_value(at)) for at in svg.ticks(0, end, 8) if at <= end])
-    parts += [text(12, box.top - 12, curve.y), chart.unit(box, curve.x)]
+    parts += [draw_text(12, box.top - 12, curve.y), chart.unit(box, curve.x)]
     for place, (name, line_) in enumerate(curve.lines.items()):
-        parts.append(path([(x(at), y(value)) for at, value in line_], f"line{place % 2}"))
-        parts.append(text(200 + 180 * place, 52, name, class_=f"key{place % 2}"))
+        parts.append(draw_path([(x(at), y(value)) for at, value in line_], f"line{place % 2}"))
+        parts.append(draw_text(200 + 180 * place, 52, name, class_=f"key{place % 2}"))
     for place, mark in enumerate(curve.marks):
-        parts.append(line(x(mark.at), box.top, x(mark.at), box.bottom, "mark"))
-        parts.append(text(x(mark.at) + 4, box.top + 12 + 14 * (place % 3), mark.text))
+        parts.append(draw_line(x(mark.at), box.top, x(mark.at), box.bottom, "mark"))
+        parts.append(draw_text(x(mark.at) + 4, box.top + 12 + 14 * (place % 3), mark.text))
     return _wrap_svg(box.bottom + 50, f"{title}: {curve.title}", parts)

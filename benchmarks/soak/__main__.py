@@ -64,7 +64,7 @@ def sample(settings: Settings, topic: str, driver: psutil.Popen) -> dict[str, ob
         "jvm_rss": sum(process.memory_info().rss for process in java),
         "jvm_pss": sum(proportional_set_size(process.pid) for process in java),
     }
-    version = versions.current(PipelineLake(settings, workload.pipeline(topic)))
+    version = versions.find_current_version(PipelineLake(settings, workload.pipeline(topic)))
     if version is None or not delta.exists(version.uri):
         return values
     root = Path(version.uri)

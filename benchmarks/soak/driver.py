@@ -45,7 +45,7 @@ def main() -> None:
         if point == "epoch.committed" and epoch + 1 >= args.epochs:
             stop.touch()
 
-    os._exit(driver.run(PipelineLake(settings, pipeline), probe=probe))
+    os._exit(driver.run_driver(PipelineLake(settings, pipeline), probe=probe))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 from markupsafe import Markup
 
 from cutover.output import svg
-from cutover.output.svg import Box, Scale, element, path, text
+from cutover.output.svg import Box, Scale, draw_path, draw_text, element
 from cutover.reconcile.report.drawings import chart
 
 WIDTH, PANEL, GAP, LEFT = 760, 170, 66, 80
@@ -69,9 +69,9 @@ def _panel(top: float, title: str, lines: Mapping[str, Points]) -> list[Markup]:
     end = max((at for at, _ in points), default=1)
     x: Callable[[float], float] = Scale(low=0, high=end, start=box.left, end=box.right)
     parts += chart.horizontal(box, [(x(at), chart.format_axis_value(at)) for at in svg.ticks(0, end, 8) if at <= end])
-    parts.append(text(12, top, title, class_="title"))
+    parts.append(draw_text(12, top, title, class_="title"))
     for place, (name, line) in enumerate(lines.items()):
-        parts.append(path([(x(at), y(value)) for at, value in line], f"line{place}"))
-        parts.append(text(360 + 180 * place, top, name, class_=f"key{place}"))
+        parts.append(draw_path([(x(at), y(value)) for at, value in line], f"line{place}"))
+        parts.append(draw_text(360 + 180 * place, top, name, class_=f"key{place}"))
     parts.append(chart.unit(box, "epoch"))
     return parts

@@ -57,7 +57,7 @@ def kill_driver(process: subprocess.Popen[bytes]) -> None:
 
 def read_latest_epoch(lake: PipelineLake) -> EpochRecord | None:
     """Read the record of the latest epoch; None before the first."""
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     return None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
 
 
@@ -68,7 +68,7 @@ def wait_for_first_epoch(lake: PipelineLake) -> None:
 
 def commit_file(lake: PipelineLake, number: int) -> Path:
     """Return the path of a commit in the Delta log of the epoch log."""
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         msg = f"Pipeline `{lake.name}`: expected an epoch log, found none."
         raise AssertionError(msg)

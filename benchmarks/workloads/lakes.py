@@ -34,7 +34,7 @@ class LakeWorkload:
     @property
     def version(self) -> Version:
         """Current version of the stream."""
-        version = versions.current(self.lake)
+        version = versions.find_current_version(self.lake)
         if version is None:
             msg = f"Pipeline `{self.lake.name}`: expected an epoch log, found none."
             raise AssertionError(msg)
@@ -48,7 +48,7 @@ class LakeWorkload:
     def recompute(self) -> None:
         """Run the batch path over all windows."""
         self.delete_batch()
-        recompute.run(self.lake)
+        recompute.recompute_windows(self.lake)
 
     def fold(self) -> MergedGroup:
         """Merge all accepted partial aggregates into one file, without committing it."""
@@ -99,5 +99,5 @@ def _make(bench: Bench, name: str, generated_events: Iterator[tuple[int, bytes]]
     if record is not None and record.final:  # in a home that was kept
         return LakeWorkload(lake=lake, rows=sum(record.end.values()))
     rows = events.fill(settings, name, generated_events)
-    driver.run(lake, until="final")
+    driver.run_driver(lake, until="final")
     return LakeWorkload(lake=lake, rows=rows)

@@ -76,7 +76,7 @@ class Streams:
         """Drain the topic with the driver, in this process."""
         settings, pipeline = self.settings, self.for_round(number)
         committed = _CommitTimes()
-        driver.run(PipelineLake(settings, pipeline), until="drain", probe=committed)
+        driver.run_driver(PipelineLake(settings, pipeline), until="drain", probe=committed)
         # The driver ends as soon as the last epoch is committed, before Spark may have reported its trigger.
         name = f"cutover-{pipeline.name}-"
         wait_until(lambda: len(self.triggers.list_for(name)) >= len(committed.at) - 1, timeout=10)
@@ -162,7 +162,7 @@ class Streams:
         Raises:
             AssertionError: They differ.
         """
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             connection.register("ours", self.fold_round(number, columns))
             delta.relation(connection, "theirs", str(self.peer_folder(f"hand-{self.pipeline.name}-{number}-table")))
             query = f"""
@@ -179,16 +179,16 @@ class Streams:
     def fold_round(self, number: int, columns: str) -> pa.Table:
         """Fold the epoch log of a round, including late rows."""
         pipeline = self.for_round(number)
-        version = versions.current(PipelineLake(self.settings, pipeline))
+        version = versions.find_current_version(PipelineLake(self.settings, pipeline))
         if version is None:
             msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
             raise AssertionError(msg)
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             log = EpochLog(version.uri)
             latest = log.newest()
             log.relation(connection, "log", epoch=-1 if latest is None else latest.epoch)
             folded = finish_sql(pipeline, "log", keep=(Class.ACCEPTED, Class.LATE))
-            return queries.read_table(connection, f"SELECT {columns} FROM ({folded})")
+            return queries.query_table(connection, f"SELECT {columns} FROM ({folded})")
 
     def for_round(self, number: int) -> Pipeline:
         """Rename the definition for a round, so that each round has a separate version."""

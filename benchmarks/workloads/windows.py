@@ -75,7 +75,7 @@ class FilledTopic:
         Raises:
             AssertionError: They differ.
         """
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             self._bind(connection, number)
             native_rows = f"SELECT * FROM read_parquet({literal(f'{self._peer_folder}/*.parquet')})"
             both = f"ours AS (SELECT {COLUMNS} FROM answer), theirs AS (SELECT {COLUMNS} FROM ({native_rows}))"
@@ -90,12 +90,12 @@ class FilledTopic:
         return f"our fold and the hand-written batch: {rows:,} (window, key) rows of {self.rows:,} events"
 
     def _fold(self, number: int) -> None:
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             self._bind(connection, number)
 
     def _bind(self, connection: duckdb.DuckDBPyConnection, number: int) -> None:
         pipeline = self._for_round(number)
-        version = versions.current(PipelineLake(self.bench.settings, pipeline))
+        version = versions.find_current_version(PipelineLake(self.bench.settings, pipeline))
         if version is None:
             msg = f"Stream `{pipeline.name}`: expected an epoch log, found none."
             raise AssertionError(msg)

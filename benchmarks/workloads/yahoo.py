@@ -28,7 +28,7 @@ def define(settings: Settings, name: str, *, cap: int) -> Pipeline:
     file = settings.home / "ads.csv"
     if not file.is_file():
         file.write_text(ad_views.ads_csv(SEED), encoding="utf-8")
-        load.load(settings, "ads", file, key=["ad_id"])
+        load.load_dimension(settings, "ads", file, key=["ad_id"])
     return replace(
         sample,
         name=name,

@@ -49,7 +49,7 @@ def load(
     settings = load_settings()
     key_columns = None if key is None else [part.strip() for part in key.split(",") if part.strip()]
     joined = None if confirm else _list_joined_keys(settings, name)
-    loaded = dimension_load.load(settings, name, file, key=key_columns, schema=schema, joined=joined)
+    loaded = dimension_load.load_dimension(settings, name, file, key=key_columns, schema=schema, joined=joined)
     return _output_loaded(name, loaded)
 
 
@@ -62,7 +62,7 @@ def show(
 ) -> Output:
     """List the versions of a dimension, the one in force first, and its first rows."""
     settings = load_settings()
-    listed_versions = dimension_load.list_versions(settings, name, limit=versions)
+    listed_versions = dimension_load.list_dimension_versions(settings, name, limit=versions)
     head = dimension_load.read_head(settings, name, rows)
     document = {
         "dimension": name,
@@ -100,7 +100,7 @@ def rollback(
     """Make the rows of an older version the newest version; records read from then on are joined with it."""
     settings = load_settings()
     joined = None if confirm else _list_joined_keys(settings, name)
-    loaded = dimension_load.roll_back(settings, name, version, joined=joined)
+    loaded = dimension_load.roll_back_dimension(settings, name, version, joined=joined)
     return _output_loaded(name, loaded)
 
 

@@ -13,7 +13,7 @@ import duckdb
 import typer
 from rich.table import Table
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
@@ -25,8 +25,7 @@ from cutover.lake.control.versions import select_stream_version
 from cutover.lake.serving import serving_table, views
 from cutover.lake.serving import vacuum as unserved_tables
 from cutover.lake.serving.serving_table import Publication
-from cutover.lake.serving.vacuum import Unserved
-from cutover.lake.serving.vacuum import vacuum as delete_unlisted
+from cutover.lake.serving.vacuum import Unserved, delete_unlisted_files
 from cutover.lake.tables import overflow
 from cutover.output.cells import visible, write_rows
 from cutover.output.console import Line, Output, Verbatim, make_table, print_warnings
@@ -48,9 +47,9 @@ def sql(
 ) -> Output:
     """Query the lake: DuckDB SQL over the views of one pipeline."""
     settings = select_stream_version(load_settings(), version)
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     _check_reads(pipeline, query)
-    connection = views.connect(PipelineLake(settings, definition), epoch=epoch)
+    connection = views.open_views(PipelineLake(settings, definition), epoch=epoch)
     try:
         cursor = connection.execute(query)
         rows = cursor.fetchall()
@@ -98,8 +97,10 @@ def vacuum(
 ) -> Output:
     """Delete files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
     settings = load_settings()
-    definition = find_definition(settings, pipeline)
-    removal = delete_unlisted(PipelineLake(settings, definition), hours=hours, now=SystemClock().now(), dry_run=dry_run)
+    definition = load_command_definition(settings, pipeline)
+    removal = delete_unlisted_files(
+        PipelineLake(settings, definition), hours=hours, now=SystemClock().now(), dry_run=dry_run
+    )
     verb = "would be deleted" if dry_run else "deleted"
     return Output(
         document=dict(removal), lines=[f"{name}: {count_noun(files, 'file')} {verb}" for name, files in removal.items()]
@@ -213,8 +214,8 @@ def _find_definition(settings: Settings, name: str) -> Pipeline:
     """Find the definition; if another one serves the name and the file is missing, that one under this name."""
     serves, (pipelines, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
     if serves == name or name in pipelines or broken:  # an invalid file may define the name, with another policy
-        return find_definition(settings, name)
-    return replace(find_definition(settings, serves), name=name)
+        return load_command_definition(settings, name)
+    return replace(load_command_definition(settings, serves), name=name)
 
 
 _CREATE_VIEW = "CREATE OR REPLACE VIEW {name} AS SELECT * FROM {rows};"
@@ -244,7 +245,7 @@ def serve_view(
 
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
     """Publish the pipeline that serves a name; after a swap the definition of that name is not needed."""
-    served = find_definition(settings, swaps.served_by(settings, name))
+    served = load_command_definition(settings, swaps.served_by(settings, name))
     return serving_table.publish(PipelineLake(settings, served), name=name, anyway=anyway)
 
 

@@ -100,7 +100,7 @@ def _lint_rules(lake: PipelineLake, now: datetime) -> list[str]:
     Raises:
         DefinitionError: A rule's file is invalid.
     """
-    rules = acceptance_files.load(lake)
+    rules = acceptance_files.load_acceptance_rules(lake)
     if rules.problems:
         raise DefinitionError("\n".join(rules.problems.values()))
     expired = ((name, rule) for name, rule in rules.rules.items() if rule.is_expired(now))

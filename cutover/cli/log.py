@@ -20,7 +20,7 @@ from cutover.output.console import Line, Output, show_bar
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.proposal import template
 from cutover.records.proposal.guess import NESTED, SAMPLE, Column, Guess, Survey
-from cutover.records.record_files import format_name, is_json, parse_line, read_csv, read_json_lines, reject
+from cutover.records.record_files import format_name, is_json, parse_line, read_csv, read_json_lines, reject_line
 from cutover.records.reference.parse import parse_object
 from cutover.records.sending.produce import Progress, Request, Summary, produce
 from cutover.records.sending.rows import LogTimeRange
@@ -219,7 +219,7 @@ def _read_fields(path: Path, *, is_cells: bool) -> Iterator[tuple[int, Mapping[s
     _, header = next(records, (1, []))
     for number, cells in records:
         if len(cells) != len(header):
-            reject(path, number, f"{count_noun(len(header), 'cell')}, got {len(cells)}")
+            reject_line(path, number, f"{count_noun(len(header), 'cell')}, got {len(cells)}")
         yield number, dict(zip(header, cells, strict=True))
 
 

@@ -44,7 +44,7 @@ def parity(
         document=[_encode_finding(finding) for finding in findings],
         lines=[
             *(finding.sentence for finding in findings),
-            summarize(findings, files=len(job_files) + len(plan_files)),
+            summarize_findings(findings, files=len(job_files) + len(plan_files)),
         ],
         exit_code=get_exit_code(findings),
     )
@@ -85,7 +85,7 @@ def get_exit_code(findings: Sequence[ParityFinding]) -> int:
     )
 
 
-def summarize(findings: Sequence[ParityFinding], *, files: int) -> str:
+def summarize_findings(findings: Sequence[ParityFinding], *, files: int) -> str:
     """Return the last line: the numbers of constructs and of places that were not understood."""
     gaps = sum(finding.construct is Construct.NOT_UNDERSTOOD for finding in findings)
     constructs, checked = len(findings) - gaps, count_noun(files, "file")

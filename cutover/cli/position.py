@@ -12,7 +12,7 @@ from cutover.durations import format_duration
 from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.output.console import Line, Output, make_table
-from cutover.positions.delta_versions import TableVersion, list_versions
+from cutover.positions.delta_versions import TableVersion, list_table_versions
 from cutover.positions.position import Position, UnknownPosition, find_position
 from cutover.positions.spark_checkpoint import Batch, LateRule, Operator, SparkCheckpoint, read_checkpoint
 from cutover.timestamps import format_micros
@@ -34,7 +34,7 @@ def position(
 ) -> Output:
     """Show up to which offsets a streaming job has read, by which watermarks it judged, and what it wrote."""
     spark_checkpoint = read_checkpoint(_make_absolute(checkpoint, of="CHECKPOINT"))
-    versions = None if table is None else list_versions(_make_absolute(table, of="--table"), spark_checkpoint)
+    versions = None if table is None else list_table_versions(_make_absolute(table, of="--table"), spark_checkpoint)
     table_position = find_position(spark_checkpoint, versions)
     return Output(
         document={

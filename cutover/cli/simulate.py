@@ -58,7 +58,7 @@ def simulate(
         plot.check_size(scenarios[0])
     outcomes = [(scenario_case, run(scenario_case.setting)) for scenario_case in scenarios]
     if picture is not None:
-        plot.write(picture, *outcomes[0])
+        plot.write_plot(picture, *outcomes[0])
     differences_by_case = [
         _differences(scenario_case, outcome) if check else None for scenario_case, outcome in outcomes
     ]
@@ -86,7 +86,7 @@ def _reject_without_panes(file: Path, scenarios: Sequence[Scenario]) -> None:
 
 
 def _differences(scenario: Scenario, outcome: Outcome) -> Sequence[PaneDifference] | None:
-    return None if scenario.expected is None else compare.differences(scenario, scenario.expected, outcome)
+    return None if scenario.expected is None else compare.compare_outcome(scenario, scenario.expected, outcome)
 
 
 def _list_lines(

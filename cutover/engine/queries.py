@@ -43,7 +43,7 @@ class Bounds:
     threads: int | None = None
 
 
-def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
+def open_duckdb(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB connection in UTC that never accesses the network.
 
     Args:
@@ -99,7 +99,7 @@ def _configure_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckD
     return connection
 
 
-def read_table(connection: duckdb.DuckDBPyConnection, query: str, params: object = None) -> pa.Table:
+def query_table(connection: duckdb.DuckDBPyConnection, query: str, params: object = None) -> pa.Table:
     """Return the rows of a query as an Arrow table.
 
     Args:

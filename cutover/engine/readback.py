@@ -95,7 +95,7 @@ def _records(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _duckdb() -> dict[str, str]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         names = ", ".join(f"current_setting('{name}')::VARCHAR" for name in _DUCKDB)
         values = connection.execute(f"SELECT {names}, version()").fetchall()[0]
     return dict(zip((*_DUCKDB, "version"), map(str, values), strict=True))

@@ -102,7 +102,7 @@ def session(settings: Settings, *, app: str) -> "SparkSession":
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- commands that need no Spark must not pay for it
 
     builder = SparkSession.builder.master(settings.spark.master).appName(app)
-    for key, value in configuration(settings).items():
+    for key, value in make_spark_conf(settings).items():
         builder = builder.config(key, value)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if is_local(settings):
@@ -127,7 +127,7 @@ def start_early(settings: Settings, *, app: str) -> None:
     threading.Thread(target=begin, name="spark-start", daemon=True).start()
 
 
-def configuration(settings: Settings) -> dict[str, str]:
+def make_spark_conf(settings: Settings) -> dict[str, str]:
     """Return all confs of the session; those of the installation take precedence.
 
     Raises:

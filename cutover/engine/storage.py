@@ -21,7 +21,7 @@ def is_object_store(uri: str) -> bool:
     return "://" in uri and not uri.startswith("file://")
 
 
-def place(uri: str) -> tuple[fs.FileSystem, str]:
+def resolve_uri(uri: str) -> tuple[fs.FileSystem, str]:
     """Return the file system of a folder or URI, and the path in it without a final slash."""
     system, path = fs.FileSystem.from_uri(uri)
     return system, path.rstrip("/")

@@ -121,7 +121,7 @@ class BatchRun:
 
     def to_json(self) -> str:
         """Encode the run as one line of JSON, keys sorted, for its commit and its row in `runs`."""
-        return json_text.encode(self)
+        return json_text.encode_dataclass(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -131,7 +131,7 @@ class BatchRun:
             LakeError: The text is not a run of this release.
         """
         try:
-            return json_text.parse(cls, text)
+            return json_text.parse_dataclass(cls, text)
         except ValueError as error:
             msg = f"Record of a batch run: expected the fields of this release as JSON, got another text ({error})."
             raise LakeError(msg, runbook="TableUnreadable") from error
@@ -157,7 +157,7 @@ def read_effective_runs(lake: PipelineLake) -> list[BatchRun]:
     return [replace(run, computed=()) if run.run_id in undone else run for run in batch_runs]
 
 
-def next_sequence(lake: PipelineLake) -> int:
+def read_next_run_sequence(lake: PipelineLake) -> int:
     """Return the sequence of the next run; read it before the runs that the run builds on.
 
     Raises:
@@ -202,7 +202,7 @@ def open_recorded_table(lake: PipelineLake) -> RecordedTable | None:
         if newest is None:
             return None
         table = delta.open_table(uri, newest.batch_version)
-        delta.check(table, delta.actions(table))
+        delta.check_listed_files(table, delta.actions(table))
         names = [checksums.parse_name(path) for path in delta.paths(table)]
         if None not in names and checksums.encode_weight(checksums.total(delta.paths(table))) == newest.files.get(
             "batch"
@@ -226,7 +226,7 @@ def read_recorded_runs(lake: PipelineLake) -> list[BatchRun]:
 
 
 def _read_runs(uri: str) -> list[BatchRun]:
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     index = delta.open_table(uri)
     delta.bind(connection, "batch_index", index)
     with delta.naming(index):

@@ -31,7 +31,7 @@ from cutover.errors import LakeError
 from cutover.lake import sequence_marks
 from cutover.lake.paths import control_uri, sequence_marks_uri
 from cutover.lake.tables import commits, delta, run_memory
-from cutover.lake.tables.schemas import TIMESTAMP, make_schema
+from cutover.lake.tables.schemas import TIMESTAMP, make_arrow_schema
 from cutover.settings import Settings
 
 NOT_APPENDED = -1
@@ -96,7 +96,7 @@ def _is_row_type(value: object) -> bool:
 
 def make_row_schema(row_type: type[JournalRow]) -> pa.Schema:
     """Derive the Arrow schema of a control table from the annotations of its row type; every column may be null."""
-    return make_schema({column.name: _arrow_type(column.kind) for column in _list_columns(row_type)})
+    return make_arrow_schema({column.name: _arrow_type(column.kind) for column in _list_columns(row_type)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +165,7 @@ def _others_exist(settings: Settings, missing: str) -> bool:
     return any(delta.exists(uri) and delta.open_table(uri).version() > 0 for uri in other_uris)
 
 
-def create_tables(settings: Settings) -> None:
+def create_control_tables(settings: Settings) -> None:
     """Create every control table that does not exist yet."""
     for table, row_type in list_row_types().items():
         delta.ensure(control_uri(settings, table), make_row_schema(row_type))
@@ -230,7 +230,7 @@ class Journal(Generic[RowT]):
             commits.append(handle, _encode_rows(rows, self.row_type, sequence), commit=commit)
         except CommitFailedError as error:
             raise self._make_conflict_error(sequence) from error
-        sequence_marks.write(self.settings, self.table, self.pipeline, sequence)
+        sequence_marks.write_sequence_mark(self.settings, self.table, self.pipeline, sequence)
         return sequence
 
     def next_sequence(self) -> int:
@@ -278,7 +278,7 @@ class Journal(Generic[RowT]):
 
     def _open_or_create(self) -> DeltaTable:
         if not table_exists(self.settings, self.table):
-            create_tables(self.settings)
+            create_control_tables(self.settings)
         return delta.open_table(control_uri(self.settings, self.table))
 
     def _check_current(self, handle: DeltaTable | None, marked: int) -> None:
@@ -328,7 +328,7 @@ def list_missing_sequences(handle: DeltaTable, row_type: type[JournalRow], pipel
     """
     latest = delta.transaction(handle, pipeline)
     check_columns(handle, row_type)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "control", handle)
         query = "SELECT DISTINCT sequence FROM control WHERE pipeline = ?"
         with delta.naming(handle):
@@ -383,7 +383,7 @@ def _select_rows(handle: DeltaTable, row_type: type[RowT], condition: str, value
     columns = _list_columns(row_type)
     names = ", ".join(f'"{column.name}"' for column in columns)
     query = f"SELECT {names} FROM control {condition} ORDER BY pipeline, sequence"  # noqa: S608 -- ours
-    with queries.connect() as connection, delta.naming(handle):
+    with queries.open_duckdb() as connection, delta.naming(handle):
         delta.bind(connection, "control", handle)
         rows = connection.execute(query, list(values)).fetchall()
     return [_decode_row(row, row_type, columns) for row in rows]

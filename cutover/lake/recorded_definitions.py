@@ -40,9 +40,9 @@ def record_definition(lake: PipelineLake, clock: Clock) -> None:
     uri = definition_uri(lake.settings, lake.name)
     try:
         text = json.dumps({"at": clock.now().isoformat(), "definition": encode_definition(lake.pipeline)}, indent=1)
-        system, file = storage.place(uri)
+        system, file = storage.resolve_uri(uri)
         if isinstance(system, fs.LocalFileSystem):
-            files.write(Path(file), f"{text}\n", mode=0o644)
+            files.write_atomically(Path(file), f"{text}\n", mode=0o644)
         else:
             with system.open_output_stream(file) as stream:
                 stream.write(text.encode())
@@ -54,7 +54,7 @@ def find_recorded(settings: Settings, name: str) -> RecordedDefinition | None:
     """Find the definition that a driver last ran with; None if none ran, or another release recorded it."""
     if IDENTIFIER.match(name) is None:
         return None
-    system, file = storage.place(definition_uri(settings, name))
+    system, file = storage.resolve_uri(definition_uri(settings, name))
     try:
         with system.open_input_stream(file) as source:
             raw = json.loads(source.read())
@@ -63,9 +63,9 @@ def find_recorded(settings: Settings, name: str) -> RecordedDefinition | None:
         return None
 
 
-def list_recorded(settings: Settings) -> dict[str, RecordedDefinition]:
+def list_recorded_definitions(settings: Settings) -> dict[str, RecordedDefinition]:
     """List, by name, the definition that each pipeline of the lake last ran with."""
-    system, lake = storage.place(settings.lake_uri)
+    system, lake = storage.resolve_uri(settings.lake_uri)
     try:
         file_info = system.get_file_info(fs.FileSelector(lake, allow_not_found=True))
     except OSError:
@@ -85,7 +85,7 @@ def list_shown(settings: Settings, current: Catalogue) -> dict[str, Pipeline]:
         return {}  # the lake is read only where something is missing
     return {
         name: definition.pipeline
-        for name, definition in list_recorded(settings).items()
+        for name, definition in list_recorded_definitions(settings).items()
         if name not in current.pipelines
         and (definition.pipeline.file in current.problems_by_file or may_be_running(settings, name))
     }

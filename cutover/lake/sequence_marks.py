@@ -20,9 +20,9 @@ NONE = -1
 """Latest sequence before the first row."""
 
 
-def write(settings: Settings, table: str, pipeline: str, sequence: int) -> None:
+def write_sequence_mark(settings: Settings, table: str, pipeline: str, sequence: int) -> None:
     """Mark a committed sequence; a mark that cannot be written weakens the detection and is no failure."""
-    system, folder = storage.place(sequence_marks_uri(settings, pipeline, table))
+    system, folder = storage.resolve_uri(sequence_marks_uri(settings, pipeline, table))
     try:
         if isinstance(system, fs.LocalFileSystem):  # an object store has no folders
             system.create_dir(folder, recursive=True)
@@ -43,7 +43,7 @@ def read_latest(settings: Settings, table: str, pipeline: str) -> int:
     """
     place = sequence_marks_uri(settings, pipeline, table)
     try:
-        return max(_list_sequences(*storage.place(place)), default=NONE)
+        return max(_list_sequences(*storage.resolve_uri(place)), default=NONE)
     except OSError as error:
         msg = f"Sequence marks `{place}`: expected a readable folder, got: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
@@ -56,7 +56,7 @@ def list_marked_pipelines(settings: Settings, table: str) -> set[str]:
         LakeError: The lake cannot be listed.
     """
     try:
-        system, lake = storage.place(settings.lake_uri)
+        system, lake = storage.resolve_uri(settings.lake_uri)
         names = {info.base_name for info in system.get_file_info(fs.FileSelector(lake, allow_not_found=True))}
     except OSError as error:
         msg = f"Lake `{settings.lake_uri}`: expected a folder that can be listed, got: {str(error).splitlines()[0]}."

@@ -65,7 +65,7 @@ def _is_ahead(settings: Settings, current: Pipeline, pipeline: Pipeline, *, runn
         return True
     try:
         lake = PipelineLake(settings, current)
-        return versions.current(lake) is None and not delta.exists(lake.batch_uri())
+        return versions.find_current_version(lake) is None and not delta.exists(lake.batch_uri())
     except DefinitionError:  # the version that the settings name is not under this definition
         return True
     except LakeError:  # the command itself reports a table that cannot be read

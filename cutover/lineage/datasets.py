@@ -85,7 +85,7 @@ def _make_version_facet(version: int | None) -> dict[str, DatasetFacet] | None:
     return None if version is None else {"version": DatasetVersionDatasetFacet(datasetVersion=str(version))}
 
 
-def make_event(  # noqa: PLR0913 -- one per field of the event
+def make_run_event(  # noqa: PLR0913 -- one per field of the event
     *,
     state: str,
     at: str,

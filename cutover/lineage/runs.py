@@ -109,11 +109,11 @@ class LineageRun:
         self._is_failing = True
 
     def _make_event(self, event: _Event) -> Any:
-        from cutover.lineage.datasets import make_event  # noqa: PLC0415 -- the client takes a second to load
+        from cutover.lineage.datasets import make_run_event  # noqa: PLC0415 -- the client takes a second to load
 
         job = f"{self._pipeline}.{self._task}"
         datasets = event.datasets
-        return make_event(
+        return make_run_event(
             state=event.state,
             at=event.at,
             run_id=self._id,

@@ -56,7 +56,7 @@ Marks = Mapping[int, tuple[Mark, ...]]
 """Partition -> marks by offset."""
 
 
-def compute_digest(key: bytes | None, value: bytes | None) -> str:
+def compute_record_digest(key: bytes | None, value: bytes | None) -> str:
     """Return the first 16 hex digits of a SHA-256 over both with their lengths; null and empty differ."""
     sha256 = hashlib.sha256()
     for part in (key, value):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cutover.log import topic_partitions
-from cutover.log.cut import Mark, compute_digest
+from cutover.log.cut import Mark, compute_record_digest
 from cutover.log.kafka import LogClient, Ranges
 from cutover.log.topic_partitions import get_offset
 from cutover.log.transient_errors import is_disconnect
@@ -114,4 +114,4 @@ class MarkReader:
 
 def make_mark(message: Message) -> Mark:
     """Compute the mark of a record."""
-    return Mark(get_offset(message), int(message.timestamp()[1]), compute_digest(message.key(), message.value()))
+    return Mark(get_offset(message), int(message.timestamp()[1]), compute_record_digest(message.key(), message.value()))

@@ -89,14 +89,14 @@ def split_cut(cut: Cut) -> tuple[Cut, ...]:
     )
 
 
-def format_number(partition: int) -> str:
+def format_partition_number(partition: int) -> str:
     """Format the number of a partition for a table without topic names: `2`, or `right 2`."""
     return str(partition) if partition < RIGHT_PARTITION_BASE else f"right {partition % RIGHT_PARTITION_BASE}"
 
 
 def name_offsets(offsets: Mapping[int, int]) -> dict[str, int]:
-    """Key the offsets of partitions by `format_number`, for events."""
-    return {format_number(partition): offset for partition, offset in sorted(offsets.items())}
+    """Key the offsets of partitions by `format_partition_number`, for events."""
+    return {format_partition_number(partition): offset for partition, offset in sorted(offsets.items())}
 
 
 def format_offsets(offsets: Mapping[int, int]) -> str:

@@ -48,7 +48,7 @@ def write_text_file(settings: Settings, task: str, pipeline: str, text: str) -> 
         True if the file was written.
     """
     try:
-        files.write(make_metrics_path(settings, task, pipeline), text, mode=READABLE)
+        files.write_atomically(make_metrics_path(settings, task, pipeline), text, mode=READABLE)
     except OSError as error:
         log.warning("metrics_not_written", pipeline=pipeline, task=task, error=error.strerror or str(error))
         return False

@@ -1,7 +1,7 @@
 """The console: a command returns an `Output`, and this module alone prints it.
 
-`command` wraps the function of a command: it adds `--json` to its options, prints the output as JSON or as lines and
-tables, and returns the exit code. Text from data is escaped on the way, so that no key can move the cursor or add
+`wrap_command` wraps the function of a command: it adds `--json` to its options, prints the output as JSON or as lines
+and tables, and returns the exit code. Text from data is escaped on the way, so that no key can move the cursor or add
 markup. Progress goes to standard error: a spinner or a bar on a terminal, otherwise one line per step.
 """
 
@@ -68,7 +68,7 @@ class Output:
     replaces_previous: bool = False
 
 
-def command(function: Callable[..., Output | Iterator[Output]]) -> Callable[..., int]:
+def wrap_command(function: Callable[..., Output | Iterator[Output]]) -> Callable[..., int]:
     """Make the function of a command print its output and return its exit code, and give it the option `--json`.
 
     A function that yields several outputs has each printed when it comes; the last one's exit code counts. The message
@@ -94,7 +94,7 @@ def command(function: Callable[..., Output | Iterator[Output]]) -> Callable[...,
 
 
 def returns_output(function: Callable[..., object]) -> bool:
-    """Return whether a function leaves printing to `command`, by its annotation."""
+    """Return whether a function leaves printing to `wrap_command`, by its annotation."""
     return inspect.signature(function).return_annotation in {Output, Iterator[Output]}
 
 
@@ -315,4 +315,4 @@ def _describe_progress(completed: int, total: int | None, seconds: float) -> str
 
 def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function that returns an `Output`; leave any other as it is."""
-    return command(function) if returns_output(function) else function
+    return wrap_command(function) if returns_output(function) else function

@@ -30,24 +30,24 @@ def drawing(width: float, height: float, label: str, *parts: str) -> Markup:
     return element("svg", *parts, viewBox=box, role="img", aria_label=label, class_="chart")
 
 
-def text(x: float, y: float, content: str, *, anchor: str = "start", class_: str = "tick") -> Markup:
+def draw_text(x: float, y: float, content: str, *, anchor: str = "start", class_: str = "tick") -> Markup:
     """Draw escaped text at a point, in pixels; `anchor` as in SVG."""
     return element("text", content, x=float(x), y=float(y), text_anchor=anchor, class_=class_)
 
 
-def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+def draw_line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     """Draw a straight line, coordinates in pixels."""
     return element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=class_)
 
 
-def bar(box: "Box", class_: str, title: str) -> Markup:
+def draw_bar(box: "Box", class_: str, title: str) -> Markup:
     """Draw a rectangle with a tooltip; none if the title is empty."""
     height, width = max(box.height, 0.0), max(box.width, 0.0)
     shape = {"x": float(box.left), "y": float(box.top), "width": float(width), "height": float(height), "rx": 1.5}
     return element("rect", *([element("title", title)] if title else []), class_=class_, **shape)
 
 
-def path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
+def draw_path(points: Sequence[tuple[float, float]], class_: str) -> Markup:
     """Draw straight lines through points; a single point becomes a dot."""
     steps = " ".join(f"{'M' if i == 0 else 'L'}{x:.1f} {y:.1f}" for i, (x, y) in enumerate(points))
     steps += f" L{points[0][0]:.1f} {points[0][1]:.1f}" if len(points) == 1 else ""  # its round ends make a dot

@@ -40,7 +40,7 @@ class Ends:
     epoch_ends: bool
 
 
-def steps(setting: Setting) -> tuple[WatermarkStep, ...]:
+def list_watermark_steps(setting: Setting) -> tuple[WatermarkStep, ...]:
     """Return the steps at which the watermark advances independently of rows, ascending.
 
     The ideal watermark advances continuously; it is sampled where that matters: as it passes the end of a window, and
@@ -104,7 +104,7 @@ def schedule_events(setting: Setting, due: Callable[[], int | None]) -> Iterator
         setting: Provides rows, watermark, epochs.
         due: Called after each event; returns the next time at which the clock alone can make a window fire.
     """
-    pending = _Pending(deque(arriving(setting)), deque(steps(setting)), deque(sorted(setting.epochs)))
+    pending = _Pending(deque(arriving(setting)), deque(list_watermark_steps(setting)), deque(sorted(setting.epochs)))
     while (now := pending.next_moment(due())) is not None:
         while pending.rows and pending.rows[0].processing_time == now:
             row = pending.rows.popleft()

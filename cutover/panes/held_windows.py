@@ -202,7 +202,7 @@ def fire(rules: Rules, state: Held, moment: TriggerMoment) -> tuple[Held, tuple[
     return fired, (*retractions, pane)
 
 
-def place(state: Held) -> tuple[int, int, str, str]:
+def make_firing_key(state: Held) -> tuple[int, int, str, str]:
     """Return the sort key of windows that fire at one moment: end, start, key."""
     return in_order(state.window, state.key)
 
@@ -271,7 +271,7 @@ class HeldWindows:
         """Advance the watermark, then fire every window that is ready, by end of the window, start, key."""
         places = self._pop_candidates(now, new_watermark, epoch_ends=epoch_ends)
         candidates = {candidate: self._states[candidate] for candidate in places if candidate in self._states}
-        for state in sorted(candidates.values(), key=place):
+        for state in sorted(candidates.values(), key=make_firing_key):
             is_past_end = has_passed(new_watermark, state.window)
             moment = TriggerMoment(
                 now=now,

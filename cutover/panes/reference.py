@@ -18,7 +18,7 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.definition.windows.window_fn import FOREVER, Interval
 from cutover.errors import DefinitionError
 from cutover.panes.event_schedule import Comes, Ends, schedule_events
-from cutover.panes.held_windows import Arrival, HeldWindows, Rules, place
+from cutover.panes.held_windows import Arrival, HeldWindows, Rules, make_firing_key
 from cutover.panes.model import Dropped, DropReason, InputRow, Outcome, Setting, Waiting, is_too_late
 from cutover.records.reference.measures import EXACT, finish_measure
 
@@ -148,7 +148,7 @@ class _Simulation:
         """Return the panes, the dropped rows and the rows still waiting."""
         waiting = [
             Waiting(window=state.window, key=state.key, rows=state.fresh)
-            for state in sorted(self.board.windows, key=place)
+            for state in sorted(self.board.windows, key=make_firing_key)
             if state.fresh
         ]
         return Outcome(panes=tuple(self.board.panes), dropped=tuple(self.dropped), waiting=tuple(waiting))

@@ -1,10 +1,10 @@
-"""Check of a query plan before it runs: `plan.check(df)` inside a job, or the output of `explain`."""
+"""Check of a query plan before it runs: `plan.check_frame(df)` inside a job, or the output of `explain`."""
 
 from typing import TYPE_CHECKING
 
 from cutover.parity.plans.findings import Finding, list_plan_findings
 from cutover.parity.plans.live import has_time_zone, read_live
-from cutover.parity.plans.printed import read_json, read_printed
+from cutover.parity.plans.printed import parse_plan_json, read_printed
 from cutover.parity.rules import ParityFinding
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def check(frame: "DataFrame", name: str = "plan") -> tuple[ParityFinding, ...]:
+def check_frame(frame: "DataFrame", name: str = "plan") -> tuple[ParityFinding, ...]:
     """Return the constructs of a DataFrame's plan on which stream and batch differ; nothing is executed.
 
     The analyzed plan is read, with types, with Spark's own knowledge of non-deterministic expressions, and with the
@@ -39,7 +39,7 @@ def check_text(text: str, file: str) -> tuple[ParityFinding, ...]:
     Raises:
         DefinitionError: The text is not a plan, lacks the needed sections, or was truncated by Spark.
     """
-    nodes = read_json(text, file) if text.lstrip().startswith(("[", "{")) else read_printed(text, file)
+    nodes = parse_plan_json(text, file) if text.lstrip().startswith(("[", "{")) else read_printed(text, file)
     return _collect(list_plan_findings(nodes, has_time_zone=False), file)
 
 

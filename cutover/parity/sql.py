@@ -98,7 +98,7 @@ def list_unknown_functions(text: str) -> list[tuple[int, str]]:
     lines = text.splitlines()
     for statement in parse_statements(text):
         for node in statement.find_all(exp.Anonymous):
-            name = get_function_name(node)
+            name = get_spark_function_name(node)
             if not is_spark_function(name):
                 names.append((_find_line(node, lines, name), name))
     return names
@@ -126,7 +126,7 @@ def _list_findings(statement: exp.Expr) -> Iterator[NodeFinding]:
             yield from _list_window_findings(node)
 
 
-def get_function_name(node: exp.Func) -> str:
+def get_spark_function_name(node: exp.Func) -> str:
     """Return Spark's lower-case name of a function, which sqlglot may parse under another name."""
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
@@ -134,7 +134,7 @@ def get_function_name(node: exp.Func) -> str:
 
 
 def _list_function_findings(node: exp.Func) -> Iterator[NodeFinding]:
-    name = get_function_name(node)
+    name = get_spark_function_name(node)
     if name in CLOCK and not (name == "unix_timestamp" and node.args.get("this") is not None):
         yield node, Construct.CLOCK, name
     elif name in RANDOM:
@@ -156,7 +156,7 @@ def _is_sorted(node: exp.Expr) -> bool:
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.Paren):
         parent = parent.parent
-    return isinstance(parent, exp.Func) and get_function_name(parent) in ORDER_INSENSITIVE
+    return isinstance(parent, exp.Func) and get_spark_function_name(parent) in ORDER_INSENSITIVE
 
 
 def _is_float(value: exp.Expr) -> bool:
@@ -176,7 +176,7 @@ def _list_window_findings(node: exp.Window) -> Iterator[NodeFinding]:
     order = node.args.get("order")
     columns = {column.name.lower() for column in order.find_all(exp.Column)} if order is not None else set()
     if not columns & POSITION_COLUMNS:
-        yield node, Construct.TIES, get_function_name(node.this)
+        yield node, Construct.TIES, get_spark_function_name(node.this)
 
 
 def _find_line(node: exp.Expr, lines: list[str], subject: str) -> int:

@@ -52,7 +52,7 @@ class _Commit:
     query_id: str | None  # of the streaming query that Delta's own sink names
 
 
-def list_versions(uri: str, checkpoint: SparkCheckpoint) -> tuple[TableVersion, ...]:
+def list_table_versions(uri: str, checkpoint: SparkCheckpoint) -> tuple[TableVersion, ...]:
     """List the versions that change rows, ascending, as far back as the table's log is kept.
 
     Versions of OPTIMIZE, VACUUM and other maintenance, and those that only create or alter the table, are left out.
@@ -63,8 +63,8 @@ def list_versions(uri: str, checkpoint: SparkCheckpoint) -> tuple[TableVersion, 
     """
     table = delta.open_table(uri)
     commits = []
-    for info in delta.history(table):
-        entry = delta_log.read(uri, int(info["version"]))
+    for info in delta.list_commits(table):
+        entry = delta_log.read_entry(uri, int(info["version"]))
         if entry is not None and _changes_rows(entry, info):
             commits.append(_read_commit(uri, entry, info))
     commits.reverse()

@@ -117,7 +117,7 @@ class _Folder:
     def read(self, name: str) -> str | None:
         """Return the text of a file; None if there is none. Bytes that are no UTF-8 are replaced."""
         try:
-            system, root = storage.place(self.uri)
+            system, root = storage.resolve_uri(self.uri)
             info = system.get_file_info(f"{root}/{name}")
             if not info.is_file:
                 return None
@@ -131,7 +131,7 @@ class _Folder:
     def list_names(self, name: str) -> list[str]:
         """Return the names in a folder below; empty if there is none."""
         try:
-            system, root = storage.place(self.uri)
+            system, root = storage.resolve_uri(self.uri)
             selector = fs.FileSelector(f"{root}/{name}", allow_not_found=True)
             return sorted(info.base_name for info in system.get_file_info(selector))
         except (OSError, ValueError, NotImplementedError) as error:

@@ -8,7 +8,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.records.classes import Class
-from cutover.records.columns import select
+from cutover.records.columns import select_expressions
 from cutover.records.watermark import compute_late_margin
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def classify_records(
     slice_micros = pipeline.window.slice_micros if by_slice else None
     exploded = _explode_windows(parsed, rules, slice_micros)
     columns = [f"`{name}`" for name in parsed.columns if name not in _PER_RECORD]
-    return select(
+    return select_expressions(
         exploded,
         *columns,
         *(f"IF(__newest, {name}, 0) AS {name}" for name in _PER_RECORD if name in parsed.columns),
@@ -112,20 +112,22 @@ def _explode_windows(parsed: "DataFrame", rules: _Rules, slice_micros: int | Non
     are slices, `__counts_everywhere`.
     """
     window = rules.pipeline.window
-    timed_rows = select(parsed, "*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
+    timed_rows = select_expressions(parsed, "*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
     sql, end = window.starts_sql("__event"), window.end_sql("__start", "__event")
     if sql.span is None:
-        started = select(timed_rows, "*", f"{sql.start} AS __start", "true AS __newest")
-        return select(started, "*", f"{end} AS __end")
+        started = select_expressions(timed_rows, "*", f"{sql.start} AS __start", "true AS __newest")
+        return select_expressions(started, "*", f"{end} AS __end")
     # Newest window first, so that it has position 0; a record without a window keeps one row, whose position is null.
     starts = f"sequence({sql.start}, {sql.start} - {sql.span}, {-sql.every}L)"
     if slice_micros is not None and isinstance(window, SlidingWindows):
         oldest_end = window.end_sql(f"{sql.start} - {sql.span}", "__event")
-        timed_rows = select(timed_rows, "*", f"{rules.counts_everywhere_sql(oldest_end)} AS __counts_everywhere")
+        timed_rows = select_expressions(
+            timed_rows, "*", f"{rules.counts_everywhere_sql(oldest_end)} AS __counts_everywhere"
+        )
         starts = f"IF(__counts_everywhere, array({window.slice_start_sql('__event')}), {starts})"
         end = f"IF(__counts_everywhere, __start + {slice_micros}L, {end})"
-    started = select(timed_rows, "*", f"posexplode_outer({starts}) AS (__position, __start)")
-    return select(started, "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end")
+    started = select_expressions(timed_rows, "*", f"posexplode_outer({starts}) AS (__position, __start)")
+    return select_expressions(started, "*", "coalesce(__position, 0) = 0 AS __newest", f"{end} AS __end")
 
 
 def future_sql(pipeline: Pipeline, event: str) -> str:

@@ -16,7 +16,7 @@ _CACHED_LISTS = 256
 """Size of each cache; lists that contain a watermark are used in one epoch only."""
 
 
-def select(frame: "DataFrame", *expressions: str) -> "DataFrame":
+def select_expressions(frame: "DataFrame", *expressions: str) -> "DataFrame":
     """Do the same as `frame.selectExpr(*expressions)`."""
     return _make_frame(frame, _java(frame).selectExpr(_make_seq(_jvm(frame), expressions)))
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from cutover.definition.compile.compiled import SIDES, CompiledPipeline, JoinSide, Name, compile_pipeline
 from cutover.definition.expressions.compiler import NEVER, Expression
-from cutover.definition.expressions.terms import duckdb_type
+from cutover.definition.expressions.terms import map_spark_type_to_duckdb
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Min
-from cutover.definition.measures.states import StateColumn, compute_sum_type, is_float
+from cutover.definition.measures.states import StateColumn, compute_sum_type, is_float_type
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
 from cutover.records.classes import Class
@@ -139,7 +139,7 @@ def _value_sql(expression: Expression | None) -> str:
     """Return the value of an expression for a pair; null if it fails."""
     if expression is None:
         return "true"
-    value = f"CAST({expression.duckdb} AS {duckdb_type(expression.type)})"
+    value = f"CAST({expression.duckdb} AS {map_spark_type_to_duckdb(expression.type)})"
     return (
         value if expression.duckdb_failed == NEVER else f"CASE WHEN NOT ({expression.duckdb_failed}) THEN {value} END"
     )
@@ -160,7 +160,7 @@ def _aggregate_sql(compiled: CompiledPipeline, name: str, value: str) -> str:
 
 
 def _sum_sql(value: str, kind: str) -> str:
-    if is_float(kind):
+    if is_float_type(kind):
         return doubles.total_sql(f"({doubles.weighted_sum_sql(value, '__weight')})")
     number = f"CAST({value} AS DECIMAL({DIGITS},0))" if kind in {"int", "bigint"} else value
     return f"CAST(sum({number} * CAST(__weight AS DECIMAL({DIGITS},0))) AS {compute_sum_type(kind).upper()})"
@@ -269,7 +269,7 @@ def _merge_sql(state: StateColumn) -> str:
     if state.merge == "sum":  # DuckDB sums bigints to a hugeint; minimum and maximum keep their type
         return f"CAST(sum({column}) AS {state.type})"
     if state.merge == "digits":
-        return doubles.merge_sql(column)
+        return doubles.merge_digits_sql(column)
     if state.merge in {"min", "max"}:
         return f"{state.merge}({column})"
     entries = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"

@@ -8,7 +8,7 @@ from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.sessions import Sessions
 from cutover.records.classes import WITH_POSITIONS, Class
-from cutover.records.columns import aggregate, select
+from cutover.records.columns import aggregate, select_expressions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +59,7 @@ def aggregate_partials(
         _list_grouping_columns(pipeline, by),
         [f"{sql} AS `{name}`" for name, sql in aggregates.items()],
     )
-    return select(
+    return select_expressions(
         aggregated,
         *(f"`__by_{name}` AS `{name}`" for name in by),
         "_class",
@@ -88,7 +88,7 @@ def _list_grouping_columns(pipeline: Pipeline, by: tuple[str, ...]) -> list[str]
 def _add_grouping_columns(classified: "DataFrame", pipeline: Pipeline, by: tuple[str, ...]) -> "DataFrame":
     """Add the grouping columns, under names that no user's column has."""
     keys = [f"`{name}`" for name in pipeline.key]
-    return select(
+    return select_expressions(
         classified,
         *(f"`{name}` AS `__by_{name}`" for name in by),
         *(f"IF(_class IN ({_WITHOUT_KEY}), NULL, {key}) AS `__key_{position}`" for position, key in enumerate(keys)),

@@ -105,10 +105,10 @@ def describe_invalid_value(value: Any, kind: str, time_format: str) -> str:
             is_number = isinstance(value, JsonNumber)
             form = name_rejected_time(value.text if isinstance(value, JsonNumber) else value, is_number=is_number)
         reason = form or _describe_time_format(value, time_format)
-        return f"expected {expected}, got {format_value(value)} ({reason})"
+        return f"expected {expected}, got {format_json_value(value)} ({reason})"
     has_exponent = isinstance(value, JsonNumber) and "e" in value.text.lower()
     note = " (a decimal is written without an exponent)" if has_exponent and parse_decimal_type(kind) else ""
-    return f"expected {kind}, got {format_value(value)}{note}"
+    return f"expected {kind}, got {format_json_value(value)}{note}"
 
 
 def _describe_time_format(value: Any, time_format: str) -> str:
@@ -119,7 +119,7 @@ def _describe_time_format(value: Any, time_format: str) -> str:
     return "a whole number without an exponent"
 
 
-def format_value(value: Any) -> str:
+def format_json_value(value: Any) -> str:
     """Format a value as JSON, truncated to one line of a message."""
     if isinstance(value, JsonObject):
         return "an object"
@@ -139,7 +139,7 @@ def _shorten(text: str) -> str:
     return visible(text) if len(text) <= MAX_SHOWN else f"{visible(text[:MAX_SHOWN])}..."
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def read_file_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file as (line number from 1, line including its terminator), without a byte order mark.
 
     Raises:
@@ -161,7 +161,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise DefinitionError(msg) from error
 
 
-def reject(path: Path, line: int, expected: str, *, hint: str = "") -> NoReturn:
+def reject_line(path: Path, line: int, expected: str, *, hint: str = "") -> NoReturn:
     """Reject a file because of one of its lines.
 
     Raises:
@@ -182,7 +182,9 @@ def _find_unpacker(path: Path) -> Callable[[Path], BinaryIO] | None:
         magic = stream.read(_MAGIC_BYTES)
     for start, kind in _NOT_TEXT.items():
         if magic.startswith(start):
-            reject(path, 1, f"CSV or JSON lines in UTF-8, optionally compressed (gzip, zstd, bzip2, xz), got {kind}")
+            reject_line(
+                path, 1, f"CSV or JSON lines in UTF-8, optionally compressed (gzip, zstd, bzip2, xz), got {kind}"
+            )
     return next((unpack for start, unpack in _UNPACKERS.items() if magic.startswith(start)), None)
 
 
@@ -223,10 +225,10 @@ _UNPACKERS: dict[bytes, Callable[[Path], BinaryIO]] = {
 
 def _check_size(path: Path, number: int, length: int, total: int, max_total: int | None) -> None:
     if length > MAX_LINE:
-        reject(path, number, f"at most {MAX_LINE:,} bytes in a line, got more")
+        reject_line(path, number, f"at most {MAX_LINE:,} bytes in a line, got more")
     if max_total is not None and total > max_total:
         expected = f"a compressed file that expands at most {MAX_EXPANSION} times, got more"
-        reject(path, number, expected, hint="decompress it yourself if you trust it.")
+        reject_line(path, number, expected, hint="decompress it yourself if you trust it.")
 
 
 def is_json(path: Path) -> bool:
@@ -234,7 +236,7 @@ def is_json(path: Path) -> bool:
     suffixes = list_suffixes(path)
     if suffixes and suffixes[-1] in SUFFIXES:
         return suffixes[-1] != ".csv"
-    return next((line.lstrip()[:1] in {b"{", b"["} for _, line in read_lines(path) if line.strip()), False)
+    return next((line.lstrip()[:1] in {b"{", b"["} for _, line in read_file_lines(path) if line.strip()), False)
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -254,7 +256,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            reject(path, reader.line_num, f"CSV, got: {error}")
+            reject_line(path, reader.line_num, f"CSV, got: {error}")
         if not cells:
             continue
         if is_header:
@@ -265,7 +267,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield each nonblank line as (line number, stripped text)."""
-    for number, line in read_lines(path):
+    for number, line in read_file_lines(path):
         text = line.strip()
         if text:
             yield number, text
@@ -284,29 +286,29 @@ def parse_line(path: Path, number: int, line: bytes) -> tuple[JsonObject, str | 
         except BeyondLimitsError as beyond:
             return parse_object(text, within_limits=False), str(beyond)
     except UnicodeDecodeError:
-        reject(path, number, "UTF-8, got other bytes", hint="`iconv -f LATIN1 -t UTF-8` converts a Latin-1 file.")
+        reject_line(path, number, "UTF-8, got other bytes", hint="`iconv -f LATIN1 -t UTF-8` converts a Latin-1 file.")
     except RecursionError:
-        reject(path, number, "JSON that is not nested so deeply")
+        reject_line(path, number, "JSON that is not nested so deeply")
     except ValueError as error:
-        reject(path, number, f"one JSON object, got {error}", hint=_ONE_PER_LINE)
+        reject_line(path, number, f"one JSON object, got {error}", hint=_ONE_PER_LINE)
 
 
 def _check_header(path: Path, header: list[str]) -> None:
     repeated = {name for name in header if header.count(name) > 1}
     if repeated:
-        reject(path, 1, f"unique column names, got `{format_name(min(repeated))}` twice")
+        reject_line(path, 1, f"unique column names, got `{format_name(min(repeated))}` twice")
     separator = next((mark for mark in OTHER_SEPARATORS if mark in header[0]), None)
     if len(header) == 1 and separator is not None:
         description = f"one column `{format_name(header[0])}`, which looks separated by {OTHER_SEPARATORS[separator]}"
-        reject(
+        reject_line(
             path, 1, f"cells separated by commas, got {description}", hint="convert it to commas; see docs/produce.md."
         )
 
 
 def _decode_lines(path: Path) -> Iterator[str]:
-    for number, line in read_lines(path):
+    for number, line in read_file_lines(path):
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError:
             hint = "`iconv -f LATIN1 -t UTF-8` converts a Latin-1 file."
-            reject(path, number, "UTF-8, got other bytes", hint=hint)
+            reject_line(path, number, "UTF-8, got other bytes", hint=hint)

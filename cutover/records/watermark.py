@@ -77,7 +77,7 @@ def compute_late_margin(pipeline: Pipeline) -> int:
     return pipeline.lateness.allowed_micros + pipeline.window.late_after
 
 
-def advance(state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:
+def advance_watermark(state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:
     """Advance the watermark by an observation.
 
     Args:

@@ -75,7 +75,7 @@ def _commands() -> dict[str, Any]:
     return {name: command for app in apps for name, command in vars(app)["commands"].items()}
 
 
-def find_missing(expected: tuple[str, ...], printed: str) -> str | None:
+def find_missing_line(expected: tuple[str, ...], printed: str) -> str | None:
     """Find the first expected line that was not printed after the previous ones; None if all were.
 
     Args:

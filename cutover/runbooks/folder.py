@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "runbooks"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}\Z")
 
 
-def list_names() -> list[str]:
+def list_runbooks() -> list[str]:
     """List the names of all pages, sorted; none in an installation without them."""
     return sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
 
@@ -47,7 +47,7 @@ def write_times(name: str, *, day: date, detect_seconds: float, repair_seconds: 
         "time_to_detect": f"{detect_seconds:.1f} s",
         "time_to_repair": f"{repair_seconds:.1f} s",
     }
-    files.write(FOLDER / f"{name}.md", replace_head_values(text, values), mode=0o644)
+    files.write_atomically(FOLDER / f"{name}.md", replace_head_values(text, values), mode=0o644)
 
 
 def replace_head_values(text: str, values: Mapping[str, str]) -> str:

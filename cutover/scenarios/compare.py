@@ -16,7 +16,7 @@ from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.reading.forms import DroppedForm, PaneForm, WaitingForm
 from cutover.scenarios.reading.setting import Expected, Scenario
-from cutover.scenarios.reading.texts import Style, format_time
+from cutover.scenarios.reading.texts import Style, format_scenario_time
 
 ALIGNED = 2_000
 """Number of panes up to which both sides are aligned around missing panes; more are compared by position."""
@@ -34,7 +34,7 @@ class PaneDifference:
     actual: str | None
 
 
-def differences(scenario: Scenario, expected: Expected, outcome: Outcome) -> tuple[PaneDifference, ...]:
+def compare_outcome(scenario: Scenario, expected: Expected, outcome: Outcome) -> tuple[PaneDifference, ...]:
     """Return the differences between an outcome and the expectations of a file; empty if they agree."""
     pane_differences = _compare_panes(scenario, expected, outcome)
     style = scenario.style
@@ -101,13 +101,13 @@ def _is_equal(scenario: Scenario, form: PaneForm, pane: Pane, tolerance: int) ->
     }
     return (
         all(getattr(form, name) in {None, value} for name, value in actual.items())
-        and _is_same_number(form.value, value_of(scenario, pane))
+        and _is_same_number(form.value, compute_contribution(scenario, pane))
         and (form.retracts is None or _is_same_number(form.retracts, pane.value if pane.is_retraction else None))
         and (form.processing_time is None or abs(form.processing_time.micros - pane.processing_time) <= tolerance)
     )
 
 
-def value_of(scenario: Scenario, pane: Pane) -> Any:
+def compute_contribution(scenario: Scenario, pane: Pane) -> Any:
     """Return the contribution of a pane: for a retraction, minus the withdrawn value, or None if it is not additive."""
     if not pane.is_retraction:
         return pane.value
@@ -125,15 +125,18 @@ def _is_same_number(expected: Any, actual: Any) -> bool:
 
 
 def _format_form(form: PaneForm, style: Style) -> str:
-    at = None if form.processing_time is None else format_time(form.processing_time.micros, style)
-    window = (format_time(form.window_start.micros, style), format_time(form.window_end.micros, style))
+    at = None if form.processing_time is None else format_scenario_time(form.processing_time.micros, style)
+    window = (
+        format_scenario_time(form.window_start.micros, style),
+        format_scenario_time(form.window_end.micros, style),
+    )
     more = {name: getattr(form, name) for name in _MORE if getattr(form, name) is not None}
     return _line(at, window, form.key, form.value, form.kind, more)
 
 
 def _format_pane(scenario: Scenario, pane: Pane, form: PaneForm | None) -> str:
     style = scenario.style
-    window = (format_time(pane.window.start, style), format_time(pane.window.end, style))
+    window = (format_scenario_time(pane.window.start, style), format_scenario_time(pane.window.end, style))
     fields = {
         "timing": pane.timing.value,
         "index": pane.index,
@@ -141,7 +144,14 @@ def _format_pane(scenario: Scenario, pane: Pane, form: PaneForm | None) -> str:
         "with_pane": pane.timing.value if pane.is_retraction else None,
     }
     more = {name: value for name, value in fields.items() if form is not None and getattr(form, name) is not None}
-    return _line(format_time(pane.processing_time, style), window, pane.key, value_of(scenario, pane), pane.kind, more)
+    return _line(
+        format_scenario_time(pane.processing_time, style),
+        window,
+        pane.key,
+        compute_contribution(scenario, pane),
+        pane.kind,
+        more,
+    )
 
 
 _MORE = ("timing", "index", "retracts", "with_pane")
@@ -177,13 +187,13 @@ def _compare_lines(of: str, expected: Sequence[str], actual: Sequence[str]) -> l
 
 def _describe_dropped_form(form: DroppedForm, style: Style) -> str:
     times = [form.event_time, form.processing_time, form.window_start, form.window_end]
-    return _format_dropped([format_time(moment.micros, style) for moment in times], form.key, form.reason)
+    return _format_dropped([format_scenario_time(moment.micros, style) for moment in times], form.key, form.reason)
 
 
 def _describe_dropped(dropped: Dropped, style: Style) -> str:
     row, window = dropped.row, dropped.window
     times = [row.event_time, row.processing_time, window.start, window.end]
-    return _format_dropped([format_time(micros, style) for micros in times], row.key, dropped.reason.value)
+    return _format_dropped([format_scenario_time(micros, style) for micros in times], row.key, dropped.reason.value)
 
 
 def _format_dropped(times: Sequence[str], key: object, reason: str) -> str:
@@ -193,12 +203,14 @@ def _format_dropped(times: Sequence[str], key: object, reason: str) -> str:
 
 def _describe_waiting_form(form: WaitingForm, style: Style) -> str:
     return _format_waiting(
-        lambda micros: format_time(micros, style), form.window_start.micros, form.window_end.micros, form
+        lambda micros: format_scenario_time(micros, style), form.window_start.micros, form.window_end.micros, form
     )
 
 
 def _describe_waiting(waiting: Waiting, style: Style) -> str:
-    return _format_waiting(lambda micros: format_time(micros, style), waiting.window.start, waiting.window.end, waiting)
+    return _format_waiting(
+        lambda micros: format_scenario_time(micros, style), waiting.window.start, waiting.window.end, waiting
+    )
 
 
 def _format_waiting(text: Callable[[int], str], start: int, end: int, waiting: WaitingForm | Waiting) -> str:

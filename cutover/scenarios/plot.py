@@ -20,7 +20,7 @@ from cutover.errors import DefinitionError
 from cutover.output import svg
 from cutover.output.svg import Box, Scale
 from cutover.panes.model import Estimator, Ideal, InputRow, Key, Outcome, Pane
-from cutover.scenarios.compare import value_of
+from cutover.scenarios.compare import compute_contribution
 from cutover.scenarios.reading import texts
 from cutover.scenarios.reading.setting import Scenario
 from cutover.scenarios.reading.texts import Style
@@ -72,7 +72,7 @@ def check_size(scenario: Scenario) -> None:
         _reject(f"at most {MOST_KEYS} keys, one picture each", str(len(keys)))
 
 
-def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
+def write_plot(path: Path, scenario: Scenario, outcome: Outcome) -> None:
     """Draw a scenario into a self-contained SVG file.
 
     Raises:
@@ -81,13 +81,13 @@ def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
     if len(outcome.panes) > MOST_PANES:
         _reject(f"at most {MOST_PANES} panes", str(len(outcome.panes)))
     try:
-        path.write_text(draw(scenario, outcome) + "\n", encoding="utf-8")
+        path.write_text(draw_scenario(scenario, outcome) + "\n", encoding="utf-8")
     except OSError as error:
         msg = f"--plot: expected a file that can be written, got `{path.name}`: {error.strerror}."
         raise DefinitionError(msg) from None
 
 
-def draw(scenario: Scenario, outcome: Outcome) -> str:
+def draw_scenario(scenario: Scenario, outcome: Outcome) -> str:
     """Return the SVG drawing of a scenario, one picture per key, with each pane as a box over its window."""
     keys = sorted({row.key for row in scenario.setting.rows}, key=lambda key: (type(key).__name__, str(key)))
     height = 420.0 if len(keys) == 1 else 300.0
@@ -106,7 +106,7 @@ def draw(scenario: Scenario, outcome: Outcome) -> str:
         parts += [*_lines(sheet, scenario), *_points(sheet, scenario, outcome, key)]
     total_height = TOP + len(keys) * (height + GAP) + BELOW - GAP
     parts.append(
-        svg.text(LEFT + (WIDTH - LEFT - RIGHT) / 2, total_height - 8, "event time", anchor="middle", class_="name")
+        svg.draw_text(LEFT + (WIDTH - LEFT - RIGHT) / 2, total_height - 8, "event time", anchor="middle", class_="name")
     )
     markup = svg.drawing(WIDTH, total_height, _clean(scenario.title), *parts)
     return str(markup).replace(
@@ -130,34 +130,34 @@ def _widen_range(moments: Sequence[int]) -> tuple[int, int]:
 
 
 def _heading(scenario: Scenario) -> Iterator[Markup]:
-    yield svg.text(LEFT, 22, _clean(scenario.title)[:110], class_="title")
+    yield svg.draw_text(LEFT, 22, _clean(scenario.title)[:110], class_="title")
     x = LEFT
     for class_, name in (("early", "early"), ("on_time", "on time"), ("late", "late")):
-        yield svg.bar(Box(left=x, top=34, width=16, height=12), class_, name)
-        yield svg.text(x + 21, 44, name)
+        yield svg.draw_bar(Box(left=x, top=34, width=16, height=12), class_, name)
+        yield svg.draw_text(x + 21, 44, name)
         x += 90
-    yield svg.line(x, 40, x + 28, 40, "watermark")
-    yield svg.text(x + 34, 44, "watermark")
-    yield svg.line(x + 120, 40, x + 148, 40, "ideal")
-    yield svg.text(x + 154, 44, "event time = processing time")
+    yield svg.draw_line(x, 40, x + 28, 40, "watermark")
+    yield svg.draw_text(x + 34, 44, "watermark")
+    yield svg.draw_line(x + 120, 40, x + 148, 40, "ideal")
+    yield svg.draw_text(x + 154, 44, "event time = processing time")
 
 
 def _axes(sheet: _Sheet, key: Key, *, several: bool) -> Iterator[Markup]:
     box = sheet.box
-    yield svg.bar(box, "frame", "")
+    yield svg.draw_bar(box, "frame", "")
     for at, name in _list_ticks(int(sheet.event.low), int(sheet.event.high), 9, sheet.style):
         x = sheet.event(at)
-        yield svg.line(x, box.top, x, box.bottom, "grid")
-        yield svg.text(x, box.bottom + 16, name, anchor="middle")
+        yield svg.draw_line(x, box.top, x, box.bottom, "grid")
+        yield svg.draw_text(x, box.bottom + 16, name, anchor="middle")
     for at, name in _list_ticks(int(sheet.processing.low), int(sheet.processing.high), 8, sheet.style):
         y = sheet.processing(at)
-        yield svg.line(box.left, y, box.right, y, "grid")
-        yield svg.text(box.left - 6, y + 4, name, anchor="end")
+        yield svg.draw_line(box.left, y, box.right, y, "grid")
+        yield svg.draw_text(box.left - 6, y + 4, name, anchor="end")
     middle = (box.top + box.bottom) / 2
     turn = f"rotate(-90 16 {middle:.1f})"
     yield svg.element("text", "processing time", x=16.0, y=middle, transform=turn, text_anchor="middle", class_="name")
     if several:
-        yield svg.text(box.left + 8, box.top + 16, f"key {_clean(str(key))[:40]}", class_="key")
+        yield svg.draw_text(box.left + 8, box.top + 16, f"key {_clean(str(key))[:40]}", class_="key")
 
 
 def _panes(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Iterator[Markup]:
@@ -170,18 +170,18 @@ def _panes(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Ite
         top = sheet.processing(pane.processing_time)
         if not pane.is_retraction:
             bottom = _bottom(sheet, scenario, tops, pane)
-            yield svg.bar(
+            yield svg.draw_bar(
                 Box(left=start, top=top, width=stop - start, height=bottom - top), pane.timing.value, _title(pane)
             )
-            yield svg.line(start, top, stop, top, pane.timing.value)
+            yield svg.draw_line(start, top, stop, top, pane.timing.value)
             tops.append(pane)
-        value = value_of(scenario, pane)
+        value = compute_contribution(scenario, pane)
         text = f"-({pane.value})" if pane.is_retraction and value is None else "null" if value is None else f"{value}"
         middle = (start + stop) / 2
         line_number = labels.setdefault((round(middle / 30), round(top)), 0)
         labels[round(middle / 30), round(top)] += 1
         class_ = "back" if pane.is_retraction else "said"
-        yield svg.text(middle, top + 15 + 14 * line_number, text[:24], anchor="middle", class_=class_)
+        yield svg.draw_text(middle, top + 15 + 14 * line_number, text[:24], anchor="middle", class_=class_)
 
 
 def _bottom(sheet: _Sheet, scenario: Scenario, panes: Sequence[Pane], pane: Pane) -> float:
@@ -209,15 +209,15 @@ def _lines(sheet: _Sheet, scenario: Scenario) -> Iterator[Markup]:
     high = min(sheet.event.high, sheet.processing.high)
     diagonal = [(sheet.event(at), sheet.processing(at)) for at in (low, high)] if low < high else []
     if diagonal:
-        yield svg.path(diagonal, "ideal")
+        yield svg.draw_path(diagonal, "ideal")
     if isinstance(scenario.setting.watermark, Ideal):
         if diagonal:
-            yield svg.path(diagonal, "watermark")
+            yield svg.draw_path(diagonal, "watermark")
         return
     course = _list_step_corners(_moves(scenario), int(sheet.processing.high))
     corners = [(_clamp_moment(sheet.event, event), _clamp_moment(sheet.processing, at)) for event, at in course]
     if len(corners) > 1:
-        yield svg.path(corners, "watermark")
+        yield svg.draw_path(corners, "watermark")
 
 
 def _moves(scenario: Scenario) -> Moments:
@@ -250,7 +250,7 @@ def _points(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> It
         class_ = "point dropped" if id(row) in dropped else "point"
         yield svg.element("circle", cx=x, cy=y, r=9.0 if len(rows) <= NAMED else 3.0, class_=class_)
         if len(rows) <= NAMED:
-            yield svg.text(x, y + 4, _value(scenario, row), anchor="middle", class_="value")
+            yield svg.draw_text(x, y + 4, _value(scenario, row), anchor="middle", class_="value")
 
 
 def _value(scenario: Scenario, row: InputRow) -> str:
@@ -297,7 +297,7 @@ def _list_ticks(low: int, high: int, limit: int, style: Style) -> list[tuple[int
 
 
 def _format_tick(at: int, step: int, style: Style) -> str:
-    text = texts.format_time(at, style)
+    text = texts.format_scenario_time(at, style)
     if style is Style.DATE:
         day, _, clock = text.removesuffix("Z").partition("T")
         return day if step >= _DAY else f"{day[5:]} {clock[:5]}" if step >= _MINUTE else clock

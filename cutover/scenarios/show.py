@@ -10,7 +10,7 @@ from cutover.output.console import Line, make_table, styled
 from cutover.panes.model import Dropped, Outcome, Pane, Waiting
 from cutover.scenarios.compare import PaneDifference
 from cutover.scenarios.reading.setting import Scenario
-from cutover.scenarios.reading.texts import format_time
+from cutover.scenarios.reading.texts import format_scenario_time
 
 SCHEMA = 2
 """Schema version of the object that `--json` prints."""
@@ -107,7 +107,7 @@ def _dump_pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:
         "kind": pane.kind,
         "timing": pane.timing.value,
         "index": pane.index,
-        "processing_time": format_time(pane.processing_time, scenario.style),
+        "processing_time": format_scenario_time(pane.processing_time, scenario.style),
     }
     if pane.is_retraction:
         can_add = isinstance(scenario.setting.measure, (Sum, Count)) and value is not None
@@ -117,11 +117,11 @@ def _dump_pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:
 
 def _dump_dropped(scenario: Scenario, dropped: Dropped) -> dict[str, Any]:
     return {
-        "event_time": format_time(dropped.row.event_time, scenario.style),
-        "processing_time": format_time(dropped.row.processing_time, scenario.style),
+        "event_time": format_scenario_time(dropped.row.event_time, scenario.style),
+        "processing_time": format_scenario_time(dropped.row.processing_time, scenario.style),
         "key": dropped.row.key,
-        "window_start": format_time(dropped.window.start, scenario.style),
-        "window_end": format_time(dropped.window.end, scenario.style),
+        "window_start": format_scenario_time(dropped.window.start, scenario.style),
+        "window_end": format_scenario_time(dropped.window.end, scenario.style),
         "reason": dropped.reason.value,
     }
 
@@ -132,8 +132,8 @@ def _dump_waiting(scenario: Scenario, waiting: Waiting) -> dict[str, Any]:
 
 def _window(scenario: Scenario, of: Pane | Waiting) -> dict[str, Any]:
     return {
-        "window_start": format_time(of.window.start, scenario.style),
-        "window_end": format_time(of.window.end, scenario.style),
+        "window_start": format_scenario_time(of.window.start, scenario.style),
+        "window_end": format_scenario_time(of.window.end, scenario.style),
         "key": of.key,
     }
 

@@ -9,10 +9,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.clock import SystemClock
 from cutover.counts import count_clause
 from cutover.definition.model.stage import Stage
-from cutover.infra.processes.child import ChildEnd, run_command
+from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
-from cutover_tasks.task_definitions import find_definition
+from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
@@ -33,7 +33,7 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        definition = find_definition(settings, pipeline)
+        definition = load_task_definition(settings, pipeline)
         stage = current_stage(PipelineLake(settings, definition))
     if stage is not Stage.KAPPA:
         msg = f"{pipeline} is in {stage}: `{pipeline}_reconcile` compares both paths."
@@ -41,7 +41,7 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
     if definition.policy.audit is None:
         msg = f"{pipeline} is not audited: its policy says `audit=None`."
         raise AirflowSkipException(msg)
-    audit_result = parse_audit(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
+    audit_result = parse_audit(run_child(["audit", "windows", pipeline, "--json"], on_line=log.info))
     if audit_result["state"] == _NOTHING_NEW:
         raise AirflowSkipException(audit_result["reason"])
     return audit_result
@@ -59,7 +59,7 @@ def parse_audit(end: ChildEnd) -> dict[str, Any]:
     raise RuntimeError(msg)
 
 
-def roll_back(pipeline: str, audit_result: Mapping[str, Any]) -> None:
+def roll_back_after_audit(pipeline: str, audit_result: Mapping[str, Any]) -> None:
     """Move the pipeline to LAMBDA with the audit as evidence, unless it was moved already.
 
     Raises:
@@ -73,7 +73,7 @@ def roll_back(pipeline: str, audit_result: Mapping[str, Any]) -> None:
     with fail_without_retries():
         settings = load_settings()
         rolled_back = stage.roll_back_regression(
-            PipelineLake(settings, find_definition(settings, pipeline)), SystemClock()
+            PipelineLake(settings, load_task_definition(settings, pipeline)), SystemClock()
         )
     log.info("%s %s", pipeline, "is back in LAMBDA" if rolled_back else "was moved already")
 

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.stage import Stage
-from cutover.infra.processes.child import ChildEnd, run_command
+from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.lake.control.stages import current_stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
@@ -44,8 +44,8 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
             context["params"], definition.window, run_type=str(run.run_type), logical_date=run.logical_date
         )
     skip_empty(pipeline, run_range)
-    end = run_command(batch_arguments(pipeline, run_range), on_line=log.info)
-    return make_event(pipeline, end)
+    end = run_child(batch_arguments(pipeline, run_range), on_line=log.info)
+    return make_asset_extra(pipeline, end)
 
 
 def skip_empty(pipeline: str, run_range: RunRange) -> None:
@@ -66,7 +66,7 @@ def batch_arguments(pipeline: str, run_range: RunRange) -> list[str]:
     return ["batch", pipeline, "--json", *(word for flag, at in options if at for word in (flag, at.isoformat()))]
 
 
-def make_event(pipeline: str, end: ChildEnd) -> dict[str, Any]:
+def make_asset_extra(pipeline: str, end: ChildEnd) -> dict[str, Any]:
     """Make the extra of the asset event from the output of a successful run.
 
     Raises:

@@ -7,13 +7,13 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
-from cutover_tasks.task_definitions import find_definition
+from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
 
 
-def verify(pipeline: str) -> dict[str, Any]:
+def verify_tables(pipeline: str) -> dict[str, Any]:
     """Evaluate the invariants of a pipeline's tables and record the result.
 
     Returns:
@@ -26,7 +26,7 @@ def verify(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        verification = verify_and_record(PipelineLake(settings, find_definition(settings, pipeline)))
+        verification = verify_and_record(PipelineLake(settings, load_task_definition(settings, pipeline)))
     for result in verification.checks.values():
         log.info("%s %s: %s %s", result.name, result.title, result.state, result.reason or result.coverage)
     texts = [f"{violation.check}: {violation.text}" for violation in verification.violations]
@@ -39,7 +39,7 @@ def verify(pipeline: str) -> dict[str, Any]:
     }
 
 
-def scrub(pipeline: str) -> dict[str, Any]:
+def scrub_tables(pipeline: str) -> dict[str, Any]:
     """Verify the content of the next files of a pipeline's tables.
 
     Returns:
@@ -48,11 +48,11 @@ def scrub(pipeline: str) -> dict[str, Any]:
     Raises:
         AirflowFailException: The content of a file differs from what was committed.
     """
-    from cutover.lake.integrity.scrub import scrub  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.lake.integrity.scrub import scrub_files  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with fail_without_retries():
         settings = load_settings()
-        scrub_result = scrub(PipelineLake(settings, find_definition(settings, pipeline)))
+        scrub_result = scrub_files(PipelineLake(settings, load_task_definition(settings, pipeline)))
     if scrub_result.damaged:
         raise AirflowFailException("\n".join([*scrub_result.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
     return scrub_result.to_json()

@@ -5,7 +5,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
-from heartbeat_trigger import HeartbeatTrigger, stop_driver
+from heartbeat_trigger import HeartbeatTrigger, stop_or_kill_driver
 
 from cutover.errors import CutoverError
 from cutover.pipeline_lake import PipelineLake
@@ -13,7 +13,7 @@ from cutover.settings import load_settings
 from cutover.streaming.process import detached
 from cutover.streaming.process.heartbeat import Heartbeat, find_heartbeat
 from cutover_tasks.driver_end import TRANSIENT, DriverEnd
-from cutover_tasks.task_definitions import find_definition
+from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 
@@ -51,13 +51,13 @@ class DriverTask(BaseOperator):
 
     def on_kill(self) -> None:
         """Stop the driver, because the task was stopped while it was starting one."""
-        stop_driver(self.pipeline)
+        stop_or_kill_driver(self.pipeline)
 
     def _start_and_watch(self, *, failures: int, tolerated: Collection[str]) -> None:
         """Start the driver or attach to it, then defer; errors of the `tolerated` runbooks are left to the trigger."""
         with fail_without_retries():
             settings = load_settings()
-            pipeline = find_definition(settings, self.pipeline, running=True)
+            pipeline = load_task_definition(settings, self.pipeline, running=True)
             previous_beat = find_heartbeat(settings, self.pipeline)
             epoch = read_latest_epoch(PipelineLake(settings, pipeline))
             try:
@@ -82,11 +82,11 @@ class DriverTask(BaseOperator):
 
 def read_latest_epoch(lake: PipelineLake) -> int | None:
     """Read the latest committed epoch from the lake; None before the first."""
-    from cutover.lake.control.versions import current  # noqa: PLC0415 -- the same
+    from cutover.lake.control.versions import find_current_version  # noqa: PLC0415 -- the same
     from cutover.lake.epochs.epoch_log import EpochLog  # noqa: PLC0415 -- the same
     from cutover.lake.tables import delta  # noqa: PLC0415 -- brings deltalake, which no DAG file may load
 
-    version = current(lake)
+    version = find_current_version(lake)
     record = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
     return None if record is None else record.epoch
 

@@ -10,7 +10,7 @@ from cutover.definition.loading import catalogue
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from cutover_tasks.run_range import requested_range
-from cutover_tasks.task_definitions import find_definition
+from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
@@ -40,13 +40,13 @@ def compare_paths(pipeline: str, request: Request, context: Mapping[str, Any]) -
     Raises:
         AirflowFailException: The verdict is not acceptable, or nothing could be compared.
     """
-    from cutover.reconcile.run import reconcile  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.reconcile.run import run_reconciliation  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with fail_without_retries():
         settings = load_settings()
         definition = catalogue.get(settings, pipeline)
         run_range = requested_range(request, definition.window, run_type="manual", logical_date=None)
-        comparison = reconcile(
+        comparison = run_reconciliation(
             PipelineLake(settings, definition), start=run_range.start, end=run_range.end, epoch=request["epoch"]
         )
     finding, report_address = comparison.finding, locate_report(settings, comparison.run.report_path)
@@ -75,7 +75,9 @@ def _report_open_differences(settings: Settings, pipeline: str, context: Mapping
     from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.verdict import history  # noqa: PLC0415
 
-    differences = history.read_open_differences(PipelineLake(settings, find_definition(settings, pipeline))).values()
+    differences = history.read_open_differences(
+        PipelineLake(settings, load_task_definition(settings, pipeline))
+    ).values()
     context["ti"].xcom_push(key="open", value=sum(difference.state == "open" for difference in differences))
     if differences:
         log.info("%s; `cutover differences %s` lists them", count_states(pipeline, differences), pipeline)

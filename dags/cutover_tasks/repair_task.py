@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.counts import count_noun
 from cutover.definition.loading import catalogue
 from cutover.definition.model.ranges import parse_range_end
-from cutover.infra.processes.child import ChildEnd, run_command
+from cutover.infra.processes.child import ChildEnd, run_child
 from cutover.settings import load_settings
 from cutover_tasks.task_errors import fail_without_retries
 
@@ -48,7 +48,7 @@ def preview_window(pipeline: str, window: str) -> dict[str, Any]:
         AirflowFailException: The command was rejected; the message is the command's.
         RuntimeError: The child process ended unexpectedly.
     """
-    draft = parse_repair(pipeline, run_command(repair_arguments(pipeline, [window]), on_line=log.info))
+    draft = parse_repair(pipeline, run_child(repair_arguments(pipeline, [window]), on_line=log.info))
     fields = {name: draft.get(name) for name in ("id", "would_change", "counts", "changes")}
     log.info("%s: %s rows would change", window or "all dirty windows", fields["would_change"])
     return {"window": window, **fields}
@@ -92,7 +92,7 @@ def publish_windows(pipeline: str, previews: Sequence[Mapping[str, Any]], params
         raise AirflowSkipException(msg)
     reason_arguments = ["--why", str(params["why"])] if params.get("why") else []
     arguments = [*repair_arguments(pipeline, differing), "--publish", *reason_arguments]
-    run = parse_repair(pipeline, run_command(arguments, on_line=log.info)).get("run")
+    run = parse_repair(pipeline, run_child(arguments, on_line=log.info)).get("run")
     if not isinstance(run, dict):
         msg = f"{count_noun(len(differing), 'window')} of {pipeline} no longer differ: nothing was published."
         raise AirflowSkipException(msg)

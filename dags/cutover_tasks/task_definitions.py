@@ -8,7 +8,7 @@ from cutover.settings import Settings
 log = logging.getLogger("airflow.task")
 
 
-def find_definition(settings: Settings, name: str, *, running: bool = False) -> Pipeline:
+def load_task_definition(settings: Settings, name: str, *, running: bool = False) -> Pipeline:
     """Return the effective definition of a pipeline; log a warning if it is not the one in the file.
 
     Args:

@@ -68,7 +68,7 @@ def copy_dag_files(source: Path, folder: Path) -> None:
     for name, text in source_texts.items():
         copy = folder / name
         if not copy.is_file() or copy.read_text(encoding="utf-8") != text:
-            files.write(copy, text)
+            files.write_atomically(copy, text)
 
 
 def compute_fingerprint() -> Fingerprint:

@@ -16,7 +16,7 @@ from cutover.infra.processes.ports import LOOPBACK, Ports
 from cutover.infra.processes.supervisor import Program
 from cutover.settings import Settings
 
-__all__ = ["AirflowError", "Api", "address", "api", "environment", "migrate", "programs"]
+__all__ = ["AirflowError", "Api", "api", "environment", "format_airflow_address", "list_airflow_programs", "migrate"]
 
 GROUP = "airflow"
 USERS = {"admin": "admin", "viewer": "viewer"}  # user -> role
@@ -42,25 +42,25 @@ COMMANDS = {
 }
 
 
-def folder(settings: Settings) -> Path:
+def locate_airflow_home(settings: Settings) -> Path:
     """Return AIRFLOW_HOME below the installation's home; it need not exist."""
     return settings.home.resolve() / "airflow"
 
 
-def address(ports: Ports) -> str:
+def format_airflow_address(ports: Ports) -> str:
     """Return `http://127.0.0.1:<port>`, the address of UI and API."""
     return f"http://{LOOPBACK}:{ports.airflow}"
 
 
 def passwords_file(settings: Settings) -> Path:
     """Return the path of the file (mode 0600) with the users' passwords as JSON."""
-    return folder(settings) / "passwords.json"
+    return locate_airflow_home(settings) / "passwords.json"
 
 
 def password(settings: Settings, user: str = ADMIN) -> str:
     """Return a user's password; all passwords are generated on the first call."""
     path = passwords_file(settings)
-    passwords = files.read_json(path)
+    passwords = files.read_json_file(path)
     if passwords is None or not passwords.keys() >= USERS.keys():
         passwords = {name: secrets.token_urlsafe(18) for name in USERS}
         files.write_json(path, passwords)
@@ -69,10 +69,10 @@ def password(settings: Settings, user: str = ADMIN) -> str:
 
 def api(settings: Settings, ports: Ports) -> Api:
     """Make a client for the administrator, whose password is generated on the first call."""
-    return Api(address(ports), user=ADMIN, password=password(settings))
+    return Api(format_airflow_address(ports), user=ADMIN, password=password(settings))
 
 
-def programs() -> tuple[Program, ...]:
+def list_airflow_programs() -> tuple[Program, ...]:
     """List Airflow's four processes."""
     return tuple(
         Program(name=name, group=GROUP, command=(sys.executable, "-m", "airflow", *arguments))
@@ -97,7 +97,7 @@ def environment(settings: Settings, ports: Ports, *, inherited: Mapping[str, str
 
 def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
     """Make Airflow's own variables (`AIRFLOW_HOME` and `AIRFLOW__SECTION__KEY`)."""
-    home = folder(settings)
+    home = locate_airflow_home(settings)
     sections = {
         "CORE": {
             "DAGS_FOLDER": str(DAGS),
@@ -106,12 +106,17 @@ def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
             "PARALLELISM": "4",
             "LOAD_EXAMPLES": "False",
             "DAGS_ARE_PAUSED_AT_CREATION": "False",
-            "EXECUTION_API_SERVER_URL": f"{address(ports)}/execution/",
+            "EXECUTION_API_SERVER_URL": f"{format_airflow_address(ports)}/execution/",
             "SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
             "SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords_file(settings)),
         },
         "DATABASE": {"SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}"},
-        "API": {"HOST": LOOPBACK, "PORT": str(ports.airflow), "BASE_URL": address(ports), "WORKERS": "1"},
+        "API": {
+            "HOST": LOOPBACK,
+            "PORT": str(ports.airflow),
+            "BASE_URL": format_airflow_address(ports),
+            "WORKERS": "1",
+        },
         "API_AUTH": {"JWT_SECRET": jwt_secret(settings)},
         "LOGGING": {
             "BASE_LOG_FOLDER": str(home / "logs"),
@@ -163,16 +168,16 @@ def _privacy_variables(inherited: Mapping[str, str]) -> dict[str, str]:
 
 def jwt_secret(settings: Settings) -> str:
     """Return the key that signs tokens, generated once, so that tokens remain valid after a restart."""
-    path = folder(settings) / "jwt-secret"
+    path = locate_airflow_home(settings) / "jwt-secret"
     if not path.exists():
-        files.write(path, secrets.token_urlsafe(64))
+        files.write_atomically(path, secrets.token_urlsafe(64))
     return path.read_text(encoding="utf-8")
 
 
 def is_migrated(settings: Settings) -> bool:
     """Check that the database exists and was migrated to the installed version of Airflow."""
-    marker = folder(settings) / "migrated"
-    database = folder(settings) / "airflow.db"
+    marker = locate_airflow_home(settings) / "migrated"
+    database = locate_airflow_home(settings) / "airflow.db"
     return database.exists() and marker.exists() and marker.read_text(encoding="utf-8") == version("apache-airflow")
 
 
@@ -182,7 +187,7 @@ def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
     Raises:
         CutoverError: The migration failed; the message has the end of its output.
     """
-    files.make_private_folder(folder(settings))
+    files.make_private_folder(locate_airflow_home(settings))
     completed = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
         env=dict(variables),
@@ -194,9 +199,10 @@ def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
         umask=0o077,
     )
     if completed.returncode != 0:
-        msg = f"Airflow's database in `{folder(settings)}`: expected it migrated, got exit {completed.returncode}:\n"
+        msg = f"Airflow's database in `{locate_airflow_home(settings)}`: expected it migrated, "
+        msg += f"got exit {completed.returncode}:\n"
         raise CutoverError(msg + (completed.stdout + completed.stderr)[-2000:])
-    files.write(folder(settings) / "migrated", version("apache-airflow"))
+    files.write_atomically(locate_airflow_home(settings) / "migrated", version("apache-airflow"))
 
 
 def ensure_pool(client: Api) -> None:

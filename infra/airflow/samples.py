@@ -41,5 +41,5 @@ def turn_on(settings: Settings, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _read(settings: Settings) -> set[str]:
-    enabled = (files.read_json(settings.home.resolve() / _FILE) or {}).get(_ON)
+    enabled = (files.read_json_file(settings.home.resolve() / _FILE) or {}).get(_ON)
     return {str(name) for name in enabled} if isinstance(enabled, list) else set()

@@ -24,20 +24,20 @@ REQUEST_SECONDS = 1.0
 FORMAT_SECONDS = 60
 
 
-def address(ports: Ports) -> str:
+def format_broker_address(ports: Ports) -> str:
     """Return `127.0.0.1:<port>`, for `bootstrap.servers`."""
     return f"{LOOPBACK}:{ports.broker}"
 
 
-def folder(home: Path) -> Path:
-    """Return the folder of the broker's files."""
+def locate_broker_files(home: Path) -> Path:
+    """Return `kafka` below the installation's home; it need not exist."""
     return home / "kafka"
 
 
 def server_properties(home: Path, ports: Ports) -> str:
     """Format the broker's configuration with the ports and the data folder of this home."""
     text = (HERE / "server.properties").read_text(encoding="utf-8")
-    data = str(folder(home) / "data").replace("\\", "\\\\")  # a backslash escapes in Java properties
+    data = str(locate_broker_files(home) / "data").replace("\\", "\\\\")  # a backslash escapes in Java properties
     return Template(text).substitute(data=data, broker=ports.broker, controller=ports.controller)
 
 
@@ -59,25 +59,25 @@ def java(home: Path, main_class: str, *arguments: str, heap: str = HEAP, flags: 
 
 def log_file(home: Path) -> Path:
     """Return the path of `broker.log` in the broker's folder; it need not exist."""
-    return folder(home) / "broker.log"
+    return locate_broker_files(home) / "broker.log"
 
 
-def command(home: Path) -> list[str]:
-    """Build the command that runs the broker, after `prepare`."""
-    return java(home, "kafka.Kafka", str(folder(home) / "server.properties"))
+def make_broker_command(home: Path) -> list[str]:
+    """Build the command that runs the broker, after `prepare_broker`."""
+    return java(home, "kafka.Kafka", str(locate_broker_files(home) / "server.properties"))
 
 
-def prepare(home: Path, ports: Ports) -> None:
+def prepare_broker(home: Path, ports: Ports) -> None:
     """Write the configuration, and format the storage unless it is formatted.
 
     Raises:
         LogError: The storage could not be formatted.
     """
-    config = folder(home) / "server.properties"
-    files.write(config, server_properties(home, ports))
-    if (folder(home) / "data" / "meta.properties").exists():
+    config = locate_broker_files(home) / "server.properties"
+    files.write_atomically(config, server_properties(home, ports))
+    if (locate_broker_files(home) / "data" / "meta.properties").exists():
         return
-    files.make_private_folder(folder(home) / "data")
+    files.make_private_folder(locate_broker_files(home) / "data")
     arguments = ("format", "--standalone", "--ignore-formatted", "--cluster-id", new_cluster_id(), "-c", str(config))
     completed = subprocess.run(
         java(home, "kafka.tools.StorageTool", *arguments, heap="128m", flags=SHORT_LIVED),
@@ -88,7 +88,8 @@ def prepare(home: Path, ports: Ports) -> None:
         check=False,
     )
     if completed.returncode != 0:
-        msg = f"Storage of the broker, `{folder(home)}`: formatting failed with exit code {completed.returncode}:\n"
+        folder = locate_broker_files(home)
+        msg = f"Storage of the broker, `{folder}`: formatting failed with exit code {completed.returncode}:\n"
         raise LogError(msg + (completed.stderr or completed.stdout)[-2000:])
 
 
@@ -102,7 +103,7 @@ def new_cluster_id() -> str:
 
 def write_address(run_dir: Path, ports: Ports) -> None:
     """Write the broker's address to `<home>/run/broker.json`, where all clients of this installation read it."""
-    files.write_json(run_dir / "broker.json", {"bootstrap_servers": address(ports)})
+    files.write_json(run_dir / "broker.json", {"bootstrap_servers": format_broker_address(ports)})
 
 
 def reachable(
@@ -140,12 +141,12 @@ def wait_ready(home: Path, ports: Ports, *, timeout: float, is_alive: Callable[[
     """
 
     def is_ready() -> bool | None:
-        return bool(reachable(address(ports))) or None if is_alive() else False
+        return bool(reachable(format_broker_address(ports))) or None if is_alive() else False
 
     if poll_until(is_ready, timeout=timeout, interval=0.1):
         return
-    log = log_file(home)
-    msg = f"Broker at {address(ports)}: expected an answer within {timeout:.0f} s, got none. Its log, `{log}`:"
+    log, address = log_file(home), format_broker_address(ports)
+    msg = f"Broker at {address}: expected an answer within {timeout:.0f} s, got none. Its log, `{log}`:"
     raise LogError(f"{msg}\n{tail(log)}", runbook="KafkaUnreachable")  # noqa: EM102 -- a log follows
 
 

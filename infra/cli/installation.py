@@ -29,7 +29,7 @@ def up(
     settings = load_settings()
     enabled = samples.turn_on(settings, sample) if sample else ()
     with show_spinner("starting") as report_progress:
-        running = installation.up(settings, broker_only=broker_only, report_progress=report_progress)
+        running = installation.start_installation(settings, broker_only=broker_only, report_progress=report_progress)
     lines = [f"Kafka    {running.bootstrap}"]
     if running.airflow is not None:
         password = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
@@ -45,7 +45,7 @@ def down() -> Output:
 
     settings = load_settings()
     with show_spinner("finding running processes") as report_progress:
-        stopped = installation.down(settings, report_progress=report_progress)
+        stopped = installation.stop_installation(settings, report_progress=report_progress)
     names = [*stopped.programs, *(f"stream of {name}" for name in stopped.drivers)]
     text = f"Stopped: {', '.join(names)}." if names else "Nothing was running."
     return Output(document={"stopped": names}, lines=[text])
@@ -78,7 +78,7 @@ def diagnose() -> Output:
     )
 
 
-def run(
+def run_cluster(
     *,
     workers: Annotated[int, typer.Option(min=1, help="Number of workers.")] = 2,
     cores: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 1,
@@ -113,5 +113,5 @@ COMMANDS = {
     "down": down,
     "status": show_status,
     "doctor": diagnose,
-    "cluster": run,
+    "cluster": run_cluster,
 }

@@ -28,15 +28,15 @@ def plant_defect(lake: PipelineLake, *, column: str, share: float) -> int:
     Raises:
         LakeError: There is no stream, or no final window.
     """
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         msg = f"Pipeline `{lake.name}`: expected a stream to plant a defect in, found none."
         raise LakeError(msg)
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
         ((latest,),) = connection.execute(query).fetchall()
     table = delta.open_table(version.uri)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "stored", table)
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM stored WHERE _kind = 'partial'")
         column_name, row_key = identifier(column), ", ".join(["window_start", *map(identifier, lake.pipeline.key)])
@@ -47,7 +47,7 @@ def plant_defect(lake: PipelineLake, *, column: str, share: float) -> int:
         cutoff = int(latest) - _DAYS * 86_400_000_000
         ((changed_count,),) = connection.execute(f"SELECT count(*) FROM rows {where_clause}", [cutoff]).fetchall()  # noqa: S608 -- ours
         connection.execute(f"UPDATE rows SET {column_name} = {column_name} + 1 {where_clause}", [cutoff])  # noqa: S608 -- ours
-        rows = queries.read_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(lake.pipeline))
+        rows = queries.query_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(lake.pipeline))
     _replace_partials(table.table_uri, rows)
     return int(changed_count)
 
@@ -58,7 +58,7 @@ def _replace_partials(uri: str, rows: pa.Table) -> None:
     partial_files = [action for action in delta.actions(table) if action["partition._kind"] == "partial"]
     weight = checksums.weight_word(checksums.total(str(action["path"]) for action in partial_files))
     file_schema = pa.schema([field for field in delta.read_schema(table) if field.name != "_kind"])
-    new_files = data_files.write(
+    new_files = data_files.write_data_file(
         uri,
         rows.drop_columns(["_kind"]).cast(file_schema),
         checksums.new_stem("planted", weight),

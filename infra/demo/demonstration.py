@@ -56,7 +56,7 @@ class DemoOutcome:
         return max(verdict.exit_code for verdict in self.verdicts[-self.pipelines :])
 
 
-def steps(pipeline: str, count: int) -> tuple[DemoStep, ...]:
+def make_demo_steps(pipeline: str, count: int) -> tuple[DemoStep, ...]:
     """Make the steps of a demonstration, in order.
 
     Raises:
@@ -79,17 +79,17 @@ def _send(part: SamplePart, settings: Settings) -> None:
 
 def main(settings: Settings, *, pipeline: str, count: int) -> int:
     """Start the installation, run the demonstration, print its results, and return the verdict's exit code."""
-    demo_steps = steps(pipeline, count)  # invalid options are rejected before anything starts
+    demo_steps = make_demo_steps(pipeline, count)  # invalid options are rejected before anything starts
     started = time.monotonic()
     with show_spinner("starting") as report_progress:
-        running = installation.up(settings, broker_only=False, report_progress=report_progress)
-    outcome = run(settings, running.ports, demo_steps)
+        running = installation.start_installation(settings, broker_only=False, report_progress=report_progress)
+    outcome = run_demo_steps(settings, running.ports, demo_steps)
     outcome = replace(outcome, seconds=time.monotonic() - started)
     sys.stdout.write("\n".join(describe_outcome(settings, outcome, running.ports, pipeline)) + "\n")
     return outcome.exit_code
 
 
-def run(settings: Settings, ports: Ports, demo_steps: Sequence[DemoStep]) -> DemoOutcome:
+def run_demo_steps(settings: Settings, ports: Ports, demo_steps: Sequence[DemoStep]) -> DemoOutcome:
     """Run all steps of the demonstration on a running installation.
 
     Raises:
@@ -145,7 +145,7 @@ def list_root_pids(settings: Settings) -> Iterator[int]:
 
 def describe_outcome(settings: Settings, outcome: DemoOutcome, ports: Ports, name: str) -> list[str]:
     """List the closing lines of the demonstration: verdicts, addresses, duration, memory and next steps."""
-    verdicts, url = outcome.verdicts[-outcome.pipelines :], instance.address(ports)
+    verdicts, url = outcome.verdicts[-outcome.pipelines :], instance.format_airflow_address(ports)
     user = f"{getpass.getuser()}@{socket.gethostname()}"
     password = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
     verdict_lines = [(f"{v.verdict}: {v.sentence}", f"Report    {v.report}") for v in verdicts]

@@ -45,7 +45,7 @@ def parts(count: int) -> tuple[SamplePart, ...]:
     return tuple(SamplePart(start=start, end=end) for start, end in pairwise(edges))
 
 
-def find_missing(part: SamplePart, produced_runs: Iterable[ProducedRun]) -> SamplePart | None:
+def find_unsent_part(part: SamplePart, produced_runs: Iterable[ProducedRun]) -> SamplePart | None:
     """Return the rest of a part that was not sent yet; None if all of it was. Parts are sent in order.
 
     Args:
@@ -71,13 +71,13 @@ def send_part(settings: Settings, pipeline: str, topic: str, part: SamplePart) -
         DefinitionError: `cutover produce` failed; it has printed the reason.
         LogError: The broker does not answer.
     """
-    unsent = find_missing(part, list_produced_runs(settings, topic, SAMPLE))
+    unsent = find_unsent_part(part, list_produced_runs(settings, topic, SAMPLE))
     if unsent is None:
         sys.stdout.write(f"Topic `{topic}` holds the sample already.\n")
         return 0
     bounds = (("--from", unsent.start), ("--to", unsent.end))
     options = [text for flag, at in bounds if at is not None for text in (flag, from_micros(at).isoformat())]
-    run_command("produce", str(SAMPLE), "--pipeline", pipeline, *options)
+    run_cutover("produce", str(SAMPLE), "--pipeline", pipeline, *options)
     return 1
 
 
@@ -94,15 +94,15 @@ def send_ads(settings: Settings) -> None:
     _load_advertisers(folder)
     for topic, file in (("ad_impressions", folder / "impressions.jsonl"), (CLICKS, folder / "clicks.jsonl")):
         if not any(run.finished for run in list_produced_runs(settings, topic, file)):
-            run_command("produce", str(file), "--pipeline", BILLING, "--topic", topic)
+            run_cutover("produce", str(file), "--pipeline", BILLING, "--topic", topic)
 
 
 def _load_advertisers(folder: Path) -> None:
     file = str(folder / "advertisers.csv")
-    run_command("dimension", "load", "advertisers", file, "--key", "advertiser", "--schema", ad_billing.DIMENSION)
+    run_cutover("dimension", "load", "advertisers", file, "--key", "advertiser", "--schema", ad_billing.DIMENSION)
 
 
-def run_command(*arguments: str) -> None:
+def run_cutover(*arguments: str) -> None:
     """Run `cutover` as a user would, with its output on the terminal.
 
     Raises:

@@ -16,7 +16,7 @@ from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import Api
 from cutover.infra.demo.defect import plant_defect
 from cutover.infra.demo.demonstration import PIPELINE, SETTLED, DemoStep, run_step
-from cutover.infra.demo.inputs import SamplePart, run_command, send_part
+from cutover.infra.demo.inputs import SamplePart, run_cutover, send_part
 from cutover.infra.demo.runs import Runs
 from cutover.infra.waiting import UpdateProgress, wait_for
 from cutover.lake.control import stages, versions
@@ -146,7 +146,7 @@ class Retirement:
         pipeline = catalogue.get(self.settings, PIPELINE)
 
         def is_served_by_batch(update_progress: UpdateProgress) -> bool | None:
-            with views.connect(PipelineLake(self.settings, pipeline)) as connection:
+            with views.open_views(PipelineLake(self.settings, pipeline)) as connection:
                 query = "SELECT count(*) FROM serving WHERE _state = 'final' AND _served_by <> 'batch'"
                 ((remaining,),) = connection.execute(query).fetchall()
             update_progress(f"{count_clause(remaining, 'final row', 'is', 'are')} served from the stream", 0, None)
@@ -184,13 +184,13 @@ def main(settings: Settings) -> int:
     """Run the demonstration on a new installation, write its page, and leave the installation running."""
     started = time.monotonic()
     with show_spinner("starting") as report_progress:
-        running = installation.up(settings, broker_only=False, report_progress=report_progress)
+        running = installation.start_installation(settings, broker_only=False, report_progress=report_progress)
     _check_new_installation(settings)
     story = Story(page=settings.reports_dir / "cutover-demo.md")
     act = Retirement(settings=settings, api=instance.api(settings, running.ports), story=story)
     story.record("stage", f"{PIPELINE} is in LAMBDA: batch serves up to its horizon, the stream serves later windows")
     act.compare_weeks()
-    run_command("selftest", PIPELINE, "--trials", "40", "--seed", "1")
+    run_cutover("selftest", PIPELINE, "--trials", "40", "--seed", "1")
     story.record("self-test", "defects planted in copies of both sides: all were detected")
     act.advance("SHADOW")
     act.compare_weeks()
@@ -218,6 +218,6 @@ def _check_new_installation(settings: Settings) -> None:
     Raises:
         DefinitionError: The installation has a stream of the pipeline.
     """
-    if versions.read_events(settings, PIPELINE):
+    if versions.read_version_events(settings, PIPELINE):
         msg = f"Demonstration: expected an installation without `{PIPELINE}`, its home {settings.home} has one."
         raise DefinitionError(msg + "\nHint: `make demo-cutover` uses a new home.")

@@ -195,7 +195,7 @@ class Runs:
 
     def heartbeat(self) -> dict[str, Any]:
         """Return the driver's last heartbeat; empty if there is none."""
-        return dict(files.read_json(self.settings.run_dir / self.pipeline / "heartbeat.json") or {})
+        return dict(files.read_json_file(self.settings.run_dir / self.pipeline / "heartbeat.json") or {})
 
     def _driver_is_alive(self) -> bool:
         identity = parse_identity(self.heartbeat())

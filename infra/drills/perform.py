@@ -18,7 +18,7 @@ from cutover.errors import CutoverError
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.output.console import ReportProgress
-from cutover.runbooks.commands import find_missing, find_unknown_commands
+from cutover.runbooks.commands import find_missing_line, find_unknown_commands
 from cutover.runbooks.folder import read_page
 from cutover.runbooks.page import Command, Page
 from cutover.settings import AlertSettings
@@ -276,7 +276,7 @@ def _run_command(stack: Stack, command: Command, section: str, *, place: str, re
     if section != "Diagnose" and completed.exit_code != 0:
         msg = f"{place}: `{command.line}`: expected exit code 0, got {completed.exit_code}:{output_lines}"
         raise CutoverError(msg)
-    missing_line = find_missing(command.expected, output)
+    missing_line = find_missing_line(command.expected, output)
     if missing_line is not None:
         msg = f"{place}: `{command.line}`: expected the line `{missing_line}`, got:{output_lines}"
         raise CutoverError(msg)

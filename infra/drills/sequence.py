@@ -126,19 +126,19 @@ def check_folder(folder: Path) -> None:
 
 def add_result(file: Path, outcome: DrillOutcome) -> None:
     """Write an outcome into the results file, in place of an earlier one of the same drill."""
-    results = dict(files.read_json(file) or {})
-    files.write(file, _encode({**results, outcome.name: asdict(outcome)}), mode=0o644)
+    results = dict(files.read_json_file(file) or {})
+    files.write_atomically(file, _encode({**results, outcome.name: asdict(outcome)}), mode=0o644)
 
 
 def read_results(file: Path) -> Results:
     """Read the latest outcome of each drill; empty before the first one."""
-    return {name: dict(row) for name, row in (files.read_json(file) or {}).items() if isinstance(row, dict)}
+    return {name: dict(row) for name, row in (files.read_json_file(file) or {}).items() if isinstance(row, dict)}
 
 
 def write_results_page(file: Path, results: Results) -> None:
     """Write the table of drills, with one row per runbook, drilled or not."""
-    pages = [folder.read_page(name) for name in folder.list_names()]
-    files.write(file, make_results_page(pages, results), mode=0o644)
+    pages = [folder.read_page(name) for name in folder.list_runbooks()]
+    files.write_atomically(file, make_results_page(pages, results), mode=0o644)
 
 
 def write_heads(results: Results) -> None:

@@ -200,7 +200,7 @@ class Stack:
         """
 
         def has_read_all() -> bool | None:
-            version = versions.current(self.lake)
+            version = versions.find_current_version(self.lake)
             latest = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
             ends = self.client.latest(self.topic)
             return None if latest is None or any(latest.end.get(p, 0) < end for p, end in ends.items()) else True
@@ -238,7 +238,7 @@ class Stack:
         Raises:
             CutoverError: There is none.
         """
-        version = versions.current(self.lake)
+        version = versions.find_current_version(self.lake)
         if version is None:
             msg = f"Drill: expected a version of the stream of {PIPELINE}, got none."
             raise CutoverError(msg)

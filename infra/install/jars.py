@@ -37,14 +37,14 @@ class JarError(CutoverError):
     """JAR that could not be fetched, or that differs from the locked one."""
 
 
-def folder(jar_set: JarSet) -> Path:
+def locate_jars(jar_set: JarSet) -> Path:
     """Return `<environment>/share/cutover/jars/<set>`; it need not exist."""
     return ROOT / jar_set
 
 
 def class_path(jar_set: JarSet) -> str:
     """Return the wildcard that Java expands to all JARs of the set."""
-    return str(folder(jar_set) / "*")
+    return str(locate_jars(jar_set) / "*")
 
 
 def read_locked_checksums(jar_set: JarSet) -> dict[str, str]:
@@ -69,7 +69,7 @@ def compare_checksums(expected: Mapping[str, str], actual: Mapping[str, str]) ->
 
 def find_problems(jar_set: JarSet) -> list[str]:
     """Describe the problems of the installed JARs of a set; empty if all are as locked."""
-    return compare_checksums(read_locked_checksums(jar_set), hash_jars(folder(jar_set)))
+    return compare_checksums(read_locked_checksums(jar_set), hash_jars(locate_jars(jar_set)))
 
 
 def fetch(jar_set: JarSet, report_progress: Callable[[str], None]) -> None:
@@ -87,8 +87,8 @@ def fetch(jar_set: JarSet, report_progress: Callable[[str], None]) -> None:
             msg = f"JARs for {jar_set} do not match `infra/install/{jar_set}-jars.sha256`; nothing was installed:\n  "
             msg += "\n  ".join(problems) + "\nHint: the repository has other files; ask the owner of your Maven mirror."
             raise JarError(msg)
-        shutil.rmtree(folder(jar_set), ignore_errors=True)
-        fresh.rename(folder(jar_set))
+        shutil.rmtree(locate_jars(jar_set), ignore_errors=True)
+        fresh.rename(locate_jars(jar_set))
 
 
 def ivy_command(jar_set: JarSet, scratch: Path, target: Path) -> list[str]:

@@ -30,7 +30,7 @@ class ChildEnd:
     message: str  # last lines of its stderr other than events: the message of an error
 
 
-def run_command(
+def run_child(
     arguments: Sequence[str], *, on_line: Callable[[str], None], program: Sequence[str] = PROGRAM
 ) -> ChildEnd:
     """Run a command and wait for its end.

@@ -42,6 +42,6 @@ def list_drivers(run_dir: Path) -> list[DetachedDriver]:
 def _read(path: Path) -> tuple[dict[str, object] | None, str | None]:
     """Read a JSON file; return its content or None, and the reason why it cannot be read."""
     try:
-        return files.read_json(path), None
+        return files.read_json_file(path), None
     except (CutoverError, OSError):
         return None, f"{path.name} cannot be read"

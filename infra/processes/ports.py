@@ -68,13 +68,13 @@ def fresh(*, free: Callable[[int], bool] = is_free) -> Ports:
     return Ports(broker=broker, controller=controller, airflow=choose(free=free, avoid=(broker, controller)))
 
 
-def load(path: Path) -> Ports | None:
+def load_ports(path: Path) -> Ports | None:
     """Read the stored ports; None before the first start.
 
     Raises:
         PortError: The file is invalid.
     """
-    raw = files.read_json(path)
+    raw = files.read_json_file(path)
     if raw is None:
         return None
     numbers = {f.name: raw.get(f.name) for f in fields(Ports) if f.name != "used"}
@@ -106,7 +106,7 @@ def choose_for_start(path: Path, *, names: Iterable[str], free: Callable[[int], 
     Raises:
         PortError: Another program uses a port that clients may know.
     """
-    ports = load(path)
+    ports = load_ports(path)
     occupied = [] if ports is None else [name for name in names if not free(ports.by_name()[name])]
     if ports is None or (occupied and not ports.used):
         ports = fresh(free=free)

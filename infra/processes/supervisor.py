@@ -57,7 +57,9 @@ class ProgramState:
         return self.state not in INACTIVE
 
 
-def configuration(programs: Sequence[Program], *, home: Path, socket: Path, directory: Path, root: bool) -> str:
+def format_supervisor_config(
+    programs: Sequence[Program], *, home: Path, socket: Path, directory: Path, root: bool
+) -> str:
     """Format `supervisord.conf`; no program starts before `Supervisor.start_group`."""
     head = Template((HERE / "supervisord.conf").read_text(encoding="utf-8")).substitute(
         socket=_escape(str(socket)),
@@ -109,7 +111,7 @@ class Supervisor:
 
     def identity(self) -> Identity | None:
         """Return the identity of the running supervisord; None if it is not running."""
-        identity = parse_identity(files.read_json(self._record))
+        identity = parse_identity(files.read_json_file(self._record))
         return identity if identity is not None and is_alive(identity) else None
 
     def launch(self, programs: Sequence[Program], environment: Mapping[str, str]) -> None:
@@ -122,8 +124,8 @@ class Supervisor:
         socket = _socket_folder() / "s"
         conf = self.home / "run" / "supervisord.conf"
         root = os.geteuid() == 0
-        text = configuration(programs, home=self.home, socket=socket, directory=Path.cwd(), root=root)
-        files.write(conf, text)
+        text = format_supervisor_config(programs, home=self.home, socket=socket, directory=Path.cwd(), root=root)
+        files.write_atomically(conf, text)
         output_path = self.home / "logs" / "supervisord.out"
         with output_path.open("wb") as sink:
             process = subprocess.Popen(
@@ -183,12 +185,12 @@ class Supervisor:
 
     def leftovers(self) -> list[Identity]:
         """List running processes of the last supervisor's session, the supervisor included."""
-        leader = parse_identity(files.read_json(self._record))
+        leader = parse_identity(files.read_json_file(self._record))
         return [] if leader is None else family.session_of(leader)
 
     def delete_record(self) -> None:
         """Delete the record and the socket of an ended supervisor."""
-        record = files.read_json(self._record)
+        record = files.read_json_file(self._record)
         if record is not None:
             shutil.rmtree(Path(str(record.get("socket"))).parent, ignore_errors=True)
             self._record.unlink(missing_ok=True)
@@ -211,7 +213,7 @@ class Supervisor:
     def _call(self, method: str, *arguments: object) -> object:
         from supervisor.xmlrpc import SupervisorTransport  # noqa: PLC0415 -- `cutover status` does not need it without a supervisor
 
-        record = files.read_json(self._record) or {}
+        record = files.read_json_file(self._record) or {}
         transport = SupervisorTransport(None, None, f"unix://{record.get('socket')}")
         proxy = xmlrpc.client.ServerProxy("http://localhost", transport=transport)
         try:

@@ -25,7 +25,7 @@ def list_reading_epochs(lake: PipelineLake, version: Version | None) -> list[Epo
         raise no_epochs(lake.pipeline)
     if len({record.lateness_fingerprint for record in records}) > 1:
         msg = f"`{lake.name}`: expected epochs under one setting of lateness, got several."
-        replay = f"`cutover replay {lake.name} --into {versions.next_number(lake)}`"
+        replay = f"`cutover replay {lake.name} --into {versions.read_next_version_number(lake)}`"
         raise LakeError(msg + f"\nHint: {replay} reads the log again under the one in force.")
     return [record for record in records if record.topic_id == records[-1].topic_id]
 

@@ -29,9 +29,9 @@ from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed, tells_real_speed
 from cutover.lake.integrity import lost_records
-from cutover.lake.tables.schemas import arrow_type, duckdb_type
+from cutover.lake.tables.schemas import map_arrow_type_to_duckdb, map_spark_type_to_arrow
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import format_number, name_log
+from cutover.log.topic_partitions import format_partition_number, name_log
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import (
@@ -83,7 +83,10 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
     """
     pipeline = reading.lake.pipeline
     kinds = compile_pipeline(pipeline).key_types
-    keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
+    keys = "".join(
+        f", {identifier(name)} {map_arrow_type_to_duckdb(map_spark_type_to_arrow(kind))}"
+        for name, kind in kinds.items()
+    )
     columns = "__partition INT, __offset BIGINT, __log BIGINT, __event BIGINT, __starts BIGINT, __ends BIGINT"
     connection.execute(f"CREATE TEMP TABLE pairs ({columns}{keys}, __epoch BIGINT)")
     columns_of_pairs = ("__partition", "__offset", "__log", "__event", "__starts", "__ends", *pipeline.key)
@@ -199,7 +202,7 @@ def gather_delays(lake: PipelineLake) -> GatheredDelays:
     earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover advise {pipeline.name}")
     reading = LogReading(spark=spark, lake=lake, rejoin=Rejoin(lake), records=records)
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(settings)) as connection:
         count = load_pairs(connection, reading, earliest)
         read_speed = measure_read_speed(records)
         pace = find_pace(read_speed, trace_real_speed(connection, pipeline))
@@ -236,7 +239,7 @@ def _find_version(lake: PipelineLake) -> Version:
         )
         hint = f"\nHint: `cutover lateness {pipeline.name}` takes ids into account and measures how late records are."
         raise DefinitionError(msg + hint)
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         raise no_epochs(pipeline)
     return version
@@ -361,5 +364,5 @@ def _make_culprit(columns: Sequence[str], row: Sequence[Any]) -> Culprit:
 
 def _format_value(column: str, value: object) -> str:
     if column == "_partition":
-        return f"partition={format_number(int(str(value)))}"
+        return f"partition={format_partition_number(int(str(value)))}"
     return f"{column}={'null' if value is None else value}"

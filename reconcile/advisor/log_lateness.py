@@ -29,7 +29,7 @@ from cutover.lake.dimensions.joined_versions import Rejoin
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.read_speed import measure_read_speed, tells_real_speed
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import format_number, name_log
+from cutover.log.topic_partitions import format_partition_number, name_log
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import list_reading_epochs
@@ -74,7 +74,7 @@ _BINS = (f"__behind >= {low}{'' if high is None else f' AND __behind < {high}'}"
 _COUNTS = f"[{', '.join(f'count(*) FILTER ({condition})' for condition in _BINS)}]"
 
 
-def create_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reads: pa.Table) -> None:
+def create_judged_table(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reads: pa.Table) -> None:
     """Create `judged` from `pairs` and `reached`.
 
     Args:
@@ -177,7 +177,7 @@ def _segment(column: str | None, row: Sequence[Any]) -> LatenessSegment:
 
 
 def _name_value(column: str | None, value: Any) -> Scalar:
-    return format_number(int(value)) if column is None else scalar(value)
+    return format_partition_number(int(value)) if column is None else scalar(value)
 
 
 def list_sources(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LateSource, ...]:
@@ -210,18 +210,18 @@ def measure_log_lateness(lake: PipelineLake, clock: Clock) -> LogLateness:
         LogError: The log holds none of it any more, or does not answer.
     """
     settings, pipeline = lake.settings, lake.pipeline
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     records = list_reading_epochs(lake, version)
     if version is None:  # then there was no epoch, and that was reported
         raise LakeError(pipeline.name)
     earliest = LogClient(settings).earliest(name_log(pipeline))
     spark = session(settings, app=f"cutover lateness {pipeline.name}")
     reading = LogReading(spark=spark, lake=lake, rejoin=Rejoin(lake), records=records)
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(settings)) as connection:
         load_pairs(connection, reading, earliest)
         _drop_duplicates(connection, pipeline, version, records[-1].epoch)
         pace = find_pace(measure_read_speed(records), trace_real_speed(connection, pipeline))
-        create_tables(connection, pipeline, _list_reads(pipeline, records))
+        create_judged_table(connection, pipeline, _list_reads(pipeline, records))
         shares = count_late(connection, pace)
         deleted_records = _count_gone(records, earliest)
         return LogLateness(

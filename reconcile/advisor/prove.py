@@ -55,7 +55,7 @@ def prove_settings(
         LakeError: The epochs cannot be run again.
     """
     pipeline = lake.pipeline
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     all_records = [] if version is None else EpochLog(version.uri).records()
     records = [record for record in all_records if record.epoch <= newest_epoch and not record.final]
     runs: dict[tuple[int, int], MeasuredOutcome] = {}
@@ -68,7 +68,7 @@ def prove_settings(
             with find_repeat()(
                 PipelineLake(lake.settings, variant), records, lambda count, total: progress(name, count, total)
             ) as uri:
-                runs[setting] = find_outcome(EpochLog(uri), variant)
+                runs[setting] = measure_outcome(EpochLog(uri), variant)
         return runs[setting]
 
     proven = []
@@ -86,7 +86,7 @@ def _make_lateness(pipeline: Pipeline, out_of_orderness: int, allowed: int) -> L
     return replace(pipeline.lateness, **lengths)
 
 
-def find_outcome(log: EpochLog, pipeline: Pipeline) -> MeasuredOutcome:
+def measure_outcome(log: EpochLog, pipeline: Pipeline) -> MeasuredOutcome:
     """Measure the outcome of a run from its epoch log; for sessions `on_time` equals `exact`.
 
     Args:
@@ -94,7 +94,7 @@ def find_outcome(log: EpochLog, pipeline: Pipeline) -> MeasuredOutcome:
         pipeline: The definition of the run.
     """
     records = [record for record in log.records() if not record.final]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         log.relation(connection, "rows", epoch=records[-1].epoch if records else -1)
         watermarks = [(record.epoch, record.watermark_before) for record in records]
         columns = [list(values) for values in zip(*watermarks, strict=True)] or [[], []]
@@ -190,7 +190,7 @@ def write_proof_table(page: Path, advice: Advice) -> None:
     if not (has_begin and has_end):
         msg = f"--page: expected a page with `{begin.strip()}` and `{end}` on separate lines, got `{page}`."
         raise DefinitionError(msg)
-    files.write(page, f"{page_start}{begin}{''.join(_list_lines(advice))}{end}{page_end}", mode=0o644)
+    files.write_atomically(page, f"{page_start}{begin}{''.join(_list_lines(advice))}{end}{page_end}", mode=0o644)
 
 
 def _list_lines(advice: Advice) -> Iterator[str]:

@@ -20,7 +20,7 @@ def record_lateness(settings: Settings, log_lateness: LogLateness, clock: Clock)
         result_fingerprint=log_lateness.result_fingerprint,
         lateness_fingerprint=log_lateness.lateness_fingerprint,
         at=clock.now(),
-        result=json_text.encode(log_lateness),
+        result=json_text.encode_dataclass(log_lateness),
     )
     Journal(settings, log_lateness.pipeline, LatenessRow).append(row)
 
@@ -34,7 +34,7 @@ def find_newest_lateness(lake: PipelineLake) -> LogLateness | None:
     lateness = lateness_fingerprint(lake.pipeline)
     rows = list_result_rows(lake, LatenessRow)
     results = [row.result for row in rows if row.lateness_fingerprint == lateness]
-    return json_text.parse(LogLateness, results[-1]) if results else None
+    return json_text.parse_dataclass(LogLateness, results[-1]) if results else None
 
 
 def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
@@ -43,7 +43,7 @@ def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
         pipeline=advice.pipeline,
         result_fingerprint=advice.result_fingerprint,
         at=clock.now(),
-        result=json_text.encode(advice),
+        result=json_text.encode_dataclass(advice),
     )
     Journal(settings, advice.pipeline, AdviceRow).append(row)
 
@@ -56,7 +56,7 @@ def find_advice(lake: PipelineLake) -> Advice | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    history = [json_text.parse(Advice, row.result) for row in list_result_rows(lake, AdviceRow)]
+    history = [json_text.parse_dataclass(Advice, row.result) for row in list_result_rows(lake, AdviceRow)]
     if not history:
         return None
     latest = history[-1]

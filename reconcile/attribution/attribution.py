@@ -85,7 +85,7 @@ def list_doubts(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]
         pipeline: The definition, for the key and the allowed lateness.
         records: All epochs up to the cut.
     """
-    make_tables(sides.connection, pipeline, records)
+    create_ledger_tables(sides.connection, pipeline, records)
     if sides.layout.component:
         for table in (SharedTable.LEDGER, SharedTable.DOUBTFUL):
             digests.assign_components(sides.connection, pipeline, table)
@@ -96,7 +96,9 @@ def list_doubts(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]
     return tuple(f"The stream's ledger is in doubt: {reason} ({count} rows)." for reason, count in doubts)
 
 
-def make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+def create_ledger_tables(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]
+) -> None:
     """Create the ledger's tables from `stream_log`.
 
     Args:

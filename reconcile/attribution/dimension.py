@@ -74,7 +74,7 @@ def stage_refold(lake: PipelineLake, evidence: SealEvidence, sides: Sides) -> Si
         for suspect in suspects
     ]
     further = () if sides.same_definition else tuple(map(Class, sides.merged[_MERGED:]))
-    in_force = refold.make_tables(sides.connection, lake, parts, into=(AS_STREAM, AS_BATCH), further=further)
+    in_force = refold.create_refold_tables(sides.connection, lake, parts, into=(AS_STREAM, AS_BATCH), further=further)
     _check_settings(lake.pipeline, evidence, batch_runs.read_effective_runs(lake), in_force)
     return _add_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
 
@@ -117,7 +117,7 @@ def _list_runs(lake: PipelineLake, evidence: SealEvidence) -> list[BatchRun]:
     return all_runs[: [run.run_id for run in all_runs].index(evidence.run.run_id) + 1]
 
 
-def list_notes(evidence: SealEvidence) -> list[str]:
+def list_dimension_notes(evidence: SealEvidence) -> list[str]:
     """Return a note for each lookup with a version of the stream that batch could no longer read."""
     return [
         f"Lookup `{name}`: version {', '.join(map(str, replaced))} could no longer be read; batch joined these records "

@@ -30,7 +30,7 @@ from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.codec import Scalar, encode, scalar
+from cutover.reconcile.result.codec import Scalar, encode_tree, scalar
 from cutover.reconcile.result.finding import CellStep
 from cutover.records.reading.scan import Offsets
 from cutover.timestamps import format_micros, to_micros
@@ -108,7 +108,7 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """Encode for `explain --json`, with `class_` of a row as `class`."""
-        raw: dict[str, Any] = encode(self)
+        raw: dict[str, Any] = encode_tree(self)
         raw["rows"] = [{"class": row.pop("class_"), **row} for row in raw["rows"]]
         return raw
 
@@ -187,7 +187,7 @@ def _find_losses_in_log(
             return _LogCount(
                 loss=f"Topic {run.topic} has topic id {log_id.topic_id}, both sides were read from {run.topic_id}."
             )
-        portions = log_rows.list_portions(lake, sides.connection, run, stretches)
+        portions = log_rows.list_read_portions(lake, sides.connection, run, stretches)
         reads = [offsets for portion in portions for offsets in portion.reads]
         epochs = [record for record in evidence.records if _reads_any(record, reads)]
         losses = lost_records.find_lost(

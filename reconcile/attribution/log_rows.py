@@ -68,7 +68,7 @@ class ReadPortion:
     reads: tuple[Offsets, ...]  # disjoint
 
 
-def list_portions(
+def list_read_portions(
     lake: PipelineLake,
     connection: duckdb.DuckDBPyConnection,
     run: BatchRun,
@@ -124,7 +124,7 @@ def _group_neighbours(records: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
         yield tuple(group)
 
 
-def read_records(
+def read_portion(
     log: LogReader, pipeline: Pipeline, run: BatchRun, portion: ReadPortion, stretches: Sequence[Interval]
 ) -> Iterator[RawRecord]:
     """Yield the records of a portion whose event time is in one of its stretches, or cannot be read.

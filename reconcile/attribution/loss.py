@@ -62,7 +62,7 @@ def describe_touching(losses: Sequence[Loss]) -> str | None:
     )
 
 
-def list_notes(losses: Sequence[Loss]) -> tuple[str, ...]:
+def list_loss_notes(losses: Sequence[Loss]) -> tuple[str, ...]:
     """Return notes on windows whose lost records no comparison can detect."""
     gaps = [loss.windows_from for loss in losses if loss.kind != "anew" and loss.windows_from is not None]
     if not gaps:

@@ -282,7 +282,7 @@ class Proof:
         for place in unread:
             by_stretch.setdefault(self.lake.pipeline.window.event_range(place.interval), []).append(place)
         stretches = sorted(by_stretch)
-        for portion in log_rows.list_portions(self.lake, sides.connection, run, stretches):
+        for portion in log_rows.list_read_portions(self.lake, sides.connection, run, stretches):
             portion_places = [place for n in portion.stretches for place in by_stretch[stretches[n]]]
             reason = find_gone_records(portion, earliest, run.topic)
             if reason is None:
@@ -295,7 +295,7 @@ class Proof:
     ) -> dict[Place, FoldedPlace]:
         rejoin = Rejoin(self.lake)
         dimensions = rejoin.at(rejoin.collect_recorded(self.evidence.records))
-        raw = list(log_rows.read_records(log, self.lake.pipeline, self.evidence.run, portion, stretches))
+        raw = list(log_rows.read_portion(log, self.lake.pipeline, self.evidence.run, portion, stretches))
         start, end = (stretches[portion.stretches[0]].start, max(stretches[n].end for n in portion.stretches))
         classes = [str(name) for name in sides.merged if not self._is_refolded(sides, name)]
         rows = place_records(self.lake.pipeline, raw, dimensions)

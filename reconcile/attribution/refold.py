@@ -38,7 +38,7 @@ class RefoldPart:
     by_batch: Spans
 
 
-def make_tables(
+def create_refold_tables(
     connection: duckdb.DuckDBPyConnection,
     lake: PipelineLake,
     parts: Sequence[RefoldPart],
@@ -85,7 +85,7 @@ def make_tables(
 
 
 def table_with_classes(name: str, class_count: int) -> str:
-    """Return the table of `make_tables` in which the first `class_count` further classes are folded as well."""
+    """Return the table of `create_refold_tables` in which the first `class_count` further classes are folded too."""
     return f"{name}_{class_count}" if class_count else name
 
 

@@ -11,7 +11,7 @@ import duckdb
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.layout import Value, agreement_of, value_of
+from cutover.reconcile.comparison.layout import Value, agreement_of, make_default_comparison
 
 FIRST = "answer_0"
 _ROWS = "windows and keys"
@@ -96,7 +96,7 @@ def _measures(
     types = {str(row[0]): str(row[1]) for row in connection.execute(f"DESCRIBE {FIRST}").fetchall()}
     for name, expression in _columns(pipeline).items():
         left, right = (f"{side}.{identifier(name)}" for side in "ab")
-        value = agreement_of(pipeline, value_of(name, types[name]), same_definition=True)
+        value = agreement_of(pipeline, make_default_comparison(name, types[name]), same_definition=True)
         at_all, beyond = Value(name=name).differs(left, right), value.differs(left, right)
         both = "a.window_start IS NOT NULL AND b.window_start IS NOT NULL"
         sized = (

@@ -140,7 +140,7 @@ def record_noise(settings: Settings, noise: Noise, clock: Clock) -> None:
         pipeline=noise.pipeline,
         result_fingerprint=noise.result_fingerprint,
         at=clock.now(),
-        result=json_text.encode(noise),
+        result=json_text.encode_dataclass(noise),
     )
     Journal(settings, noise.pipeline, NoiseRow).append(row)
 
@@ -152,7 +152,7 @@ def find_newest_noise(lake: PipelineLake) -> Noise | None:
         LakeError: The history cannot be read.
     """
     rows = list_result_rows(lake, NoiseRow)
-    return json_text.parse(Noise, rows[-1].result) if rows else None
+    return json_text.parse_dataclass(Noise, rows[-1].result) if rows else None
 
 
 def find_level(lake: PipelineLake) -> NoiseLevel | None:

@@ -34,7 +34,7 @@ from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.records.reading.scan import Offsets, read_records
-from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.records.watermark import Observation, WatermarkState, advance_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +140,7 @@ def audit_determinism(lake: PipelineLake, *, replays: int, seed: int, repartitio
     """
     span = _span(lake)
     spark = session(lake.settings, app=f"cutover audit {lake.name}")
-    with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(lake.settings)) as connection:
         replayed = _Replayed(
             lake=lake,
             span=span,
@@ -164,7 +164,7 @@ def audit_determinism(lake: PipelineLake, *, replays: int, seed: int, repartitio
 
 def _records(lake: PipelineLake) -> Sequence[EpochRecord]:
     """Return the epochs that say with which version of a dimension a record is joined; none without lookups."""
-    version = versions.current(lake) if lake.pipeline.lookups else None
+    version = versions.find_current_version(lake) if lake.pipeline.lookups else None
     return () if version is None or not delta.exists(version.uri) else EpochLog(version.uri).records()
 
 
@@ -253,4 +253,4 @@ class _Replayed:
         read_offsets = start_offsets | dict(state.read) | {p: end for p, (_, end) in offsets.items()}
         high = {p: end for p, (_, end) in self.span.items()}
         observation = Observation(now=0.0, read=read_offsets, high=high, max_event=events)
-        return advance(state, observation, self.lake.pipeline.lateness)
+        return advance_watermark(state, observation, self.lake.pipeline.lateness)

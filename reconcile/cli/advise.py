@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
@@ -61,7 +61,7 @@ def advise(
 
     further = [_parse_setting(text) for text in setting or ()]  # refused before anything is read
     settings, clock = load_settings(), SystemClock()
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     lake = PipelineLake(settings, definition)
     gathered_delays = gather_delays(lake)
     lateness = definition.lateness
@@ -85,7 +85,7 @@ def advise(
     grid_fields = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.setting_count}
     return Output(
         document=_describe(advice) | grid_fields,
-        lines=_list_lines(advice, every if grid else None, versions.next_number(lake)),
+        lines=_list_lines(advice, every if grid else None, versions.read_next_version_number(lake)),
         exit_code=int(any(not claim.holds for claim in proven)),
     )
 
@@ -214,7 +214,7 @@ def lateness(
     from cutover.reconcile.advisor.log_lateness import measure_log_lateness
 
     settings, clock = load_settings(), SystemClock()
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     log_lateness = measure_log_lateness(PipelineLake(settings, definition), clock)
     record.record_lateness(settings, log_lateness, clock)
     shares = {"real_share": log_lateness.shares.real_share, "read_share": log_lateness.shares.read_share}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.counts import count_clause, count_noun
 from cutover.definition.loading import catalogue
@@ -93,7 +93,7 @@ def windows(
     from cutover.reconcile.window_audit import audit_sample
 
     settings, clock = load_settings(), SystemClock()
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     audit_seed = secrets.randbelow(2**31) if seed is None else seed
     with show_spinner(f"{pipeline}: computing the sample from the log"):
         lake = PipelineLake(settings, definition)
@@ -146,7 +146,7 @@ def _list_noise_lines(noise: Noise, rule: str | None) -> Iterator[Line]:
                     measure.column,
                     " and ".join(measure.paths),
                     f"{measure.rows:,}",
-                    *(("",) * 5 if measure.size is None else map(text.number, _list_sizes(measure.size))),
+                    *(("",) * 5 if measure.size is None else map(text.format_number, _list_sizes(measure.size))),
                 )
                 for measure in noise.measures
             ),
@@ -326,10 +326,13 @@ def verify(
     """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
     settings = load_settings()
     if files:
-        return _scrub(PipelineLake(settings, find_definition(settings, pipeline)), check_all=exhaustive)
+        return _scrub(PipelineLake(settings, load_command_definition(settings, pipeline)), check_all=exhaustive)
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
     verification = verify_and_record(
-        PipelineLake(settings, find_definition(settings, pipeline)), only=names, exhaustive=exhaustive, seed=seed
+        PipelineLake(settings, load_command_definition(settings, pipeline)),
+        only=names,
+        exhaustive=exhaustive,
+        seed=seed,
     )
     return Output(
         document=verification.to_json(),
@@ -339,7 +342,7 @@ def verify(
 
 
 def _scrub(lake: PipelineLake, *, check_all: bool) -> Output:
-    scrubbed = scrub.scrub(lake, max_bytes=None if check_all else scrub.PIECE)
+    scrubbed = scrub.scrub_files(lake, max_bytes=None if check_all else scrub.PIECE)
     lines = list_scrub_lines(scrubbed)
     return Output(document=scrubbed.to_json(), lines=lines, exit_code=2 if scrubbed.damaged else 0)
 

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import choose_pipeline, load_chosen_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
-from cutover.lake.control.stages import current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.output.console import Line, Output, make_table, styled
 from cutover.pipeline_lake import PipelineLake
@@ -22,10 +22,9 @@ from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.criteria import describe_number, describe_threshold
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
-from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.result.cost import PathCosts, describe_price, describe_waiting_basis
 from cutover.reconcile.result.text import count_noun
-from cutover.settings import Settings, load_settings
 
 REFUSED = 1
 _SHOWN = 10  # runs
@@ -33,28 +32,21 @@ _SHOWN = 10  # runs
 Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the history.")]
 
 app = typer.Typer(help="Which path a pipeline serves: LAMBDA, SHADOW or KAPPA.", no_args_is_help=True)
-
-
-@app.callback()
-def choose_pipeline(
-    context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
-) -> None:
-    """Select the pipeline whose stage is shown or changed."""
-    context.obj = (load_settings(), pipeline)
+app.callback()(choose_pipeline)
 
 
 @app.command()
 def show(context: typer.Context) -> Output:
     """List the evidence, what is missing, and the history of moves."""
-    settings, pipeline = _find_shown(context)
+    settings, pipeline = load_chosen_definition(context)
     now = SystemClock().now()
     lake = PipelineLake(settings, pipeline)
     evidence = evidence_of.read_evidence(lake, now)
     decision = decide(current_stage(lake), evidence, "advance", pipeline.policy, now)
     decision = decision.name_pipeline(pipeline.name)
-    history = read_events(settings, pipeline.name)
+    history = read_gate_events(settings, pipeline.name)
     costs = measure_present(lake)
-    gate_fields = _to_fields(pipeline, evidence, decision, history) | {"cost": encode(costs)}
+    gate_fields = _to_fields(pipeline, evidence, decision, history) | {"cost": encode_tree(costs)}
     return Output(document=gate_fields, lines=_list_lines(gate_fields, evidence, costs))
 
 
@@ -82,8 +74,8 @@ def rollback(
     to: Annotated[Stage, typer.Option("--to", help="LAMBDA: batch serves again. SHADOW: from KAPPA.")] = Stage.LAMBDA,
 ) -> Output:
     """Let batch serve again, at once and from any stage; requires no evidence, no log and no driver."""
-    settings, pipeline = _find_shown(context)
-    decision = stage.roll_back(PipelineLake(settings, pipeline), reason, SystemClock(), back_to=to)
+    settings, pipeline = load_chosen_definition(context)
+    decision = stage.roll_back_stage(PipelineLake(settings, pipeline), reason, SystemClock(), back_to=to)
     if stage.stays(decision, to):
         text = f"{pipeline.name}: stays in {to}. Anything approved or started before this no longer moves it."
         return Output(document=_describe_move(pipeline, decision), lines=[text])
@@ -94,11 +86,6 @@ def rollback(
     return _report_move(
         pipeline, decision, f"{serves}. Next: `cutover batch {pipeline.name}` catches it up with the log."
     )
-
-
-def _find_shown(context: typer.Context) -> tuple[Settings, Pipeline]:
-    settings, name = context.obj
-    return settings, find_definition(settings, name)
 
 
 def _reject(pipeline: Pipeline, decision: GateDecision, *lines: str) -> Output:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import parse_key
@@ -24,7 +24,7 @@ from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile as run_reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import load_settings
 from cutover.timestamps import to_micros
 
@@ -46,7 +46,7 @@ def reconcile(
         None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")
         for option, text in (("--from", start), ("--to", end))
     )
-    result = run_reconcile(PipelineLake(settings, definition), start=lower, end=upper, epoch=cut)
+    result = run_reconciliation(PipelineLake(settings, definition), start=lower, end=upper, epoch=cut)
     path = result.run.report_path
     return _output(result, None if path is None else show.make_address(settings, path))
 
@@ -62,7 +62,7 @@ def explain(
 ) -> Output:
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
     settings = select_stream_version(load_settings(), version)
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     at = parse_range_end(window, definition.window, of="WINDOW")
     explained = explain_cell(PipelineLake(settings, definition), at, parse_key(key, definition.key))
     return Output(document=explained.to_json(), lines=show.list_explanation_lines(explained))

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from cutover.cli.definitions import find_definition, find_definitions
+from cutover.cli.definitions import find_definitions, load_command_definition
 from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
@@ -48,7 +48,9 @@ def report(
     if serve:
         yield from _serve(settings, port)
         return
-    definitions = find_definitions(settings) if pipeline is None else {pipeline: find_definition(settings, pipeline)}
+    definitions = (
+        find_definitions(settings) if pipeline is None else {pipeline: load_command_definition(settings, pipeline)}
+    )
     if differences is not None:
         yield _copy_differences(settings, definitions, differences)
     elif form is ReportForm.ADDRESS:

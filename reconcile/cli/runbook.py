@@ -31,14 +31,14 @@ def runbook(
 def _fill_page(name: str, text: str, pipeline: str) -> Output:
     from dataclasses import asdict
 
-    from cutover.cli.definitions import find_definition
+    from cutover.cli.definitions import load_command_definition
     from cutover.clock import SystemClock
     from cutover.reconcile.incident import fill_page
     from cutover.reconcile.watch.collector import FactCollector
     from cutover.reconcile.watch.status import make_status
 
     settings = load_settings()
-    definition = find_definition(settings, pipeline, running=True)
+    definition = load_command_definition(settings, pipeline, running=True)
     lake = PipelineLake(settings, definition)
     now = make_status(FactCollector(lake, SystemClock()).collect())
     filled = fill_page(lake, name, text, now)
@@ -46,7 +46,7 @@ def _fill_page(name: str, text: str, pipeline: str) -> Output:
 
 
 def _list_pages() -> Iterator[Output]:
-    for name in folder.list_names():
+    for name in folder.list_runbooks():
         head = folder.read_page(name).head
         row = {"name": name, "severity": head.severity, "owner": head.owner, "alert": head.alert, "drill": head.drill}
         yield Output(document=row, lines=[f"{name:24} {head.severity:7} {head.owner}"])

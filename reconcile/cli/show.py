@@ -6,7 +6,7 @@ from rich.table import Table
 
 from cutover.counts import count_clause
 from cutover.definition.loading.key_text import format_argument, format_columns
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.output.console import Line, make_table, styled
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.explain import Explanation, Measured
@@ -20,8 +20,8 @@ from cutover.reconcile.result.text import (
     count_noun,
     counts,
     cut_text,
+    format_number,
     format_signed,
-    number,
     share,
     when,
 )
@@ -53,8 +53,8 @@ def list_comparison_lines(result: Report, location: str | None) -> Iterator[Line
     if finding.differences:
         yield _tabulate_cells(result)
     for segment in finding.segments[:_SEGMENTS_SHOWN]:
-        of = f"{number(segment.different)} of {count_noun(segment.rows, 'row')} of it differ"
-        of += f", {number(segment.lift)} times its share"
+        of = f"{format_number(segment.different)} of {count_noun(segment.rows, 'row')} of it differ"
+        of += f", {format_number(segment.lift)} times its share"
         yield f"over-represented  {format_columns({segment.column: segment.value})}: {of}"
     yield from _prefix("policy", finding.policy.reasons if finding.seal.holds else ())
     yield from _list_accepted(result)
@@ -105,7 +105,7 @@ def _list_pipeline_lines(result: Report) -> Iterator[Line]:
     yield make_table(
         ("cause", "rows", "records behind them"),
         (
-            (name, number(cause.rows), number(cause.events))
+            (name, format_number(cause.rows), format_number(cause.events))
             for name, cause in finding.causes.items()
             if cause.rows or cause.events or name == UNEXPLAINED  # a zero reads as if there were no such records
         ),
@@ -131,8 +131,8 @@ def _tabulate_cells(result: Report) -> Table:
                 when(cell.window_start),
                 format_argument({name: _cut_value(value) for name, value in cell.key.items()}),
                 cell.measure,
-                number(_cut_value(cell.streaming)),
-                number(_cut_value(cell.batch)),
+                format_number(_cut_value(cell.streaming)),
+                format_number(_cut_value(cell.batch)),
                 cell.kind if cell.difference is None else format_signed(cell.difference),
                 *((cell.cause,) if is_pipeline else ()),
             )
@@ -155,8 +155,8 @@ def list_explanation_lines(explained: Explanation) -> Iterator[Line]:
         (
             (
                 value.measure,
-                number(value.streaming),
-                number(value.batch),
+                format_number(value.streaming),
+                format_number(value.batch),
                 _describe_difference(value),
                 value.cause or _describe_equal(explained),
             )
@@ -171,7 +171,7 @@ def list_explanation_lines(explained: Explanation) -> Iterator[Line]:
             (
                 (
                     row.class_,
-                    format_number(row.partition),
+                    format_partition_number(row.partition),
                     row.offset,
                     when(row.event_time),
                     row.epoch,

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.errors import CutoverError
 from cutover.lake.tables.run_memory import read_once
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.output.console import Line, Output, make_table, styled
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.text import duration
@@ -37,7 +37,9 @@ def watch(
 ) -> Iterator[Output]:
     """Watch a stream: lag by partition, watermark, late share, one word of verdict, the alerts. Changes no table."""
     settings = load_settings()
-    collector = FactCollector(PipelineLake(settings, find_definition(settings, pipeline, running=True)), SystemClock())
+    collector = FactCollector(
+        PipelineLake(settings, load_command_definition(settings, pipeline, running=True)), SystemClock()
+    )
     with read_once():  # a sample of tables that are unchanged since the last one costs next to nothing
         while True:
             status = _read_status(collector)
@@ -74,7 +76,7 @@ def _tabulate_partitions(watch_status: WatchStatus) -> Table:
         ("partition", "verdict", *numbers),
         (
             (
-                format_number(partition.partition),
+                format_partition_number(partition.partition),
                 styled(_word(str(partition.verdict))),
                 f"{partition.read:,}",
                 f"{partition.end:,}",

@@ -61,7 +61,7 @@ def is_from(value: str, name: str, micros: int) -> str:
     return f"coalesce({is_reached}, false)"
 
 
-def is_float(name: str) -> bool:
+def is_float_column(name: str) -> bool:
     """Return whether sums of a type depend on the order of rows."""
     return kind_of(name) == "float"
 

@@ -23,7 +23,7 @@ from cutover.definition.model.pipeline import Pipeline, SameDefinition
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import batch_ledger_schema, make_schema
+from cutover.lake.tables.schemas import batch_ledger_schema, make_arrow_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.records.classes import Class
@@ -57,7 +57,7 @@ def keeps_twins(pipeline: Pipeline) -> bool:
     return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
 
 
-def create_tables(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, run: BatchRun) -> None:
+def create_duplicate_tables(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, run: BatchRun) -> None:
     """Create the tables, and the view `stream_truth`, from `stream_log`.
 
     Args:
@@ -101,7 +101,7 @@ def _bind_batch(connection: duckdb.DuckDBPyConnection, lake: PipelineLake, run: 
         for turn, batch_run in enumerate(runs)
         for start, end in batch_run.computed
     ]
-    kinds = make_schema({"turn": pa.int64(), "run": pa.string(), "first": pa.int64(), "last": pa.int64()})
+    kinds = make_arrow_schema({"turn": pa.int64(), "run": pa.string(), "first": pa.int64(), "last": pa.int64()})
     connection.register("batch_spans", pa.Table.from_pylist(spans, schema=kinds))
     connection.execute(
         f"CREATE TEMP TABLE batch_twins AS WITH found AS (SELECT *, {_PLACE} FROM batch_ledger_all"

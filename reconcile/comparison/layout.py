@@ -262,7 +262,7 @@ def _is_long(kind: str) -> bool:
     return match is not None and int(match[1]) <= _LONG
 
 
-def value_of(name: str, duckdb_type: str) -> Value:
+def make_default_comparison(name: str, duckdb_type: str) -> Value:
     """Return the default comparison of a column: exact, with a relative tolerance for doubles."""
     if duckdb_type in {"DOUBLE", "FLOAT"}:
         return Value(name=name, exact=False, relative=FLOAT_RELATIVE, is_double=True)

@@ -33,7 +33,14 @@ from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import digests, duplicates
 from cutover.reconcile.comparison.digests import COMPONENT, MEMBERS
-from cutover.reconcile.comparison.layout import Layout, additive, agreement_of, narrow_types, value_of, wide_columns
+from cutover.reconcile.comparison.layout import (
+    Layout,
+    additive,
+    agreement_of,
+    make_default_comparison,
+    narrow_types,
+    wide_columns,
+)
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.records.classes import Class
@@ -185,14 +192,14 @@ def open_sides(
 ) -> Iterator[Sides]:
     """Open both sides for window starts in `[start, end)`; they are closed when the context exits."""
     pipeline = lake.pipeline
-    with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(lake.settings)) as connection:
         stream, batch = own_sides = open_own_sides(pipeline, evidence)
         for side in own_sides:
             side.create_rows(connection)
         same_definition = isinstance(pipeline.batch, SameDefinition)
         merged = tuple(list_merged_classes(stream, batch))
         if duplicates.keeps_twins(pipeline):
-            duplicates.create_tables(connection, lake, evidence.run)
+            duplicates.create_duplicate_tables(connection, lake, evidence.run)
         incomplete_ranges = list_incomplete_ranges(own_sides)
         in_range, is_final = _within(start, end), " AND ".join(f"({side.is_final_sql()})" for side in own_sides)
         is_uncovered = is_affected_sql(pipeline.window, _flatten(incomplete_ranges))
@@ -283,7 +290,7 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same_d
     summed = {*additive(pipeline), "_n"}
     values = tuple(
         replace(
-            agreement_of(pipeline, value_of(name, types[name]), same_definition=same_definition),
+            agreement_of(pipeline, make_default_comparison(name, types[name]), same_definition=same_definition),
             additive=name in summed,
         )
         for name in (*pipeline.measures, *states)
@@ -291,7 +298,11 @@ def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same_d
     if not sessions:
         values += (
             replace(
-                agreement_of(pipeline, value_of("window_end", types["window_end"]), same_definition=same_definition),
+                agreement_of(
+                    pipeline,
+                    make_default_comparison("window_end", types["window_end"]),
+                    same_definition=same_definition,
+                ),
                 is_implied=True,
             ),
         )

@@ -11,7 +11,7 @@ from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.cost.fold import fold
-from cutover.reconcile.result.codec import decode
+from cutover.reconcile.result.codec import decode_tree
 from cutover.reconcile.result.cost import Agreement, PathCosts
 from cutover.reconcile.result.parts import AgreementPoint
 from cutover.reconcile.result.report import ComparisonOutcome
@@ -25,7 +25,7 @@ def measure_costs(lake: PipelineLake, agreement: Agreement | None) -> PathCosts:
         DefinitionError: No epoch was committed under it yet.
         LakeError: A table cannot be read.
     """
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     epochs = EpochLog(version.uri).records() if version is not None and delta.exists(version.uri) else []
     if not epochs:
         msg = f"Cost of `{lake.name}`: expected an epoch under the definition in force, found none."
@@ -35,7 +35,7 @@ def measure_costs(lake: PipelineLake, agreement: Agreement | None) -> PathCosts:
 
 def find_agreement(lake: PipelineLake) -> Agreement | None:
     """Return the agreement of the current comparison of a pipeline; None if nothing was compared."""
-    comparison = history.find_current(lake)
+    comparison = history.find_current_comparison(lake)
     return None if comparison is None or not comparison.is_comparable else parse_agreement(comparison.result)
 
 
@@ -79,5 +79,5 @@ def parse_agreement(result: Mapping[str, Any]) -> Agreement | None:
         different=sum(rows.get(kind, 0) for kind in ("missing", "extra", "changed")),
         unexplained=unexplained,
         is_replay=settlement.get("is_replay", False),
-        by_age=tuple(decode(AgreementPoint, point) for point in settlement.get("agreement", [])),
+        by_age=tuple(decode_tree(AgreementPoint, point) for point in settlement.get("agreement", [])),
     )

@@ -192,13 +192,13 @@ def _fold_log(
     dimensions = rejoin.at(rejoin.collect_recorded(evidence.records))
     stretches = sorted({pipeline.window.event_range(interval) for interval in intervals})
     raw: dict[tuple[int, int], RawRecord] = {}
-    for portion in log_rows.list_portions(lake, sides.connection, run, stretches):
+    for portion in log_rows.list_read_portions(lake, sides.connection, run, stretches):
         missing = find_gone_records(portion, earliest, run.topic)
         if missing is not None:
             raise LogError(missing)
         raw |= {
             (record.partition, record.offset): record
-            for record in log_rows.read_records(log, pipeline, run, portion, stretches)
+            for record in log_rows.read_portion(log, pipeline, run, portion, stretches)
         }
     placed_records = list(place_records(pipeline, [raw[at] for at in sorted(raw)], dimensions))
     bounds = {(interval.start, interval.end) for interval in intervals}

@@ -18,7 +18,7 @@ import duckdb
 from cutover.counts import count_clause
 from cutover.engine.queries import count_where, fetch_row
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import Path, is_float, kind_of
+from cutover.reconcile.comparison.column_types import Path, is_float_column, kind_of
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import (
     NO_TYPE,
@@ -178,7 +178,7 @@ def _find_exact_comparisons(
     exact_places = [place for place, kinds_of_part in kinds.items() if kinds_of_part <= _EXACT]
     exact_types = _find_exact_types(connection, raw, types_by_side, exact_places)
     digits = {
-        place: next(filter(is_float, types[place]), None)
+        place: next(filter(is_float_column, types[place]), None)
         for place, kinds_of_part in kinds.items()
         if place not in exact_types and kinds_of_part <= _NUMBERS
     }

@@ -16,7 +16,7 @@ import duckdb
 from cutover.engine.queries import count_where
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_float, is_time, kind_of
+from cutover.reconcile.comparison.column_types import is_float_column, is_time, kind_of
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import NO_TYPE
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
@@ -235,7 +235,7 @@ def _choose_reading(columns: _Columns, name: str, kind: str, counts: tuple[_Cell
         f"{_without_sign_of_zero(identifier(columns.names[name][side]), kind)}::VARCHAR" if value is None else value
         for side, value in enumerate(values)
     )
-    number = kind if is_float(kind) or is_time(kind) else None
+    number = kind if is_float_column(kind) or is_time(kind) else None
     return _Choice(values=(texts[0], texts[1]), kind=TEXT, origin=origin, number=number, unread=unread)
 
 
@@ -275,7 +275,7 @@ def _read_cell(columns: _Columns, side: int, name: str, kind: str, *, as_text: b
 
 def _without_sign_of_zero(value: str, kind: str) -> str:
     """Return SQL of a value in which a zero of a float has no sign, as its text would have it."""
-    return f"({value} + 0::{kind})" if is_float(kind) else value
+    return f"({value} + 0::{kind})" if is_float_column(kind) else value
 
 
 def _choose_decimal(

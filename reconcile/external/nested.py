@@ -10,7 +10,7 @@ import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import Path, is_alike, is_float, kind_of, parts_of
+from cutover.reconcile.comparison.column_types import Path, is_alike, is_float_column, kind_of, parts_of
 from cutover.reconcile.external import cell_texts
 
 NO_TYPE = '"NULL"'
@@ -199,7 +199,7 @@ def _list_integer_parts(left: DuckDBPyType, right: DuckDBPyType) -> Iterator[Pat
     for name in left_parts.keys() & right_parts.keys():
         yield from ((name, *path) for path in _list_integer_parts(left_parts[name], right_parts[name]))
     kinds = str(left), str(right)
-    if not left_parts and not right_parts and any(map(is_float, kinds)) and any(map(_holds_integers, kinds)):
+    if not left_parts and not right_parts and any(map(is_float_column, kinds)) and any(map(_holds_integers, kinds)):
         yield ()
 
 

@@ -11,14 +11,14 @@ import duckdb
 from cutover.engine.queries import fetch_number
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import holds, is_float, is_from, is_time
+from cutover.reconcile.comparison.column_types import holds, is_float_column, is_from, is_time
 from cutover.reconcile.comparison.layout import (
     FLOAT_RELATIVE,
     Layout,
     NumberText,
     Value,
+    make_default_comparison,
     narrow_types,
-    value_of,
     wide_columns,
 )
 from cutover.reconcile.external.alignment import Columns, find_like_names, format_map_options, quote_word
@@ -171,7 +171,7 @@ def _reject_reserved_names(names: Iterable[str]) -> None:
 
 def _make_value(diff_request: DiffRequest, columns: Columns, name: str) -> Value:
     kind, number, digits = columns.common[name], columns.numbers.get(name), columns.digits.get(name, {})
-    value = value_of(name, kind)
+    value = make_default_comparison(name, kind)
     if digits and () not in digits:
         return _make_nested_value(diff_request, columns, value)
     if name in diff_request.tolerances:
@@ -182,14 +182,14 @@ def _make_value(diff_request: DiffRequest, columns: Columns, name: str) -> Value
         text = NumberText(kind=number, pattern=None if is_time(number) else find_number_pattern(number))
         return diff_request.tolerances[name].apply(replace(value, number=text), number)
     integers = columns.integers.get(name, frozenset())
-    if number is not None and is_float(number):
+    if number is not None and is_float_column(number):
         # Texts of CSV are floats as the engine writes them, or cells that are none of these.
         text = NumberText(kind=number, pattern=find_number_pattern(number) if digits else None)
         noise = replace(value, exact=False, relative=FLOAT_RELATIVE)
         return replace(noise, keeps_whole=True, integers=integers, number=text)
-    if holds(kind, is_float):
+    if holds(kind, is_float_column):
         return replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, nested=kind, integers=integers)
-    return replace(value, keeps_whole=True, integers=integers) if is_float(kind) else value
+    return replace(value, keeps_whole=True, integers=integers) if is_float_column(kind) else value
 
 
 def _make_nested_value(diff_request: DiffRequest, columns: Columns, value: Value) -> Value:
@@ -205,7 +205,7 @@ def _make_nested_value(diff_request: DiffRequest, columns: Columns, value: Value
         if len(part_numbers) < len(digits):
             reject_long_numbers(value.name)
         value = diff_request.tolerances[value.name].apply(value, kind_of_numbers)
-    elif holds(kind_of_numbers, is_float):
+    elif holds(kind_of_numbers, is_float_column):
         integers = columns.integers.get(value.name, frozenset())
         value = replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, integers=integers)
     return value if value.exact else replace(value, nested=kind, part_numbers=part_numbers)

@@ -16,7 +16,7 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
-from cutover.lake.control.stages import current_stage, list_moves, read_events
+from cutover.lake.control.stages import current_stage, list_moves, read_gate_events
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
@@ -42,14 +42,14 @@ StageApproval = Approval[StageProposal]
 """Approval of a move by a person."""
 
 
-def make_proposal(lake: PipelineLake, clock: Clock) -> tuple[GateDecision, StageProposal | None]:
+def make_stage_proposal(lake: PipelineLake, clock: Clock) -> tuple[GateDecision, StageProposal | None]:
     """Decide on an advance to the next stage and, if it is allowed, make the proposal for a person to approve.
 
     Raises:
         LakeError: A table of the lake cannot be read.
     """
     pipeline = lake.pipeline
-    turn = len(read_events(lake.settings, pipeline.name))
+    turn = len(read_gate_events(lake.settings, pipeline.name))
     stage, now = current_stage(lake), clock.now()
     evidence = evidence_of.read_evidence(lake, now)
     decision = decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
@@ -67,7 +67,7 @@ def make_proposal(lake: PipelineLake, clock: Clock) -> tuple[GateDecision, Stage
     )
 
 
-def check_valid(
+def check_stage_approval(
     approval: StageApproval, pipeline: Pipeline, evidence: GateEvidence, decision: GateDecision, *, turn: int
 ) -> None:
     """Check that a person approved the move, and that it and its evidence have not changed.
@@ -86,7 +86,7 @@ def check_valid(
         "audit": _describe_audit(pipeline, decision),
         "stream_version": evidence.stream_version,
     }
-    changes.check_unchanged(
+    changes.check_approval_unchanged(
         subject, _list_changes(approval.proposal, current_facts, decision), dag=f"{pipeline.name}_cutover"
     )
 

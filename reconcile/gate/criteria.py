@@ -206,7 +206,9 @@ def evaluate_tables(evidence: GateEvidence) -> Condition:
     return _require_none("tables", len(evidence.foreign), "foreign writes", text, need)
 
 
-def evaluate_rules(evidence: GateEvidence, eligible_runs: tuple[EvidenceRun, ...], now: datetime) -> Condition:
+def evaluate_acceptance_rules(
+    evidence: GateEvidence, eligible_runs: tuple[EvidenceRun, ...], now: datetime
+) -> Condition:
     """Require that every acceptance rule is in force, is not exceeded, and is the rule that eligible runs used."""
     rules, latest = evidence.rules, find_latest_run(evidence.runs)
     problems = [*rules.problems.values()]

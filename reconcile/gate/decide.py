@@ -17,7 +17,7 @@ from cutover.reconcile.gate.gate_values import (
     PresentState,
     RecordedHazard,
     Replayability,
-    find_earliest_times,
+    find_earliest_run_times,
     find_latest_run,
     is_newer_cut,
     list_blocks,
@@ -66,7 +66,7 @@ def decide(
     if move == "rollback":
         return GateDecision(move=move, stage=stage, target=back_to if back_to in _BACK[stage] else None)
     eligible_runs = select_consecutive_runs(evidence.runs, now, evidence.losses)
-    earliest = find_earliest_times(evidence.runs, now)
+    earliest = find_earliest_run_times(evidence.runs, now)
     times = [at for run in eligible_runs if (at := earliest[run.run_id]) is not None]
     conditions = (
         criteria.evaluate_runs(eligible_runs, evidence.runs, policy),
@@ -77,7 +77,7 @@ def decide(
         *evaluate_hazards(evidence.hazards, evidence.runs, policy, now),
         criteria.evaluate_losses(evidence),
         criteria.evaluate_tables(evidence),
-        criteria.evaluate_rules(evidence, eligible_runs, now),
+        criteria.evaluate_acceptance_rules(evidence, eligible_runs, now),
         criteria.evaluate_contract(evidence.contract, evidence.expectations),
         criteria.evaluate_self_test(evidence.self_test, evidence.earlier_self_tests, now),
         *criteria.evaluate_replay(evidence.replay, policy, now),

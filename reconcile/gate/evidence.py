@@ -69,11 +69,11 @@ def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
         LakeError: A table of the lake cannot be read. If the log does not respond, `replay` is None.
     """
     settings, pipeline = lake.settings, lake.pipeline
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         unmeasured = Replayability(retention=None, replay_time=None)
         return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=unmeasured)
-    comparisons = recorded.read_lines(settings, pipeline.name)
+    comparisons = recorded.read_comparisons(settings, pipeline.name)
     moves = list_moves(settings, pipeline.name)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
     batch = batch_runs.read_effective_runs(lake)
@@ -90,7 +90,7 @@ def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
         replay=_read_replayability(lake, records, now),
         losses=list_lost_windows(pipeline, losses.list_up_to(settings, version), version.number),
         foreign=tuple(list_table_problems(lake, version)),
-        rules=acceptance_files.load(lake),
+        rules=acceptance_files.load_acceptance_rules(lake),
         self_test=self_tests[-1] if self_tests else None,
         earlier_self_tests=tuple(datetime.fromisoformat(test.at) for test in self_tests[:-1]),
         hazards=tuple(_list_hazards(lake, records, comparisons, now)),
@@ -105,7 +105,7 @@ def read_evidence(lake: PipelineLake, now: datetime) -> GateEvidence:
 
 def list_table_problems(lake: PipelineLake, version: Version) -> Iterator[str]:
     """Yield a sentence for each change by another writer, and one if the high-water note cannot be read."""
-    for change, _ in table_weights.find_changes(lake):
+    for change, _ in table_weights.list_table_changes(lake):
         if change.kind is not Kind.HARMLESS:
             yield change.sentence
     try:
@@ -317,7 +317,7 @@ def _list_hazards(
 ) -> Iterator[RecordedHazard]:
     yield from hazards.find_hazards(records, lake.pipeline.policy, now)
     current = recorded.of_definition(comparisons, result_fingerprint(lake.pipeline))
-    replay = hazards.find_replay(versions.read_events(lake.settings, lake.name), current, now)
+    replay = hazards.find_replay(versions.read_version_events(lake.settings, lake.name), current, now)
     if replay is not None:
         yield replay
 
@@ -393,10 +393,10 @@ def encode_evidence(
         **({} if audit is None else {"audit": audit}),
         **({} if because is None else {"because": dict(because)}),
     }
-    return json.dumps(content | {"hash": compute_digest(content)}, sort_keys=True)
+    return json.dumps(content | {"hash": compute_evidence_digest(content)}, sort_keys=True)
 
 
-def compute_digest(content: Mapping[str, Any]) -> str:
+def compute_evidence_digest(content: Mapping[str, Any]) -> str:
     """Compute the sha256 of evidence without its own hash, as canonical JSON."""
     hashed = {name: value for name, value in content.items() if name != "hash"}
     return hashlib.sha256(json.dumps(hashed, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

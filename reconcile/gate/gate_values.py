@@ -198,7 +198,7 @@ def select_consecutive_runs(
         if not place.run.is_within_policy or any(loss.touches(place.run) for loss in losses)
     ]
     last_interruption = max((place.at for place in interrupting), default=(-2, -1))
-    earliest = find_earliest_times(runs, now)
+    earliest = find_earliest_run_times(runs, now)
     consecutive_runs: list[EvidenceRun] = []
     for place in sorted(_list_places(runs), key=lambda place: place.run.first_sequence):
         run = place.run
@@ -238,7 +238,7 @@ def is_newer_cut(run: EvidenceRun, other: EvidenceRun) -> bool:
     return run.epoch > other.epoch and has_more_records
 
 
-def find_earliest_times(runs: tuple[EvidenceRun, ...], now: datetime) -> dict[str, datetime | None]:
+def find_earliest_run_times(runs: tuple[EvidenceRun, ...], now: datetime) -> dict[str, datetime | None]:
     """Return the earliest possible time of each run, by its id; None: its age is unknown.
 
     Args:

@@ -15,7 +15,7 @@ from typing import NamedTuple, get_args
 from cutover.definition.model.policy import HazardKind, Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import VersionEvent
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.reconcile.gate.gate_values import RecordedHazard
 from cutover.reconcile.gate.hazard_conditions import HOURS_AT_LEAST, LATE_AT_LEAST, PEAK
 from cutover.reconcile.result.text import count_noun
@@ -111,7 +111,7 @@ def _find_changes(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
         changed_leaders = sorted(p for p, leader in record.leaders.items() if leaders.get(p, leader) != leader)
         added = [] if previous is None else sorted(set(record.end) - set(previous.end))
         if added or changed_leaders:
-            numbers = ", ".join(map(format_number, added or changed_leaders))
+            numbers = ", ".join(map(format_partition_number, added or changed_leaders))
             is_one = len(added or changed_leaders) == 1
             partitions = f"partition {numbers} {'is' if added else 'has'}"
             if not is_one:

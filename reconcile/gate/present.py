@@ -10,7 +10,7 @@ from cutover.clock import Clock
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate.decide import EvidenceRun, PresentState
 from cutover.reconcile.report import verdicts
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
@@ -22,14 +22,14 @@ def examine_present(lake: PipelineLake, clock: Clock) -> PresentState:
     Raises:
         LakeError: The history cannot be read or written. All other problems are part of the returned state.
     """
-    report = reconcile(lake, clock=clock)
+    report = run_reconciliation(lake, clock=clock)
     checks = verify_and_record(lake, clock=clock)
     return PresentState(
         run=EvidenceRun(
             run_id=report.run.run_id,
             at=clock.now(),
             epoch=-1 if report.finding.seal.epoch is None else report.finding.seal.epoch,
-            outcome=verdicts.find_outcome(report),
+            outcome=verdicts.name_report_outcome(report),
             is_within_policy=report.finding.exit_code == 0 and report.run.scope_note is None,
             rows_by_cause=tuple((name, cause.rows) for name, cause in report.finding.causes.items() if cause.rows),
         ),

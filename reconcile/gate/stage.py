@@ -16,7 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
 from cutover.events import log
 from cutover.lake.control.signature import InvalidReasonError, check_reason, user
-from cutover.lake.control.stages import WITHDRAWN, current_stage, read_events
+from cutover.lake.control.stages import WITHDRAWN, current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError, retry_conflicts
 from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.lake.serving import serving_table
@@ -25,7 +25,7 @@ from cutover.metrics.families import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
-from cutover.reconcile.gate.approval import StageApproval, StageProposal, check_valid
+from cutover.reconcile.gate.approval import StageApproval, StageProposal, check_stage_approval
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.verdict.audits import audit_record, power
@@ -37,7 +37,7 @@ _ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRejectedError)
 """Outcomes that are not failures of a task: an invalid reason, a concurrent move, an outdated approval."""
 
 
-def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample]:
+def list_gate_samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample]:
     """Yield the metrics of a decision."""
     name = pipeline.name
     current = decision.target if decision.allowed else decision.stage
@@ -49,7 +49,7 @@ def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample
         yield MetricSample("cutover_gate_conditions", (name, state), number)
 
 
-@tasks.write_metrics("gate", tasks.describe_samples(samples), answers=_ANSWERS)
+@tasks.write_metrics("gate", tasks.describe_samples(list_gate_samples), answers=_ANSWERS)
 def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and probe of a test
     lake: PipelineLake,
     direction: Move,
@@ -103,7 +103,7 @@ def _move(  # noqa: PLR0913 -- as `move`
 ) -> GateDecision:
     settings, pipeline = lake.settings, lake.pipeline
     valid_reason = check_reason(reason, of="Gate")
-    turn = len(read_events(settings, pipeline.name))  # read first: a move made after this is rejected
+    turn = len(read_gate_events(settings, pipeline.name))  # read first: a move made after this is rejected
     stage = current_stage(lake, way_back=direction == "rollback")
     next_comparison = _read_next_sequence(settings, pipeline.name)
     now = clock.now()
@@ -111,7 +111,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     evidence = GateEvidence() if direction == "rollback" else evidence_of.read_evidence(lake, now)
     decision = decide(stage, evidence, direction, pipeline.policy, now, back_to=back_to).name_pipeline(pipeline.name)
     if approved is not None:
-        check_valid(approved, pipeline, evidence, decision, turn=turn)
+        check_stage_approval(approved, pipeline, evidence, decision, turn=turn)
     if decision.allowed and direction == "advance":
         from cutover.reconcile.gate.present import examine_present  # noqa: PLC0415 -- needs both paths and the log
 
@@ -121,7 +121,7 @@ def _move(  # noqa: PLR0913 -- as `move`
         evidence = replace(evidence_of.read_evidence(lake, now), present=present_state)
         decision = decide(stage, evidence, direction, pipeline.policy, now).name_pipeline(pipeline.name)
         if approved is not None and decision.allowed:  # the examination takes minutes, in which evidence can change
-            check_valid(approved, pipeline, evidence, decision, turn=turn)
+            check_stage_approval(approved, pipeline, evidence, decision, turn=turn)
     signature = ((actor or user()) if approved is None else approved.who, valid_reason)
     event = _make_withdrawal(
         pipeline, decision, evidence, signature, next_comparison=next_comparison, because=because, clock=clock
@@ -140,7 +140,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     return decision
 
 
-def withdraw(settings: Settings, proposal: StageProposal, reason: str, clock: Clock) -> None:
+def withdraw_move(settings: Settings, proposal: StageProposal, reason: str, clock: Clock) -> None:
     """Withdraw a proposed move, so that a process that is still making it cannot complete it.
 
     A row appended to the history takes the sequence of the move; the stage, and the evidence for the next move, do not
@@ -153,7 +153,7 @@ def withdraw(settings: Settings, proposal: StageProposal, reason: str, clock: Cl
 
 
 def _withdraw_now(settings: Settings, proposal: StageProposal, reason: str, clock: Clock) -> None:
-    turn = len(read_events(settings, proposal.pipeline))
+    turn = len(read_gate_events(settings, proposal.pipeline))
     if turn != proposal.turn:
         return
     event = GateEvent(
@@ -172,8 +172,8 @@ def _withdraw_now(settings: Settings, proposal: StageProposal, reason: str, cloc
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=reason)
 
 
-@tasks.write_metrics("gate", tasks.describe_samples(samples), answers=(InvalidReasonError,))
-def roll_back(
+@tasks.write_metrics("gate", tasks.describe_samples(list_gate_samples), answers=(InvalidReasonError,))
+def roll_back_stage(
     lake: PipelineLake,
     reason: str,
     clock: Clock,
@@ -249,7 +249,7 @@ def roll_back_regression(lake: PipelineLake, clock: Clock) -> bool:
     if current_stage(lake, way_back=True) is not Stage.KAPPA:
         return False
     because = {"audit": _encode_audit(audits[-1])}
-    roll_back(lake, _describe_regression(audits[-1]), clock, because=because)
+    roll_back_stage(lake, _describe_regression(audits[-1]), clock, because=because)
     return True
 
 

@@ -61,7 +61,7 @@ def _style() -> str:
 
 
 @cache
-def policy() -> str:
+def make_page_policy() -> str:
     """Return the Content-Security-Policy of the pages: their own style, and nothing else."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -91,7 +91,7 @@ def render_runbook(name: str, body: Markup) -> str:
 
 
 def _render(name: str, **values: Any) -> str:
-    names = folder.list_names()
+    names = folder.list_runbooks()
     style = Markup(_style())  # noqa: S704 -- an internal file
     return _environment().get_template(f"{name}.html.j2").render(style=style, all_runbooks=names, **values)
 
@@ -106,7 +106,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (text.count_noun, text.duration, at, moment, describe_late_share):
+    for function in (text.count_noun, text.duration, at, format_event_time, describe_late_share):
         environment.filters[function.__name__] = function
     return environment
 
@@ -116,7 +116,7 @@ def at(value: datetime) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}"
 
 
-def moment(micros: int | None) -> str:
+def format_event_time(micros: int | None) -> str:
     """Return an event time in microseconds; `none` where there is none."""
     return "none" if micros is None else at(from_micros(micros))
 
@@ -174,7 +174,7 @@ class _Routes:
         if path is None:
             raise _not_here()
         is_page = path.suffix == ".html"
-        policy = script.policy() + _FRAMED if is_page else "default-src 'none'; sandbox"
+        policy = script.make_report_policy() + _FRAMED if is_page else "default-src 'none'; sandbox"
         saved_as = None if is_page else f"{pipeline.name}-{path.name}"
         headers = _PLAIN | {"Content-Security-Policy": policy}
         return FileResponse(path, media_type=FORMS[path.suffix], filename=saved_as, headers=headers)
@@ -231,7 +231,7 @@ def _not_here() -> HTTPException:
 
 
 def _show(page: str) -> Response:
-    headers = _PLAIN | {"Content-Security-Policy": policy() + _FRAMED}
+    headers = _PLAIN | {"Content-Security-Policy": make_page_policy() + _FRAMED}
     return Response(page, media_type="text/html; charset=utf-8", headers=headers)
 
 

@@ -20,7 +20,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.stage import Stage
 from cutover.errors import CutoverError
 from cutover.lake import recorded_definitions
-from cutover.lake.control.stages import current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cli.recorded.differences import REST, count_states, describe_state
 from cutover.reconcile.cost.measure import measure_present
@@ -235,7 +235,7 @@ def _decide(lake: PipelineLake, clock: Clock) -> GateDecision:
 
 
 def _list_moves(lake: PipelineLake) -> tuple[MoveLine, ...]:
-    rows = read_events(lake.settings, lake.name)[-SHOWN:]
+    rows = read_gate_events(lake.settings, lake.name)[-SHOWN:]
     return tuple(
         MoveLine(at=row.at, stage=row.stage, event=row.event, actor=row.who, reason=row.why) for row in reversed(rows)
     )

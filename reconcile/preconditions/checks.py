@@ -160,7 +160,9 @@ def _check_folds(facts: SealFacts) -> Iterator[SealBreach]:
         yield _breach("folded", text + "a fold merged epochs across it, and no pin held it.")
 
 
-def make_breach(name: str, seal: Seal, windows: Windows, events: Events, *, requested: str | None) -> SealBreach:
+def make_no_window_breach(
+    name: str, seal: Seal, windows: Windows, events: Events, *, requested: str | None
+) -> SealBreach:
     """Return the reason why no window was compared, with a hint.
 
     Args:

@@ -36,7 +36,7 @@ def find_damaged_file(tables_read: Sequence[DeltaTable]) -> SealBreach | None:
     return None
 
 
-def find_overflow(name: str, error: duckdb.Error) -> SealBreach | None:
+def find_overflow_breach(name: str, error: duckdb.Error) -> SealBreach | None:
     """Return the breach of totals over keys or windows that no type holds; None if that is not why a query failed."""
     if not isinstance(error, duckdb.OutOfRangeException):
         return None
@@ -44,7 +44,7 @@ def find_overflow(name: str, error: duckdb.Error) -> SealBreach | None:
     return make_unreadable_breach(text)
 
 
-def make_breach(error: LakeError) -> SealBreach:
+def make_damage_breach(error: LakeError) -> SealBreach:
     """Keep the error's text and file; its runbook decides the code, `unreadable` where it names none."""
     breach = make_unreadable_breach(error.text, error.file if isinstance(error, FileDamagedError) else None)
     code = _CODES.get(error.runbook or RUNBOOK)

@@ -19,7 +19,7 @@ from cutover.lake.journal_rows import ComparisonRow, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.preconditions.damage import make_breach
+from cutover.reconcile.preconditions.damage import make_damage_breach
 from cutover.reconcile.result.seal import SealBreach
 
 STOPPING = frozenset({"LogDataLost", "TopicIdentityChanged"})
@@ -43,7 +43,7 @@ def evaluate_log(lake: PipelineLake, *, count: bool = False) -> LogCheck:
     With `count` the records of epochs are counted again in the log; those of a long log in turns.
     """
     settings, pipeline = lake.settings, lake.pipeline
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     try:
         newest = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
     except LakeError:
@@ -81,10 +81,10 @@ def _check_topic(
     if topic_id != newest.topic_id:
         msg = f"Topic {topic} has topic id {topic_id}, the epoch log was built from {newest.topic_id}."
         raise LogError(msg, runbook="TopicIdentityChanged")
-    same_log.check_unchanged(pipeline.name, client, newest, history)
+    same_log.check_log_unchanged(pipeline.name, client, newest, history)
     next_offsets = offsets.next_offsets(newest, accepted, newest.topic_id) or {}
     latest = client.latest(topic, newest.isolation)
-    missing = offsets.find_missing(next_offsets, earliest=client.earliest(topic), latest=latest)
+    missing = offsets.find_offset_gaps(next_offsets, earliest=client.earliest(topic), latest=latest)
     if missing:
         msg = f"{offsets.format_gaps(topic, missing)}."
         raise LogError(msg, runbook="LogDataLost")
@@ -102,7 +102,7 @@ def _check_driver(lake: PipelineLake, accepted: tuple[Loss, ...], silent: str) -
             lake.settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}"
         )
     except LakeError as error:
-        return LogCheck(breach=make_breach(error))
+        return LogCheck(breach=make_damage_breach(error))
     last_seen = driver_state.losses_seen
     is_accepted = last_seen is not None and any(loss.sequence >= last_seen for loss in accepted)
     if driver_state.state == "FAILED" and driver_state.runbook in STOPPING and not is_accepted:

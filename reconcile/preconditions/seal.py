@@ -111,7 +111,7 @@ def find_unread_windows(lake: PipelineLake, start: Mapping[int, int], runs: Sequ
     uri = lake.batch_uri("batch_index")
     if not start_offsets or not delta.exists(uri):
         return ()
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.relation(connection, "batch_index", uri)
         schema = pa.schema([("partition", pa.int32()), ("first", pa.int64())])
         offsets = {"partition": list(start_offsets), "first": list(start_offsets.values())}
@@ -149,14 +149,16 @@ def evaluate_seal(lake: PipelineLake, *, epoch: int | None, epoch_log: EpochLog 
     except SealError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
-        return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.make_breach(error),)), evidence=None)
+        return Examined(
+            seal=Seal(epoch=epoch, holds=False, breaches=(damage.make_damage_breach(error),)), evidence=None
+        )
     seal_breaches = breaches(facts)
     seal = _seal(facts, evidence, seal_breaches)
     return Examined(seal=seal, evidence=None if seal_breaches else evidence, tables=_tables(evidence))
 
 
 def _gather(lake: PipelineLake, epoch: int | None, opened: EpochLog | None) -> tuple[SealFacts, SealEvidence]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     # Read before the log is opened, since its driver continues; a table that existed and is missing is no new one.
     # With a log that was opened earlier there are no witnesses: they may know a later epoch than it shows.
     witnesses = () if version is None or opened is not None else high_water.list_witnesses(lake, version)
@@ -228,7 +230,7 @@ def _reject_foreign(lake: PipelineLake) -> None:
         SealError: Names the table, and how to repair it.
     """
     foreign = next(
-        (candidate for candidate in table_weights.find_changes(lake) if candidate[0].kind is not Kind.HARMLESS),
+        (candidate for candidate in table_weights.list_table_changes(lake) if candidate[0].kind is not Kind.HARMLESS),
         None,
     )
     if foreign is not None:
@@ -267,7 +269,7 @@ def _choose(lake: PipelineLake, version: Version, epoch: int | None) -> BatchRun
 
 
 def _books(epoch_log: EpochLog, epoch: int) -> ClassCounts:
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.bind(connection, "books_all", epoch_log.table, kinds=COUNTED)
     rows = connection.execute(_BOOKS, [epoch]).fetchall()
     return ClassCounts(
@@ -288,7 +290,7 @@ def _find_unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: Batc
         for turn, earlier_run in enumerate(earlier_runs)
         for start, end in earlier_run.computed
     ]
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.bind(connection, "batch", batch)
     fields = [pa.field(name, pa.int64()) for name in ("turn", "epoch", "first", "last")]
     connection.register("spans", pa.Table.from_pylist(spans, schema=pa.schema(fields)))

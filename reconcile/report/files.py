@@ -155,4 +155,4 @@ def _check_name(name: str) -> str:
 
 
 def _replace(path: Path, text: str) -> None:
-    files.write(path, text, mode=_READABLE, durable=True)
+    files.write_atomically(path, text, mode=_READABLE, durable=True)

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.definition.loading.key_text import format_columns
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.output.cells import visible
 from cutover.output.svg import NARROW, WIDE, element
 from cutover.reconcile.advisor import advice_text
@@ -198,8 +198,8 @@ def _environment() -> Environment:
     )
     for function in (
         cut,
-        number,
-        format_number,
+        format_cut_number,
+        format_partition_number,
         key_text,
         text.count_noun,
         text.format_signed,
@@ -232,9 +232,9 @@ def cut(value: Any, limit: int = text.LONGEST_VALUE) -> Any:
     return text.cut_text(value, limit) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def number(value: Scalar) -> str:
+def format_cut_number(value: Scalar) -> str:
     """Return a value of a measure as people read it, a long text cut."""
-    return text.number(cut(value))
+    return text.format_number(cut(value))
 
 
 def key_text(key: Mapping[str, Scalar]) -> str:
@@ -252,8 +252,8 @@ def _view(result: Report) -> dict[str, Any]:
         "report": result,
         "labels": labels,
         "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- an internal file
-        "script": Markup(script.text()),  # noqa: S704 -- the same
-        "policy": script.policy(),
+        "script": Markup(script.read_script()),  # noqa: S704 -- the same
+        "policy": script.make_report_policy(),
         "verdict_style": verdicts.find_report_style(result),
         "is_pipeline": is_pipeline,
         "is_comparable": finding.verdict != "NOT_COMPARABLE",
@@ -285,7 +285,7 @@ def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
         else lateness_text.describe_settlement(result.settlement, result.finding.pipeline),
         "epochs_chart": watermark_over_epochs(result),
         "lag": epochs.describe_lag(result.finding.epochs_series),
-        "error_rates": curves.rows(result.self_test),
+        "error_rates": curves.list_rate_rows(result.self_test),
         "uncounted": () if result.self_test is None else list_uncounted(result.self_test),
     }
 

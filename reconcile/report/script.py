@@ -12,15 +12,15 @@ _FILE = Path(__file__).parent / "templates" / "filter.js"
 
 
 @cache
-def text() -> str:
+def read_script() -> str:
     """Return what stands between the tags: it reads the page's own text, and writes none of it as markup."""
     return _FILE.read_text(encoding="utf-8")
 
 
 @cache
-def policy() -> str:
+def make_report_policy() -> str:
     """Return the Content-Security-Policy of a report: no request of any kind, inline styles, this script alone."""
-    digest = base64.b64encode(hashlib.sha256(text().encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(read_script().encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"

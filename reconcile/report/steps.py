@@ -14,11 +14,11 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from cutover.lake.control.versions import format_option
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.reconcile.report import tree, verdicts
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.text import count_noun, moment, number, when
+from cutover.reconcile.result.text import count_noun, format_number, parse_iso_time, when
 from cutover.runbooks import folder
 from cutover.runbooks.page import split_head
 
@@ -51,14 +51,16 @@ def details(result: Report) -> list[Detail]:
     """Return pipeline, windows, offsets and cut that the steps are about; those without a cause before any others."""
     lines = [Detail(name="Pipeline", description=result.finding.pipeline)]
     cells = _choose_cells(result)
-    starts = sorted({at for cell in cells if (at := moment(cell.window_start)) is not None})
+    starts = sorted({at for cell in cells if (at := parse_iso_time(cell.window_start)) is not None})
     if starts:
         words = f"{count_noun(len(starts), 'window')} of those listed, "
         lines.append(Detail(name="Windows", description=words + _format_span(starts)))
     lines += _offsets(result)
     lines += _last_similar(result)
     lines += [
-        Detail(name=f"Cut of {log.topic}", description=", ".join(f"{p}: {number(n)}" for p, n in log.cut.items()))
+        Detail(
+            name=f"Cut of {log.topic}", description=", ".join(f"{p}: {format_number(n)}" for p, n in log.cut.items())
+        )
         for log in result.finding.seal.logs
     ]
     return lines
@@ -66,7 +68,7 @@ def details(result: Report) -> list[Detail]:
 
 def _last_similar(result: Report) -> Iterator[Detail]:
     """Yield when the same verdict stood last before another one did: an incident that is over, not this one's begin."""
-    name, is_over = verdicts.find_outcome(result), False
+    name, is_over = verdicts.name_report_outcome(result), False
     for past_run in reversed([run for run in result.trend if run.run_id != result.run.run_id]):
         is_same_verdict = (
             past_run.verdict == result.finding.verdict.value and past_run.within == result.finding.policy.within
@@ -101,9 +103,8 @@ def _offsets(result: Report) -> Iterator[Detail]:
     texts = []
     for partition, offsets in sorted(offsets_by_partition.items()):
         records = count_noun(len(offsets), "record")
-        texts.append(
-            f"partition {format_number(partition)}: {number(min(offsets))} to {number(max(offsets))} ({records})"
-        )
+        span = f"{format_number(min(offsets))} to {format_number(max(offsets))}"
+        texts.append(f"partition {format_partition_number(partition)}: {span} ({records})")
     if texts:
         more = len(texts) - PARTITIONS_AT_MOST
         shown_text = "; ".join(texts[:PARTITIONS_AT_MOST])
@@ -126,7 +127,7 @@ def fill_runbook(text: str, result: Report) -> str:
         place = tree.explain_command("p", cells[0], result.finding.seal.stream_version) or ""
         text = text.replace("--window <start>", f"--window {cells[0].window_start}")
         text = text.replace("<window> <key>", place.removeprefix("cutover explain p "))
-    starts = sorted(at for cell in _choose_cells(result) if (at := moment(cell.window_start)) is not None)
+    starts = sorted(at for cell in _choose_cells(result) if (at := parse_iso_time(cell.window_start)) is not None)
     if starts:
         first_day, day_after = f"{starts[0]:%Y-%m-%d}", f"{_day_after(starts[-1]):%Y-%m-%d}"
         text = text.replace("--from ... --to ...", f"--from {shlex.quote(first_day)} --to {shlex.quote(day_after)}")

@@ -44,7 +44,7 @@ _STYLES = {
 _TABLES = {"Consistent": "Equal", "Diverged": "Different"}
 
 
-def find_outcome(result: "Report") -> str:
+def name_report_outcome(result: "Report") -> str:
     """Return the verdict's name, distinguishing one beyond the policy from one within it."""
     return name_outcome(result.finding.verdict, within=result.finding.policy.within)
 
@@ -56,7 +56,7 @@ def name_outcome(verdict: Verdict, *, within: bool) -> str:
 
 def find_report_style(result: "Report") -> VerdictStyle:
     """Word, sign and tone of the verdict, worded otherwise for two tables."""
-    verdict_style = _STYLES[find_outcome(result)]
+    verdict_style = _STYLES[name_report_outcome(result)]
     return (
         replace(verdict_style, word=_TABLES.get(verdict_style.word, verdict_style.word))
         if result.finding.kind == "tables"
@@ -71,4 +71,6 @@ def find_style(verdict: Verdict, *, within: bool) -> VerdictStyle:
 
 def find_runbook(result: "Report") -> str | None:
     """Return the runbook that the result names, else that of its verdict; tables of another origin have none."""
-    return result.finding.runbook or (RUNBOOKS[find_outcome(result)] if result.finding.kind == "pipeline" else None)
+    return result.finding.runbook or (
+        RUNBOOKS[name_report_outcome(result)] if result.finding.kind == "pipeline" else None
+    )

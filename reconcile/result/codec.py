@@ -35,7 +35,7 @@ def scalar(value: object) -> Scalar:
     if isinstance(value, datetime):
         return _time(value)
     if isinstance(value, list | dict):
-        return json.dumps(encode(value), ensure_ascii=False)
+        return json.dumps(encode_tree(value), ensure_ascii=False)
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
@@ -52,20 +52,20 @@ def _decimal(value: Decimal) -> Scalar:
     return float(value) if Decimal(repr(float(value))) == value else str(value)
 
 
-def encode(value: object) -> Any:
+def encode_tree(value: object) -> Any:
     """Encode a tree of dataclasses as plain lists, dicts and scalars."""
     kind: type = type(value)
     if kind in _PLAIN:  # most values of a report
         return value
     field_names = _list_field_names(kind)
     if field_names is not None:
-        return {name: encode(getattr(value, name)) for name in field_names}
+        return {name: encode_tree(getattr(value, name)) for name in field_names}
     if isinstance(value, Mapping):
-        return {str(key): encode(item) for key, item in value.items()}
+        return {str(key): encode_tree(item) for key, item in value.items()}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [encode(item) for item in value]
+        return [encode_tree(item) for item in value]
     return scalar(value)
 
 
@@ -75,14 +75,14 @@ def _list_field_names(kind: type) -> tuple[str, ...] | None:
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else None
 
 
-def decode(kind: type[T], raw: object) -> T:
-    """Decode a dataclass from the output of `encode`; unknown fields are ignored.
+def decode_tree(kind: type[T], raw: object) -> T:
+    """Decode a dataclass from the output of `encode_tree`; unknown fields are ignored.
 
     Raises:
         LakeError: A field is missing or has the wrong shape.
     """
     try:
-        return json_text.parse(kind, json.dumps(raw))
+        return json_text.parse_dataclass(kind, json.dumps(raw))
     except ValueError as error:
         msg = f"Stored {kind.__name__}: expected the shape that this version writes, got another: {error}."
         raise LakeError(msg) from error

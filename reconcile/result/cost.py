@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from cutover.reconcile.result.parts import AgreementPoint
-from cutover.reconcile.result.text import THIN, count_noun, duration, minutes, number
+from cutover.reconcile.result.text import THIN, count_noun, duration, format_number, minutes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def nines_text(nines: int) -> str:
 
 def amount_text(value: float | None) -> str:
     """Format a figure; `unknown` for None."""
-    return "unknown" if value is None else number(value)
+    return "unknown" if value is None else format_number(value)
 
 
 def describe_lines(costs: PathCosts | None) -> list[tuple[str, str]]:
@@ -120,7 +120,7 @@ def _describe_path(total: PathTotal, delay: Delay) -> str:
         return "no run"
     seconds = f"{amount_text(total.core_seconds)} core-seconds"
     if total.core_seconds_per_million is not None:
-        seconds += f" ({number(total.core_seconds_per_million)} a million records)"
+        seconds += f" ({format_number(total.core_seconds_per_million)} a million records)"
     delay_text = "unknown" if delay.p99 is None else f"99{THIN}% within {duration(delay.p99)}"
     if delay.waiting:
         delay_text += f", {count_noun(delay.waiting, 'record')} still waiting"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cutover.reconcile.result.codec import Scalar, encode
+from cutover.reconcile.result.codec import Scalar, encode_tree
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
 from cutover.reconcile.result.seal import DimensionVersions, Seal
 from cutover.reconcile.result.timeliness import OpenAnswers
@@ -359,14 +359,14 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """Return the finding's part of the published object (`report.schema.json`)."""
-        return rename_fields(encode(self), {"from_": "from", "class_": "class"})
+        return rename_fields(encode_tree(self), {"from_": "from", "class_": "class"})
 
     def to_bytes(self) -> bytes:
         """Encode the finding as canonical JSON; two findings are equal if and only if these bytes are."""
         return _to_canonical_bytes(self.to_json())
 
 
-def compute_digest(encoded_finding: Mapping[str, Any]) -> str:
+def compute_finding_digest(encoded_finding: Mapping[str, Any]) -> str:
     """Compute the SHA-256 of the bytes of a finding, from its JSON."""
     return hashlib.sha256(_to_canonical_bytes(encoded_finding)).hexdigest()
 

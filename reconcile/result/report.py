@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from cutover.lake.batch_runs import Range
-from cutover.reconcile.result.codec import decode, encode
+from cutover.reconcile.result.codec import decode_tree, encode_tree
 from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.finding import Finding, rename_fields
 from cutover.reconcile.result.parts import Advice, DifferenceLife, ErrorRates, NoiseLevel, RunOfTrend, Settlement
@@ -68,8 +68,8 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Encode the report as one flat JSON object: finding, run and additions side by side, with the schema."""
-        additions = {name: encode(getattr(self, name)) for name in _ADDITIONS}
-        run: dict[str, Any] = encode(self.run)
+        additions = {name: encode_tree(getattr(self, name)) for name in _ADDITIONS}
+        run: dict[str, Any] = encode_tree(self.run)
         return {"schema": SCHEMA} | self.finding.to_json() | run | additions
 
     @staticmethod
@@ -80,7 +80,7 @@ class Report:
             LakeError: It is not the object of a report.
         """
         flat = rename_fields(raw, {"from": "from_", "class": "class_"})
-        return decode(
+        return decode_tree(
             Report, {"finding": flat, "run": flat} | {name: flat[name] for name in _ADDITIONS if name in flat}
         )
 

@@ -21,7 +21,7 @@ _MOST_DIGITS, _NOISE = 12, 1e-14  # of shares
 _FIRST_INEXACT = 1 << 53  # from here on a double cannot represent every integer
 
 
-def number(value: Scalar) -> str:
+def format_number(value: Scalar) -> str:
     """Format a value of a measure: grouped digits, up to six decimals or six significant digits, `null` for None."""
     if value is None:
         return "null"
@@ -57,7 +57,7 @@ def counts(counts_by_name: Mapping[str, int]) -> str:
 
 def format_signed(value: Scalar) -> str:
     """Format a difference with its sign; zero has none."""
-    text = number(value)
+    text = format_number(value)
     is_positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
     return f"+{text}" if is_positive else text
 
@@ -76,7 +76,7 @@ def _rounds_to_all_or_none(value: float, digits: int) -> bool:
     return _NOISE < value < 1 - _NOISE and round(value * 100, digits) in {0, 100}
 
 
-def moment(iso: str | None) -> datetime | None:
+def parse_iso_time(iso: str | None) -> datetime | None:
     """Parse an ISO time, in UTC; None for None or for an invalid text."""
     if iso is None:
         return None
@@ -89,7 +89,7 @@ def moment(iso: str | None) -> datetime | None:
 
 def when(iso: str | None) -> str:
     """Format a time as `2013-02-08 14:00` (UTC), with seconds and fractions if it has any."""
-    time = moment(iso)
+    time = parse_iso_time(iso)
     if time is None:
         return "none" if iso is None else visible(iso)
     return format_moment(time)

@@ -312,7 +312,7 @@ def _load(settings: Settings, name: str, rows: pa.Table) -> int:
     with TemporaryDirectory(dir=settings.home) as folder:
         file = Path(folder) / f"{name}.parquet"
         parquet.write_table(rows, file)
-        return load.load(settings, name, file).version
+        return load.load_dimension(settings, name, file).version
 
 
 def _change_span(
@@ -335,7 +335,7 @@ def _find_windows(clean: CleanCopy, runs: Sequence[BatchRun], span: VersionSpan)
     starts, ends = (rows[name].cast(pa.int64()).to_numpy() for name in ("window_start", "window_end"))
     windows = dict(zip(map(int, starts), map(int, ends), strict=True))
     window_starts = [start for start, end in windows.items() if find_last_run(runs, start, end) == len(runs) - 1]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         place = (span.partition, span.first, span.next)
         return find_suspects(clean.lake, connection, runs, window_starts, [place])
 
@@ -346,8 +346,8 @@ def _fold(lake: PipelineLake, run: BatchRun, suspects: Sequence[Suspects]) -> pa
         RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=run.dimensions, by_batch=run.dimensions)
         for suspect in suspects
     ]
-    with queries.connect() as connection:
-        refold.make_tables(connection, lake, parts, into=_FOLDED)
+    with queries.open_duckdb() as connection:
+        refold.create_refold_tables(connection, lake, parts, into=_FOLDED)
         rows: pa.Table = connection.sql(f"SELECT *, {run.epoch} AS _epoch FROM {_FOLDED[1]}").to_arrow_table()  # noqa: S608 -- ours
     schema = batch_schema(lake.pipeline)
     return rows.select(schema.names).cast(schema)

@@ -18,7 +18,7 @@ def record_self_test(settings: Settings, self_test: SelfTest, clock: Clock) -> N
         result_fingerprint=self_test.result_fingerprint,
         at=clock.now(),
         passed=self_test.passed,
-        result=json_text.encode(self_test),
+        result=json_text.encode_dataclass(self_test),
     )
     Journal(settings, self_test.pipeline, SelfTestRow).append(row)
 
@@ -30,7 +30,9 @@ def list_valid(lake: PipelineLake) -> tuple[SelfTest, ...]:
         LakeError: The history cannot be read.
     """
     results = [row.result for row in list_result_rows(lake, SelfTestRow)]
-    return tuple(json_text.parse(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES)
+    return tuple(
+        json_text.parse_dataclass(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES
+    )
 
 
 def find_newest_self_test(lake: PipelineLake) -> SelfTest | None:

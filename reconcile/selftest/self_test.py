@@ -52,7 +52,7 @@ def self_test(
         for number in range(1, trials + 1):
             results += run_trial(clean, number, seed)
             progress(number, trials)
-    totals = compute_totals(results)
+    totals = compute_trial_totals(results)
     return SelfTest(
         pipeline=pipeline.name,
         at=at.isoformat().replace("+00:00", "Z"),
@@ -128,7 +128,7 @@ class Totals:
     drawn_in: int
 
 
-def compute_totals(results: Sequence[TrialResult]) -> Totals:
+def compute_trial_totals(results: Sequence[TrialResult]) -> Totals:
     """Return the rates of all comparisons; a clean window counts once for each kind that was planted with it."""
     kinds: dict[str, KindCounts] = defaultdict(KindCounts)
     kind_counts = KindCounts()

@@ -17,7 +17,7 @@ COMPARED = (*COUNTED, RowKind.EPOCH, RowKind.ATTEMPT)
 def read_table_rows(uri: str, *, kind: str | None, order: Sequence[str], condition: str = "true") -> pa.Table:
     """Read the rows of a table or of one kind, sorted; `condition` is SQL over its columns."""
     table = delta.open_table(uri)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "rows", table, kinds=None if kind is None else (kind,))
         rows: pa.Table = connection.sql(f"FROM rows WHERE {condition}").to_arrow_table()
     ordered: pa.Table = rows.select(delta.read_schema(table).names).sort_by([(name, "ascending") for name in order])
@@ -35,7 +35,7 @@ def replace_table_rows(uri: str, rows: pa.Table, *, kind: str | None) -> None:
     schema = delta.read_schema(table)
     file_schema = pa.schema([field for field in schema if field.name != _PARTITION or kind is None])
     data = rows.select(file_schema.names).cast(file_schema)
-    new_file = data_files.write(uri, data, checksums.new_stem("planted", weight), partition=partition)
+    new_file = data_files.write_data_file(uri, data, checksums.new_stem("planted", weight), partition=partition)
     commits.replace(table, replaced_files, [new_file])
 
 

@@ -26,8 +26,8 @@ from cutover.reconcile.selftest.trial_result import (
     TrialResult,
     count_named_plants,
     count_unnamed_plant,
-    evaluate_rows,
     evaluate_table,
+    evaluate_trial,
     split_by_reason,
 )
 
@@ -66,7 +66,7 @@ def _evaluate_row_plants(
     """Yield the results of plants; those that a rejected comparison does not name are compared again, alone."""
     finding = _compare(clean, plants, random)
     if finding.verdict is not Verdict.NOT_COMPARABLE:
-        yield evaluate_rows(clean, plants, finding, label)
+        yield evaluate_trial(clean, plants, finding, label)
         return
     named_plants, unnamed = split_by_reason(plants, finding)
     if named_plants:

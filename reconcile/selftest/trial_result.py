@@ -65,7 +65,7 @@ def evaluate_table(plant: Plant, finding: Finding, label: str) -> TrialResult:
     return TrialResult(plants=(result,))
 
 
-def evaluate_rows(clean: CleanCopy, plants: Sequence[Plant], finding: Finding, label: str) -> TrialResult:
+def evaluate_trial(clean: CleanCopy, plants: Sequence[Plant], finding: Finding, label: str) -> TrialResult:
     """Count planted rows that a comparison found, earlier differences that it kept, and false alarms."""
     causes, rows_by_place = list_causes(finding), _collect_rows(finding)
     results = tuple(_evaluate_plant(plant, rows_by_place, label) for plant in plants)

@@ -50,7 +50,7 @@ def fold_rows(
         upto: The last epoch that counts.
         keep: Classes that count.
     """
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         keys_sql = _select_keys_sql(connection, pipeline, partials, struck)
         folded = finish_sql(pipeline, f"({keys_sql} AND _epoch <= {upto})", keep=tuple(keep))
         rows: list[dict[str, Any]] = connection.sql(folded).to_arrow_table().to_pylist()
@@ -59,7 +59,7 @@ def fold_rows(
 
 def select_rows_by_key(pipeline: Pipeline, rows: pa.Table, struck: pa.Table) -> list[dict[str, Any]]:
     """Select the results for the keys that an edit changed."""
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         keys_sql = _select_keys_sql(connection, pipeline, rows, struck)
         selected_rows: list[dict[str, Any]] = connection.sql(keys_sql).to_arrow_table().to_pylist()
         return selected_rows

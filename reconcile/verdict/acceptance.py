@@ -99,7 +99,7 @@ def fits(rule: AcceptanceRule, cells: Sequence[Difference]) -> bool:
         cells: All cells of one row.
     """
     first_cell = cells[0]
-    start = text.moment(first_cell.window_start)
+    start = text.parse_iso_time(first_cell.window_start)
     return (
         start is not None
         and rule.has_window(start)

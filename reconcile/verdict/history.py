@@ -25,8 +25,8 @@ from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta, upkeep
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import DifferenceEvent, ProvenClaims, VerificationRow
-from cutover.reconcile.result.codec import encode
-from cutover.reconcile.result.finding import Finding, compute_digest
+from cutover.reconcile.result.codec import encode_tree
+from cutover.reconcile.result.finding import Finding, compute_finding_digest
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.verdict import lifecycle, records
 from cutover.reconcile.verdict.acceptance import Place
@@ -64,17 +64,19 @@ class HistoryEntry:
     @property
     def newer(self) -> tuple[RecordedComparison, ...]:
         """Return the complete comparisons with a later position, the latest last."""
-        own_position = records.position(self.comparison, self.version)
+        own_position = records.compute_line_position(self.comparison, self.version)
         ordered = records.sort_by_position(self.lines, self.version)
         return tuple(
-            line for line in ordered if line.covers_all_windows and records.position(line, self.version) > own_position
+            line
+            for line in ordered
+            if line.covers_all_windows and records.compute_line_position(line, self.version) > own_position
         )
 
     @property
     def scope_note(self) -> str | None:
         """Describe the scope of a comparison that is not the pipeline's current one; None for the current one."""
         lines = [*self.lines, self.comparison] if self.comparison.counts_in_history else list(self.lines)
-        current = records.find_current(lines, self.version)
+        current = records.find_current_line(lines, self.version)
         if current is not None and current.run_id == self.comparison.run_id:
             return None
         cut = "no cut" if self.comparison.epoch < 0 else f"the cut of epoch {self.comparison.epoch}"
@@ -127,14 +129,14 @@ def find_entry(
     )
 
 
-def find_current(lake: PipelineLake) -> RecordedComparison | None:
+def find_current_comparison(lake: PipelineLake) -> RecordedComparison | None:
     """Find the current comparison of a pipeline.
 
     Raises:
         LakeError: The history cannot be read.
     """
     lines, version = read_current_lines(lake)
-    return records.find_current(lines, version)
+    return records.find_current_line(lines, version)
 
 
 def list_current_first(lake: PipelineLake) -> tuple[RecordedComparison, ...]:
@@ -145,9 +147,9 @@ def list_current_first(lake: PipelineLake) -> tuple[RecordedComparison, ...]:
     """
     (own_lines, version), all_lines = (
         read_current_lines(lake),
-        records.read_lines(lake.settings, lake.name),
+        records.read_comparisons(lake.settings, lake.name),
     )
-    current = records.find_current(own_lines, version)
+    current = records.find_current_line(own_lines, version)
     ordered = records.sort_by_position(own_lines, version)
     run_ids = {line.run_id for line in ordered}
     other_lines = [line for line in all_lines if line.run_id not in run_ids]
@@ -162,9 +164,9 @@ def read_current_lines(lake: PipelineLake) -> tuple[tuple[RecordedComparison, ..
     Raises:
         LakeError: The history cannot be read.
     """
-    serving = versions.current(lake.with_settings(stream_version=None))
+    serving = versions.find_current_version(lake.with_settings(stream_version=None))
     recorded_comparisons = records.of_definition(
-        records.read_lines(lake.settings, lake.name), result_fingerprint(lake.pipeline)
+        records.read_comparisons(lake.settings, lake.name), result_fingerprint(lake.pipeline)
     )
     return recorded_comparisons, None if serving is None else serving.number
 
@@ -180,7 +182,7 @@ def find_rule_time(lake: PipelineLake, now: datetime) -> datetime:
     try:
         lines = read_current_lines(lake)[0]
         runs = batch_runs.read_effective_runs(lake)
-        version = versions.current(lake)
+        version = versions.find_current_version(lake)
         latest_epoch = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
     except LakeError:  # the comparison reports a table that cannot be read
         return now
@@ -207,7 +209,7 @@ def read_open_differences(lake: PipelineLake) -> Mapping[Place, lifecycle.OpenDi
     lines, version = read_current_lines(lake)
     opened = lifecycle.fold_open_differences(lake.settings, lake.name, lines, version)
     settles = parse_duration(lake.pipeline.policy.settles_after, of="policy.settles_after")
-    return lifecycle.mark_pending(opened, records.find_current(lines, version), settles)
+    return lifecycle.mark_pending(opened, records.find_current_line(lines, version), settles)
 
 
 def record_comparison(
@@ -272,7 +274,7 @@ def _make_row(
         verdict=finding.verdict.value,
         exit_code=finding.exit_code,
         comparison_key=_digest_request(finding, fingerprint),
-        content_digest=compute_digest(encoded_finding),
+        content_digest=compute_finding_digest(encoded_finding),
         skipped_windows=json.dumps(_merge_ranges(outcome.skipped_ranges)),
         result=json.dumps(_summarize(outcome, encoded_finding), sort_keys=True),
         report=report,
@@ -282,7 +284,7 @@ def _make_row(
 def _summarize(outcome: ComparisonOutcome, encoded_finding: Mapping[str, Any]) -> dict[str, Any]:
     """Return the summary that the history keeps of a comparison: its finding without series and lists of rows."""
     summary = {name: value for name, value in encoded_finding.items() if name not in _ONLY_IN_REPORT}
-    return summary | {"tables": encode(outcome.tables), "settlement": encode(outcome.settlement)}
+    return summary | {"tables": encode_tree(outcome.tables), "settlement": encode_tree(outcome.settlement)}
 
 
 def _digest_request(finding: Finding, fingerprint: str) -> str:

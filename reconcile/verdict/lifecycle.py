@@ -75,7 +75,7 @@ def fold_open_differences(
         version: The serving version.
     """
     rows = Journal(settings, pipeline, DifferenceEvent).read()
-    return fold_differences(rows, {line.run_id: records.position(line, version) for line in lines})
+    return fold_differences(rows, {line.run_id: records.compute_line_position(line, version) for line in lines})
 
 
 def mark_pending(

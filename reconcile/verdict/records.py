@@ -126,7 +126,7 @@ class WindowState(StrEnum):
     UNKNOWN = "unknown"  # no report, or its point covers several windows of which some differ
 
 
-def read_lines(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
+def read_comparisons(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
     """Read the lines of a pipeline's history under all of its definitions, in the order of recording.
 
     Raises:
@@ -205,7 +205,7 @@ def of_definition(
     )
 
 
-def position(recorded_comparison: RecordedComparison, version: int | None) -> Position:
+def compute_line_position(recorded_comparison: RecordedComparison, version: int | None) -> Position:
     """Return the position of a line in its definition; a line without a version belongs to the serving version.
 
     Args:
@@ -221,17 +221,23 @@ def sort_by_position(
     recorded_comparisons: Iterable[RecordedComparison], version: int | None
 ) -> tuple[RecordedComparison, ...]:
     """Return lines of one definition by position, the latest last."""
-    return tuple(sorted(recorded_comparisons, key=lambda recorded_comparison: position(recorded_comparison, version)))
+    return tuple(
+        sorted(
+            recorded_comparisons, key=lambda recorded_comparison: compute_line_position(recorded_comparison, version)
+        )
+    )
 
 
-def find_current(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
+def find_current_line(
+    recorded_comparisons: Iterable[RecordedComparison], version: int | None
+) -> RecordedComparison | None:
     """Find the current line of a pipeline: the latest complete one of the serving version."""
     candidates = (
         recorded_comparison
         for recorded_comparison in recorded_comparisons
         if recorded_comparison.covers_all_windows and recorded_comparison.version in {version, None}
     )
-    return max(candidates, key=lambda line: position(line, version), default=None)
+    return max(candidates, key=lambda line: compute_line_position(line, version), default=None)
 
 
 def list_standing(
@@ -242,14 +248,20 @@ def list_standing(
     Any complete comparison clears a NOT_COMPARABLE; only one without an open difference clears a divergence.
     """
     ordered = sort_by_position(recorded_comparisons, version)
-    comparable = [position(line, version) for line in ordered if line.covers_all_windows and line.is_comparable]
-    cleared = [position(line, version) for line in ordered if line.covers_all_windows and line.has_no_open_difference]
+    comparable = [
+        compute_line_position(line, version) for line in ordered if line.covers_all_windows and line.is_comparable
+    ]
+    cleared = [
+        compute_line_position(line, version)
+        for line in ordered
+        if line.covers_all_windows and line.has_no_open_difference
+    ]
     latest_comparable, latest_cleared = max(comparable, default=None), max(cleared, default=None)
 
     def is_unresolved(recorded_comparison: RecordedComparison) -> bool:
         cleared_by = latest_cleared if recorded_comparison.is_comparable else latest_comparable
         return not recorded_comparison.has_no_open_difference and (
-            cleared_by is None or position(recorded_comparison, version) > cleared_by
+            cleared_by is None or compute_line_position(recorded_comparison, version) > cleared_by
         )
 
     return tuple(filter(is_unresolved, ordered))

@@ -369,7 +369,7 @@ def list_lives(lake: PipelineLake, finding: Finding, history_entry: HistoryEntry
     rows = Journal(lake.settings, lake.name, DifferenceEvent).read()
     rows += lifecycle.make_rows(finding, history_entry.comparison, opened, history_entry.newer, history_entry.lines)
     positions = {
-        line.run_id: records.position(line, history_entry.version)
+        line.run_id: records.compute_line_position(line, history_entry.version)
         for line in (*history_entry.lines, history_entry.comparison)
     }
     settles = parse_duration(lake.pipeline.policy.settles_after, of="policy.settles_after")

@@ -111,6 +111,6 @@ def cap_violations(check: str, texts: Sequence[str]) -> Iterable[Violation]:
         yield Violation(check=check, text=f"... and {len(texts) - MOST:,} more like the last one.")
 
 
-def format_time(micros: int | None) -> str:
+def format_utc_time(micros: int | None) -> str:
     """Format microseconds since 1970 as ISO text in UTC."""
     return format_micros(micros) or "none"

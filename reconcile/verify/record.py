@@ -20,7 +20,7 @@ from cutover.metrics.families import MetricSample
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.verify.model import CheckState, Verification
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
 """Checks that cover only a part of the log unless the run is exhaustive."""
@@ -35,7 +35,7 @@ class OpenViolation:
     epoch: int  # newest epoch that the run checked
 
 
-def samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSample]:
+def list_check_samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSample]:
     """Yield a sample for each check and state; if no check could be evaluated, no state is 1."""
     for name, result in verification.checks.items():
         for state in CheckState:
@@ -43,7 +43,7 @@ def samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSa
     yield MetricSample("cutover_verify_violations", (pipeline.name,), len(verification.violations))
 
 
-@tasks.write_metrics("verify", tasks.describe_samples(samples))
+@tasks.write_metrics("verify", tasks.describe_samples(list_check_samples))
 def verify_and_record(
     lake: PipelineLake,
     *,
@@ -60,7 +60,7 @@ def verify_and_record(
         DefinitionError: A name in `only` is not the name of a check.
     """
     clock = clock or SystemClock()
-    verification = verify(lake, only=only, exhaustive=exhaustive, seed=seed, clock=clock)
+    verification = verify_pipeline(lake, only=only, exhaustive=exhaustive, seed=seed, clock=clock)
     if verification.error is None:
         try:
             Journal(lake.settings, lake.name, VerificationRow).append(
@@ -77,7 +77,7 @@ def list_open_violations(lake: PipelineLake) -> tuple[OpenViolation, ...]:
     Raises:
         LakeError: The record of the checks cannot be read.
     """
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     rows = Journal(lake.settings, lake.name, VerificationRow).read()
     number = None if version is None else version.number
     identity = (result_fingerprint(lake.pipeline), number)
@@ -100,7 +100,7 @@ def fold_violations(rows: Iterable[VerificationRow]) -> tuple[OpenViolation, ...
 
 
 def _make_row(lake: PipelineLake, verification: Verification, clock: Clock, *, exhaustive: bool) -> VerificationRow:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     return VerificationRow(
         pipeline=lake.name,
         at=clock.now(),

@@ -60,7 +60,7 @@ WAIVED = ("N1", "N2", "N4")
 """Checks that hold only if data and offsets are committed together."""
 
 
-def verify(
+def verify_pipeline(
     lake: PipelineLake,
     *,
     only: Sequence[str] = (),

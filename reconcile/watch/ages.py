@@ -68,7 +68,7 @@ def find_batch_age(lake: PipelineLake, epochs: Sequence[EpochRecord], now: datet
     full_runs = [run for run in runs if run.repair is None and run.undoes is None]  # the others compute a few windows
     if not full_runs:
         return bound_age(registrations[-1].at, (), now)
-    run, version = full_runs[-1], versions.current(lake)
+    run, version = full_runs[-1], versions.find_current_version(lake)
     earlier = [
         *_list_registration_times(registrations, run.result_fingerprint, run.stream_version),
         *_list_epoch_times(epochs, version, run.stream_version, run.epoch),
@@ -92,12 +92,12 @@ def find_verdict_age(lake: PipelineLake, epochs: Sequence[EpochRecord], now: dat
     """
     if current_stage(lake) is Stage.KAPPA:
         return None
-    comparison = history.find_current(lake)
+    comparison = history.find_current_comparison(lake)
     end_times = _settle_end_times(batch_runs.read_effective_runs(lake))
     if comparison is None:
         return bound_age(next(iter(end_times.values())), (), now) if end_times else None
     compared = end_times.get(str(comparison.result.get("tables", {}).get("batch_run")))
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     registrations = versions.read_registrations(lake.settings, lake.name)
     earlier = [
         *([] if compared is None else [compared]),
@@ -166,7 +166,7 @@ def find_audit_age(lake: PipelineLake, epochs: Sequence[EpochRecord], clock: Clo
     Raises:
         LakeError: Stages, versions or audits cannot be read.
     """
-    moved_at, version = find_stage_start(lake), versions.current(lake)
+    moved_at, version = find_stage_start(lake), versions.find_current_version(lake)
     if moved_at is None or version is None or current_stage(lake) is not Stage.KAPPA:
         return None
     approved = _read_approved_audit(lake)
@@ -222,5 +222,5 @@ def _read_approved_audit(lake: PipelineLake) -> str:
 def _find_served_since(lake: PipelineLake, number: int) -> datetime:
     """Find when a version was last registered or started to serve."""
     place = (result_fingerprint(lake.pipeline), number)
-    events = [event for event in versions.read_events(lake.settings, lake.name) if event.registers]
+    events = [event for event in versions.read_version_events(lake.settings, lake.name) if event.registers]
     return [event.at for event in events if (event.result_fingerprint, event.stream_version) == place][-1]

@@ -34,7 +34,7 @@ from cutover.reconcile.watch.facts import (
     require,
 )
 from cutover.reconcile.watch.findings import find_schema_mismatches
-from cutover.reconcile.watch.lag import LagSample, count_unread
+from cutover.reconcile.watch.lag import LagSample
 from cutover.reconcile.watch.log_observer import LogObserver
 from cutover.recorded_times import RecordAge
 
@@ -105,7 +105,7 @@ class FactCollector:
 
     def _read_epochs(self) -> Sequence[EpochRecord]:
         """Read the newest epochs, and record contradictions between them and other tables as problems."""
-        version = versions.current(self.lake)
+        version = versions.find_current_version(self.lake)
         if version is None:
             return ()
         table_weights.check_not_removed(self.lake, version)
@@ -113,7 +113,7 @@ class FactCollector:
             return ()
         # Before the epoch log, which only grows. An unreadable witness does not make the epochs unknown.
         note = self._try_read(lambda: high_water.read_note(version))
-        recorded_epochs = self._try_read(lambda: high_water.list_recorded(self.lake, version))
+        recorded_epochs = self._try_read(lambda: high_water.list_recorded_witnesses(self.lake, version))
         epoch_log = EpochLog(version.uri)
         epochs = epoch_log.recent(log_observer.RECENT_EPOCHS)
         witnesses = () if isinstance(recorded_epochs, UnknownFact) else recorded_epochs
@@ -123,7 +123,7 @@ class FactCollector:
         return epochs
 
     def _open_epoch_log(self) -> EpochLog | None:
-        version = versions.current(self.lake)
+        version = versions.find_current_version(self.lake)
         return EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
 
     def _read_log(self, facts: WatchFacts) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class FactCollector:
             "retention": (
                 None if is_limited_by_size else log_observer.find_shortest(map(log_observer.parse_retention, configs))
             ),
-            "replay_time": log_observer.estimate_replay_time(epochs, count_unread(sample)),
+            "replay_time": log_observer.estimate_replay_time(epochs, sample.unread),
             "schema_mismatches": self._try_read(
                 lambda: self._find_schema_mismatches(observer, list(facts.list_recent_epochs()))
             ),
@@ -180,10 +180,10 @@ class FactCollector:
 
     def _find_rewritten_partitions(self, observer: LogObserver, newest: EpochRecord) -> tuple[str, ...]:
         """Describe the partitions that hold other records than the epochs have read."""
-        version = versions.current(self.lake)
+        version = versions.find_current_version(self.lake)
         if version is None:
             return ()
-        changes = same_log.find_changes(observer.log, newest, same_log.recorded_history(version.uri))
+        changes = same_log.find_rewritten_partitions(observer.log, newest, same_log.recorded_history(version.uri))
         return tuple(f"{format_partition(change.topic, change.partition)}: {change.text}" for change in changes)
 
     def _find_lossy_epochs(self, observer: LogObserver) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ class FactCollector:
         age = None if self._counted_at is None else now - self._counted_at
         if not self._lossy_epochs and age is not None and age <= REFRESH_SECONDS:
             return ()
-        version, epoch_log = versions.current(self.lake), self._open_epoch_log()
+        version, epoch_log = versions.find_current_version(self.lake), self._open_epoch_log()
         if version is None or epoch_log is None:
             return ()
         accepted, epochs = losses.list_up_to(self.lake.settings, version), epoch_log.records()
@@ -218,7 +218,7 @@ class FactCollector:
         return {"unread_before_first_epoch": sum(max(0, end - starts.get(p, 0)) for p, end in ends.items())}
 
     def _read_losses(self) -> tuple[Loss, ...]:
-        version = versions.current(self.lake)
+        version = versions.find_current_version(self.lake)
         return () if version is None else losses.list_of_version(self.lake.settings, version)
 
     def _find_schema_mismatches(

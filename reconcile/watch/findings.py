@@ -32,7 +32,7 @@ from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.result.text import number
+from cutover.reconcile.result.text import format_number
 from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.lifecycle import DifferenceState
@@ -89,12 +89,12 @@ def list_comparison_problems(lake: PipelineLake) -> Iterator[Problem]:
     counts = Counter(difference.state for difference in differences.values())
     if diverged and not _are_all_pending(diverged[-1], counts):
         latest = diverged[-1]
-        rows = number(records.count_unexplained(latest))
+        rows = format_number(records.count_unexplained(latest))
         text = f"{rows} (window, key) rows of final windows differ without a cause"
         yield Problem(runbook="DivergenceUnexplained", text=f"{text}, epoch {latest.epoch}, run {latest.run_id}")
     elif not diverged and counts[DifferenceState.OPEN]:
         first_window = min(d.window_start for d in differences.values() if d.state is DifferenceState.OPEN)
-        rows = number(counts[DifferenceState.OPEN])
+        rows = format_number(counts[DifferenceState.OPEN])
         text = f"{rows} (window, key) rows differed without a cause and have not been compared since"
         yield Problem(runbook="DivergenceUnexplained", text=f"{text}, the first in window {first_window}")
 
@@ -117,7 +117,7 @@ def find_regression(lake: PipelineLake) -> Regression | None:
     Raises:
         LakeError: The record of the audits cannot be read.
     """
-    audit = audit_record.find_regression(lake)
+    audit = audit_record.find_open_regression(lake)
     if audit is None:
         return None
     example = visible(audit.examples[0]) if audit.examples else "none that was listed"
@@ -143,7 +143,7 @@ def list_foreign_writes(lake: PipelineLake) -> Iterator[Problem]:
     Raises:
         LakeError: A table cannot be read.
     """
-    for change, _ in table_weights.find_changes(lake):
+    for change, _ in table_weights.list_table_changes(lake):
         if change.kind is Kind.FOREIGN:
             yield Problem(runbook=change.runbook, text=visible(change.sentence))
 
@@ -154,7 +154,7 @@ def list_pins(lake: PipelineLake, *, now: datetime) -> Iterator[Pin]:
     Raises:
         LakeError: The pins or the epoch log cannot be read.
     """
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     rows = list_held(lake.settings, lake.name, now=now)
     if version is None or not rows or not delta.exists(version.uri):
         return
@@ -221,7 +221,7 @@ def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
 def _find_malformed(
     pipeline: Pipeline, epoch_log: EpochLog, log: LogClient, first_epoch: int
 ) -> Iterator[SchemaMismatch]:
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     newest = epoch_log.newest()
     epoch_log.relation(connection, "rows", epoch=-1 if newest is None else newest.epoch)
     row = connection.execute(_FIRST_MALFORMED, [first_epoch, Reason.TYPE, Reason.MISSING]).fetchone()
@@ -266,7 +266,7 @@ def measure_row_growth(epoch_log: EpochLog, now: datetime) -> RowGrowth:
     Raises:
         LakeError: A file cannot be read.
     """
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "epochs_by_hour", epoch_log.table, kinds=(RowKind.EPOCH,))
         with delta.naming(epoch_log.table):
             result = connection.execute(_ROWS_BY_HOUR, [now.timestamp(), USUAL_HOURS]).fetchall()

@@ -12,6 +12,7 @@ from itertools import pairwise, takewhile
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.offsets import count_unread
 from cutover.settings import AlertSettings
 
 
@@ -51,6 +52,11 @@ class LagSample:
     driver: DriverState | None = field(default_factory=DriverState)  # None: its heartbeat cannot be read
     first_unread_times: Mapping[int, int] = field(default_factory=dict)  # partition -> log time, microseconds
     newest_times: Mapping[int, int] = field(default_factory=dict)  # partition -> log time, microseconds
+
+    @property
+    def unread(self) -> int:
+        """Number of unread offsets of all partitions."""
+        return count_unread(self.end_offsets, self.epoch.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,11 +101,6 @@ def measure_quiet_seconds(samples: Sequence[LagSample]) -> float:
     return newest.monotonic - min(sample.monotonic for sample in unchanged)
 
 
-def count_unread(sample: LagSample) -> int:
-    """Count the unread offsets of all partitions (control records of transactions included)."""
-    return sum(max(end - sample.epoch.end.get(p, 0), 0) for p, end in sample.end_offsets.items())
-
-
 def evaluate_lag(samples: Sequence[LagSample], limits: LagLimits) -> LagVerdict:
     """Evaluate the stream from samples in order of time, at least one."""
     newest = samples[-1]
@@ -109,7 +110,7 @@ def evaluate_lag(samples: Sequence[LagSample], limits: LagLimits) -> LagVerdict:
         return LagVerdict.UNKNOWN
     if not newest.driver.alive:
         return LagVerdict.STOPPED
-    if count_unread(newest) and _measure_stall(newest.driver, newest.at) > limits.stalled_after:
+    if newest.unread and _measure_stall(newest.driver, newest.at) > limits.stalled_after:
         return LagVerdict.STALLED
     if newest.driver.state == "BACKPRESSURED":
         return LagVerdict.BACKPRESSURED
@@ -151,7 +152,7 @@ def _measure_stall(driver: DriverState, now: datetime) -> timedelta:
 
 
 def _is_behind(samples: Sequence[LagSample], limits: LagLimits) -> bool:
-    backlog = [count_unread(sample) for sample in samples]
+    backlog = [sample.unread for sample in samples]
     if backlog[-1] > limits.max_rows_per_epoch:
         return True
     never_shrank = all(later >= earlier for earlier, later in pairwise(backlog))
@@ -175,7 +176,7 @@ def evaluate_watermark(
     if ahead_micros is not None and not newest.epoch.final and ahead_micros > limits.max_ahead_micros:
         return WatermarkVerdict.AHEAD_OF_CLOCK, None
     quiet_seconds = max(quiet_seconds or 0.0, measure_quiet_seconds(samples))
-    if count_unread(newest) == 0 and timedelta(seconds=quiet_seconds) > limits.idle_after:
+    if newest.unread == 0 and timedelta(seconds=quiet_seconds) > limits.idle_after:
         return WatermarkVerdict.NO_INPUT, None
     if _is_held(samples):
         return WatermarkVerdict.HELD_BY, find_holding_partition(newest)

@@ -67,7 +67,7 @@ class LogObserver:
 
     def read_epochs(self) -> list[EpochRecord]:
         """Read the newest epochs, oldest first."""
-        version = versions.current(self._lake)
+        version = versions.find_current_version(self._lake)
         epoch_log = EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
         epochs = [] if epoch_log is None else epoch_log.recent(RECENT_EPOCHS)
         if not epochs:

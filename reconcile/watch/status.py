@@ -9,11 +9,11 @@ from typing import Any
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.metrics import tasks
 from cutover.metrics.families import MetricSample, render_samples
 from cutover.reconcile.result.text import count_noun, share
-from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_rules, make_alert
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_alerts, make_alert
 from cutover.reconcile.watch.alerts.spec import Alert
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
 from cutover.reconcile.watch.lag import (
@@ -23,7 +23,6 @@ from cutover.reconcile.watch.lag import (
     PartitionLag,
     WatermarkVerdict,
     compute_max_ahead_micros,
-    count_unread,
     evaluate_lag,
     evaluate_watermark,
     list_partition_lags,
@@ -80,7 +79,7 @@ def make_status(facts: WatchFacts) -> WatchStatus:
     epochs = () if isinstance(facts.epochs, UnknownFact) else facts.epochs[-LATE_SHARE_EPOCHS:]
     newest = epochs[-1] if epochs else None
     sample = facts.sample_fact
-    evaluation = evaluate_rules(facts)
+    evaluation = evaluate_alerts(facts)
     verdict, watermark_verdict, partitions = _evaluate_samples(facts)
     watermark = None if newest is None else newest.watermark_after
     newest_event = None if newest is None else max(newest.max_event.values(), default=None)
@@ -90,7 +89,7 @@ def make_status(facts: WatchFacts) -> WatchStatus:
         verdict=str(verdict),
         watermark_verdict=watermark_verdict,
         epoch=None if newest is None else newest.epoch,
-        unread=count_unread(sample) if isinstance(sample, LagSample) else None,
+        unread=sample.unread if isinstance(sample, LagSample) else None,
         partitions=partitions,
         watermark=watermark,
         newest_event=newest_event,
@@ -156,7 +155,7 @@ def list_metrics(status: WatchStatus) -> Iterator[MetricSample]:
     if status.watermark_lag_seconds is not None:
         yield MetricSample("cutover_watch_watermark_lag_seconds", (name,), status.watermark_lag_seconds)
     for lag in status.partitions:
-        yield MetricSample("cutover_watch_unread_offsets", (name, format_number(lag.partition)), lag.unread)
+        yield MetricSample("cutover_watch_unread_offsets", (name, format_partition_number(lag.partition)), lag.unread)
 
 
 def _list_alert_metrics(status: WatchStatus) -> Iterator[MetricSample]:

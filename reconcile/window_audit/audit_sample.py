@@ -31,7 +31,7 @@ from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.verdict.audits.power import describe_requirement
 from cutover.reconcile.window_audit import population
-from cutover.reconcile.window_audit.population import Population, draw
+from cutover.reconcile.window_audit.population import Population, sample_windows
 from cutover.timestamps import format_micros, from_micros, parse_micros
 
 MAX_EXAMPLES = 20
@@ -53,7 +53,7 @@ def audit_windows(lake: PipelineLake, *, seed: int, clock: Clock) -> WindowAudit
     """
     audits = audit_record.list_audits(lake)
     eligible = population.find_population(lake, audits)
-    sample = draw(eligible.windows, eligible.sample_size, seed)
+    sample = sample_windows(eligible.windows, eligible.sample_size, seed)
     previous_audits = audit_record.list_judged(audits, eligible.version.number)
     intervals = sorted(
         {
@@ -87,7 +87,7 @@ def _list_suspect_windows(pipeline: Pipeline, starts: Sequence[int]) -> list[Int
 def _compare(lake: PipelineLake, intervals: Sequence[Interval], clock: Clock) -> Finding | str:
     """Compare the recomputed windows with the stream's; return the finding, or why they cannot be compared."""
     now = history.find_rule_time(lake, clock.now())
-    rules = Acceptance(rules=acceptance_files.load(lake), now=now)
+    rules = Acceptance(rules=acceptance_files.load_acceptance_rules(lake), now=now)
     with ExitStack() as stack:
         try:
             recompute = find_recompute()

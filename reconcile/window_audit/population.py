@@ -68,7 +68,7 @@ def find_population(lake: PipelineLake, window_audits: Sequence[WindowAudit]) ->
     if not isinstance(window, AlignedWindowFn) or window.reach is None:
         text = "expected windows at fixed times that become final, got sessions or one over all of time"
         raise _make_refusal(pipeline, text, _WITHOUT)
-    version = table_weights.check_epoch_log(lake, versions.current(lake))
+    version = table_weights.check_epoch_log(lake, versions.find_current_version(lake))
     newest = EpochLog(version.uri).newest()
     closed_end = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
     conclusive = audit_record.list_judged(window_audits, version.number)
@@ -162,7 +162,7 @@ def _count_rows(lake: PipelineLake, earliest_end: int, suspects: Sequence[int]) 
     """Return the start of the oldest final window, and the rows by start of suspects and of windows after a time."""
     final, start = "FROM streaming WHERE _state <> 'open'", "epoch_us(window_start)"
     or_suspect = "".join(f" OR {start} = {suspect:d}" for suspect in suspects)
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         try:
             (oldest,) = connection.execute(f"SELECT min({start}) {final}").fetchall()[0]
             condition = f"(window_end > make_timestamptz({earliest_end:d}::BIGINT){or_suspect})"
@@ -173,8 +173,8 @@ def _count_rows(lake: PipelineLake, earliest_end: int, suspects: Sequence[int]) 
     return (None if oldest is None else int(oldest)), {int(at): int(count) for at, count in rows}
 
 
-def draw(windows: Iterable[Interval], count: int, seed: int) -> tuple[Interval, ...]:
-    """Draw windows uniformly; the same seed draws the same windows, whatever their order.
+def sample_windows(windows: Iterable[Interval], count: int, seed: int) -> tuple[Interval, ...]:
+    """Sample windows uniformly; the same seed selects the same windows, whatever their order.
 
     Each window has a rank that depends only on the seed and its start, so neither order nor ties matter.
     """

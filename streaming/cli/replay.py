@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.counts import choose_form, count_clause, count_noun
 from cutover.definition.loading import catalogue
@@ -67,7 +67,7 @@ def replay(
 def _fill_version(lake: PipelineLake, into: int, epoch: int | None) -> Output:
     name, version_settings = lake.name, versions.select_stream_version(lake.settings, into)
     with _show_progress(version_settings, name) as probe:
-        replayed, has_caught_up = replaying.replay(lake, into, SystemClock(), epoch=epoch, probe=probe)
+        replayed, has_caught_up = replaying.replay_log(lake, into, SystemClock(), epoch=epoch, probe=probe)
     version = replayed.number
     place = _describe_place(version_settings, name)
     lines = [f"{name}: stream-{version} has read the log up to {place}; it serves nothing yet."]
@@ -215,7 +215,7 @@ def serve(
     only if you have seen them: `--differences N` says how many. One that has served before serves again at once.
     """
     settings = load_settings()
-    definition = find_definition(versions.select_stream_version(settings, version), pipeline)
+    definition = load_command_definition(versions.select_stream_version(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
     served = replaying.serve_version(
         PipelineLake(settings, definition), version, reason=reason, agreed=agreed, clock=SystemClock()
@@ -265,7 +265,7 @@ def swap(
     1 in something else, 2 not comparable. Both keep running, so `--back` works at once.
     """
     settings = load_settings()
-    definition = find_definition(settings, pipeline) if back else catalogue.get(settings, pipeline)
+    definition = load_command_definition(settings, pipeline) if back else catalogue.get(settings, pipeline)
     accepts_differences = uncompared or differences > 0
     if accepts_differences and (reason is None or back):
         msg = "Swap: expected `--differences` and `--uncompared` only with `--why`."
@@ -286,7 +286,7 @@ def swap(
     if reason is None:
         return output_comparison(comparing.compare_definitions(settings, definition, old), f"cutover swap {pipeline}")
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    swapped = swapping.swap(settings, definition, old, reason=reason, agreed=agreed, clock=SystemClock())
+    swapped = swapping.swap_definition(settings, definition, old, reason=reason, agreed=agreed, clock=SystemClock())
     return Output(
         document={"name": old.name, "served_by": pipeline, "before": old.name},
         lines=[

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import choose_pipeline, load_chosen_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -20,11 +20,11 @@ from cutover.lake.control import savepoints, versions
 from cutover.lake.control.savepoints import Savepoint
 from cutover.lake.control.versions import Version
 from cutover.lake.journal_rows import Loss
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.records.parsing import limits
-from cutover.settings import Settings, load_settings
+from cutover.settings import load_settings
 from cutover.streaming.recovery import accept_loss as accept
 from cutover.streaming.recovery import fork
 from cutover.streaming.recovery.accept_loss import LossAcceptance
@@ -33,14 +33,7 @@ from cutover.timestamps import format_micros
 Name = Annotated[str, typer.Argument(help="Of the savepoint.")]
 
 app = typer.Typer(help="Keep an epoch of a stream under a name, and fork the stream there.", no_args_is_help=True)
-
-
-@app.callback()
-def choose_pipeline(
-    context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
-) -> None:
-    """Keep an epoch of a stream under a name, and fork the stream there, as a new version."""
-    context.obj = (load_settings(), pipeline)
+app.callback()(choose_pipeline)
 
 
 @app.command()
@@ -51,17 +44,17 @@ def create(
     epoch: Annotated[int | None, typer.Option("--epoch", help="Which one; the newest if not given.")] = None,
 ) -> Output:
     """Keep an epoch, by default the newest; the driver keeps running."""
-    settings, pipeline = _find_shown(context)
+    settings, pipeline = load_chosen_definition(context)
     savepoint = fork.savepoint(PipelineLake(settings, pipeline), name, epoch, SystemClock())
     text = f"{pipeline.name}: `{savepoint.name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version}."
     return Output(document=_object(savepoint), lines=[text])
 
 
 @app.command("list")
-def show(context: typer.Context) -> Output:
+def show_savepoints(context: typer.Context) -> Output:
     """List versions and savepoints."""
-    settings, pipeline = _find_shown(context)
-    all_versions = versions.list_versions(PipelineLake(settings, pipeline))
+    settings, pipeline = load_chosen_definition(context)
+    all_versions = versions.list_stream_versions(PipelineLake(settings, pipeline))
     all_savepoints = [
         savepoint for version in all_versions for savepoint in savepoints.list_savepoints(settings, version)
     ]
@@ -88,12 +81,12 @@ def show(context: typer.Context) -> Output:
 @app.command()
 def release(context: typer.Context, name: Name) -> Output:
     """Release a savepoint: later folds may merge its epoch."""
-    settings, pipeline = _find_shown(context)
+    settings, pipeline = load_chosen_definition(context)
     lake = PipelineLake(settings, pipeline)
-    all_versions = versions.list_versions(lake)  # also of a version that another one replaced
+    all_versions = versions.list_stream_versions(lake)  # also of a version that another one replaced
     savepoint = _find_savepoint(lake, name, candidates=all_versions)
     version = next(candidate for candidate in all_versions if candidate.number == savepoint.version)
-    savepoints.release(settings, version, savepoint, now=SystemClock().now())
+    savepoints.release_savepoint(settings, version, savepoint, now=SystemClock().now())
     text = f"{pipeline.name}: `{name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version} no longer."
     return Output(document=_object(savepoint), lines=[text])
 
@@ -112,7 +105,7 @@ def fork_version(
         msg = "`cutover savepoint fork`: expected a savepoint's name or --epoch, got "
         raise DefinitionError(msg + ("none of them." if name is None else "both."))
     lake = PipelineLake(settings, pipeline)
-    current = versions.current(lake)
+    current = versions.find_current_version(lake)
     candidates = [] if current is None else [current]
     target_epoch = _find_savepoint(lake, str(name), candidates=candidates).epoch if epoch is None else epoch
     version = fork.fork(lake, target_epoch, SystemClock())
@@ -149,11 +142,6 @@ def _begins(version: Version) -> str:
 
 def _object(savepoint: Savepoint) -> dict[str, Any]:
     return asdict(savepoint) | {"at": savepoint.at.isoformat()}
-
-
-def _find_shown(context: typer.Context) -> tuple[Settings, Pipeline]:
-    settings, name = context.obj
-    return settings, find_definition(settings, name)
 
 
 def accept_loss(
@@ -199,7 +187,7 @@ def _list_lines(step: LossAcceptance, pipeline: Pipeline, *, is_recorded: bool) 
     yield make_table(
         ("partition", "lost offsets", "of topic id", "windows that read incomplete(lost)"),
         (
-            (format_number(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
+            (format_partition_number(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
             for loss in step.losses
         ),
     )

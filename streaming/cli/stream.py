@@ -63,10 +63,10 @@ def stream(
 
 def _run_here(lake: PipelineLake, run_until: driver.Until) -> int:
     if not sys.stderr.isatty():
-        return driver.run(lake, until=run_until)
+        return driver.run_driver(lake, until=run_until)
     events.configure(pretty=True, level=logging.WARNING)
     with _progress(lake.settings, lake.name):
-        return driver.run(lake, until=run_until)
+        return driver.run_driver(lake, until=run_until)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import checksums, delta
-from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema
+from cutover.lake.tables.schemas import epoch_log_schema, map_arrow_type_to_duckdb
 from cutover.pipeline_lake import PipelineLake
 from cutover.quoting import identifier, literal
 from cutover.records.classes import Class
@@ -85,7 +85,8 @@ def retain_sql(relation: str, schema: pa.Schema, first_epoch: int, minute: int |
         "window_start": f"make_timestamptz(greatest({int(minute)}, coalesce(({marked}), {int(minute)})))",
     }
     mark = ", ".join(
-        f"CAST({own_columns.get(f.name, 'NULL')} AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema
+        f"CAST({own_columns.get(f.name, 'NULL')} AS {map_arrow_type_to_duckdb(f.type)}) AS {identifier(f.name)}"
+        for f in schema
     )
     remaining_sql = f"SELECT * FROM {relation} WHERE _class IS NULL AND epoch_us(window_start) >= {int(minute)}"
     return f"{remaining_sql} UNION ALL SELECT {mark}"
@@ -96,7 +97,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
     if pipeline.source.record_id is None:
         return False
     oldest_needed = compute_oldest_remembered(pipeline, record.watermark_after)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "log", epochs.table, kinds=(RowKind.IDS,))
         query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _class = '{MARK}'"
         (newest_expired,) = connection.execute(query).fetchall()[0]
@@ -104,7 +105,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
 
 
 def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "log", table, kinds=(RowKind.EPOCH,))
         epoch_list = ", ".join(str(int(epoch)) for epoch in epochs)
         query = f"SELECT _record FROM log WHERE _epoch IN ({epoch_list})"
@@ -129,12 +130,12 @@ def merge_group(lake: PipelineLake, uri: str, group: Sequence[File], *, forgotte
     stem = checksums.new_stem("fold", first_epoch, last_epoch, weight)
     schema = pa.schema([field for field in epoch_log_schema(lake.pipeline) if field.name != "_kind"])
     bounds = queries.Bounds(memory=lake.settings.stream.fold_memory, home=lake.settings.home, threads=1)
-    with queries.connect(bounds) as connection:
+    with queries.open_duckdb(bounds) as connection:
         files.bind_files(connection, "old", uri, ordered, schema)
         if kind == RowKind.PARTIAL:
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
-            query = merge_sql(lake.pipeline, schema, "old", epoch=last_epoch)
+            query = fold_partials_sql(lake.pipeline, schema, "old", epoch=last_epoch)
         elif kind == RowKind.HELD:
             query = newest_held_sql(lake.pipeline, "old")
         elif kind == RowKind.IDS:
@@ -158,13 +159,13 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
     """
 
 
-def merge_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
+def fold_partials_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
     """Return the query that folds the accepted partials of a relation into rows of one epoch, in a schema's columns."""
     stored = {*WINDOW, *pipeline.key, *(state.column for state in compile_pipeline(pipeline).states), "_n"}
     constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": literal(Class.ACCEPTED.value)}
     columns = ", ".join(
-        f"CAST({identifier(f.name) if f.name in stored else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
-        f" AS {identifier(f.name)}"
+        f"CAST({identifier(f.name) if f.name in stored else constant.get(f.name, 'NULL')}"
+        f" AS {map_arrow_type_to_duckdb(f.type)}) AS {identifier(f.name)}"
         for f in schema
     )
     return f"SELECT {columns} FROM ({fold_sql(pipeline, relation)}) AS folded"

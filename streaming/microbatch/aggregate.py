@@ -25,7 +25,7 @@ from cutover.records import classify, columns, duplicates, partials
 from cutover.records.classes import Class
 from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.parsing import parser
-from cutover.streaming.compaction.merge import merge_sql
+from cutover.streaming.compaction.merge import fold_partials_sql
 from cutover.streaming.microbatch.dedup_state import DedupState, LookupResult
 
 if TYPE_CHECKING:
@@ -109,11 +109,11 @@ def open_slices(rows: pa.Table, lake: PipelineLake) -> pa.Table | None:
         or (rows.num_rows - other_rows.num_rows) * window.max_windows > MOST * limit
     ):
         return None
-    with queries.connect(queries.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
+    with queries.open_duckdb(queries.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
         connection.register("found", rows.filter(is_accepted))
-        merged = merge_sql(pipeline, schema, f"({_expand_slices_sql(window)})")
+        merged = fold_partials_sql(pipeline, schema, f"({_expand_slices_sql(window)})")
         connection.execute(f"CREATE TEMP TABLE merged AS {merged}")
-        table = queries.read_table(connection, f"SELECT * FROM merged LIMIT {int(limit) + 1}")
+        table = queries.query_table(connection, f"SELECT * FROM merged LIMIT {int(limit) + 1}")
     return pa.concat_tables([table.cast(schema), other_rows]) if table.num_rows + other_rows.num_rows <= limit else None
 
 

@@ -69,7 +69,7 @@ class Continuity:
         if now != self._proof:
             if newest is not None:
                 history = same_log.recorded_history(self._committer.version.uri)
-                same_log.check_unchanged(self._context.pipeline.name, self._context.client, newest, history)
+                same_log.check_log_unchanged(self._context.pipeline.name, self._context.client, newest, history)
             if self._proof is not None:
                 log.info("log_proven", pipeline=self._context.pipeline.name, leaders=dict(now.leaders))
             self._proof = now

@@ -27,7 +27,7 @@ from cutover.engine import queries
 from cutover.events import log
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import duckdb_type, epoch_log_schema, id_type
+from cutover.lake.tables.schemas import epoch_log_schema, id_type, map_arrow_type_to_duckdb
 from cutover.pipeline_lake import PipelineLake
 
 STRETCHES = 64  # into which the horizon is cut, minutes at least
@@ -49,11 +49,11 @@ class DedupState:
     def __init__(self, lake: PipelineLake) -> None:
         self._pipeline = lake.pipeline
         bounds = queries.Bounds(memory=lake.settings.stream.ids_memory, home=lake.settings.home)
-        self._connection = queries.connect(bounds)
+        self._connection = queries.open_duckdb(bounds)
         self._connection.execute("SET preserve_insertion_order = false")
         self._width = max(1, -(-compute_id_horizon(lake.pipeline) // (STRETCHES * MINUTE))) * MINUTE
         self._stretches: set[int] = set()  # their starts, microseconds; table `seen_<n>` of each
-        self._columns = f"id {duckdb_type(id_type(lake.pipeline))}, event_time BIGINT"
+        self._columns = f"id {map_arrow_type_to_duckdb(id_type(lake.pipeline))}, event_time BIGINT"
         self._begin_recent()
 
     def begin(self, table: DeltaTable, watermark: int | None) -> None:
@@ -89,8 +89,8 @@ class DedupState:
         twins = 'SELECT partition, "offset" FROM flagged WHERE is_twin'
         new = "SELECT id, event_time FROM flagged WHERE NOT is_twin ORDER BY event_time"
         return LookupResult(
-            twins=queries.read_table(self._connection, twins),
-            new=queries.read_table(self._connection, new),
+            twins=queries.query_table(self._connection, twins),
+            new=queries.query_table(self._connection, new),
             conflicts=self._conflicts(),
         )
 

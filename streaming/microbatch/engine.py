@@ -11,7 +11,7 @@ import pyarrow as pa
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import next_number
+from cutover.lake.epochs.offsets import compute_next_epoch, count_unread
 from cutover.lake.tables.schemas import epoch_log_schema, partial_schema
 from cutover.records.watermark import Observation, WatermarkState
 from cutover.streaming.compaction.compactor import Compactor
@@ -19,7 +19,7 @@ from cutover.streaming.microbatch import aggregate, delivery, spill
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity
 from cutover.streaming.microbatch.dedup_state import LookupResult
-from cutover.streaming.microbatch.epoch_record import EpochRead, EpochRecorder, count_unread, is_behind
+from cutover.streaming.microbatch.epoch_record import EpochRead, EpochRecorder, is_behind
 from cutover.streaming.microbatch.held_state import HeldState
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.sink.committer import Committer
@@ -104,7 +104,7 @@ class MicrobatchEngine:
         end = noted if limit is None else {p: min(offset, limit.get(p, 0)) for p, offset in noted.items()}
         newest = self.committer.newest
         return EpochPlan(
-            epoch=next_number(newest),
+            epoch=compute_next_epoch(newest),
             start=dict.fromkeys(end, 0) | self.position,
             end=end,
             clipped=end != noted,
@@ -212,7 +212,7 @@ class MicrobatchEngine:
         """Commit an epoch without data. The caller holds the lock."""
         newest = self.committer.newest
         plan = EpochPlan(
-            epoch=next_number(newest),
+            epoch=compute_next_epoch(newest),
             start=self.position,
             end=self.position,
             clipped=False,

@@ -13,6 +13,7 @@ from cutover.engine import code, readback, spark
 from cutover.engine.effective_settings import EffectiveSettings
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.offsets import count_unread
 from cutover.lake.path_cost import PathCost, measure_cost
 from cutover.log.cut import LogId, Marks
 from cutover.records.watermark import WatermarkState, compute_final_watermark
@@ -189,8 +190,3 @@ def is_behind(read: int, high: int) -> bool:
         high: That an epoch may have; Spark rounds it down for each partition, so half of it counts as full.
     """
     return 2 * read >= high
-
-
-def count_unread(high: Mapping[int, int], read: Mapping[int, int]) -> int:
-    """Return the offsets between the position and the high watermarks (control records included)."""
-    return sum(max(0, end - read.get(partition, 0)) for partition, end in high.items())

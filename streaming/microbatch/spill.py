@@ -163,4 +163,4 @@ def _action(uri: str, root: str, info: fs.FileInfo, stem: str) -> AddAction:
     """Name a file of Spark's by its checksum, in the folder of its kind."""
     path = info.path.removeprefix(root).lstrip("/")
     kind = RowKind.PARTIAL if f"/__kind={RowKind.PARTIAL}/" in path else RowKind.LEDGER
-    return data_files.adopt(uri, path, stem, partition={"_kind": kind})
+    return data_files.adopt_data_file(uri, path, stem, partition={"_kind": kind})

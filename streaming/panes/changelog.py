@@ -81,7 +81,7 @@ class Changelog:
 
     def add(self, rows: pa.Table) -> None:
         """Queue the panes of a committed epoch."""
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             connection.register("rows", rows)
             self._unsent += _by_epoch(connection.sql(_query(self._lake.pipeline, "rows")), self._lake.pipeline)
 
@@ -178,7 +178,7 @@ def list_unsent(epochs: EpochLog, pipeline: Pipeline, *, after_epoch: int) -> li
     newest = epochs.newest()
     if newest is None:
         return []
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         epochs.panes(connection, "rows", epoch=newest.epoch)
         query = f"SELECT * FROM ({_query(pipeline, 'rows')}) WHERE _epoch > {int(after_epoch)}"  # noqa: S608 -- quoted
         return _by_epoch(connection.sql(f"{query} ORDER BY _epoch, _order"), pipeline)

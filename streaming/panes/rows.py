@@ -109,17 +109,19 @@ class PaneHistory:
 def read_history(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
     """Return all panes and the held rows, closed windows included."""
     order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "log", table, kinds=(RowKind.PANE, RowKind.HELD))
         with delta.naming(table):
-            rows = queries.read_table(connection, f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} {order}")  # noqa: S608
-            held_rows = queries.read_table(connection, _newest(pipeline, None))
+            rows = queries.query_table(connection, f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} {order}")  # noqa: S608
+            held_rows = queries.query_table(connection, _newest(pipeline, None))
     dropped = pc.equal(rows["_class"], pa.scalar("dropped"))
     dropped_rows = rows.filter(dropped)
     waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held_rows, pipeline)]
     return PaneHistory(
         panes=tuple(_restore_panes(rows.filter(pc.invert(dropped)), pipeline)),
-        dropped=tuple(zip(values.list_values(dropped_rows["_epoch"]), values.windows(dropped_rows), strict=True)),
+        dropped=tuple(
+            zip(values.list_values(dropped_rows["_epoch"]), values.list_row_windows(dropped_rows), strict=True)
+        ),
         unshown_rows=tuple(waiting),
     )
 
@@ -151,10 +153,10 @@ def restore_windows(
         is_same: The newest epoch ended under this trigger and accumulation. If not, each open window starts again: what
             it holds comes as rows of the next epoch, its panes continue where they were.
     """
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
         with delta.naming(table):
-            rows = queries.read_table(connection, _newest(pipeline, watermark))
+            rows = queries.query_table(connection, _newest(pipeline, watermark))
             shown_panes = _read_shown_panes(connection, pipeline, rows)
             if is_same:
                 return RestoredWindows(windows=tuple(_restore_windows(rows, pipeline, trigger, shown_panes)))
@@ -185,12 +187,12 @@ def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline,
     # Panes of what became one session lie within it.
     in_held_windows = "window_start >= (SELECT min(window_start) FROM held)"
     query = f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} AND _class IN ({timings}) AND {in_held_windows}"  # noqa: S608 -- quoted
-    rows = queries.read_table(connection, query)
+    rows = queries.query_table(connection, query)
     return {(pane.key, pane.window, pane.index): pane for pane in _restore_panes(rows, pipeline)}
 
 
 def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, Partial, Row]]:
-    places = values.windows(rows), values.keys(rows, pipeline)
+    places = values.list_row_windows(rows), values.keys(rows, pipeline)
     about = [json.loads(text) for text in values.list_values(rows["_record"])]
     return zip(*places, values.partials(rows, pipeline), about, strict=True)
 
@@ -228,5 +230,5 @@ def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermar
     """Return what every open window holds, folded."""
     # A session that is open may have begun with rows that alone would be closed.
     held_sql = fold_sql(pipeline, f"(SELECT * FROM log WHERE {kind_sql(RowKind.PARTIAL)})")  # noqa: S608 -- ours
-    rows = queries.read_table(connection, f"SELECT * FROM ({held_sql}) WHERE NOT {is_closed_sql(pipeline, watermark)}")  # noqa: S608
+    rows = queries.query_table(connection, f"SELECT * FROM ({held_sql}) WHERE NOT {is_closed_sql(pipeline, watermark)}")  # noqa: S608
     return values.arrivals(rows, pipeline)

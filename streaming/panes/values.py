@@ -38,13 +38,13 @@ def filter_accepted(rows: pa.Table) -> pa.Table:
 
 def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
     """One arrival for each accepted partial aggregate, in the order of the rows."""
-    triples = zip(windows(rows), keys(rows, pipeline), partials(rows, pipeline), strict=True)
+    triples = zip(list_row_windows(rows), keys(rows, pipeline), partials(rows, pipeline), strict=True)
     return [
         Arrival(window=window, key=key, contents=(partial,), rows=partial.records) for window, key, partial in triples
     ]
 
 
-def windows(rows: pa.Table) -> list[Interval]:
+def list_row_windows(rows: pa.Table) -> list[Interval]:
     """Read `window_start` and `window_end`, microseconds; one for each row, in order."""
     starts, ends = (list_values(rows[name].cast(pa.int64())) for name in ("window_start", "window_end"))
     return [Interval(start, end) for start, end in zip(starts, ends, strict=True)]
@@ -57,7 +57,7 @@ def list_values(column: "pa.ChunkedArray[Any]") -> list[Any]:
 
 
 def bounds(window: Interval) -> dict[str, int]:
-    """`window_start` and `window_end`, microseconds; the inverse of `windows`."""
+    """`window_start` and `window_end`, microseconds; the inverse of `list_row_windows`."""
     return {"window_start": window.start, "window_end": window.end}
 
 
@@ -127,9 +127,9 @@ def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
         for number, contents in enumerate(groups)
         for partial in contents
     ]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("several", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        table = queries.read_table(connection, f"{fold_sql(pipeline, 'several')} ORDER BY window_start")
+        table = queries.query_table(connection, f"{fold_sql(pipeline, 'several')} ORDER BY window_start")
     return [(partial,) for partial in partials(table, pipeline)]
 
 

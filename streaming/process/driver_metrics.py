@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cutover import files
 from cutover.events import log
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.metrics import families
 from cutover.metrics.families import MetricSample
 from cutover.records.classes import Class
@@ -128,7 +128,7 @@ class DriverMetrics:
         yield from totals.committing.samples("cutover_stream_commit_seconds", pipeline)
         yield MetricSample("cutover_stream_backpressured", labels, float(self._pace == "BACKPRESSURED"))
         for partition, unread in sorted(self._unread.items()):
-            yield MetricSample("cutover_stream_unread_offsets", (pipeline, format_number(partition)), unread)
+            yield MetricSample("cutover_stream_unread_offsets", (pipeline, format_partition_number(partition)), unread)
         if totals.newest is not None:
             yield from _newest(totals.newest, pipeline)
 

@@ -7,7 +7,7 @@ the JVM's stack.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 
 from cutover.clock import Clock
 from cutover.errors import CutoverError, LakeError
@@ -86,11 +86,6 @@ class Health:
 
     def _format_now(self) -> str:
         return self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
-
-
-def seconds_since(start: str | None, now: datetime) -> float | None:
-    """Return the seconds from an ISO time to now; None for None."""
-    return None if start is None else (now - datetime.fromisoformat(start)).total_seconds()
 
 
 def find_cause(

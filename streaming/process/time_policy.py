@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from cutover.definition.model.pipeline import Lateness
-from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.records.watermark import Observation, WatermarkState, advance_watermark
 
 
 class TimePolicy(Protocol):
@@ -34,7 +34,7 @@ class EventTimePolicy:
 
     def advance(self, state: WatermarkState, observed: Observation, lateness: Lateness) -> WatermarkState:
         """Return the watermark state after an observation, as `cutover.records.watermark` computes it."""
-        return advance(state, observed, lateness)
+        return advance_watermark(state, observed, lateness)
 
 
 STEADY = EventTimePolicy()

@@ -18,7 +18,7 @@ from cutover.lake.control.signature import check_reason, user
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import offsets
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.epochs.offsets import next_number
+from cutover.lake.epochs.offsets import compute_next_epoch
 from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.complete_read import ReadLog
@@ -28,7 +28,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import MissingRecords, format_missing
-from cutover.log.topic_partitions import format_number, name_log, split_topics
+from cutover.log.topic_partitions import format_partition_number, name_log, split_topics
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.process.heartbeat import run_folder
@@ -79,7 +79,7 @@ def record_losses(lake: PipelineLake, reason: str, clock: Clock) -> LossAcceptan
     given_reason = check_reason(reason, of="`cutover accept-loss`")
     with only_driver(run_folder(lake.settings, pipeline.name), pipeline.name):
         step = _decide(lake, reason=given_reason, clock=clock)
-        sequence = versions.next_sequence(lake)
+        sequence = versions.read_next_version_sequence(lake)
         # The rows come first: a version registered without them would start as if nothing were lost.
         recorded_losses = (
             step.losses if step.is_recorded else losses.record(lake.settings, step.losses, expected_sequence=step.turn)
@@ -89,20 +89,20 @@ def record_losses(lake: PipelineLake, reason: str, clock: Clock) -> LossAcceptan
             # Until its first epoch readers see what the version before served of the lost windows.
             schema = epoch_log_schema(pipeline)
             delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
-    lost_ranges = {format_number(loss.partition): [loss.first, loss.next] for loss in recorded_losses}
+    lost_ranges = {format_partition_number(loss.partition): [loss.first, loss.next] for loss in recorded_losses}
     log.warning("loss_accepted", pipeline=pipeline.name, kind=step.kind, version=step.version, offsets=lost_ranges)
     return replace(step, losses=recorded_losses)
 
 
 def _decide(lake: PipelineLake, *, reason: str, clock: Clock) -> LossAcceptance:
-    turn = losses.next_sequence(lake.settings, lake.name)
-    version = versions.current(lake)
+    turn = losses.read_next_loss_sequence(lake.settings, lake.name)
+    version = versions.find_current_version(lake)
     if version is None:
         raise _make_nothing_error(lake.pipeline, "no stream has begun under this definition")
     case = _case(lake, version, clock)
     kind, extents = _judge_case(case)
-    number = versions.next_number(lake) if kind == "anew" else version.number
-    epoch = 0 if kind == "anew" else next_number(case.record)
+    number = versions.read_next_version_number(lake) if kind == "anew" else version.number
+    epoch = 0 if kind == "anew" else compute_next_epoch(case.record)
     half = [loss for loss in losses.list_losses(lake) if kind == "anew" and loss.stream_version == number]
     return LossAcceptance(
         pipeline=lake.name,
@@ -148,7 +148,7 @@ def _case(lake: PipelineLake, version: Version, clock: Clock) -> _Case:
         missing = _find_missing(lake, client, version)
         trouble = _explain_missing(pipeline, missing)
     if trouble is None:
-        raise _make_nothing_error(pipeline, f"table and log hold what comes next, epoch {next_number(record)}")
+        raise _make_nothing_error(pipeline, f"table and log hold what comes next, epoch {compute_next_epoch(record)}")
     at, log_now = clock.now(), _log_now(pipeline, client, trouble, clock.now())
     return _Case(
         pipeline=pipeline,
@@ -234,7 +234,7 @@ def _newest(lake: PipelineLake, version: Version) -> tuple[EpochRecord | None, L
 
 
 def _read_whole(settings: Settings, table: DeltaTable) -> None:
-    connection = queries.connect(queries.make_reader_limits(settings))
+    connection = queries.open_duckdb(queries.make_reader_limits(settings))
     try:
         delta.bind(connection, "rows", table)
         connection.execute("SELECT bit_xor(hash(r)) FROM rows AS r").fetchall()
@@ -257,7 +257,7 @@ def _find_rewritten(
     """Find the records of a log that changed after they were read; none if no table shows the records as read."""
     if record is None or record.topic_id != now.topic_id:
         return RewrittenLog()
-    log_changes = same_log.find_changes(client, record, same_log.recorded_history(version.uri))
+    log_changes = same_log.find_rewritten_partitions(client, record, same_log.recorded_history(version.uri))
     if not log_changes:
         return RewrittenLog()
     epochs = EpochLog(version.uri)
@@ -272,7 +272,7 @@ def _find_rewritten(
 
 def _windows_since(pipeline: Pipeline, epochs: EpochLog, first_epoch: int) -> Starts | None:
     """Return the windows of all rows since an epoch, by start; a fold across it can only add windows."""
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.bind(connection, "rows", epochs.table, kinds=COUNTED)
     query = """
         SELECT epoch_us(min(window_start)), epoch_us(max(window_start)), epoch_us(max(window_end)) FROM rows
@@ -331,7 +331,7 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
         return "anew", loss_extent.compute_losses_of_new_log(pipeline, str(expected), unread, newest, log)
     next_wanted = offsets.next_offsets(case.record, case.accepted, log.topic_id)
     begin_offsets = {} if next_wanted is None else dict.fromkeys(log.earliest, 0) | next_wanted
-    missing = offsets.find_missing(begin_offsets, earliest=log.earliest, latest=log.latest)
+    missing = offsets.find_offset_gaps(begin_offsets, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.rewritten.changes or any(hole.is_short for hole in missing):
         return "anew", loss_extent.compute_losses_without_table(pipeline, missing, log, case.rewritten)
     if case.incomplete:

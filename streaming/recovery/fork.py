@@ -56,11 +56,11 @@ def savepoint(lake: PipelineLake, name: str, epoch: int | None, clock: Clock) ->
         msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
     record = _record(pipeline, EpochLog(version.uri), epoch)
-    pinned = savepoints.create(lake.settings, version, record.epoch, name=name, now=clock.now())
+    pinned = savepoints.create_savepoint(lake.settings, version, record.epoch, name=name, now=clock.now())
     try:
         _reject_folded(pipeline, version, record)  # checked after pinning: no fold can cross the epoch now
     except BaseException:
-        savepoints.release(lake.settings, version, pinned, now=clock.now())
+        savepoints.release_savepoint(lake.settings, version, pinned, now=clock.now())
         raise
     return pinned
 
@@ -88,7 +88,7 @@ def register_fork(lake: PipelineLake, epoch: int, clock: Clock, *, parallel: boo
         LakeError: As for `fork`, except that a driver may be running.
         LogError: The log no longer holds what follows the epoch.
     """
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     source = _require_version(lake)
     record = _record(lake.pipeline, EpochLog(source.uri), epoch)
     _check_can_fork(lake, source, record)
@@ -109,7 +109,7 @@ def copy_source_rows(lake: PipelineLake, version: Version) -> None:
     pipeline = lake.pipeline
     if version.fork is None or _is_filled(version):
         return
-    all_versions = versions.list_versions(lake)
+    all_versions = versions.list_stream_versions(lake)
     source = next((candidate for candidate in all_versions if candidate.number == version.fork.version), None)
     if source is None:
         msg = (
@@ -121,7 +121,7 @@ def copy_source_rows(lake: PipelineLake, version: Version) -> None:
     _reject_folded(pipeline, source, record)
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
-    with queries.connect(queries.make_reader_limits(lake.settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(lake.settings)) as connection:
         delta.bind(connection, "source", log_of_source.table)
         copied = list(_copy_rows(connection, version.uri, schema, record))
     commits.transact(
@@ -150,7 +150,7 @@ def _copy_rows(
         query = f"SELECT {columns} FROM source WHERE _kind = {literal(kind)} AND {up_to_epoch}"  # noqa: S608 -- quoted
         rows = connection.sql(query).to_arrow_reader()
         weight = checksums.weight_word(0 if number else int(record.files, 16))
-        yield data_files.stream(
+        yield data_files.stream_data_file(
             uri,
             pa.RecordBatchReader.from_batches(file_schema, (batch.cast(file_schema) for batch in rows)),
             checksums.new_stem("fork", 0, record.epoch, weight),
@@ -165,7 +165,7 @@ def _is_filled(version: Version) -> bool:
 
 
 def _require_version(lake: PipelineLake) -> Version:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         msg = f"Stream of `{lake.name}`: expected a version with epochs, none has begun under this definition."
         raise DefinitionError(msg + f"\nHint: `cutover stream {lake.name}` begins one.")

@@ -50,8 +50,11 @@ class SwapBasis:
         return cls(
             pipeline=new.name,
             of=old.name,
-            turns=(swaps.next_sequence(settings, new.name), swaps.next_sequence(settings, old.name)),
-            versions=(versions.next_sequence(lakes[0]), versions.next_sequence(lakes[1])),
+            turns=(
+                swaps.read_next_swap_sequence(settings, new.name),
+                swaps.read_next_swap_sequence(settings, old.name),
+            ),
+            versions=(versions.read_next_version_sequence(lakes[0]), versions.read_next_version_sequence(lakes[1])),
             results=(streams[0].version.result_fingerprint, streams[1].version.result_fingerprint),
             lateness=(lateness_fingerprint(new), lateness_fingerprint(old)),
             note=json.dumps(None if new.change is None else asdict(new.change), sort_keys=True),
@@ -72,7 +75,7 @@ SwapApproval = Approval[SwapProposal]
 """Approval of a swap by a person."""
 
 
-def make_proposal(
+def make_swap_proposal(
     settings: Settings, new: Pipeline, old: Pipeline, *, run: str, clock: Clock
 ) -> tuple[SwapProposal, StreamComparison]:
     """Compare two definitions and return the swap that a person may approve; its cut is pinned for a day.
@@ -116,7 +119,7 @@ _CHANGED = {
 """Message for each field of the basis that has changed."""
 
 
-def check_valid(approval: SwapApproval, current: SwapBasis) -> None:
+def check_swap_approval(approval: SwapApproval, current: SwapBasis) -> None:
     """Check that a person approved the swap, and that its basis has not changed.
 
     Raises:
@@ -126,7 +129,7 @@ def check_valid(approval: SwapApproval, current: SwapBasis) -> None:
     approval.check_person(subject)
     approved_basis, current_basis = asdict(approval.proposal.basis), asdict(current)
     changed = [text for name, text in _CHANGED.items() if approved_basis[name] != current_basis[name]]
-    changes.check_unchanged(subject, changed, dag=f"{current.pipeline}_swap")
+    changes.check_approval_unchanged(subject, changed, dag=f"{current.pipeline}_swap")
 
 
 def reject_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
@@ -147,7 +150,7 @@ def reject_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
         raise DefinitionError(msg + "\nHint: take `change` out of the definition that serves.")
 
 
-def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock) -> None:
+def withdraw_swap(settings: Settings, approved: SwapProposal, why: str, clock: Clock) -> None:
     """Withdraw a proposed swap, so that a task which is still running cannot make it.
 
     A row of the history takes its sequence number; the name is served as before. If another swap was made meanwhile,
@@ -157,7 +160,7 @@ def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock)
         LakeError: The history cannot be read, or other processes were always faster.
     """
     evidence = json.dumps({"withdrawn": approved.digest})
-    swaps.withdraw(
+    swaps.record_withdrawal(
         settings, approved.basis.of, why=why, evidence=evidence, clock=clock, expected_sequence=approved.basis.turns[1]
     )
 
@@ -177,7 +180,7 @@ def find_state(settings: Settings, approved: SwapProposal) -> SwapState:
         LakeError: The history cannot be read.
     """
     name = approved.basis.of
-    rows = swaps.history(settings, name)
+    rows = swaps.read_swaps(settings, name)
     if _is_of(rows[-1:], approved):
         return SwapState.MADE
     is_back = _is_of(rows[-2:-1], approved) and rows[-1].served_by == name

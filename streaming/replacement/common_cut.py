@@ -108,4 +108,6 @@ def find_stream(lake: PipelineLake, number: int | None = None) -> Stream:
         LakeError: It has no epoch log yet, or the epoch log was deleted.
     """
     selected = lake.with_settings(stream_version=number)
-    return Stream(pipeline=lake.pipeline, version=table_weights.check_epoch_log(selected, versions.current(selected)))
+    return Stream(
+        pipeline=lake.pipeline, version=table_weights.check_epoch_log(selected, versions.find_current_version(selected))
+    )

@@ -245,7 +245,7 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
     coverages = [find_coverage(settings, side, epoch) for side, epoch in zip((serving, stream), epochs, strict=True)]
     reject_unfair(*coverages)
     new, old = stream.pipeline, serving.pipeline
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(settings)) as connection:
         for name, log, epoch in zip(_SIDES, logs, epochs, strict=True):
             log.relation(connection, f"log_{name}", epoch=epoch)
         _join(connection, "joined", new, old, keep=(Class.ACCEPTED, Class.LATE))

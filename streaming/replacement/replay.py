@@ -55,7 +55,7 @@ class Served:
     stale_pipelines: tuple[str, ...]  # names whose serving table could not be published yet
 
 
-def replay(
+def replay_log(
     lake: PipelineLake,
     number: int,
     clock: Clock,
@@ -81,7 +81,7 @@ def replay(
         CutoverError: The driver cannot start or continue.
     """
     pipeline = lake.pipeline
-    serving = versions.current(lake.with_settings(stream_version=None))
+    serving = versions.find_current_version(lake.with_settings(stream_version=None))
     version = _open_version(lake, number, clock, epoch)
     version_lake = lake.with_settings(stream_version=number)
     _read_on(version_lake, f"cutover replay {pipeline.name} --into {number}", probe)
@@ -105,7 +105,7 @@ def replay_definition(
     change.check_pair(new, old)
     version_settings = versions.looking_at_served(settings)
     lake = PipelineLake(version_settings, new)
-    serving, version = find_stream(PipelineLake(version_settings, old)), versions.current(lake)
+    serving, version = find_stream(PipelineLake(version_settings, old)), versions.find_current_version(lake)
     if version is None or not delta.exists(version.uri):
         aim = read_newest_epoch(serving.epoch_log)
         _pin_epoch(version_settings, serving, aim, new.name, clock)
@@ -171,7 +171,7 @@ def _read_on(lake: PipelineLake, repeat_command: str, probe: Probe, aim: EpochRe
     Raises:
         LakeError: A stop was requested earlier.
     """
-    if driver.run(lake, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
+    if driver.run_driver(lake, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
         msg = f"Replay of `{lake.name}`: expected to reach its end, a stop was requested."
         raise LakeError(msg + f"\nHint: `{repeat_command}` continues from there.")
 
@@ -183,10 +183,10 @@ def _has_driver(lake: PipelineLake) -> bool:
 
 
 def _open_version(lake: PipelineLake, number: int, clock: Clock, epoch: int | None) -> Version:
-    sequence = versions.next_sequence(lake)
-    all_versions = versions.list_versions(lake)
+    sequence = versions.read_next_version_sequence(lake)
+    all_versions = versions.list_stream_versions(lake)
     existing = next((version for version in all_versions if version.number == number), None)
-    following = versions.next_number(lake)
+    following = versions.read_next_version_number(lake)
     if existing is None and number == following:
         if epoch is not None:
             return fork.register_fork(lake, epoch, clock, parallel=True)
@@ -213,7 +213,7 @@ def serve_version(lake: PipelineLake, number: int, *, reason: str, agreed: Agree
         LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
     """
     check_reason(reason, of="Version")  # rejected here, before a comparison that takes minutes
-    turn, is_new = versions.next_sequence(lake), _never_served(lake, number)
+    turn, is_new = versions.read_next_version_sequence(lake), _never_served(lake, number)
     comparison: StreamComparison | None = None
     if is_new and not agreed.uncompared:
         comparison = compare_versions(lake, number)
@@ -222,12 +222,14 @@ def serve_version(lake: PipelineLake, number: int, *, reason: str, agreed: Agree
         msg = f"Version {number} of `{lake.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it together with `--uncompared`." if is_new else ": it has served before."))
     comparison_text = f" ({describe_comparison(comparison)})" if is_new else ""
-    served = versions.serve(lake, number, why=reason, finding=comparison_text, clock=clock, expected_sequence=turn)
+    served = versions.promote_version(
+        lake, number, why=reason, finding=comparison_text, clock=clock, expected_sequence=turn
+    )
     return Served(version=served, comparison=comparison, stale_pipelines=serving_table.update_tables(lake))
 
 
 def _never_served(lake: PipelineLake, number: int) -> bool:
-    other_versions = [version for version in versions.list_versions(lake) if version.number == number]
+    other_versions = [version for version in versions.list_stream_versions(lake) if version.number == number]
     return any(version.beside for version in other_versions)
 
 

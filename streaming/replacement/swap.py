@@ -19,7 +19,7 @@ from cutover.lake.serving import serving_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
-from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, check_valid, reject_replaced
+from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, check_swap_approval, reject_replaced
 from cutover.streaming.replacement.common_cut import Stream, find_stream, has_read_as_much, read_newest_epoch
 from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
 from cutover.streaming.replacement.replay import Agreed, describe_comparison, reject_others
@@ -36,7 +36,7 @@ class Swap:
     stale_pipelines: tuple[str, ...]  # names whose serving table could not be published yet
 
 
-def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has seen of it
+def swap_definition(  # noqa: PLR0913 -- what is served by what, why, and what a person has seen of it
     settings: Settings,
     new: Pipeline,
     old: Pipeline,
@@ -64,11 +64,11 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     """
     check_reason(reason, of="Swap")  # rejected here, before a comparison that takes minutes
     settings, comparison = versions.looking_at_served(settings), None
-    turn, turns = swaps.next_sequence(settings, old.name), _read_turns(settings, new, old)
+    turn, turns = swaps.read_next_swap_sequence(settings, old.name), _read_turns(settings, new, old)
     reject_replaced(settings, new, old)
     streams = find_stream(PipelineLake(settings, new)), find_stream(PipelineLake(settings, old))
     if approved is not None:
-        check_valid(approved, SwapBasis.read(settings, new, old))
+        check_swap_approval(approved, SwapBasis.read(settings, new, old))
     if not agreed.uncompared:
         comparison = compare_definitions(settings, new, old)
         reject_others(comparison, agreed, f"cutover swap {new.name}")
@@ -77,12 +77,12 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
         raise DefinitionError(msg)
     _await_as_much(settings, *streams)
     if approved is not None:
-        check_valid(approved, SwapBasis.read(settings, new, old))
+        check_swap_approval(approved, SwapBasis.read(settings, new, old))
     if _read_turns(settings, new, old) != turns:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the compared versions, others serve now."
         raise LakeError(msg + "\nHint: compare again.")
     evidence, author = _format_evidence(comparison, streams, approved), "" if approved is None else approved.who
-    swaps.swap(
+    swaps.record_swap(
         settings, old.name, new.name, why=reason, evidence=evidence, clock=clock, expected_sequence=turn, who=author
     )
     return Swap(comparison=comparison, stale_pipelines=serving_table.update_tables(PipelineLake(settings, new)))
@@ -117,8 +117,8 @@ def swap_back(
     old = lake.pipeline
     check_reason(reason, of="Swap")
     lake = lake.with_settings(stream_version=None)
-    turn = swaps.next_sequence(lake.settings, old.name) if turn is None else turn
-    rows = swaps.history(lake.settings, old.name)
+    turn = swaps.read_next_swap_sequence(lake.settings, old.name) if turn is None else turn
+    rows = swaps.read_swaps(lake.settings, old.name)
     serves = str(rows[-1].served_by) if rows else old.name  # not followed further: this ends a cycle
     if serves == old.name:
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
@@ -154,7 +154,7 @@ def _swap_to_itself(lake: PipelineLake, serves: str, reason: _Reason, turn: int)
     settings, old = lake.settings, lake.pipeline
     turns = _read_turns(settings, old)
     find_stream(lake)  # again: waiting took time
-    swaps.swap(
+    swaps.record_swap(
         settings,
         old.name,
         old.name,
@@ -165,7 +165,7 @@ def _swap_to_itself(lake: PipelineLake, serves: str, reason: _Reason, turn: int)
         who=reason.who,
     )
     if _read_turns(settings, old) != turns:
-        swaps.swap(
+        swaps.record_swap(
             settings, old.name, serves, why="taken back", evidence="", clock=reason.clock, expected_sequence=turn + 1
         )
         msg = f"Swap of `{old.name}`: expected unchanged versions, one was deleted or began to serve meanwhile."
@@ -175,7 +175,7 @@ def _swap_to_itself(lake: PipelineLake, serves: str, reason: _Reason, turn: int)
 
 
 def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
-    return tuple(versions.next_sequence(PipelineLake(settings, pipeline)) for pipeline in pipelines)
+    return tuple(versions.read_next_version_sequence(PipelineLake(settings, pipeline)) for pipeline in pipelines)
 
 
 def _format_evidence(

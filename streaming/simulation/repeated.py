@@ -17,14 +17,14 @@ from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.engine import spark
 from cutover.errors import LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import next_number
+from cutover.lake.epochs.offsets import compute_next_epoch
 from cutover.lake.epochs.repeats import EpochDone
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition, name_log
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import silent
 from cutover.records.reading import scan
-from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.records.watermark import Observation, WatermarkState, advance_watermark
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.microbatch.aggregate import EpochPlan
@@ -57,7 +57,7 @@ class RecordedTime:
         record = self.record
         active = {p: end for p, end in record.end.items() if p not in record.idle}
         observed = replace(observation, now=0.0, read=record.end, high=active)
-        advanced = advance(replace(state, read={}, quiet_since={}), observed, lateness)
+        advanced = advance_watermark(replace(state, read={}, quiet_since={}), observed, lateness)
         is_held = record.watermark_after == record.watermark_before
         watermark = state.watermark if is_held else advanced.watermark
         return replace(advanced, watermark=watermark, idle=frozenset(record.idle))
@@ -88,7 +88,7 @@ class RepeatedStream(MicrobatchEngine):
     def _plan(self, number: int) -> EpochPlan:  # noqa: ARG002 -- Spark's number of a micro-batch; here there is none
         newest, record = self.committer.newest, self._recorded.record
         return EpochPlan(
-            epoch=next_number(newest),
+            epoch=compute_next_epoch(newest),
             start=dict.fromkeys(record.end, 0) | dict(record.start),
             end=record.end,
             clipped=False,

@@ -136,11 +136,11 @@ def _collect_dropped(setting: Setting, log: EpochLog, story: pane_rows.PaneHisto
 
 def _list_late_rows(log: EpochLog) -> list[tuple[int, Interval]]:
     """(offset, window) of each row of class late in the ledger."""
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         log.relation(connection, "ledger", epoch=LAST_EPOCH)
         query = f"SELECT *, _positions[1].offset AS at FROM ledger WHERE _class = '{Class.LATE}'"  # noqa: S608 -- ours
-        table = queries.read_table(connection, query)
-    return list(zip(pane_values.list_values(table["at"]), pane_values.windows(table), strict=True))
+        table = queries.query_table(connection, query)
+    return list(zip(pane_values.list_values(table["at"]), pane_values.list_row_windows(table), strict=True))
 
 
 def _measure(measure: Measure) -> Measure:

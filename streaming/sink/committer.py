@@ -65,7 +65,7 @@ def read_record(table: DeltaTable, path: str) -> EpochRecord | None:
         LakeError: The file is not there or does not parse.
     """
     try:
-        rows = data_files.read(table, path, ("_epoch", "_record")).to_pylist()
+        rows = data_files.read_data_file(table, path, ("_epoch", "_record")).to_pylist()
     except (OSError, pa.ArrowException) as error:
         cause = str(error).splitlines()[0]
         msg = f"Table `{table.table_uri}`: file `{path}` is listed and cannot be read: {cause}."
@@ -90,7 +90,7 @@ def open_checked(lake: PipelineLake, version: Version) -> tuple[DeltaTable, Epoc
         if not delta.exists(version.uri):
             raise
         log.warning("epoch_note_unreadable", pipeline=version.pipeline, error=str(error).splitlines()[0])
-        witnesses = high_water.list_recorded(lake, version)
+        witnesses = high_water.list_recorded_witnesses(lake, version)
     if not (witnesses or delta.exists(version.uri)):
         return None, None
     table_weights.check_not_removed(lake, version)
@@ -212,7 +212,9 @@ class Committer:
 
     def _files(self, rows: pa.Table, stems: Mapping[str, str]) -> list[AddAction]:
         return [
-            data_files.write(self.version.uri, of_kind, stems[str(partition[KIND_COLUMN])], partition=partition)
+            data_files.write_data_file(
+                self.version.uri, of_kind, stems[str(partition[KIND_COLUMN])], partition=partition
+            )
             for partition, of_kind in data_files.split(rows, KIND_COLUMN)
         ]
 

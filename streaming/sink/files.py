@@ -12,7 +12,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
 from cutover.lake.tables import checksums, data_files
-from cutover.lake.tables.file_rows import select
+from cutover.lake.tables.file_rows import select_rows_sql
 from cutover.quoting import identifier, literal
 
 GROUP = 100_000  # rows of a row group: what a writer holds in memory
@@ -57,10 +57,10 @@ def bind_files(
     """
     system, root = resolve_folder(uri)
     for file in files:  # else a fold would put its own checksum on bytes that another writer has changed
-        checksums.check(system, root, file.path, place=f"Table `{root}`")
+        checksums.check_stored_file(system, root, file.path, place=f"Table `{root}`")
     paths = [f"{root}/{unquote(file.path)}" for file in files]
     if isinstance(system, fs.LocalFileSystem):
-        connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS {select(schema, paths)}")
+        connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS {select_rows_sql(schema, paths)}")
         return
     import pyarrow.dataset as ds  # noqa: PLC0415 -- imports pandas, a second that no command should pay
 
@@ -99,7 +99,9 @@ def export(
         ):
             shutil.copyfileobj(source, target_stream)
         target.unlink()
-    return data_files.adopt(uri, f"_kind={kind}/{stem}.parquet", stem, partition={"_kind": kind}, new_data=False)
+    return data_files.adopt_data_file(
+        uri, f"_kind={kind}/{stem}.parquet", stem, partition={"_kind": kind}, new_data=False
+    )
 
 
 def make_removal(file: File) -> RemoveAction:

@@ -8,7 +8,7 @@ from cutover.engine import spark
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.events import log as events
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.offsets import find_missing, format_gaps, next_offsets
+from cutover.lake.epochs.offsets import find_offset_gaps, format_gaps, next_offsets
 from cutover.lake.integrity import lost_records, same_log
 from cutover.lake.integrity.same_log import History
 from cutover.lake.journal_rows import Loss
@@ -37,7 +37,7 @@ def reject_unsafe(lake: PipelineLake) -> None:
     """
     settings = lake.settings
     options.check_client_settings(settings.kafka)
-    spark.configuration(settings)
+    spark.make_spark_conf(settings)
     for name in ("overflow_rows", "fold_every", "reload_every"):
         if getattr(settings.stream, name) < 1:
             raise _make_unsafe_error("stream." + name, str(getattr(settings.stream, name)))
@@ -74,7 +74,7 @@ def find_start(
     latest = client.latest(topic, pipeline.source.isolation)
     next_wanted = next_offsets(record, accepted, log.topic_id)
     if record is not None:
-        same_log.check_unchanged(pipeline.name, client, record, history)
+        same_log.check_log_unchanged(pipeline.name, client, record, history)
     offsets = start_offsets(pipeline, next_wanted, earliest=earliest, latest=latest)
     if next_wanted is None and any(offsets.values()):
         events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=name_offsets(offsets))
@@ -137,7 +137,7 @@ def start_offsets(
     if next_wanted is None:
         return dict(earliest)
     start = dict.fromkeys(earliest, 0) | dict(next_wanted)
-    missing = find_missing(start, earliest=earliest, latest=latest)
+    missing = find_offset_gaps(start, earliest=earliest, latest=latest)
     if missing:
         gaps = format_gaps(name_log(pipeline), missing)
         msg = (

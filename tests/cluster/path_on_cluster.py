@@ -83,10 +83,10 @@ def main() -> None:
     signals = Signals(spark.session(settings, app=arguments["path"]), Path(arguments["marker"]), executors=2)
     lake = PipelineLake(settings, pipeline)
     if arguments["path"] == "stream":
-        driver.run(lake, until="drain", probe=signals)
+        driver.run_driver(lake, until="drain", probe=signals)
     else:
         signals.arm()
-        recompute.run(lake)
+        recompute.recompute_windows(lake)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.process import Identity, is_alive
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -47,7 +47,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def batch_rows(settings: Settings, topic: str) -> list[tuple[Any, ...]]:
     """Return the batch table, in order."""
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.relation(connection, "batch", PipelineLake(settings, rig.pipeline(topic)).batch_uri())
     query = "SELECT epoch_us(window_start), k, clicks, ids, squares, newest FROM batch ORDER BY ALL"
     return list(connection.execute(query).fetchall())
@@ -138,13 +138,13 @@ def test_tables_are_the_same_when_an_executor_dies_in_each_path(
         run_and_kill(settings, topic_name, workers, "stream"),
         run_and_kill(settings, topic_name, workers, "batch"),
     ]
-    driver.run(PipelineLake(alone, pipeline), until="drain")
-    recompute.run(PipelineLake(alone, pipeline))
+    driver.run_driver(PipelineLake(alone, pipeline), until="drain")
+    recompute.recompute_windows(PipelineLake(alone, pipeline))
 
     assert ["Lost executor" in text for text in outputs] == [True, True]
     lake = PipelineLake(settings, pipeline)
     assert rig.gaps(rig.records(lake)) == []
     assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(lake)
     assert batch_rows(alone, topic_name) == batch_rows(settings, topic_name)
-    assert reconcile(lake).finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert run_reconciliation(lake).finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert sum(sum(r.counts.values()) for r in rig.records(lake)) == len(EVENTS) + len(LATE) + 4

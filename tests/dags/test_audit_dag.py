@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.audit_task import audit_sample, fail_with_regression, parse_audit, roll_back
+from cutover_tasks.audit_task import audit_sample, fail_with_regression, parse_audit, roll_back_after_audit
 from cutover_tasks.moves.rollback_task import move_back_to
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.stage import Stage
 from cutover.infra.processes.child import ChildEnd
-from cutover.lake.control.stages import current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verdict.audits import audit_record
@@ -37,7 +37,7 @@ def record_move(stage: str) -> None:
 
 
 def rows() -> list[GateEvent]:
-    return read_events(load_settings(), "flights")
+    return read_gate_events(load_settings(), "flights")
 
 
 def stage() -> Stage:
@@ -101,7 +101,7 @@ def test_an_audit_that_agrees_moves_nothing(home: "Path") -> None:
     record_move("KAPPA")
 
     with pytest.raises(AirflowSkipException, match="has no regression"):
-        roll_back("flights", AGREES)
+        roll_back_after_audit("flights", AGREES)
     assert (stage(), len(rows())) == (Stage.KAPPA, 1)
     assert home.is_dir()
 
@@ -110,8 +110,8 @@ def test_a_regression_puts_batch_back_once_and_keeps_the_audit_as_evidence(home:
     record_move("KAPPA")
     record_regression()
 
-    roll_back("flights", FOUND)
-    roll_back("flights", FOUND)
+    roll_back_after_audit("flights", FOUND)
+    roll_back_after_audit("flights", FOUND)
 
     assert (stage(), [row.event for row in rows()]) == (Stage.LAMBDA, ["advanced", "rolled_back"])
     audit = json.loads(rows()[-1].evidence)["because"]["audit"]

@@ -10,7 +10,7 @@ from cutover_tasks.moves.cutover_task import apply, propose, undo
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
-from cutover.lake.control.stages import current_stage, list_moves, read_events
+from cutover.lake.control.stages import current_stage, list_moves, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.pipeline_lake import PipelineLake
@@ -66,14 +66,14 @@ def test_a_move_that_is_made_is_not_made_twice(home: "Path") -> None:
     record_move(proposed)
 
     assert apply("flights", proposed, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
-    assert len(read_events(load_settings(), "flights")) == 1
+    assert len(read_gate_events(load_settings(), "flights")) == 1
     assert home.is_dir()
 
 
 def test_an_approval_without_evidence_behind_it_is_refused(home: "Path") -> None:
     with pytest.raises(AirflowFailException, match="expected the facts that were approved"):
         apply("flights", proposal(), {"responded_by_user": {"name": "ada"}})
-    assert read_events(load_settings(), "flights") == []
+    assert read_gate_events(load_settings(), "flights") == []
     assert home.is_dir()
 
 
@@ -88,7 +88,7 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
         undo("flights", proposed)
 
     assert str(current_stage(PipelineLake(settings, catalogue.get(settings, "flights")))) == "LAMBDA"
-    assert [row.event for row in read_events(settings, "flights")] == ["advanced", "rolled_back"]
+    assert [row.event for row in read_gate_events(settings, "flights")] == ["advanced", "rolled_back"]
     assert home.is_dir()
 
 
@@ -99,7 +99,7 @@ def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_m
     settings = load_settings()
     with pytest.raises(SequenceConflictError):  # by a task that was marked failed at its commit
         Journal(settings, "flights", GateEvent).append(make_row(GateEvent, pipeline="flights"), expected_sequence=0)
-    assert [row.event for row in read_events(settings, "flights")] == ["withdrawn"]
+    assert [row.event for row in read_gate_events(settings, "flights")] == ["withdrawn"]
     assert list_moves(settings, "flights") == []
     assert str(current_stage(PipelineLake(settings, catalogue.get(settings, "flights")))) == "LAMBDA"
     with pytest.raises(AirflowSkipException, match="no move of flights was proposed"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.module_loading import import_string  # noqa: F401 -- Airflow must be importable before our trigger is
 from cutover_tasks.driver_end import DriverEnd
-from heartbeat_trigger import HeartbeatTrigger, stop_driver
+from heartbeat_trigger import HeartbeatTrigger, stop_or_kill_driver
 
 from cutover.process import identify
 
@@ -123,7 +123,7 @@ def test_stop_by_hand_ends_a_driver_whose_definition_is_gone_at_its_own_pace(
         process.communicate()
 
     monkeypatch.setattr(Path, "touch", touch_and_end)
-    stop_driver("flights")
+    stop_or_kill_driver("flights")
 
     assert (home / "run" / "flights" / "stop").exists()
     assert killed == []

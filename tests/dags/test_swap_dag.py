@@ -51,7 +51,7 @@ def at_work(
     old = catalogue.get(installation, "clicks")
     rig.send(installation, topic_name, EVENTS)
     lake = PipelineLake(installation, old)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     replay_definition(installation, catalogue.get(installation, "clicks_2"), old, SystemClock())
     serving_table.publish(lake)
     return installation
@@ -74,7 +74,7 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     assert apply("clicks_2", proposal, ADA) == "clicks"
     assert apply("clicks_2", proposal, ADA) == "clicks"  # the task was killed after its write: once more
 
-    (row,) = swaps.history(at_work, "clicks")
+    (row,) = swaps.read_swaps(at_work, "clicks")
     assert (row.served_by, row.who, row.why) == ("clicks_2", "airflow:ada", "dropped clicks are paid for")
     assert verify("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
     assert count_served(at_work) == served_before + DROPS
@@ -92,7 +92,7 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
         undo("clicks_2", proposal)
     assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", served_before)
-    assert [row.who for row in swaps.history(at_work, "clicks")] == ["airflow:ada", "airflow"]
+    assert [row.who for row in swaps.read_swaps(at_work, "clicks")] == ["airflow:ada", "airflow"]
     with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn"):
         apply("clicks_2", proposal, ADA)
     with pytest.raises(AirflowFailException, match="`clicks` serves it"):
@@ -104,15 +104,15 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
     apply("clicks_2", proposal, ADA)
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
     swapping.swap_back(PipelineLake(at_work, old), reason="by hand", clock=SystemClock())
-    swapping.swap(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
+    swapping.swap_definition(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         undo("clicks_2", proposal)
-    assert len(swaps.history(at_work, "clicks")) == 3
+    assert len(swaps.read_swaps(at_work, "clicks")) == 3
     outdated = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # no comparison proposes that; even so
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         undo("clicks_2", outdated)
-    assert (len(swaps.history(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
+    assert (len(swaps.read_swaps(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
         propose("clicks_2", "run-1")
 
@@ -125,14 +125,14 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
 
     def reject_before_a_swap(*arguments: Any) -> None:
         reject_as_is(*arguments)
-        swapping.swap(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
+        swapping.swap_definition(at_work, new, old, reason="by hand", agreed=Agreed(), clock=SystemClock())
 
     monkeypatch.setattr(approval, "reject_replaced", reject_before_a_swap)
     proposal = propose("clicks_2", "run-1")
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the latest"):
         undo("clicks_2", proposal)
-    assert [row.why for row in swaps.history(at_work, "clicks")] == ["by hand"]
+    assert [row.why for row in swaps.read_swaps(at_work, "clicks")] == ["by hand"]
 
 
 def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,11 +147,11 @@ def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, m
 
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
         undo("clicks_2", proposal)
-    assert [row.served_by for row in swaps.history(at_work, "clicks")] == ["clicks_2", "clicks"]
+    assert [row.served_by for row in swaps.read_swaps(at_work, "clicks")] == ["clicks_2", "clicks"]
 
 
 def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    proposal, swap_as_is = propose("clicks_2", "run-1"), swaps.swap
+    proposal, swap_as_is = propose("clicks_2", "run-1"), swaps.record_swap
 
     def swap_while_marked_failed(*arguments: Any, **keywords: Any) -> None:
         for _ in range(2):  # killed after its write: once more
@@ -159,11 +159,11 @@ def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, m
                 undo("clicks_2", proposal)
         swap_as_is(*arguments, **keywords)
 
-    monkeypatch.setattr(swaps, "swap", swap_while_marked_failed)
+    monkeypatch.setattr(swaps, "record_swap", swap_while_marked_failed)
 
     with pytest.raises(AirflowFailException, match="another process appended row 0 first"):
         apply("clicks_2", proposal, ADA)
-    (row,) = swaps.history(at_work, "clicks")
+    (row,) = swaps.read_swaps(at_work, "clicks")
     assert (row.served_by, "withdrawn by Airflow" in row.why) == ("clicks", True)
 
 
@@ -180,7 +180,7 @@ def test_a_try_that_the_one_before_overtook_has_made_its_swap(
     monkeypatch.setattr(swapping, "compare_definitions", compare_beside_the_try_before)
 
     assert apply("clicks_2", proposal, ADA) == "clicks"
-    assert [row.served_by for row in swaps.history(at_work, "clicks")] == ["clicks_2"]
+    assert [row.served_by for row in swaps.read_swaps(at_work, "clicks")] == ["clicks_2"]
 
 
 @pytest.mark.parametrize(

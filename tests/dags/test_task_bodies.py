@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.batch_task import batch_arguments, make_event, skip_empty
+from cutover_tasks.batch_task import batch_arguments, make_asset_extra, skip_empty
 from cutover_tasks.reconcile_task import list_requests, locate_report, make_label
 from cutover_tasks.run_range import RunRange
 from cutover_tasks.task_errors import fail_without_retries
@@ -48,7 +48,7 @@ def test_range_becomes_words_of_the_command() -> None:
 def test_good_run_announces_its_cut_and_range() -> None:
     days = [int(day.timestamp()) * 1_000_000 for day in (FEB_8, FEB_9)]
 
-    event = make_event("flights", ChildEnd(exit_code=0, value={**RUN, "wanted": days}, message=""))
+    event = make_asset_extra("flights", ChildEnd(exit_code=0, value={**RUN, "wanted": days}, message=""))
 
     assert event == {
         "epoch": 41,
@@ -63,20 +63,20 @@ def test_run_that_computed_no_window_of_its_range_is_skipped_with_the_reason() -
     value = {**RUN, "wanted": [0, 1], "nothing_computed": "Nothing was computed: expected a closed window"}
 
     with pytest.raises(AirflowSkipException, match=r"Nothing was computed: expected a closed window"):
-        make_event("flights", ChildEnd(exit_code=0, value=value, message=""))
+        make_asset_extra("flights", ChildEnd(exit_code=0, value=value, message=""))
 
 
 def test_refused_run_is_not_tried_again_and_says_why() -> None:
     end = ChildEnd(exit_code=2, value=None, message="Nothing was published.\nRunbook: docs/runbooks/ContractFailed.md")
 
     with pytest.raises(AirflowFailException, match=r"Nothing was published\.\nRunbook: docs/runbooks/ContractFailed"):
-        make_event("flights", end)
+        make_asset_extra("flights", end)
 
 
 @pytest.mark.parametrize(("code", "value"), [(1, None), (-9, None), (0, None)])
 def test_death_that_nobody_expected_is_tried_again(code: int, value: object) -> None:
     with pytest.raises(RuntimeError, match=f"exit code {code}"):
-        make_event("flights", ChildEnd(exit_code=code, value=value, message="killed"))
+        make_asset_extra("flights", ChildEnd(exit_code=code, value=value, message="killed"))
 
 
 def test_every_triggering_event_is_a_request_oldest_first() -> None:

@@ -13,7 +13,7 @@ Position = tuple[int, int]
 def positions(rig: Rig, view: str, kind: str) -> set[Position]:
     """Return partition and offset of the records of a class in `ledger` or `batch_ledger`."""
     query = f"SELECT DISTINCT _partition, _offset FROM {view} WHERE _class = ?"  # noqa: S608 -- an internal name
-    rows = views.connect(rig.lake).execute(query, [kind]).fetchall()
+    rows = views.open_views(rig.lake).execute(query, [kind]).fetchall()
     return {(int(row[0]), int(row[1])) for row in rows}
 
 

@@ -9,7 +9,7 @@ from cutover.lake.control import versions
 from cutover.lake.tables import commits, delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -29,9 +29,9 @@ def test_both_paths_agree_up_to_the_late_rows(store_settings: Settings, topic_na
     lake = PipelineLake(settings, pipeline)
     for part in (EVENTS, LATE, CLOSING):
         rig.send(settings, topic_name, part)
-        driver.run(lake, until="drain")
-    recompute.run(lake)
-    report = reconcile(lake)
+        driver.run_driver(lake, until="drain")
+    recompute.recompute_windows(lake)
+    report = run_reconciliation(lake)
 
     assert rig.expect_cells([*EVENTS, *LATE, *CLOSING]) == rig.count_by_cell(lake)
     assert rig.gaps(rig.records(lake)) == []
@@ -43,8 +43,8 @@ def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: st
     rig.make_topic(settings, topic_name)
     rig.send(settings, topic_name, [Event(id=1)])
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
-    version = versions.current(lake)
+    driver.run_driver(lake, until="drain")
+    version = versions.find_current_version(lake)
     assert version is not None
     first_handle, second = delta.open_table(version.uri), delta.open_table(version.uri)
     commit = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])

@@ -70,7 +70,7 @@ def gather(pipeline: Pipeline, drawn_records: Sequence[Drawn], newest_by_epoch: 
         for at, record in enumerate(drawn_records)
     ]
     records = [make_epoch(number, newest_by_epoch) for number in range(len(newest_by_epoch))]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("pairs", pa.Table.from_pylist(rows))
         connection.register("reached", pa.Table.from_pylist(appended))
         make_delays(connection, pipeline, records)

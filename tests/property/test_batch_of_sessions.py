@@ -98,7 +98,7 @@ class Batch:
     runs: list[BatchRun] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.connection = queries.connect()
+        self.connection = queries.open_duckdb()
         self.connection.execute(
             "CREATE TEMP TABLE ranges (scan INTEGER, _partition INTEGER, window_start BIGINT, window_end BIGINT,"
             " first_offset BIGINT, last_offset BIGINT)"
@@ -118,7 +118,7 @@ class Batch:
         schema = batch_schema(PIPELINE)
         rows = schema.empty_table()
         if computation.query:
-            rows = queries.read_table(self.connection, computation.query).select(schema.names).cast(schema)
+            rows = queries.query_table(self.connection, computation.query).select(schema.names).cast(schema)
         version = replace_windows(delta.open_table(uri), rows, computation.plan.computed, of="r")
         self.runs.append(
             BatchRun(

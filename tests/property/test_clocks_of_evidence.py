@@ -41,12 +41,12 @@ def summarize_history(history: Sequence[tuple[int, str, int, bool]], times: Sequ
         for number, ((epoch, verdict, name, _), at) in enumerate(zip(history, times, strict=True))
     ]
     lines = records.of_definition(records.fold_lines(rows), "aa")
-    positions = {line.run_id: records.position(line, 0) for line in lines}
+    positions = {line.run_id: records.compute_line_position(line, 0) for line in lines}
     difference_events = [
         replace(state(f"r{name}", "open" if is_open else "resolved"), at=at)
         for (_, _, name, is_open), at in zip(history, times, strict=True)
     ]
-    present = records.find_current(lines, 0)
+    present = records.find_current_line(lines, 0)
     opened = lifecycle.fold_differences(difference_events, positions)
     return [
         None if present is None else present.run_id,

@@ -30,9 +30,9 @@ from cutover.log.options import bootstrap_servers
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
@@ -186,26 +186,28 @@ class Actions(RuleBasedStateMachine):
     def drain(self) -> None:
         """Let the real driver, with Spark's own query, read to the log's end."""
         self.driver = None
-        driver.run(PipelineLake(self.settings, self.pipeline), until="drain", clock=self.clock)
+        driver.run_driver(PipelineLake(self.settings, self.pipeline), until="drain", clock=self.clock)
 
     @precondition(lambda self: self.records)
     @rule()
     def batch(self) -> None:
         lake = PipelineLake(self.settings, self.pipeline)
-        recompute.run(lake)
+        recompute.recompute_windows(lake)
         self.cut = self.records[-1]
         read = [r for r in self.log if r.offset < self.cut.end.get(r.partition, 0)]
-        connection = queries.connect()
+        connection = queries.open_duckdb()
         delta.relation(connection, "batch", lake.batch_uri())
         batch_rows = rows_of(connection, self.pipeline, "SELECT * FROM batch")
         assert {
-            cell: row for cell, row in expected_rows(reference.run(self.pipeline, read)).items() if cell in batch_rows
+            cell: row
+            for cell, row in expected_rows(reference.compute_reference(self.pipeline, read)).items()
+            if cell in batch_rows
         } == batch_rows
 
     @precondition(lambda self: self.cut is not None)
     @rule()
     def compare(self) -> None:
-        report = reconcile(PipelineLake(self.settings, self.pipeline))
+        report = run_reconciliation(PipelineLake(self.settings, self.pipeline))
         assert report.finding.causes["unexplained"].rows == 0
         self.occurrences["compared"] += report.finding.windows.compared
         agreed = {Verdict.CONSISTENT, Verdict.EXPLAINED}
@@ -222,7 +224,7 @@ class Actions(RuleBasedStateMachine):
         if not self.records:
             return
         only = PROVEN_WITHOUT_BATCH if self.cut is None else ()
-        verification = verify(PipelineLake(self.settings, self.pipeline), only=only, exhaustive=True, seed=0)
+        verification = verify_pipeline(PipelineLake(self.settings, self.pipeline), only=only, exhaustive=True, seed=0)
         assert verification.violations == ()
         assert all(verification.checks[name].state is CheckState.HELD for name in PROVEN_WITHOUT_BATCH)
 

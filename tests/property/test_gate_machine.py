@@ -62,7 +62,7 @@ class Gate(RuleBasedStateMachine):
         for _ in range(steps):
             self.epoch += 1
             self.world.compare(self.epoch, is_within_policy=True)
-        _, proposal = approval.make_proposal(PipelineLake(NOWHERE, self.world.pipeline), WorldClock(self.world))
+        _, proposal = approval.make_stage_proposal(PipelineLake(NOWHERE, self.world.pipeline), WorldClock(self.world))
         if proposal is not None:
             self.issued[proposal.digest] = proposal
         return proposal
@@ -118,7 +118,7 @@ class Gate(RuleBasedStateMachine):
     def roll_back(self) -> None:
         lake = PipelineLake(NOWHERE, self.world.pipeline)
         was = current_stage(lake)
-        decision = stage.roll_back(lake, "drill", WorldClock(self.world))
+        decision = stage.roll_back_stage(lake, "drill", WorldClock(self.world))
         assert decision.allowed is (was is not Stage.LAMBDA)
         assert current_stage(lake) is Stage.LAMBDA
 
@@ -127,7 +127,7 @@ class Gate(RuleBasedStateMachine):
     def roll_back_a_stage(self) -> None:
         clock = WorldClock(self.world)
         lake = PipelineLake(NOWHERE, self.world.pipeline)
-        stage.roll_back(lake, "drill", clock, back_to=Stage.SHADOW)
+        stage.roll_back_stage(lake, "drill", clock, back_to=Stage.SHADOW)
         assert current_stage(lake) is Stage.SHADOW
 
     @rule(proposal=proposals, during_move=st.booleans(), chance=st.integers(0, 3))
@@ -139,7 +139,7 @@ class Gate(RuleBasedStateMachine):
         state_before = (current_stage(lake), self.world.evidence().runs)
         if during_move:
             self.world.looks, self.world.meanwhile = 0, lambda: self.move(proposal, "airflow:bob")
-        stage.withdraw(NOWHERE, proposal, "marked failed", WorldClock(self.world))
+        stage.withdraw_move(NOWHERE, proposal, "marked failed", WorldClock(self.world))
         self.world.meanwhile = None
         state_after = (current_stage(lake), self.world.evidence().runs)
         assert during_move or state_after == state_before, "a withdrawal changed what counts"
@@ -269,8 +269,8 @@ def date_by_own_clock(runs: Any, now: datetime) -> Any:
 @contextlib.contextmanager
 def count_future_runs() -> Iterator[None]:
     with (
-        mock.patch.object(gate_values, "find_earliest_times", date_by_own_clock),
-        mock.patch.object(decide, "find_earliest_times", date_by_own_clock),
+        mock.patch.object(gate_values, "find_earliest_run_times", date_by_own_clock),
+        mock.patch.object(decide, "find_earliest_run_times", date_by_own_clock),
     ):
         yield
 
@@ -288,11 +288,11 @@ DEFECTS: dict[str, Callable[[], Any]] = {
         criteria=mock.MagicMock(wraps=criteria, evaluate_freshness=always_fresh),
     ),
     "a run of the future is fresh": count_future_runs,
-    "an approval fits every evidence": lambda: mock.patch.object(changes, "check_unchanged"),
+    "an approval fits every evidence": lambda: mock.patch.object(changes, "check_approval_unchanged"),
     "no one is a person": lambda: mock.patch.object(changes.Approval, "check_person"),
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
     "nothing is compared within the move": lambda: mock.patch.object(World, "compare_now", skip_comparison),
-    "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw"),
+    "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw_move"),
     "a withdrawal is a move": lambda: mock.patch.object(stages, "WITHDRAWN", "other"),
 }
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offsets import (
+    compute_next_epoch,
     describe_offset_breaks,
     expect_start,
     find_breaks,
     follows,
-    next_number,
     next_offsets,
 )
 from cutover.lake.journal_rows import Loss
@@ -72,10 +72,10 @@ def test_what_the_writer_lets_through_is_what_the_check_of_the_chain_says_of_par
 def test_no_other_number_follows(end: Mapping[int, int], number: int) -> None:
     previous = epoch(2, start=end, end=end)
 
-    assert follows(previous, epoch(number, start=end, end=end)) == (number == next_number(previous))
+    assert follows(previous, epoch(number, start=end, end=end)) == (number == compute_next_epoch(previous))
 
 
 def test_first_epoch_has_number_0_and_starts_anywhere() -> None:
-    assert next_number(None) == 0
+    assert compute_next_epoch(None) == 0
     assert follows(None, epoch(0, start={0: 7}))
     assert not follows(None, epoch(1))

@@ -20,7 +20,7 @@ from cutover.log.kafka import RawRecord
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
@@ -144,16 +144,16 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
 
     lake = PipelineLake(settings, pipeline)
     stream_epochs(Fed(spark, lake, HandClock()), story)
-    driver.run(lake, until="final")
-    recompute.run(lake)
-    report = reconcile(lake)
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
+    report = run_reconciliation(lake)
 
     records = check_books(lake, story.log)
-    truth = expected_rows(reference.run(pipeline, story.log))
-    connection = queries.connect()
+    truth = expected_rows(reference.compute_reference(pipeline, story.log))
+    connection = queries.open_duckdb()
     delta.relation(connection, "batch", lake.batch_uri())
     epochs = [record for record in records if not record.final]
-    alone = reference.run(pipeline, story.log, epochs=[record.end for record in epochs])
+    alone = reference.compute_reference(pipeline, story.log, epochs=[record.end for record in epochs])
     assert dict(story.ends[-1]) == dict(records[-1].end)
     assert truth == rows_of(connection, pipeline, "SELECT * FROM batch")
     assert "quiet" in story.endings or alone.watermarks == tuple(record.watermark_after for record in epochs)

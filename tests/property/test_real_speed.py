@@ -92,13 +92,13 @@ def test_quantiles_and_late_records_are_those_of_a_plain_fold(
         {"__partition": p, "__first": at, "__read": None if read is None else read * SECOND}
         for at, (p, _, _, _, read) in enumerate(records)
     ]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("given", pa.Table.from_pylist(rows))
         connection.execute("CREATE OR REPLACE TEMP TABLE pairs AS SELECT * FROM given")
         connection.execute("DROP TABLE IF EXISTS judged")
         schema = pa.schema([(name, pa.int64()) for name in ("__partition", "__first", "__read")])
         connection.register("reached", pa.Table.from_pylist(reached_rows))
-        log_lateness.create_tables(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
+        log_lateness.create_judged_table(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
         shares = log_lateness.count_late(connection, None)
         quantiles = log_lateness.measure_quantiles(connection)
         histogram = log_lateness.count_by_lateness(connection)

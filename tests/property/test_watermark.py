@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cutover.definition import Lateness
 from cutover.definition.windows.sliding import SlidingWindows
-from cutover.records.watermark import Observation, WatermarkState, advance, compute_final_watermark
+from cutover.records.watermark import Observation, WatermarkState, advance_watermark, compute_final_watermark
 
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
 PARTITIONS = range(3)
@@ -60,7 +60,7 @@ def states(steps: Sequence[Step]) -> list[tuple[WatermarkState, Observation, Wat
     for restart, observation in observations(steps):
         if restart:
             state = WatermarkState(watermark=state.watermark, max_event=state.max_event)
-        next_state = advance(state, observation, LATENESS)
+        next_state = advance_watermark(state, observation, LATENESS)
         transitions.append((state, observation, next_state))
         state = next_state
     return transitions

@@ -55,7 +55,7 @@ def duckdb_says(compiled: Mapping[str, Expression]) -> pa.Table:
     )
     connection.execute(naive)
     columns = [f"{e.duckdb} AS e{i}, {e.duckdb_failed} AS f{i}" for i, e in enumerate(compiled.values())]
-    return queries.read_table(connection, f"SELECT row, {', '.join(columns)} FROM nasty ORDER BY row")  # noqa: S608 -- our own text
+    return queries.query_table(connection, f"SELECT row, {', '.join(columns)} FROM nasty ORDER BY row")  # noqa: S608 -- our own text
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def explain(frame: DataFrame, mode: str) -> str:
 def find_constructs(way: str, job: Path, frames: list[DataFrame]) -> set[str]:
     """Return the constructs that one method detects in a job."""
     looks: dict[str, Callable[[DataFrame], tuple[ParityFinding, ...]]] = {
-        "DataFrame": plan.check,
+        "DataFrame": plan.check_frame,
         "extended": lambda frame: plan.check_text(explain(frame, way), way),
         "formatted": lambda frame: plan.check_text(explain(frame, way), way),
         "toJSON": lambda frame: plan.check_text(frame._jdf.queryExecution().analyzed().toJSON(), way),

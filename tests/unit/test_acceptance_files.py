@@ -43,7 +43,7 @@ KEYS = 'keys = ["Oslo,1"]\n'
 )
 def test_invalid_rule_is_rejected(rule: str, message: str) -> None:
     with pytest.raises(DefinitionError) as refused:
-        acceptance_files.parse(rule, PIPELINE)
+        acceptance_files.parse_rule(rule, PIPELINE)
 
     assert message in str(refused.value)
 
@@ -51,18 +51,18 @@ def test_invalid_rule_is_rejected(rule: str, message: str) -> None:
 def test_a_range_of_366_days_needs_no_key() -> None:
     rule = HEAD + "windows_from = 2026-01-01T00:00:00Z\nwindows_to = 2027-01-02T00:00:00Z"
 
-    assert acceptance_files.parse(rule, PIPELINE).keys == []
+    assert acceptance_files.parse_rule(rule, PIPELINE).keys == []
 
 
 @pytest.mark.parametrize("name", ["UP.TOML", ".hidden.toml", "Big.toml", "two words.toml"])
 def test_a_file_with_an_invalid_rule_name_is_a_problem_and_accepts_nothing(tmp_path: Path, name: str) -> None:
     lake = PipelineLake(Settings(pipelines=tmp_path), PIPELINE)
-    folder = acceptance_files.folder(lake)
+    folder = acceptance_files.locate_rule_files(lake)
     folder.mkdir(parents=True)
     (folder / name).write_text(HEAD + KEYS, encoding="utf-8")
     (folder / "README.md").write_text("why", encoding="utf-8")
 
-    loaded = acceptance_files.load(lake)
+    loaded = acceptance_files.load_acceptance_rules(lake)
 
     assert loaded.rules == {}
     assert len(loaded.problems) == 1

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.infra.demo.inputs import SamplePart, find_missing, parts
+from cutover.infra.demo.inputs import SamplePart, find_unsent_part, parts
 from cutover.records.sending.produced import ProducedRun
 
 
@@ -31,7 +31,7 @@ def sent(start: int | None, end: int | None, *, finished: bool = True) -> Produc
 def test_missing_ranges_are_sent(
     requested: tuple[int | None, int | None], runs: list[ProducedRun], expected: tuple[int | None, int | None] | None
 ) -> None:
-    missing = find_missing(SamplePart(start=requested[0], end=requested[1]), runs)
+    missing = find_unsent_part(SamplePart(start=requested[0], end=requested[1]), runs)
 
     assert expected == (None if missing is None else (missing.start, missing.end))
 

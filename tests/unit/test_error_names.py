@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.errors import CutoverError, DefinitionError, LogError
-from cutover.output.console import Output, command
+from cutover.output.console import Output, wrap_command
 
 MESSAGE = "Topic `t`: expected P.\nHint: `cutover produce FILE --pipeline P` creates it, `cutover watch P` shows it."
 
@@ -14,7 +14,7 @@ def test_a_command_in_an_error_has_the_name_of_the_pipeline(error_type: type[Cut
         raise error_type(MESSAGE, runbook="KafkaRefused")
 
     with pytest.raises(error_type) as raised:
-        command(fail)(pipeline="sales")
+        wrap_command(fail)(pipeline="sales")
 
     text = str(raised.value)
     assert "`cutover produce FILE --pipeline sales`" in text
@@ -29,4 +29,4 @@ def test_an_error_of_a_command_without_a_pipeline_keeps_its_placeholder() -> Non
         raise DefinitionError(MESSAGE)
 
     with pytest.raises(DefinitionError, match="--pipeline P"):
-        command(fail)(pipeline=None)
+        wrap_command(fail)(pipeline=None)

@@ -44,7 +44,7 @@ def check(workload: LakeWorkload) -> str:
         AssertionError: They differ.
     """
     columns = "window_start, window_end, k, n, total, worst, ids"
-    with views.connect(workload.lake) as connection:
+    with views.open_views(workload.lake) as connection:
         query = f"""
             SELECT (SELECT count(*) FROM (SELECT {columns} FROM batch EXCEPT ALL SELECT {columns} FROM streaming)),
                    (SELECT count(*) FROM (SELECT {columns} FROM streaming EXCEPT ALL SELECT {columns} FROM batch)),

@@ -32,7 +32,7 @@ def measure(bench: Bench) -> Figure:
     """Measure the processor time of each command in seconds, by rounds, over a stream that was drained once."""
     pipeline = events.define(bench.settings, NAME, cap=RECORDS)
     events.fill(bench.settings, pipeline.source.name, events.generate_events(RECORDS))
-    driver.run(PipelineLake(bench.settings, pipeline), until="drain")
+    driver.run_driver(PipelineLake(bench.settings, pipeline), until="drain")
     variants = {name: partial(_processor_time, bench.settings, words) for name, words in COMMANDS.items()}
     samples = measure_interleaved(variants, bench.rounds)
     return Figure(

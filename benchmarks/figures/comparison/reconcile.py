@@ -16,7 +16,7 @@ from benchmarks.rounds import Samples, measure_interleaved, time_call
 from benchmarks.workloads import lakes
 from benchmarks.workloads.lakes import LakeWorkload
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 
 CELLS = 1_000_000
 KEY = ("window_start", "k")
@@ -55,7 +55,7 @@ def time_reconcile(workload: LakeWorkload) -> float:
         AssertionError: Its verdict is not CONSISTENT.
     """
     results = []
-    took = time_call(lambda: results.append(reconcile(workload.lake)))
+    took = time_call(lambda: results.append(run_reconciliation(workload.lake)))
     finding, rows = results[0].finding, workload.rows // lakes.PASSES
     if finding.verdict is not Verdict.CONSISTENT or finding.rows.compared != rows:
         msg = f"Reconcile: expected CONSISTENT over {rows} rows, got: {finding.sentence}"

@@ -130,7 +130,7 @@ def _check(streams: Streams, number: int) -> str:
 
 
 def _counts(lake: PipelineLake) -> dict[str, int]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         msg = f"Stream `{lake.name}`: expected an epoch log, found none."
         raise AssertionError(msg)

@@ -57,7 +57,7 @@ class Reader:
                 self._read()
 
     def _read(self) -> None:
-        with views.connect(self._lake) as connection:
+        with views.open_views(self._lake) as connection:
             query = "SELECT coalesce(max(epoch), -1), (SELECT coalesce(sum(n), 0)::BIGINT FROM streaming) FROM epochs"
             epoch, event_count = connection.execute(query).fetchall()[0]
         self.results.append(ReaderResult(at=time.monotonic(), epoch=epoch, events=event_count))
@@ -85,7 +85,7 @@ def measure(bench: Bench) -> Figure:
 
 
 def _read_ends(lake: PipelineLake) -> dict[int, Mapping[int, int]]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     return {} if version is None else {record.epoch: record.end for record in EpochLog(version.uri).records()}
 
 

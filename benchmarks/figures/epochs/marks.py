@@ -62,8 +62,10 @@ def _make_timer(streams: Streams) -> Callable[[int], float]:
 def _time_comparison(streams: Streams) -> float:
     """Return the median seconds of a comparison of the log with the latest marks of the first round."""
     version, client = (
-        versions.list_versions(PipelineLake(streams.settings, streams.for_round(0)))[-1],
+        versions.list_stream_versions(PipelineLake(streams.settings, streams.for_round(0)))[-1],
         LogClient(streams.settings),
     )
     newest = EpochLog(version.uri).records()[-1]
-    return median(time_call(lambda: same_log.find_changes(client, newest, tuple)) for _ in range(COMPARISONS))
+    return median(
+        time_call(lambda: same_log.find_rewritten_partitions(client, newest, tuple)) for _ in range(COMPARISONS)
+    )

@@ -108,9 +108,9 @@ def check(lake: PipelineLake, sent_count: int) -> str:
     Raises:
         AssertionError: Events are lost or counted twice.
     """
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     uri = "" if version is None else version.uri
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         log = EpochLog(uri)
         records = log.records()
         log.relation(connection, "log", epoch=records[-1].epoch)

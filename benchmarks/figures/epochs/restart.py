@@ -32,7 +32,7 @@ def measure(bench: Bench) -> Figure:
 
     def time_restart(_: int) -> float:
         _top_up(bench, pipeline, backlog)
-        version = versions.current(lake)
+        version = versions.find_current_version(lake)
         latest_version = -1 if version is None else int(delta.open_table(version.uri).version())
         began = time.perf_counter()
         process = start_driver(lake)
@@ -74,7 +74,7 @@ def wait_for_commit(process: subprocess.Popen[bytes], bench: Bench, pipeline: Pi
 def _has_committed(bench: Bench, pipeline: Pipeline, latest_version: int) -> bool:
     """Check for a commit after `latest_version`; the first start also creates the table, as version 0."""
     lake = PipelineLake(bench.settings, pipeline)
-    if versions.current(lake) is None:
+    if versions.find_current_version(lake) is None:
         return False
     return commit_file(lake, max(latest_version, 0) + 1).is_file()
 
@@ -92,7 +92,7 @@ def _top_up(bench: Bench, pipeline: Pipeline, backlog: int) -> None:
 
 def _check_epochs(bench: Bench, pipeline: Pipeline) -> str:
     """Check that each epoch begins at the end offsets of the previous one, across all kills."""
-    version = versions.current(PipelineLake(bench.settings, pipeline))
+    version = versions.find_current_version(PipelineLake(bench.settings, pipeline))
     records = [] if version is None else EpochLog(version.uri).records()
     for previous, current in pairwise(records):
         if dict(current.start) != dict(previous.end) or current.epoch != previous.epoch + 1:

@@ -120,15 +120,15 @@ class JoinedTopics:
         """Drain both topics with the driver, then read the result once; return the seconds."""
         span = _Span()
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
-        driver.run(PipelineLake(self.bench.settings, pipeline), until="drain", probe=span)
+        driver.run_driver(PipelineLake(self.bench.settings, pipeline), until="drain", probe=span)
         return span.seconds + time_call(lambda: self.read(number))
 
     def read(self, number: int) -> pa.Table:
         """Read the result of a round."""
         pipeline = replace(self.pipeline, name=f"{self.pipeline.name}_{number}")
-        with views.connect(PipelineLake(self.bench.settings, pipeline)) as connection:
+        with views.open_views(PipelineLake(self.bench.settings, pipeline)) as connection:
             query = "SELECT window_start, k, n, worth, worst, apart FROM streaming WHERE n > 0"
-            return queries.read_table(connection, query)
+            return queries.query_table(connection, query)
 
     def spark_job(self, _: int) -> float:
         """Join in Spark with a noop sink; return the seconds."""
@@ -146,7 +146,7 @@ class JoinedTopics:
         Raises:
             AssertionError: They differ.
         """
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             connection.register("ours", self.read(number))
             connection.register("theirs", self._spark_join().toArrow())
             query = """

@@ -116,11 +116,11 @@ def _total(ends: Ends) -> int:
 def _ours(workload: Yahoo) -> Iterator[ReadEnds]:
     commits, settings, pipeline = _Commits(), workload.settings, workload.pipeline
     lake = PipelineLake(settings, pipeline)
-    thread = threading.Thread(target=lambda: driver.run(lake, probe=commits), name="driver")
+    thread = threading.Thread(target=lambda: driver.run_driver(lake, probe=commits), name="driver")
     thread.start()
 
     def ends() -> Ends:
-        version = versions.current(lake)
+        version = versions.find_current_version(lake)
         if version is None or read_latest_epoch(lake) is None:
             return ()
         committed = [record for record in EpochLog(version.uri).records() if record.epoch in commits.at]

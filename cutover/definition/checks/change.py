@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from cutover.definition.checks.measures import reject
+from cutover.definition.checks.measures import reject_field
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.expressions.compiler import Expression, compile_expression
@@ -13,7 +13,7 @@ from cutover.errors import DefinitionError
 _MAX_REASON_LENGTH = 500
 
 
-def check(pipeline: Pipeline) -> None:
+def check_change_note(pipeline: Pipeline) -> None:
     """Reject a change note that does not match its own definition.
 
     Raises:
@@ -23,37 +23,41 @@ def check(pipeline: Pipeline) -> None:
     if note is None:
         return
     if not isinstance(note, Change):
-        reject("change", "Change(...) or None", repr(note)[:80])
+        reject_field("change", "Change(...) or None", repr(note)[:80])
     check_name(note.of, of="change.of")
     if note.of == pipeline.name:
-        reject("change.of", "another pipeline", f"`{note.of}`", "the old definition keeps its name and file")
+        reject_field("change.of", "another pipeline", f"`{note.of}`", "the old definition keeps its name and file")
     if not isinstance(note.why, str) or not 1 <= len(note.why.strip()) <= _MAX_REASON_LENGTH:
-        reject("change.why", f"a reason of 1 to {_MAX_REASON_LENGTH} characters", repr(note.why)[:80])
+        reject_field("change.why", f"a reason of 1 to {_MAX_REASON_LENGTH} characters", repr(note.why)[:80])
     _check_declared_measures(pipeline, note)
     for field, kinds, known_names in (
         ("rows", note.rows, get_args(RowChange)),
         ("classes", note.classes, get_args(ClassChange)),
     ):
         if not isinstance(kinds, tuple) or set(kinds) - set(known_names):
-            reject(f"change.{field}", f"a tuple of any of {', '.join(known_names)}", repr(kinds)[:80])
+            reject_field(f"change.{field}", f"a tuple of any of {', '.join(known_names)}", repr(kinds)[:80])
     if note.within is not None and not (note.changed or note.rows):
-        reject("change.within", "`changed` measures or `rows` with it", "none", "it limits where these may differ")
+        reject_field(
+            "change.within", "`changed` measures or `rows` with it", "none", "it limits where these may differ"
+        )
     compile_within(pipeline)
 
 
 def _check_declared_measures(pipeline: Pipeline, note: Change) -> None:
     for field, names in (("added", note.added), ("changed", note.changed), ("removed", note.removed)):
         if not isinstance(names, tuple):
-            reject(f"change.{field}", "a tuple of measures", repr(names)[:80], 'write ("clicks",)')
+            reject_field(f"change.{field}", "a tuple of measures", repr(names)[:80], 'write ("clicks",)')
     for field, names in (("added", note.added), ("changed", note.changed)):
         for name in names:
             if name not in pipeline.measures:
-                reject(f"change.{field}", f"a measure of this definition ({', '.join(pipeline.measures)})", f"`{name}`")
+                reject_field(
+                    f"change.{field}", f"a measure of this definition ({', '.join(pipeline.measures)})", f"`{name}`"
+                )
     for name in note.removed:
         if name in pipeline.measures:
-            reject("change.removed", "a measure that this definition no longer has", f"`{name}`")
+            reject_field("change.removed", "a measure that this definition no longer has", f"`{name}`")
     if both := set(note.added) & set(note.changed):
-        reject("change", "measures that are either added or changed", f"`{min(both)}` as both")
+        reject_field("change", "measures that are either added or changed", f"`{min(both)}` as both")
 
 
 def compile_within(pipeline: Pipeline) -> Expression | None:
@@ -67,7 +71,7 @@ def compile_within(pipeline: Pipeline) -> Expression | None:
     types = {**compile_pipeline(pipeline).key_types, "window_start": "timestamp", "window_end": "timestamp"}
     expression = compile_expression(pipeline.change.within, types, of="change.within")
     if expression.type != "boolean":
-        reject("change.within", "a condition", f"{expression.type}: `{expression.text}`")
+        reject_field("change.within", "a condition", f"{expression.type}: `{expression.text}`")
     return expression
 
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-from cutover.definition.checks.measures import reject
+from cutover.definition.checks.measures import reject_field
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Expect, Pipeline, SameDefinition
 from cutover.definition.model.topic import check_name
@@ -30,7 +30,7 @@ def check_contract(pipeline: Pipeline) -> None:
     """
     for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
-            reject("contract", "severity critical, warning or info", repr(expectation.severity))
+            reject_field("contract", "severity critical, warning or info", repr(expectation.severity))
         check_name(expectation.type, of="contract")
         kind, known_names = expectation.type, list_expectation_types()
         if known_names and kind not in known_names:
@@ -50,7 +50,7 @@ def _check_arguments(expectation: Expect, argument_names: Sequence[str]) -> None
             _reject_unknown(f"an argument {owner}", name, argument_names, f"it takes {', '.join(argument_names)}")
     for name in _COLUMN:
         if name in argument_names and name not in expectation.arguments:
-            reject("contract", f"the argument `{name}` {owner}", "none")
+            reject_field("contract", f"the argument `{name}` {owner}", "none")
 
 
 def _check_columns(expectation: Expect, pipeline: Pipeline) -> None:
@@ -70,20 +70,20 @@ def _list_columns(expectation: Expect) -> Iterator[str]:
             yield _check_text(argument, expectation.arguments[argument])
     names = expectation.arguments.get(_COLUMNS)
     if names is not None and not isinstance(names, list | tuple):
-        reject("contract", f"`{_COLUMNS}` as a list of columns", f"a value of type `{type(names).__name__}`")
+        reject_field("contract", f"`{_COLUMNS}` as a list of columns", f"a value of type `{type(names).__name__}`")
     for name in names or ():
         yield _check_text(_COLUMNS, name)
 
 
 def _check_text(argument: str, name: object) -> str:
     if not isinstance(name, str):
-        reject("contract", f"`{argument}` to be names of columns", f"a value of type `{type(name).__name__}`")
+        reject_field("contract", f"`{argument}` to be names of columns", f"a value of type `{type(name).__name__}`")
     return name
 
 
 def _reject_unknown(expected: str, name: str, known_names: Sequence[str], default_hint: str = "") -> NoReturn:
     close = get_close_matches(name, known_names, n=1)
-    reject("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else default_hint)
+    reject_field("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else default_hint)
 
 
 @cache

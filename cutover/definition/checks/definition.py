@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin, get_type
 
 from cutover.definition.checks import change, joins, measures
 from cutover.definition.checks.contract import check_contract
-from cutover.definition.checks.measures import reject
+from cutover.definition.checks.measures import reject_field
 from cutover.definition.checks.schedule import check_schedule
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
@@ -63,7 +63,7 @@ def check_field_types(part: object, prefix: str = "") -> None:
     for field in fields(part):  # type: ignore[arg-type]
         value, name = getattr(part, field.name), f"{prefix}{field.name}"
         if not _fits(value, hints[field.name]):
-            reject(name, _describe_hint(hints[field.name]), repr(value)[:_MAX_SHOWN_LENGTH])
+            reject_field(name, _describe_hint(hints[field.name]), repr(value)[:_MAX_SHOWN_LENGTH])
         for inner_name, inner in _list_parts(name, value):
             if is_dataclass(inner) and not isinstance(inner, type):
                 check_field_types(inner, f"{inner_name}.")
@@ -121,7 +121,7 @@ def _join_choices(choices: Sequence[str]) -> str:
     return f"{', '.join(choices[:-1])} or {choices[-1]}" if len(choices) > 1 else choices[0]
 
 
-def check(pipeline: Pipeline) -> None:
+def check_definition(pipeline: Pipeline) -> None:
     """Reject a definition that cannot be run.
 
     Raises:
@@ -160,19 +160,19 @@ def _check_fields(pipeline: Pipeline) -> None:
     _check_batch(pipeline)
     check_contract(pipeline)
     check_schedule(pipeline.schedule)
-    change.check(pipeline)
+    change.check_change_note(pipeline)
 
 
 def _reject_unknown(field: str, name: str, known_names: Iterable[str]) -> NoReturn:
     names = list(known_names)
     close = get_close_matches(str(name), names, n=1)
-    reject(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
+    reject_field(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
 
 def _check_names(pipeline: Pipeline) -> None:
     check_name(pipeline.name, of="name")
     if pipeline.name.lower() in {DIMENSIONS_FOLDER, CONTROL_FOLDER}:
-        reject("name", "a name other than those of the lake's own folders", f"`{pipeline.name}`")
+        reject_field("name", "a name other than those of the lake's own folders", f"`{pipeline.name}`")
     for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
         for name in names:
             check_name(name, of=field)
@@ -184,7 +184,7 @@ def _check_names(pipeline: Pipeline) -> None:
 def _check_not_reserved(field: str, name: str) -> None:
     """Reject a reserved word of SQL as a name, since columns are written without quotes."""
     if name.lower() in KEYWORDS:
-        reject(
+        reject_field(
             field,
             "a name that is not a reserved word of SQL",
             f"`{name}`",
@@ -195,11 +195,11 @@ def _check_not_reserved(field: str, name: str) -> None:
 def _check_right(pipeline: Pipeline) -> None:
     """Check the right topic of a join in the same way as the source."""
     if pipeline.join is not None and not isinstance(pipeline.join, Join | SelfJoin):
-        reject("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
+        reject_field("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
     if not isinstance(pipeline.join, Join):
         return
     if not isinstance(pipeline.join.right, Topic):
-        reject("join.right", "Topic(...)", repr(pipeline.join.right))
+        reject_field("join.right", "Topic(...)", repr(pipeline.join.right))
     for name in pipeline.join.derive:
         check_name(name, of="join.derive")
         _check_not_reserved("join.derive", name)
@@ -210,22 +210,24 @@ def _check_right(pipeline: Pipeline) -> None:
 def _check_source(field_prefix: str, topic: Topic) -> None:
     column_types = list_column_types(topic)
     if not TOPIC_NAME.match(topic.name):
-        reject(f"{field_prefix}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
+        reject_field(
+            f"{field_prefix}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80])
+        )
     for field, name in ((f"{field_prefix}.event_time", topic.event_time), (f"{field_prefix}.log_time", topic.log_time)):
         if name is None:
             continue
         if name not in column_types:
             _reject_unknown(field, name, column_types)
         if column_types[name] != "timestamp":
-            reject(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
+            reject_field(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
     _check_time_format(f"{field_prefix}.time_format", topic.time_format)
     if topic.parse not in get_args(ParseForm):
-        reject(f"{field_prefix}.parse", " or ".join(get_args(ParseForm)), repr(topic.parse)[:_MAX_SHOWN_LENGTH])
+        reject_field(f"{field_prefix}.parse", " or ".join(get_args(ParseForm)), repr(topic.parse)[:_MAX_SHOWN_LENGTH])
     if topic.parse == "from_json" and CORRUPT_COLUMN in column_types:
         hint = "from_json writes the text of a record with an unreadable field into it"
-        reject(f"{field_prefix}.schema", f"another name than `{CORRUPT_COLUMN}`", f"`{CORRUPT_COLUMN}`", hint)
+        reject_field(f"{field_prefix}.schema", f"another name than `{CORRUPT_COLUMN}`", f"`{CORRUPT_COLUMN}`", hint)
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
-        reject(f"{field_prefix}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
+        reject_field(f"{field_prefix}.isolation", "read_committed or read_uncommitted", repr(topic.isolation))
 
 
 def _check_time_format(field: str, time_format: str) -> None:
@@ -235,7 +237,7 @@ def _check_time_format(field: str, time_format: str) -> None:
         compile_pattern(time_format)
     except DefinitionError as error:
         names = ", ".join(("iso", *EPOCH_FORMATS))
-        reject(
+        reject_field(
             field,
             f"{names} or a pattern such as {EXAMPLE}",
             repr(time_format[:_MAX_SHOWN_LENGTH]),
@@ -247,7 +249,7 @@ def _check_columns(field: str, pipeline: Pipeline) -> None:
     schema = {name.lower() for name in compile_pipeline(pipeline).row_types}
     for name in pipeline.derive:
         if name.lower() in schema:
-            reject(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
+            reject_field(field, "a name that is not a column of the schema or of a dimension", f"`{name}`")
     _check_distinct(field, pipeline.derive)
     _check_distinct("measures", pipeline.measures)
 
@@ -256,7 +258,7 @@ def _check_distinct(field: str, names: Iterable[str]) -> None:
     lower_names: set[str] = set()
     for name in names:
         if name.lower() in lower_names:
-            reject(field, "different names (names are compared without case)", f"`{name}` twice")
+            reject_field(field, "different names (names are compared without case)", f"`{name}` twice")
         lower_names.add(name.lower())
 
 
@@ -264,26 +266,28 @@ def _check_expressions(pipeline: Pipeline) -> None:
     compiled = compile_pipeline(pipeline)
     condition = compiled.where
     if condition is not None and condition.type != "boolean":
-        reject("where", "a condition", f"{condition.type}: `{condition.text}`")
+        reject_field("where", "a condition", f"{condition.type}: `{condition.text}`")
     _ = compiled.expressions  # compiling rejects invalid expressions
 
 
 def _check_key(pipeline: Pipeline) -> None:
     column_types = compile_pipeline(pipeline).column_types
     if isinstance(pipeline.key, str) or not pipeline.key:
-        reject("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
+        reject_field("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
     for name in pipeline.key:
         if name not in column_types:
             _reject_unknown("key", name, column_types)
         if column_types[name] == "double":
-            reject("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
+            reject_field(
+                "key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor"
+            )
     _check_distinct("key", pipeline.key)
 
 
 def _check_measures(pipeline: Pipeline) -> None:
     compiled = compile_pipeline(pipeline)
     for name, measure in pipeline.measures.items():
-        measures.check(f"measures.{name}", measure, compiled.measured_type(name))
+        measures.check_measure(f"measures.{name}", measure, compiled.measured_type(name))
     columns = [state.column for state in compiled.states]
     finished = [name for name in pipeline.measures if name not in columns]
     _check_distinct("measures and key, with the measures' state columns", [*pipeline.key, *columns, *finished])
@@ -291,26 +295,28 @@ def _check_measures(pipeline: Pipeline) -> None:
 
 def _check_measure_kinds(pipeline: Pipeline) -> None:
     if not pipeline.measures:
-        reject("measures", "at least one, such as Count()", "none")
+        reject_field("measures", "at least one, such as Count()", "none")
     for name, measure in pipeline.measures.items():
         if not isinstance(measure, Measure):
-            reject(f"measures.{name}", f"a measure that merges: {MEASURE_NAMES}", repr(measure))
+            reject_field(f"measures.{name}", f"a measure that merges: {MEASURE_NAMES}", repr(measure))
 
 
 def _check_window(pipeline: Pipeline) -> None:
     """Reject an invalid window, and SQL batch paths over sessions."""
     if not isinstance(pipeline.window, WindowFn):
-        reject("window", f"one of {', '.join(kind.example for kind in KINDS)}", repr(pipeline.window))
+        reject_field("window", f"one of {', '.join(kind.example for kind in KINDS)}", repr(pipeline.window))
     if isinstance(pipeline.window, Sessions) and isinstance(pipeline.batch, Sql):
         hint = "a SQL query gets the records of some hours, and a session may extend beyond them."
-        reject("batch", "SameDefinition() with Sessions(...)", repr(pipeline.batch), hint)
+        reject_field("batch", "SameDefinition() with Sessions(...)", repr(pipeline.batch), hint)
 
 
 def _check_ids(pipeline: Pipeline) -> None:
     topic = pipeline.source
     if topic.record_id is None:
         if topic.id_horizon is not None:
-            reject("source.id_horizon", "a topic with a record_id", "none", "without ids there is no state to bound")
+            reject_field(
+                "source.id_horizon", "a topic with a record_id", "none", "without ids there is no state to bound"
+            )
         return
     fields_by_name = {field.name: field for field in list_fields(topic)}
     if topic.record_id not in fields_by_name:
@@ -318,31 +324,31 @@ def _check_ids(pipeline: Pipeline) -> None:
     field = fields_by_name[topic.record_id]
     if field.nullable:
         hint = f"write `{field.name} {field.type} NOT NULL`: a record without an id is malformed(missing) then"
-        reject("source.record_id", "a NOT NULL column", f"`{field.name} {field.type}`, which may be null", hint)
+        reject_field("source.record_id", "a NOT NULL column", f"`{field.name} {field.type}`, which may be null", hint)
     if field.type == "double":
-        reject("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
+        reject_field("source.record_id", "a type with exact equality", f"`{field.name}` of type double")
     if isinstance(pipeline.window, Sessions):
-        reject(
+        reject_field(
             "source.record_id",
             "a window other than Sessions(...)",
             repr(pipeline.window),
             "batch does not detect duplicates in sessions yet",
         )
     if pipeline.lookups:
-        reject(
+        reject_field(
             "source.record_id", "a pipeline without lookups", "one with", "duplicates are not detected with lookups yet"
         )
     if compute_id_horizon(pipeline) == 0:
-        reject("source.id_horizon", "a duration longer than zero", repr(topic.id_horizon))
+        reject_field("source.id_horizon", "a duration longer than zero", repr(topic.id_horizon))
 
 
 def _check_panes(pipeline: Pipeline) -> None:
     trigger, accumulation = pipeline.trigger, pipeline.accumulation
     if trigger is not None and not isinstance(trigger, Trigger):
-        reject("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
+        reject_field("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
     if not isinstance(accumulation, Accumulation):
         accumulation_names = ", ".join(f"Accumulation.{item.name}" for item in Accumulation)
-        reject("accumulation", f"one of {accumulation_names}", repr(accumulation))
+        reject_field("accumulation", f"one of {accumulation_names}", repr(accumulation))
     _check_changelog(pipeline)
 
 
@@ -351,20 +357,20 @@ def _check_changelog(pipeline: Pipeline) -> None:
     if topic is None:
         return
     if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, make_right_side(pipeline).source.name}:
-        reject("changelog", "the name of a Kafka topic, other than the source's", repr(topic[:80]))
+        reject_field("changelog", "the name of a Kafka topic, other than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
-        reject("changelog", "a pipeline with a trigger", "none", "without one no panes are emitted")
+        reject_field("changelog", "a pipeline with a trigger", "none", "without one no panes are emitted")
 
 
 def _check_delivery(pipeline: Pipeline) -> None:
     if pipeline.delivery not in get_args(Delivery):
-        reject("delivery", " or ".join(get_args(Delivery)), repr(pipeline.delivery)[:80])
+        reject_field("delivery", " or ".join(get_args(Delivery)), repr(pipeline.delivery)[:80])
     if pipeline.delivery == "exactly_once":
         return
     for field, value in (("trigger", pipeline.trigger), ("source.record_id", pipeline.source.record_id)):
         if value is not None:
             hint = "state would include records of attempts that do not count"
-            reject("delivery", f"exactly_once with `{field}`", pipeline.delivery, hint)
+            reject_field("delivery", f"exactly_once with `{field}`", pipeline.delivery, hint)
 
 
 def _check_limits(pipeline: Pipeline) -> None:
@@ -383,15 +389,17 @@ def _check_limits(pipeline: Pipeline) -> None:
         ("policy.max_filtered_share", policy.max_filtered_share, 0, 1),
     ):
         if not low <= value <= high:
-            reject(field, f"a number from {low} to {high}", repr(value))
+            reject_field(field, f"a number from {low} to {high}", repr(value))
     if policy.max_divergence is not None and not _MIN_DIVERGENCE <= policy.max_divergence <= 1:
-        reject("policy.max_divergence", f"None or a number from {_MIN_DIVERGENCE} to 1", repr(policy.max_divergence))
+        reject_field(
+            "policy.max_divergence", f"None or a number from {_MIN_DIVERGENCE} to 1", repr(policy.max_divergence)
+        )
     if policy.audit is not None:
         _check_audit(policy.audit)
     _check_times(policy)
     for hazard in policy.hazards:
         if hazard not in get_args(HazardKind):
-            reject("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
+            reject_field("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
 
 
 def _check_times(policy: Policy) -> None:
@@ -405,29 +413,29 @@ def _check_times(policy: Policy) -> None:
     ):
         micros = parse_duration(getattr(policy, name), of=f"policy.{name}")
         if not micros and (name == "fresh_within" or (name == "hazards_within" and policy.hazards)):
-            reject(
+            reject_field(
                 f"policy.{name}",
                 "a duration longer than zero, since evidence always has an age",
                 repr(getattr(policy, name)),
             )
     if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < _DAY:
-        reject("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
+        reject_field("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
 
 
 def _check_audit(audit: Audit) -> None:
     if audit.faults not in {"cells", "windows"}:
-        reject("policy.audit.faults", "cells or windows", repr(audit.faults)[:80])
+        reject_field("policy.audit.faults", "cells or windows", repr(audit.faults)[:80])
     for field, value, low, high in (
         ("share", audit.share, 1e-6, 1),
         ("power", audit.power, 0.5, 0.999_999),
         ("within_days", audit.within_days, 1, 366),
     ):
         if not low <= value <= high:
-            reject(f"policy.audit.{field}", f"a number from {low} to {high}", repr(value))
+            reject_field(f"policy.audit.{field}", f"a number from {low} to {high}", repr(value))
 
 
 def _check_batch(pipeline: Pipeline) -> None:
     if not isinstance(pipeline.batch, (SameDefinition, Sql)):
-        reject("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
+        reject_field("batch", "SameDefinition() or Sql(file)", repr(pipeline.batch))
     if isinstance(pipeline.batch, Sql) and pipeline.file is not None:
         fingerprint.batch_fingerprint(pipeline)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cutover.definition.checks.definition import check
+from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.compiler import NEVER
 from cutover.definition.measures.doubles import Variance
@@ -23,7 +23,7 @@ def warnings(pipeline: Pipeline) -> list[str]:
     Raises:
         DefinitionError: The definition is invalid.
     """
-    check(pipeline)
+    check_definition(pipeline)
     rules = (
         _warn_of_log_clock,
         _warn_of_float_sums,

@@ -16,7 +16,7 @@ MIN_ERROR = 1e-4
 ROUNDING_TOLERANCE = 1e-6  # 0.1 * 10^6 need not be a whole number as a double
 
 
-def reject(field: str, expected: str, actual: str, hint: str = "") -> NoReturn:
+def reject_field(field: str, expected: str, actual: str, hint: str = "") -> NoReturn:
     """Reject the value of a field.
 
     Raises:
@@ -26,7 +26,7 @@ def reject(field: str, expected: str, actual: str, hint: str = "") -> NoReturn:
     raise DefinitionError(msg)
 
 
-def check(field: str, measure: Measure, kind: str | None) -> None:
+def check_measure(field: str, measure: Measure, kind: str | None) -> None:
     """Reject a measure that cannot be computed.
 
     Args:
@@ -56,9 +56,9 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
 def _check_summable(field: str, expression: str, kind: str) -> None:
     digits = parse_decimal_type(kind)
     if kind not in {"int", "bigint", "double"} and digits is None:
-        reject(field, "a number to add up", f"{kind}: `{expression}`")
+        reject_field(field, "a number to add up", f"{kind}: `{expression}`")
     if digits is not None and digits[0] > SUMMABLE_DIGITS:
-        reject(field, f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it")
+        reject_field(field, f"a decimal of at most {SUMMABLE_DIGITS} digits", kind, "a sum could overflow; CAST it")
 
 
 def _check_square_fits(field: str, expression: str, kind: str) -> None:
@@ -67,28 +67,28 @@ def _check_square_fits(field: str, expression: str, kind: str) -> None:
         return
     cast = f"CAST({expression} AS decimal({SQUARABLE_DIGITS},0)) makes records with larger numbers malformed"
     expected = f"an int, a double or a decimal of at most {SQUARABLE_DIGITS} digits, whose squares add up exactly"
-    reject(field, expected, f"{kind}: `{expression}`", cast)
+    reject_field(field, expected, f"{kind}: `{expression}`", cast)
 
 
 def _check_equality(field: str, expression: str, kind: str | None) -> None:
     if kind == "double":
-        reject(field, "a type with exact equality", f"double: `{expression}`", "CAST to decimal(p,s), or floor")
+        reject_field(field, "a type with exact equality", f"double: `{expression}`", "CAST to decimal(p,s), or floor")
 
 
 def _check_quantile(field: str, measure: Quantile, kind: str) -> None:
     if kind not in {"int", "bigint", "double"} and parse_decimal_type(kind) is None:
-        reject(field, "a number", f"{kind}: `{measure.expression}`")
+        reject_field(field, "a number", f"{kind}: `{measure.expression}`")
     _check_between(f"{field}: q", measure.q, 0, 1)
     _check_between(f"{field}: error", measure.error, MIN_ERROR, 0.5)
     if abs(measure.q * MILLION - round(measure.q * MILLION)) > ROUNDING_TOLERANCE:
-        reject(f"{field}: q", "at most six digits after the point", repr(measure.q))
+        reject_field(f"{field}: q", "at most six digits after the point", repr(measure.q))
 
 
 def _check_whole(field: str, value: int, low: int, high: int) -> None:
     if type(value) is not int or not low <= value <= high:
-        reject(field, f"a whole number from {low} to {high}", repr(value))
+        reject_field(field, f"a whole number from {low} to {high}", repr(value))
 
 
 def _check_between(field: str, value: float, low: float, high: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        reject(field, f"a number from {low} to {high}", repr(value))
+        reject_field(field, f"a number from {low} to {high}", repr(value))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cutover.definition.checks.measures import reject
+from cutover.definition.checks.measures import reject_field
 
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 _EXPECTED = "cron such as `0 * * * *` or `@daily`"
@@ -59,18 +59,18 @@ def check_schedule(schedule: str) -> None:
 
     actual = f"`{schedule[:80]}`"
     if not croniter.is_valid(schedule):
-        reject("schedule", _EXPECTED, actual)
+        reject_field("schedule", _EXPECTED, actual)
     if not schedule.strip().startswith("@"):
         _check_fields(schedule.lower().split(), actual)
     try:
         croniter(schedule, _SOME_DAY).get_next()
     except CroniterBadDateError:
-        reject("schedule", "cron that fires, got one of a day that no calendar has", actual)
+        reject_field("schedule", "cron that fires, got one of a day that no calendar has", actual)
 
 
 def _check_fields(texts: list[str], actual: str) -> None:
     if len(texts) != len(_FIELDS):
-        reject(
+        reject_field(
             "schedule", f"{_EXPECTED}, of five fields: minute, hour, day of the month, month, day of the week", actual
         )
     for kind, text in zip(_FIELDS, texts, strict=True):
@@ -78,19 +78,19 @@ def _check_fields(texts: list[str], actual: str) -> None:
             _check_part(kind, part, actual)
     days, months = (list(_list_values(kind, text)) for kind, text in zip(_FIELDS[2:4], texts[2:4], strict=True))
     if days and not any(day <= _DAYS[month - 1] for day in days for month in months or range(1, 13)):
-        reject("schedule", "cron that fires, got one of a day that no calendar has", actual)
+        reject_field("schedule", "cron that fires, got one of a day that no calendar has", actual)
 
 
 def _check_part(kind: _Field, part: str, actual: str) -> None:
     if part[0] in "hr" and not part.startswith(tuple(kind.names)):
-        reject("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is random in each process", actual)
+        reject_field("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is random in each process", actual)
     match = _PART.fullmatch(part)
     if match is None:  # such as `L`, `15w`, `mon#2`, which the library has checked
         return
     start = kind.minimum if match["all"] else kind.parse(match["first"])
     range_end = start if match["last"] is None else kind.parse(match["last"], ends_range=True)
     if range_end < start:
-        reject(
+        reject_field(
             "schedule",
             f"{_EXPECTED}; the {kind.name} `{part}` ends before it starts; write two ranges with a comma",
             actual,
@@ -98,7 +98,7 @@ def _check_part(kind: _Field, part: str, actual: str) -> None:
     end = range_end if match["last"] else kind.maximum
     if match["step"] and int(match["step"]) > end - start:
         expected = f"a step of at most {end - start} from {start} to {end}"
-        reject("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", actual)
+        reject_field("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", actual)
 
 
 def _list_values(kind: _Field, text: str) -> Iterator[int]:

@@ -21,10 +21,10 @@ TIME_ZONE = "UTC"
 
 def result_fingerprint(pipeline: Pipeline) -> str:
     """Return 12 hex digits over everything that determines the result; equal fingerprints share tables."""
-    return _digest(describe(pipeline))
+    return _digest(describe_result(pipeline))
 
 
-def describe(pipeline: Pipeline) -> dict[str, Any]:
+def describe_result(pipeline: Pipeline) -> dict[str, Any]:
     """Return everything that determines the result, as plain data."""
     source = pipeline.source
     # Only if present, so that definitions without them keep their fingerprints.
@@ -84,7 +84,10 @@ def lateness_fingerprint(pipeline: Pipeline) -> str:
 
 def describe_version(pipeline: Pipeline) -> dict[str, Any]:
     """Return everything that determines a version of the stream: the result and the lateness."""
-    return {**describe(pipeline), **{f"lateness.{name}": value for name, value in _describe_lateness(pipeline).items()}}
+    return {
+        **describe_result(pipeline),
+        **{f"lateness.{name}": value for name, value in _describe_lateness(pipeline).items()},
+    }
 
 
 def _describe_lateness(pipeline: Pipeline) -> dict[str, int]:

@@ -18,10 +18,10 @@ from cutover.definition.expressions.terms import (
     Both,
     Term,
     common_type,
-    duckdb_type,
     either,
     is_numeric,
     make_failure,
+    map_spark_type_to_duckdb,
     strict,
     widen,
 )
@@ -62,7 +62,7 @@ def cast(term: Term, kind: str, *, lenient: bool) -> Term:
     if term.type == kind:
         return term
     if term.type == NULL:
-        return strict(kind, f"CAST(NULL AS {kind})", f"CAST(NULL AS {duckdb_type(kind)})")
+        return strict(kind, f"CAST(NULL AS {kind})", f"CAST(NULL AS {map_spark_type_to_duckdb(kind)})")
     cast_function = _find_cast(term.type, kind)
     if cast_function is None:
         msg = f"expected a cast that Spark and DuckDB do alike, got {term.type} to {kind}"
@@ -107,11 +107,11 @@ def _keeps_scale(source: str, kind: str) -> bool:
 
 
 def _cast_safely(term: Term, kind: str) -> Term:
-    return strict(kind, f"CAST({{0}} AS {kind})", f"CAST({{0}} AS {duckdb_type(kind)})", term)
+    return strict(kind, f"CAST({{0}} AS {kind})", f"CAST({{0}} AS {map_spark_type_to_duckdb(kind)})", term)
 
 
 def _try_cast(term: Term, kind: str) -> Term:
-    spark, duckdb = f"try_cast({{0}} AS {kind})", f"TRY_CAST({{0}} AS {duckdb_type(kind)})"
+    spark, duckdb = f"try_cast({{0}} AS {kind})", f"TRY_CAST({{0}} AS {map_spark_type_to_duckdb(kind)})"
     return strict(kind, spark, duckdb, term, fallible=True)
 
 
@@ -123,7 +123,7 @@ def _decimal_to_double(term: Term, kind: str) -> Term:
 def _double_to_integer(term: Term, kind: str) -> Term:
     # Both truncate towards zero. Spark clips 2^63 to the largest bigint, DuckDB rejects it; here both reject it.
     spark = f"try_cast(nullif({{0}}, CAST('9.223372036854775807E18' AS double)) AS {kind})"
-    return strict(kind, spark, f"TRY_CAST(trunc({{0}}) AS {duckdb_type(kind)})", term, fallible=True)
+    return strict(kind, spark, f"TRY_CAST(trunc({{0}}) AS {map_spark_type_to_duckdb(kind)})", term, fallible=True)
 
 
 def _text_to_integer(term: Term, kind: str) -> Term:
@@ -140,7 +140,9 @@ def _text_to_timestamp(term: Term, kind: str) -> Term:
 
 def _cast_matching(term: Term, kind: str, pattern: str) -> Term:
     spark = f"try_cast(regexp_extract({{0}}, '{pattern}', 0) AS {kind})"
-    duckdb = f"TRY_CAST(regexp_extract({{0}}, '{pattern}', 0) AS {duckdb_type(kind)})".replace("\\\\", "\\")
+    duckdb = f"TRY_CAST(regexp_extract({{0}}, '{pattern}', 0) AS {map_spark_type_to_duckdb(kind)})".replace(
+        "\\\\", "\\"
+    )
     return strict(kind, spark, duckdb, term, fallible=True)
 
 

@@ -34,7 +34,7 @@ class Term:
     plain: bool = False  # an unchanged column or constant
 
 
-def duckdb_type(kind: str) -> str:
+def map_spark_type_to_duckdb(kind: str) -> str:
     """Return DuckDB's name of a type; timestamps are UTC without a zone."""
     names = {"int": "INTEGER", "bigint": "BIGINT", "string": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE"}
     return {**names, "double": "DOUBLE", "timestamp": "TIMESTAMP"}.get(kind, kind.upper())
@@ -88,22 +88,22 @@ def constant(kind: str, spark: str, duckdb: str, literal: str | float | bool | N
     return Term(type=kind, value=Both(spark, duckdb), literal=literal, plain=True)
 
 
-def integer(value: int, kind: str) -> Term:
+def make_integer_literal(value: int, kind: str) -> Term:
     """Make an int or bigint literal with an explicit type for both engines."""
     return constant(
         kind,
         f"CAST({value} AS {kind})" if kind == "bigint" else str(value),
-        f"CAST({value} AS {duckdb_type(kind)})",
+        f"CAST({value} AS {map_spark_type_to_duckdb(kind)})",
         value,
     )
 
 
-def double(value: float) -> Term:
+def make_double_literal(value: float) -> Term:
     """Make an exact double literal, through text that both engines round correctly."""
     return constant("double", f"CAST('{value!r}' AS double)", f"CAST('{value!r}' AS DOUBLE)", value)
 
 
-def text(value: str) -> Term:
+def make_text_literal(value: str) -> Term:
     """Make a string literal, escaped for each engine: Spark uses backslashes, DuckDB doubled quotes."""
     return constant("string", spark_literal(value), literal(value), value)
 
@@ -155,7 +155,7 @@ def widen(term: Term, kind: str) -> Term:
     if term.type == kind:
         return term
     if kind == "double" and isinstance(term.literal, int) and not isinstance(term.literal, bool):
-        return double(float(term.literal))
+        return make_double_literal(float(term.literal))
     if term.type == "date":
         return strict(kind, "CAST({0} AS timestamp)", "CAST({0} AS TIMESTAMP)", term)
-    return strict(kind, f"CAST({{0}} AS {kind})", f"CAST({{0}} AS {duckdb_type(kind)})", term)
+    return strict(kind, f"CAST({{0}} AS {kind})", f"CAST({{0}} AS {map_spark_type_to_duckdb(kind)})", term)

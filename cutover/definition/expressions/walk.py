@@ -22,11 +22,11 @@ from cutover.definition.expressions.terms import (
     both,
     column,
     constant,
-    double,
     either,
-    integer,
+    make_double_literal,
+    make_integer_literal,
+    make_text_literal,
     strict,
-    text,
 )
 from cutover.definition.model.topic import normalize_type
 from cutover.errors import DefinitionError
@@ -115,17 +115,17 @@ class UnknownColumnError(DefinitionError):
 
 def _literal(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
     if node.args["is_string"]:
-        return text(node.this)
+        return make_text_literal(node.this)
     return _number(node.this)
 
 
 def _number(digits: str) -> Term:
     if not digits.isdigit() and not digits.removeprefix("-").isdigit():
-        return double(float(digits))
+        return make_double_literal(float(digits))
     value = int(digits)
     for kind, (low, high) in (("int", INT_RANGE), ("bigint", BIGINT_RANGE)):
         if low <= value <= high:
-            return integer(value, kind)
+            return make_integer_literal(value, kind)
     msg = f"expected a number that fits into bigint, got {digits}"
     raise DefinitionError(msg)
 
@@ -136,7 +136,7 @@ def _negative(node: exp.Expr, types: Mapping[str, str]) -> Term:
     term = compile_node(node.this, types)
     if term.type == "double":
         return strict("double", "(- {0})", "(- {0})", term)
-    return make_arithmetic("try_subtract", "-", integer(0, "int"), term)
+    return make_arithmetic("try_subtract", "-", make_integer_literal(0, "int"), term)
 
 
 def _boolean(node: exp.Expr, types: Mapping[str, str]) -> Term:  # noqa: ARG001 -- every rule's signature
@@ -316,7 +316,7 @@ def _trim(node: exp.Expr, types: Mapping[str, str]) -> Term:
 
 
 def _date_trunc(node: exp.Expr, types: Mapping[str, str]) -> Term:
-    return FUNCTIONS["date_trunc"].build((text(node.args["unit"].name), compile_node(node.this, types)))
+    return FUNCTIONS["date_trunc"].build((make_text_literal(node.args["unit"].name), compile_node(node.this, types)))
 
 
 def _function(node: exp.Expr, types: Mapping[str, str]) -> Term:

@@ -22,7 +22,7 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from cutover.definition.checks.definition import check
+from cutover.definition.checks.definition import check_definition
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
@@ -209,7 +209,7 @@ def _load_now(path: Path) -> tuple[Pipeline, ...]:
         raise DefinitionError(msg)
     pipelines = tuple(replace(definition, file=path.resolve()) for definition in definitions.values())
     for pipeline in pipelines:
-        check(pipeline)
+        check_definition(pipeline)
     return pipelines
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from cutover.definition.measures.states import Finish, StateColumn, is_float, parse_scale
+from cutover.definition.measures.states import Finish, StateColumn, is_float_type, parse_scale
 
 PLACES = 30
 """Bits of a digit: the sum of any 2^34 records fits into a bigint."""
@@ -77,7 +77,7 @@ def weighted_sum_sql(value: str, weight: str) -> str:
     return _struct_sql(f"CAST(sum({digit} * {weight}) AS BIGINT)" for digit in digits)
 
 
-def merge_sql(column: str) -> str:
+def merge_digits_sql(column: str) -> str:
     """Return the DuckDB aggregate that merges states: the sum of each digit, which is the same in any order."""
     return _struct_sql(f"CAST(sum(struct_extract({column}, '{name}')) AS BIGINT)" for name in DIGIT_NAMES)
 
@@ -126,7 +126,7 @@ class Variance:
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
         """Return `<name>__count`, `<name>__sum`, `<name>__squares`: in units of the last digit; digits for doubles."""
         count = StateColumn(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
-        if is_float(value_type):
+        if is_float_type(value_type):
             squares = f"({self.expression} * {self.expression})"
             total = make_state(f"{name}__sum", self.expression)
             return (count, total, make_state(f"{name}__squares", squares))
@@ -142,7 +142,7 @@ class Variance:
     def finish(self, name: str, value_type: str | None) -> Finish:
         """Return the sample variance (n - 1), a double; null for fewer than two values."""
         n, total, squares = f"{name}__count", f"{name}__sum", f"{name}__squares"
-        if is_float(value_type):
+        if is_float_type(value_type):
             difference = f"{total_sql(squares)} - pow({total_sql(total)}, 2) / nullif({n}, 0)"
             deviations = f"greatest({difference}, 0.0)"
         else:
@@ -153,7 +153,7 @@ class Variance:
 
     def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:
         """Return None, except for doubles against a team's SQL, which sums them in an arbitrary order."""
-        return FLOAT_RELATIVE if is_float(value_type) and not same_definition else None
+        return FLOAT_RELATIVE if is_float_type(value_type) and not same_definition else None
 
     def _units_sql(self, value_type: str | None) -> str:
         scale = parse_scale(value_type)

@@ -15,7 +15,7 @@ from typing import ClassVar, get_args
 from cutover.definition.measures import doubles
 from cutover.definition.measures.doubles import Stddev, Variance
 from cutover.definition.measures.ordered import Bag, First, Last
-from cutover.definition.measures.states import Finish, Merge, StateColumn, compute_sum_type, is_float
+from cutover.definition.measures.states import Finish, Merge, StateColumn, compute_sum_type, is_float_type
 from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
 
 
@@ -52,7 +52,7 @@ class Sum:
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
         """Return None, since the state is the result; for doubles, the total of the digits."""
-        return Finish(sql=doubles.total_sql(f"{name}__digits"), type="double") if is_float(value_type) else None
+        return Finish(sql=doubles.total_sql(f"{name}__digits"), type="double") if is_float_type(value_type) else None
 
     def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
         """Return None: the result is compared according to its type."""
@@ -100,7 +100,7 @@ class Avg:
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
         """Return sum divided by count; null if the count is 0."""
-        total = doubles.total_sql(f"{name}__digits") if is_float(value_type) else f"cast({name}__sum as double)"
+        total = doubles.total_sql(f"{name}__digits") if is_float_type(value_type) else f"cast({name}__sum as double)"
         return Finish(sql=f"({total}) / nullif({name}__count, 0)", type="double")
 
     def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
@@ -110,7 +110,7 @@ class Avg:
 
 def _make_sum_state(exact_column: str, digits_column: str, expression: str, value_type: str | None) -> StateColumn:
     """Make the state of a sum: digits for doubles, a decimal for exact numbers."""
-    if is_float(value_type):
+    if is_float_type(value_type):
         return doubles.make_state(digits_column, expression)
     kind = compute_sum_type(value_type)
     return StateColumn(column=exact_column, type=kind, create=f"sum(cast({expression} as {kind}))", merge="sum")

@@ -38,7 +38,7 @@ def compute_sum_type(value_type: str | None) -> str:
     return f"decimal(38,{parse_scale(value_type or 'bigint')})"
 
 
-def is_float(kind: str | None) -> bool:
+def is_float_type(kind: str | None) -> bool:
     """Return whether sums of a type are computed from digits (`doubles`)."""
     return kind in {"float", "double"}
 

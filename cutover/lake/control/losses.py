@@ -37,7 +37,7 @@ def list_losses(lake: PipelineLake) -> tuple[Loss, ...]:
     return _read(lake.settings, lake.name, result_fingerprint(lake.pipeline))
 
 
-def next_sequence(settings: Settings, pipeline: str) -> int:
+def read_next_loss_sequence(settings: Settings, pipeline: str) -> int:
     """Return the sequence of the next recorded step; read it before the facts on which that is decided."""
     return Journal(settings, pipeline, Loss).next_sequence()
 
@@ -48,7 +48,7 @@ def record(settings: Settings, rows: Sequence[Loss], *, expected_sequence: int) 
     Args:
         settings: Location of the lake.
         rows: Losses of one pipeline.
-        expected_sequence: Of `next_sequence`, read before the step was decided.
+        expected_sequence: Of `read_next_loss_sequence`, read before the step was decided.
 
     Raises:
         LakeError: Another step was recorded in the meantime; nothing was written.

@@ -34,7 +34,7 @@ def pin_for_reader(settings: Settings, version: Version, epoch: int, *, holder: 
         yield
     except BaseException:
         try:
-            release(settings, version, epoch, holder=holder, now=clock.now())
+            release_pin(settings, version, epoch, holder=holder, now=clock.now())
         except LakeError as release_error:  # it must not replace the reason of the failure
             log.warning("pin_not_released", pipeline=version.pipeline, epoch=epoch, error=str(release_error))
         raise
@@ -50,7 +50,7 @@ def pin(settings: Settings, version: Version, epoch: int, *, holder: str, expire
     _append(settings, version, epoch, holder=holder, expires_at=expires_at, released=False, now=now)
 
 
-def release(settings: Settings, version: Version, epoch: int, *, holder: str, now: datetime) -> None:
+def release_pin(settings: Settings, version: Version, epoch: int, *, holder: str, now: datetime) -> None:
     """Release a pin."""
     _append(settings, version, epoch, holder=holder, expires_at=now, released=True, now=now)
 

@@ -70,10 +70,10 @@ def _restore_table(settings: Settings, table: str, *, dry_run: bool) -> Restored
     listed = delta.actions(handle)
     foreign = [action for action in listed if checksums.parse_name(str(action["path"])) is None]
     own_paths = {str(action["path"]) for action in listed} - {str(action["path"]) for action in foreign}
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "present", handle, paths=own_paths)
         connection.register("removed", _read_removed_rows(handle, own_paths))
-        rows = queries.read_table(connection, _MISSING_ROWS)
+        rows = queries.query_table(connection, _MISSING_ROWS)
         union = "SELECT pipeline, sequence FROM present UNION SELECT pipeline, sequence FROM removed"
         sequences = connection.execute(union).fetchall()
     if (rows.num_rows or foreign) and not dry_run:
@@ -108,14 +108,14 @@ def _read_removed_rows(handle: DeltaTable, listed: set[str]) -> pa.Table:
     for path in sorted(delta_log.list_removed_paths(handle.table_uri) - listed):
         exists = system.get_file_info(f"{root}/{path}").type is fs.FileType.File
         if checksums.parse_name(path) is not None and exists:
-            tables.append(data_files.read(handle, path, schema.names).cast(schema))
+            tables.append(data_files.read_data_file(handle, path, schema.names).cast(schema))
     return pa.concat_tables(tables)
 
 
 def _write(handle: DeltaTable, rows: pa.Table, foreign: Sequence[Mapping[str, object]]) -> None:
     """List the rows again and foreign files no longer, in one commit on the version that the handle shows."""
     stem = checksums.new_stem("restored")
-    added = [data_files.write(handle.table_uri, rows, stem)] if rows.num_rows else []
+    added = [data_files.write_data_file(handle.table_uri, rows, stem)] if rows.num_rows else []
     try:
         commits.replace(handle, foreign, added, commit=CommitProperties(max_commit_retries=0))
     except CommitFailedError as error:

@@ -25,8 +25,8 @@ class Savepoint:
     at: datetime
 
 
-def create(settings: Settings, version: Version, epoch: int, *, name: str, now: datetime) -> Savepoint:
-    """Pin an epoch under a name until `release`: no fold merges across it.
+def create_savepoint(settings: Settings, version: Version, epoch: int, *, name: str, now: datetime) -> Savepoint:
+    """Pin an epoch under a name until `release_savepoint`: no fold merges across it.
 
     Raises:
         DefinitionError: The name is invalid.
@@ -36,9 +36,9 @@ def create(settings: Settings, version: Version, epoch: int, *, name: str, now: 
     return Savepoint(name=name, version=version.number, epoch=epoch, at=now)
 
 
-def release(settings: Settings, version: Version, savepoint: Savepoint, *, now: datetime) -> None:
+def release_savepoint(settings: Settings, version: Version, savepoint: Savepoint, *, now: datetime) -> None:
     """Release a savepoint."""
-    pins.release(settings, version, savepoint.epoch, holder=_PREFIX + savepoint.name, now=now)
+    pins.release_pin(settings, version, savepoint.epoch, holder=_PREFIX + savepoint.name, now=now)
 
 
 def list_savepoints(settings: Settings, version: Version) -> tuple[Savepoint, ...]:

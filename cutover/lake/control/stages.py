@@ -16,7 +16,7 @@ WITHDRAWN = "withdrawn"
 """Event of a row that takes the sequence of a proposed move, so that the move can no longer be made."""
 
 
-def read_events(settings: Settings, name: str) -> list[GateEvent]:
+def read_gate_events(settings: Settings, name: str) -> list[GateEvent]:
     """Read the gate's history of a pipeline, withdrawals included, oldest first.
 
     Raises:
@@ -54,7 +54,7 @@ def list_moves(settings: Settings, name: str) -> list[GateEvent]:
     Raises:
         LakeError: The table cannot be read, or rows are missing.
     """
-    return [event for event in read_events(settings, name) if event.event != WITHDRAWN]
+    return [event for event in read_gate_events(settings, name) if event.event != WITHDRAWN]
 
 
 def _find_latest_move(lake: PipelineLake, *, way_back: bool) -> GateEvent | None:

@@ -26,7 +26,7 @@ def served_by(settings: Settings, name: str) -> str:
     return names[-1]
 
 
-def list_names(settings: Settings, served: str) -> list[str]:
+def list_served_names(settings: Settings, served: str) -> list[str]:
     """List the names under which a pipeline is served: its own first, if it is one of them, the others sorted.
 
     Raises:
@@ -39,7 +39,7 @@ def list_names(settings: Settings, served: str) -> list[str]:
     return sorted(names, key=lambda name: (name != served, name))
 
 
-def history(settings: Settings, name: str) -> list[SwapEvent]:
+def read_swaps(settings: Settings, name: str) -> list[SwapEvent]:
     """Read every swap of a name and every withdrawal of one (its evidence says so), oldest first.
 
     Raises:
@@ -48,12 +48,12 @@ def history(settings: Settings, name: str) -> list[SwapEvent]:
     return Journal(settings, name, SwapEvent).read()
 
 
-def next_sequence(settings: Settings, name: str) -> int:
+def read_next_swap_sequence(settings: Settings, name: str) -> int:
     """Return the sequence of the next swap of a name; read it before the facts on which the swap is decided."""
     return Journal(settings, name, SwapEvent).next_sequence()
 
 
-def swap(  # noqa: PLR0913 -- what is served by what, why, on what evidence, and what a test passes
+def record_swap(  # noqa: PLR0913 -- what is served by what, why, on what evidence, and what a test passes
     settings: Settings,
     name: str,
     follower: str,
@@ -73,7 +73,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, on what evidence, and
         why: A person's reason.
         evidence: Result of the comparison of both.
         clock: Time of the swap.
-        expected_sequence: Of `next_sequence`, read before that comparison.
+        expected_sequence: Of `read_next_swap_sequence`, read before that comparison.
         who: Person who decides; empty: the user of this process.
 
     Raises:
@@ -92,7 +92,9 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, on what evidence, and
     log.warning("definition_swapped", pipeline=name, served_by=follower, why=why)
 
 
-def withdraw(settings: Settings, name: str, *, why: str, evidence: str, clock: Clock, expected_sequence: int) -> None:
+def record_withdrawal(
+    settings: Settings, name: str, *, why: str, evidence: str, clock: Clock, expected_sequence: int
+) -> None:
     """Take the sequence of a proposed swap, so that no one can make it any more; what is served does not change.
 
     Args:
@@ -101,14 +103,15 @@ def withdraw(settings: Settings, name: str, *, why: str, evidence: str, clock: C
         why: The reason.
         evidence: What was withdrawn, as JSON.
         clock: Time of the withdrawal.
-        expected_sequence: Of `next_sequence`, read before the swap was proposed; nothing is written if it is taken.
+        expected_sequence: Of `read_next_swap_sequence`, read before the swap was proposed; nothing is written if it is
+            taken.
 
     Raises:
         LakeError: The history cannot be read, or other processes were faster in every attempt.
     """
 
     def write() -> None:
-        if next_sequence(settings, name) != expected_sequence:
+        if read_next_swap_sequence(settings, name) != expected_sequence:
             return
         event = SwapEvent(
             pipeline=name,
@@ -125,5 +128,5 @@ def withdraw(settings: Settings, name: str, *, why: str, evidence: str, clock: C
 
 
 def _read_follower(settings: Settings, name: str) -> str:
-    events = history(settings, name)
+    events = read_swaps(settings, name)
     return events[-1].served_by if events else name

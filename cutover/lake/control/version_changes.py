@@ -27,7 +27,7 @@ def describe_changes(lake: PipelineLake, version: Version | None) -> str:
     if version is not None and version.fork is not None:
         origin = f"stream-{version.fork.version} after epoch {version.fork.epoch}"
         return f" Version stream-{version.number} is a fork of {origin}."
-    events = [event for event in versions.read_events(lake.settings, lake.name) if event.registers]
+    events = [event for event in versions.read_version_events(lake.settings, lake.name) if event.registers]
     previous = _find_previous(events, version)
     if previous is None:
         return "" if version is not None else " No stream of this name has been started yet."

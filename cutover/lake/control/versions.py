@@ -79,7 +79,7 @@ class Registration:
     deleted: bool = False  # its tables were deleted and not created again
 
 
-def read_events(settings: Settings, name: str) -> list[VersionEvent]:
+def read_version_events(settings: Settings, name: str) -> list[VersionEvent]:
     """Read the history of versions under all definitions of a name, oldest first.
 
     Raises:
@@ -88,7 +88,7 @@ def read_events(settings: Settings, name: str) -> list[VersionEvent]:
     return Journal(settings, name, VersionEvent).read()
 
 
-def list_versions(lake: PipelineLake) -> list[Version]:
+def list_stream_versions(lake: PipelineLake) -> list[Version]:
     """List the versions under the definition's result fingerprint whose tables were not deleted, by number."""
     latest = {version.number: version for version in _read_versions(lake) if not version.deleted}
     return [latest[number] for number in sorted(latest)]
@@ -100,7 +100,7 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
     Raises:
         LakeError: The table cannot be read, or rows are missing.
     """
-    events = read_events(settings, name)
+    events = read_version_events(settings, name)
     deleted = _list_deleted(events)
     return [
         Registration(
@@ -181,7 +181,7 @@ def undo_deletion(settings: Settings, name: str, fingerprint: str, number: int, 
     Journal(settings, name, VersionEvent).append(event)
 
 
-def current(lake: PipelineLake) -> Version | None:
+def find_current_version(lake: PipelineLake) -> Version | None:
     """Return the current version: the one that the settings name, otherwise the one that serves.
 
     That is the last one that was registered or promoted under this definition and this lateness. None before the first
@@ -213,7 +213,7 @@ def looking_at_served(settings: Settings) -> Settings:
     return settings.model_copy(update={"stream_version": None})
 
 
-def serve(
+def promote_version(
     lake: PipelineLake,
     number: int,
     *,
@@ -230,17 +230,17 @@ def serve(
         why: A person's reason.
         finding: Result of the comparison with the previous version, recorded after the reason.
         clock: Time of the promotion.
-        expected_sequence: Of `next_sequence`, read before that comparison; None: the next one.
+        expected_sequence: Of `read_next_version_sequence`, read before that comparison; None: the next one.
 
     Raises:
         DefinitionError: There is no such version under this definition and this lateness, or it already serves.
         LakeError: Another process registered or changed a version in the meantime; nothing was written.
     """
     pipeline = lake.pipeline
-    sequence = next_sequence(lake) if expected_sequence is None else expected_sequence
+    sequence = read_next_version_sequence(lake) if expected_sequence is None else expected_sequence
     lateness = lateness_fingerprint(pipeline)
     versions = [version for version in _read_versions(lake) if version.lateness_fingerprint == lateness]
-    version, previous = _select_version(versions, pipeline, number), current(lake)
+    version, previous = _select_version(versions, pipeline, number), find_current_version(lake)
     if previous is not None and previous.number == number:
         msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
         raise DefinitionError(msg)
@@ -271,7 +271,9 @@ def _read_versions(lake: PipelineLake) -> list[Version]:
     first_uri = lake.stream_uri(0)
     first_exists = delta.exists(first_uri)  # checked first: a version is registered before its table is created
     fingerprint = result_fingerprint(lake.pipeline)
-    events = [event for event in read_events(lake.settings, lake.name) if event.result_fingerprint == fingerprint]
+    events = [
+        event for event in read_version_events(lake.settings, lake.name) if event.result_fingerprint == fingerprint
+    ]
     if first_exists and not events:
         msg = f"Versions of `{lake.name}`: expected the one of table `{first_uri}`, none is registered."
         hint = "\nHint: `_control` of this lake is missing or belongs to another lake; restore it from a copy."
@@ -325,24 +327,24 @@ def open_or_create(lake: PipelineLake, clock: Clock) -> Version:
 
 
 def _open_current(lake: PipelineLake, clock: Clock) -> Version:
-    sequence = next_sequence(lake)
-    return current(lake) or register(lake, clock, expected_sequence=sequence)
+    sequence = read_next_version_sequence(lake)
+    return find_current_version(lake) or register(lake, clock, expected_sequence=sequence)
 
 
-def next_number(lake: PipelineLake) -> int:
+def read_next_version_number(lake: PipelineLake) -> int:
     """Return the number of the next version; numbers are never reused, including those of deleted versions."""
     fingerprint = result_fingerprint(lake.pipeline)
-    events = read_events(lake.settings, lake.name)
+    events = read_version_events(lake.settings, lake.name)
     numbers = [event.stream_version for event in events if event.result_fingerprint == fingerprint]
     return max(numbers, default=BATCH) + 1
 
 
 def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) -> Deletion | None:
     """Find the latest deletion of the tables of a version, or of a definition's batch path, that was not undone."""
-    return _find_latest_deletion(read_events(settings, name), (fingerprint, number))
+    return _find_latest_deletion(read_version_events(settings, name), (fingerprint, number))
 
 
-def next_sequence(lake: PipelineLake) -> int:
+def read_next_version_sequence(lake: PipelineLake) -> int:
     """Return the sequence of the next registration; read it before the facts on which that is decided."""
     return Journal(lake.settings, lake.name, VersionEvent).next_sequence()
 
@@ -360,7 +362,7 @@ def register(
     Args:
         lake: Pipeline under the definition of the version.
         clock: Time of the row.
-        expected_sequence: Of `next_sequence`, read before the caller read the registered versions.
+        expected_sequence: Of `read_next_version_sequence`, read before the caller read the registered versions.
         fork: With whose epochs it begins; None: it begins where the log does.
         beside: A replay fills it in parallel; it serves nothing until it is promoted.
 
@@ -368,8 +370,8 @@ def register(
         LakeError: Another process registered a version in the meantime; nothing was written.
     """
     pipeline = lake.pipeline
-    older = list_versions(lake)
-    number = next_number(lake)
+    older = list_stream_versions(lake)
+    number = read_next_version_number(lake)
     version = Version(
         pipeline=pipeline.name,
         result_fingerprint=result_fingerprint(pipeline),

@@ -84,7 +84,7 @@ def open_dimension(lake: PipelineLake, name: str, version: int | None = None) ->
     )
 
 
-def check(lake: PipelineLake) -> None:
+def check_dimensions(lake: PipelineLake) -> None:
     """Check that the newest versions of a pipeline's dimensions can be joined.
 
     Raises:
@@ -94,7 +94,7 @@ def check(lake: PipelineLake) -> None:
         open_dimension(lake, name)
 
 
-def rows(dimension: Dimension) -> pa.Table:
+def read_dimension_rows(dimension: Dimension) -> pa.Table:
     """Read the key columns and the columns that the lookup takes, in the declared types.
 
     Raises:
@@ -105,20 +105,22 @@ def rows(dimension: Dimension) -> pa.Table:
     zero = {name: " + 0" for name, kind in lookup.columns.items() if normalize_type(kind) == "double"}
     names = dict.fromkeys([*lookup.on.values(), *lookup.columns])  # a key may be taken too
     columns = ", ".join(f"{identifier(name)}{zero.get(name, '')} AS {identifier(name)}" for name in names)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, VIEW, dimension.table)
         with delta.naming(dimension.table):
-            return queries.read_table(connection, f"SELECT {columns} FROM {VIEW}")  # noqa: S608 -- quoted
+            return queries.query_table(connection, f"SELECT {columns} FROM {VIEW}")  # noqa: S608 -- quoted
 
 
 def plain(dimension: Dimension) -> DimensionRows:
     """Read the rows as values of plain Python.
 
     Raises:
-        LakeError: As `rows`.
+        LakeError: As `read_dimension_rows`.
     """
     lookup = dimension.lookup
-    plain_rows = ({name: _plain(value) for name, value in row.items()} for row in rows(dimension).to_pylist())
+    plain_rows = (
+        {name: _plain(value) for name, value in row.items()} for row in read_dimension_rows(dimension).to_pylist()
+    )
     return {
         tuple(row[column] for column in lookup.on.values()): {name: row[name] for name in lookup.columns}
         for row in plain_rows
@@ -178,7 +180,7 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
     duplicates = f"SELECT count(*) FROM ({groups} HAVING count(*) > 1)"  # noqa: S608 -- quoted
     query = f"SELECT {', '.join(['count(*)', f'({duplicates})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted
     try:
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             delta.bind(connection, VIEW, table)
             with delta.naming(table):
                 size, doubled, *beyond = connection.execute(query).fetchall()[0]

@@ -190,7 +190,7 @@ def join_versions(
 def _frame(spark: "SparkSession", dimension: Dimension, *, small: bool) -> "DataFrame":
     """Return the key columns and the columns that the lookup takes."""
     if small:
-        return spark.createDataFrame(dimensions.rows(dimension))
+        return spark.createDataFrame(dimensions.read_dimension_rows(dimension))
     lookup = dimension.lookup
     zero = {name: " + 0D" for name, kind in lookup.columns.items() if normalize_type(kind) == "double"}
     names = dict.fromkeys([*lookup.on.values(), *lookup.columns])

@@ -22,7 +22,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.dimensions.dimension import own_uri
 from cutover.lake.dimensions.shrinkage import NewRows, check_replacement
 from cutover.lake.tables import checksums, commits, data_files, delta
-from cutover.lake.tables.schemas import arrow_type, spark_type
+from cutover.lake.tables.schemas import map_spark_type_to_arrow, spark_type
 from cutover.quoting import identifier, literal
 from cutover.records.record_files import convert_cell, describe_invalid_value, format_name, read_csv
 from cutover.records.reference.parse import parse_value
@@ -89,7 +89,7 @@ def read_typed_rows(place: str, file: Path, columns: Mapping[str, str]) -> pa.Ta
         DefinitionError: The file cannot be read, a row has another number of cells, or cells are not values of their
             type; names the number of such cells, and the first line, column and cell.
     """
-    schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns.items()])
+    schema = pa.schema([pa.field(name, map_spark_type_to_arrow(kind)) for name, kind in columns.items()])
     reader = _TypedReader(place, file, columns)
     batches = [pa.Table.from_pydict(chunk, schema=schema) for chunk in reader.read_chunks()]
     reader.check()
@@ -151,7 +151,7 @@ class _TypedReader:
             return None
 
 
-def load(
+def load_dimension(
     settings: Settings,
     name: str,
     file: Path,
@@ -180,7 +180,7 @@ def load(
     check_name(name, of="Dimension")
     uri = own_uri(settings, name)
     types = _read_known_types(uri)
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(settings)) as connection:
         place = f"Dimension `{name}`, file `{file}`"
         try:
             columns = _parquet(connection, place, file) if file.suffix == ".parquet" else None
@@ -209,8 +209,10 @@ def load(
     return loaded
 
 
-def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[Sequence[str]] | None = ()) -> Loaded:
-    """Restore the rows of an older version of a dimension as its newest version; `joined` is as in `load`.
+def roll_back_dimension(
+    settings: Settings, name: str, version: int, *, joined: Sequence[Sequence[str]] | None = ()
+) -> Loaded:
+    """Restore the rows of an older version of a dimension as its newest version; `joined` is as in `load_dimension`.
 
     Its key is that of the older version, else that of the current one.
 
@@ -227,7 +229,7 @@ def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[S
     older = delta.open_table(uri, version)
     columns = {field.name: spark_type(field.type) for field in delta.read_schema(older)}
     _check_columns(place, columns, _read_known_types(uri))
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(settings)) as connection:
         delta.bind(connection, FILE, older)
         with delta.naming(older):
             current_key, older_key = _find_key(newest), _find_key(older)
@@ -252,7 +254,7 @@ def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[S
 def _check_version(name: str, place: str, newest: DeltaTable, version: int) -> None:
     """Check that an older version exists and is not the current one."""
     current = int(newest.version())
-    numbers = [int(entry["version"]) for entry in delta.history(newest)]
+    numbers = [int(entry["version"]) for entry in delta.list_commits(newest)]
     if version == current:
         msg = f"{place}: expected a version before the current one, got the current one."
     elif version not in numbers:
@@ -266,13 +268,13 @@ def _check_version(name: str, place: str, newest: DeltaTable, version: int) -> N
 def _find_key(table: DeltaTable) -> tuple[str, ...] | None:
     """Find the key of a version: that of the newest load up to it; empty if it was never loaded; None if unknown."""
     entry: Mapping[str, Any] = {"version": 1}
-    for entry in delta.history(table):
+    for entry in delta.list_commits(table):
         if _KEY in entry:
             return tuple(json.loads(entry[_KEY]))
     return () if int(entry["version"]) == 0 else None
 
 
-def list_versions(settings: Settings, name: str, *, limit: int) -> list[LoadedVersion]:
+def list_dimension_versions(settings: Settings, name: str, *, limit: int) -> list[LoadedVersion]:
     """List the newest versions of a dimension, the current one first.
 
     Raises:
@@ -288,7 +290,7 @@ def list_versions(settings: Settings, name: str, *, limit: int) -> list[LoadedVe
             source=entry.get(_FROM),
             key=tuple(json.loads(entry[_KEY])) if _KEY in entry else None,
         )
-        for entry in islice(delta.history(table), limit)
+        for entry in islice(delta.list_commits(table), limit)
     ]
 
 
@@ -310,10 +312,10 @@ def read_head(settings: Settings, name: str, number: int) -> pa.Table:
         LakeError: The dimension cannot be read.
     """
     table = delta.open_table(own_uri(settings, name))
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(settings)) as connection:
         delta.bind(connection, FILE, table)
         with delta.naming(table):
-            return queries.read_table(connection, f"SELECT * FROM {FILE} ORDER BY ALL LIMIT {int(number)}")  # noqa: S608
+            return queries.query_table(connection, f"SELECT * FROM {FILE} ORDER BY ALL LIMIT {int(number)}")  # noqa: S608
 
 
 def _replace(connection: duckdb.DuckDBPyConnection, uri: str, new: NewRows, *, is_compared: bool) -> Loaded:
@@ -335,7 +337,7 @@ def _read_known_types(uri: str) -> dict[str, str]:
 
 def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> dict[str, str]:
     connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT * FROM read_parquet({literal(str(file))})")  # noqa: S608 -- quoted
-    schema = queries.read_table(connection, f"SELECT * FROM {FILE} LIMIT 0").schema  # noqa: S608 -- ours
+    schema = queries.query_table(connection, f"SELECT * FROM {FILE} LIMIT 0").schema  # noqa: S608 -- ours
     columns = {field.name: spark_type(field.type) for field in schema}
     for column, kind in columns.items():
         if kind not in SIMPLE and parse_decimal_type(kind) is None:
@@ -392,17 +394,17 @@ def _check_key(
 
 
 def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str, str], words: dict[str, str]) -> int:
-    schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns.items()])
+    schema = pa.schema([pa.field(name, map_spark_type_to_arrow(kind)) for name, kind in columns.items()])
     reader = connection.sql(f"SELECT * FROM {FILE}").to_arrow_reader()  # noqa: S608 -- ours
     rows = pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in reader))
     commit = CommitProperties(custom_metadata=words)
     with commits.converting_write_errors(uri):
-        add_action = data_files.stream(uri, rows, checksums.new_stem("loaded"))
+        add_action = data_files.stream_data_file(uri, rows, checksums.new_stem("loaded"))
         table_schema = Schema.from_arrow(schema)
         if delta.exists(uri):  # all files of the previous version are replaced, and its schema may gain columns
             commits.overwrite(delta.open_table(uri), [add_action], table_schema, commit=commit)
         else:
-            commits.create(
+            commits.create_table(
                 uri, [add_action], table_schema, configuration={**delta.CONFIGURATION, **RETENTION}, commit=commit
             )
     return int(delta.open_table(uri).version())

@@ -18,7 +18,7 @@ from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import COUNTED, RowKind
 from cutover.lake.tables import delta
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 
 EXACTLY_ONCE, AT_LEAST_ONCE, AT_MOST_ONCE = "exactly_once", "at_least_once", "at_most_once"
 DOUBLED = "doubled"
@@ -41,7 +41,7 @@ class Attempt:
 
     def to_json(self) -> str:
         """Encode the attempt as one line of JSON, keys sorted."""
-        return json_text.encode(self)
+        return json_text.encode_dataclass(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -50,7 +50,7 @@ class Attempt:
         Raises:
             ValueError: The text is not an attempt.
         """
-        return json_text.parse(cls, text)
+        return json_text.parse_dataclass(cls, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def read_attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[
     """Read all attempts of an epoch log, by epoch; nothing is read if all of its records are exactly once."""
     if all(record.delivery == EXACTLY_ONCE for record in records):
         return ()
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "log", epoch_log.table, kinds=(RowKind.ATTEMPT,))
         query = "SELECT _record FROM log ORDER BY _epoch, _record"
         with delta.naming(epoch_log.table):
@@ -130,7 +130,7 @@ def sum_effective_counts(records: Iterable[EpochRecord], attempts: Iterable[Atte
 
 def _place(source: Attempt | EpochRecord) -> str:
     spans = (
-        f"{format_number(partition)}: {source.start.get(partition, 0)} to {end - 1}"
+        f"{format_partition_number(partition)}: {source.start.get(partition, 0)} to {end - 1}"
         for partition, end in sorted(source.end.items())
         if end > source.start.get(partition, 0)
     )
@@ -150,7 +150,7 @@ def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> 
     for counts in sum_effective_counts(records, read_attempts(epoch_log, records)).values():
         for kind, pairs in counts.items():
             expected[kind] = expected.get(kind, 0) + pairs
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "log", epoch_log.table, kinds=COUNTED)
         with delta.naming(epoch_log.table):
             counts_by_class = dict(connection.execute(_COUNTED, [records[-1].epoch]).fetchall())

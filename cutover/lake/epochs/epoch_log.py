@@ -94,7 +94,7 @@ class EpochRecord:
 
     def to_json(self) -> str:
         """Encode the record as one line of JSON, keys sorted: the column `_record` of an epoch's row."""
-        return json_text.encode(self)
+        return json_text.encode_dataclass(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -104,7 +104,7 @@ class EpochRecord:
             LakeError: The text is not a record of this release.
         """
         try:
-            return json_text.parse(cls, text)
+            return json_text.parse_dataclass(cls, text)
         except ValueError as error:
             msg = f"Record of an epoch: expected the fields of this release as JSON, got another text ({error})."
             raise LakeError(msg, runbook="EpochHistoryBroken") from error
@@ -150,7 +150,7 @@ class EpochLog:
 
     def records(self, *, after: int = -1) -> list[EpochRecord]:
         """Return the records of all epochs beyond `after`, in order of their numbers."""
-        connection = queries.connect()
+        connection = queries.open_duckdb()
         delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
         query = "SELECT _record FROM log WHERE _epoch > ? ORDER BY _epoch"
         with delta.naming(self.table):
@@ -159,7 +159,7 @@ class EpochLog:
 
     def recent(self, number: int) -> list[EpochRecord]:
         """Return the records of the newest epochs, at most `number`, in order; other records are not read."""
-        connection = queries.connect()
+        connection = queries.open_duckdb()
         delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
         with delta.naming(self.table):
             row = connection.execute("SELECT max(_epoch) FROM log").fetchone()
@@ -167,7 +167,7 @@ class EpochLog:
 
     def newest(self) -> EpochRecord | None:
         """Return the record of the newest epoch; None before the first."""
-        connection = queries.connect()
+        connection = queries.open_duckdb()
         delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
         query = "SELECT _record FROM log ORDER BY _epoch DESC LIMIT 1"
         with delta.naming(self.table):
@@ -176,7 +176,7 @@ class EpochLog:
 
     def in_force(self, digest: str | None) -> EffectiveSettings | None:
         """Return the settings of a digest; None: no epoch of the version has recorded it."""
-        connection = queries.connect()
+        connection = queries.open_duckdb()
         delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
         query = "SELECT _record FROM log WHERE contains(_record, '\"in_force_items\": {')"
         with delta.naming(self.table):

@@ -47,9 +47,14 @@ class OffsetGap:
         return f"expected offset {self.expected}, log {make_topic_partition} at {at}: {missing} offsets are gone"
 
 
-def next_number(record: EpochRecord | None) -> int:
+def compute_next_epoch(record: EpochRecord | None) -> int:
     """Return the number of the epoch after a record; 0 if there is no epoch yet."""
     return 0 if record is None else record.epoch + 1
+
+
+def count_unread(ends: Mapping[int, int], read: Mapping[int, int]) -> int:
+    """Count the offsets between a position and the ends of the log, control records of transactions included."""
+    return sum(max(0, end - read.get(partition, 0)) for partition, end in ends.items())
 
 
 def expect_start(
@@ -66,7 +71,7 @@ def expect_start(
         epoch: Number of the epoch, if it may not be the next one.
     """
     ends = {} if record is None else dict(record.end)
-    return ends | losses.find_start_offsets(accepted, next_number(record) if epoch is None else epoch, topic_id)
+    return ends | losses.find_start_offsets(accepted, compute_next_epoch(record) if epoch is None else epoch, topic_id)
 
 
 def find_breaks(start: Mapping[int, int], expected: Mapping[int, int]) -> Iterator[int]:
@@ -80,7 +85,7 @@ def follows(record: EpochRecord | None, epoch_record: EpochRecord, accepted: Ite
     New partitions are not checked.
     """
     expected = expect_start(record, accepted, epoch_record.topic_id)
-    return epoch_record.epoch == next_number(record) and not list(find_breaks(epoch_record.start, expected))
+    return epoch_record.epoch == compute_next_epoch(record) and not list(find_breaks(epoch_record.start, expected))
 
 
 def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id: str) -> dict[int, int] | None:
@@ -94,7 +99,7 @@ def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id:
     return expect_start(record, accepted, topic_id)
 
 
-def find_missing(
+def find_offset_gaps(
     next_offsets: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]
 ) -> tuple[OffsetGap, ...]:
     """Find the partitions that do not hold their next offset, by number."""

@@ -55,7 +55,7 @@ def count_offsets(reads: Sequence[Offsets]) -> int:
     return sum(end - start for offsets in reads for start, end in offsets.values())
 
 
-def find_missing(
+def find_missing_ranges(
     session: "SparkSession", settings: Settings, client: LogClient, log: str, reads: Sequence[Offsets]
 ) -> tuple[MissingRecords, ...]:
     """Return the offsets of some ranges that hold neither a record nor a control record.
@@ -91,7 +91,7 @@ def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offs
         LakeError: The table of an epoch log, or the table of losses, cannot be read.
         LogError: No broker answers, or the log no longer holds the start of a range.
     """
-    missing = find_missing(session, log.lake.settings, log.client, log.log_id.topic, reads)
+    missing = find_missing_ranges(session, log.lake.settings, log.client, log.log_id.topic, reads)
     if missing:
         accepted = losses.list_up_to(log.lake.settings, log.version)
         missing = exclude_recorded(missing, losses.find_incomplete_ranges(accepted, log.log_id.topic_id))

@@ -22,7 +22,7 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, delta, delta_log
 from cutover.lake.tables.checksums import Name
-from cutover.lake.tables.file_rows import nothing, select
+from cutover.lake.tables.file_rows import nothing, select_rows_sql
 from cutover.timestamps import from_micros
 
 RUNBOOK = "ForeignWrite"
@@ -225,7 +225,7 @@ def _find_recorded_state(
 def _read_file_changes(table: DeltaTable) -> Iterator[tuple[TableCommit, delta_log.Entry]]:
     """Yield the entries that changed files, newest first, as far back as the log retains them."""
     for version in range(int(table.version()), -1, -1):
-        entry = delta_log.read(table.table_uri, version)
+        entry = delta_log.read_entry(table.table_uri, version)
         if entry is None:
             return
         adds = [action["add"]["path"] for action in entry if "add" in action]
@@ -260,8 +260,8 @@ def _count_different_rows(table: DeltaTable, old_files: Live, new_files: Live) -
     if root is None:
         return None
     try:
-        delta.check(table, [{"path": path} for path in (*removed_files, *added_files)])
-        with queries.connect() as connection:
+        delta.check_listed_files(table, [{"path": path} for path in (*removed_files, *added_files)])
+        with queries.open_duckdb() as connection:
             for name, files in (("removed", removed_files), ("added", added_files)):
                 connection.execute(f"CREATE TEMP VIEW {name} AS {_rows_sql(table, root, files)}")
             pairs = (("removed", "added"), ("added", "removed"))
@@ -276,7 +276,7 @@ def _rows_sql(table: DeltaTable, root: Path, files: Live) -> str:
     schema = delta.read_schema(table)
     is_split = bool(table.metadata().partition_columns)
     parts = [
-        select(schema, [str(delta.file_path(root, {"path": path}))], (("_kind", kind),) if is_split else ())
+        select_rows_sql(schema, [str(delta.file_path(root, {"path": path}))], (("_kind", kind),) if is_split else ())
         for path, kind in files.items()
     ]
     return " UNION ALL ".join(parts) or nothing(schema)

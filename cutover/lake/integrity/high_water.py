@@ -68,10 +68,10 @@ def list_witnesses(lake: PipelineLake, version: Version) -> tuple[Witness, ...]:
         LakeError: A table of the lake, or the driver's note, cannot be read.
     """
     note = read_note(version)
-    return (*(() if note is None else (note,)), *list_recorded(lake, version))
+    return (*(() if note is None else (note,)), *list_recorded_witnesses(lake, version))
 
 
-def list_recorded(lake: PipelineLake, version: Version) -> tuple[Witness, ...]:
+def list_recorded_witnesses(lake: PipelineLake, version: Version) -> tuple[Witness, ...]:
     """List the witnesses that tables of the lake record: all except the driver's note.
 
     Raises:
@@ -173,7 +173,7 @@ def _replace(place: tuple[fs.FileSystem, str], text: str) -> None:
     """Write a small file atomically: readers see the old text or the new one, as in an object store."""
     system, path = place
     if isinstance(system, fs.LocalFileSystem):
-        files.write(Path(path), text, mode=_READABLE)
+        files.write_atomically(Path(path), text, mode=_READABLE)
         return
     with system.open_output_stream(path) as stream:
         stream.write(text.encode())

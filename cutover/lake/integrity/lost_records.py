@@ -121,7 +121,7 @@ def find_lost(
     """
     for attempt in range(_ATTEMPTS):
         earliest = client.earliest(records[-1].topic) if records else {}
-        portions = list_portions(select_countable(records, earliest, losses), max_offsets)
+        portions = divide_epochs(select_countable(records, earliest, losses), max_offsets)
         if not portions:
             return ()
         try:
@@ -204,7 +204,7 @@ def check_log_of_version(lake: PipelineLake) -> None:
     Raises:
         LogError: It is compacted, or lost records; names the epochs and offsets. Or no broker answers.
     """
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None or not delta.exists(version.uri):
         return
     records, accepted = EpochLog(version.uri).records(), losses.list_up_to(lake.settings, version)
@@ -247,7 +247,7 @@ def select_countable(
     return [record for record in records if is_countable(record)]
 
 
-def list_portions(records: Sequence[EpochRecord], max_offsets: int) -> list[list[EpochRecord]]:
+def divide_epochs(records: Sequence[EpochRecord], max_offsets: int) -> list[list[EpochRecord]]:
     """Divide epochs into portions of at most `max_offsets`, the newest epochs first; an epoch is never divided."""
     portions: list[list[EpochRecord]] = []
     room = 0

@@ -121,7 +121,7 @@ def recorded_history(uri: str) -> History:
     return lambda: EpochLog(uri).records()
 
 
-def check_unchanged(name: str, client: LogClient, newest: EpochRecord, history: History) -> None:
+def check_log_unchanged(name: str, client: LogClient, newest: EpochRecord, history: History) -> None:
     """Check that a log holds the records that were read from it.
 
     Args:
@@ -133,7 +133,7 @@ def check_unchanged(name: str, client: LogClient, newest: EpochRecord, history: 
     Raises:
         LogError: It holds other records; names each partition and the first offset that differs. Or no broker answers.
     """
-    changes = find_changes(client, newest, history)
+    changes = find_rewritten_partitions(client, newest, history)
     if not changes:
         return
     msg = ". ".join(f"T{format_partition(change.topic, change.partition)[1:]}: {change.text}" for change in changes)
@@ -144,7 +144,9 @@ def check_unchanged(name: str, client: LogClient, newest: EpochRecord, history: 
     raise LogError(msg, runbook="LogDataLost")
 
 
-def find_changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[RewrittenPartition, ...]:
+def find_rewritten_partitions(
+    client: LogClient, newest: EpochRecord, history: History
+) -> tuple[RewrittenPartition, ...]:
     """Find the partitions that hold other records than those that the epochs read; records that expired are no change.
 
     Raises:

@@ -48,7 +48,7 @@ class Scrubbed:
         }
 
 
-def scrub(lake: PipelineLake, *, max_bytes: int | None = PIECE) -> Scrubbed:
+def scrub_files(lake: PipelineLake, *, max_bytes: int | None = PIECE) -> Scrubbed:
     """Check the next files of a pipeline's tables.
 
     Args:
@@ -67,7 +67,7 @@ def scrub(lake: PipelineLake, *, max_bytes: int | None = PIECE) -> Scrubbed:
         if max_bytes is not None and size >= max_bytes:
             break
         try:
-            delta.check(table, [action])
+            delta.check_listed_files(table, [action])
         except checksums.FileDamagedError as error:
             damaged.append(error.text)
         size, files, checked_place = size + int(action["size_bytes"]), files + 1, place
@@ -101,7 +101,7 @@ def _list_files(lake: PipelineLake) -> Iterator[tuple[Place, DeltaTable, dict[st
 
 
 def _uris(lake: PipelineLake) -> Iterator[str]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is not None:
         yield version.uri
     yield from (lake.batch_uri(name) for name in BATCH_TABLES)

@@ -36,7 +36,7 @@ CONTROL = "`cutover restore-control` restores the missing rows"
 ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
 
 
-def find_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]]:
+def list_table_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]]:
     """Yield every change of rows in a table of a pipeline that its writers did not make, with what repairs it.
 
     Changes of the control tables come first, because these record what the other tables must hold.
@@ -139,7 +139,7 @@ def _make_file_filter(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[N
 
 
 def _find_stream_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, str]]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None:
         return
     removed = find_removed_stream(lake, version)
@@ -206,7 +206,7 @@ def _find_dimension_changes(lake: PipelineLake) -> Iterator[tuple[TableChange, s
                 yield change, f"`cutover dimension load {lookup.table} FILE` writes it again"
 
 
-def adopt(table: DeltaTable, table_change: TableChange, *words: object) -> None:
+def adopt_rewritten_files(table: DeltaTable, table_change: TableChange, *words: object) -> None:
     """Adopt files that another writer rewrote without changing rows: rename them, in one commit that changes no row.
 
     Args:
@@ -232,7 +232,7 @@ def adopt_files(
     table: DeltaTable, table_change: TableChange, *words: object
 ) -> tuple[list[AddAction], list[dict[str, Any]]]:
     """Copy the files of other writers under names of Cutover; return the actions that list the copies and the files."""
-    system, root = storage.place(table.table_uri)
+    system, root = storage.resolve_uri(table.table_uri)
     foreign = [action for action in delta.actions(table) if checksums.parse_name(str(action["path"])) is None]
     add_actions = []
     for number, action in enumerate(foreign):
@@ -241,5 +241,5 @@ def adopt_files(
         copy = f"{path.rpartition('/')[0]}/{stem}.parquet".lstrip("/")
         system.copy_file(f"{root}/{unquote(path)}", f"{root}/{copy}")
         values = {k.removeprefix("partition."): v for k, v in action.items() if k.startswith("partition.")}
-        add_actions.append(data_files.adopt(table.table_uri, copy, stem, partition=values, new_data=False))
+        add_actions.append(data_files.adopt_data_file(table.table_uri, copy, stem, partition=values, new_data=False))
     return add_actions, foreign

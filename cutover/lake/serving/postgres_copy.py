@@ -263,7 +263,7 @@ def _fill(
 ) -> None:
     """Copy the rows of some months from their files alone, every value as text that the column's type parses."""
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    with queries.connect() as lake, connection.cursor() as cursor:
+    with queries.open_duckdb() as lake, connection.cursor() as cursor:
         paths = [str(action["path"]) for action in delta.actions(table) if str(action[f"partition.{MONTH}"]) in months]
         if not paths:
             return

@@ -114,7 +114,7 @@ def update_tables(lake: PipelineLake, *, anyway: bool = False) -> tuple[str, ...
         Names whose table could not be published and is unchanged.
     """
     try:
-        names = swaps.list_names(lake.settings, lake.name)
+        names = swaps.list_served_names(lake.settings, lake.name)
         return tuple(name for name in names if not _update_table(lake, name, anyway=anyway))
     except CutoverError as error:
         log.warning("serving_table_behind", pipeline=lake.name, error=error.text.partition("\n")[0])
@@ -156,7 +156,7 @@ def read_shown(settings: Settings, name: str) -> Shown | None:
 
 
 def _read_shown(table: DeltaTable) -> Shown | None:
-    entries = islice(delta.history(table), _LOOK_BACK)
+    entries = islice(delta.list_commits(table), _LOOK_BACK)
     metadata = next((entry for entry in entries if _SHOWN in entry and _STREAM in entry), None)
     if metadata is None:
         return None
@@ -172,11 +172,15 @@ def _try_publish(lake: PipelineLake, name: str, *, anyway: bool) -> Publication:
     served = swaps.served_by(settings, name)
     if served != lake.name:
         lake = PipelineLake(settings, resolve_definition(settings, served).pipeline)
-    schema, stage, version = _schema(lake.pipeline), current_stage(lake), versions.current(lake)
+    schema, stage, version = _schema(lake.pipeline), current_stage(lake), versions.find_current_version(lake)
     if table is not None and version is not None and not anyway:
         _reject_older(name, version, _read_shown(table))
-    with closing(views.connect(lake)) as connection:
-        if (current_stage(lake), swaps.served_by(settings, name), versions.current(lake)) != (stage, served, version):
+    with closing(views.open_views(lake)) as connection:
+        if (current_stage(lake), swaps.served_by(settings, name), versions.find_current_version(lake)) != (
+            stage,
+            served,
+            version,
+        ):
             raise _Overtaken
         epoch, rows = _store_rows(connection)
         has_schema = table is not None and delta.read_schema(table).equals(_add_month(schema))
@@ -293,7 +297,7 @@ def _write(
         first_batch = next(batches, None)
         if first_batch is not None:
             rows = pa.RecordBatchReader.from_batches(schema, chain([first_batch], batches))
-            yield data_files.stream(uri, rows, checksums.new_stem("serving"), partition={MONTH: month})
+            yield data_files.stream_data_file(uri, rows, checksums.new_stem("serving"), partition={MONTH: month})
 
 
 def _commit(
@@ -314,7 +318,7 @@ def _commit(
     if table is None:
         if delta.exists(uri):
             raise _Overtaken
-        commits.create(
+        commits.create_table(
             uri, add_actions, table_schema, partition_by=[MONTH], configuration=delta.CONFIGURATION, commit=commit
         )
         return delta.open_table(uri)

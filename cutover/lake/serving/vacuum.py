@@ -77,7 +77,7 @@ class Unserved:
         return [f"{self.uri}/{name}" for name in names] if self.number == BATCH else [self.uri]
 
 
-def vacuum(lake: PipelineLake, *, hours: int, now: datetime, dry_run: bool) -> dict[str, int]:
+def delete_unlisted_files(lake: PipelineLake, *, hours: int, now: datetime, dry_run: bool) -> dict[str, int]:
     """Delete files of the epoch log, the batch tables and the serving table that are no longer listed.
 
     Args:
@@ -111,7 +111,7 @@ def vacuum(lake: PipelineLake, *, hours: int, now: datetime, dry_run: bool) -> d
 
 
 def _list_places(lake: PipelineLake) -> Iterator[tuple[str, str]]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     uris = {} if version is None else {"stream": version.uri}
     uris |= {name: lake.batch_uri(name) for name in ("batch", "batch_index", "batch_ledger")}
     uris["serving"] = serving_uri(lake.settings, lake.name)
@@ -180,7 +180,7 @@ def delete_unserved(lake: PipelineLake, clock: Clock, *, why: str) -> list[Unser
     """
     deleted: list[Unserved] = []
     while True:  # one sequence and one row per deletion
-        sequence = versions.next_sequence(lake)
+        sequence = versions.read_next_version_sequence(lake)
         deleted_uris = {tables.uri for tables in deleted}
         unserved = list_unserved(lake, clock.now())
         candidates = (tables for tables in unserved if tables.retained_because is None)
@@ -214,7 +214,7 @@ def _find_unserved(lake: PipelineLake, now: datetime) -> Iterator[Unserved]:
     settings, pipeline = lake.settings, lake.pipeline
     registrations = versions.read_registrations(settings, pipeline.name)
     serving_name = swaps.served_by(settings, pipeline.name)
-    replaced_at = swaps.history(settings, pipeline.name)[-1].at if serving_name != pipeline.name else None
+    replaced_at = swaps.read_swaps(settings, pipeline.name)[-1].at if serving_name != pipeline.name else None
     served = _list_served(lake) if replaced_at is None else set()
     folder = f"{settings.lake_uri}/{pipeline.name}"
     places = [place for place in dict.fromkeys(_list_table_places(registrations)) if place not in served]
@@ -271,7 +271,7 @@ def _read_tables(folder: str, fingerprint: str, number: int) -> _Tables | None:
 
 
 def _exists(folder: str) -> bool:
-    system, path = storage.place(folder)
+    system, path = storage.resolve_uri(folder)
     return bool(system.get_file_info(path).type is not fs.FileType.NotFound)
 
 
@@ -281,7 +281,7 @@ def _read_latest_commit(table: DeltaTable) -> datetime:
     Raises:
         LakeError: Its entry is damaged.
     """
-    newest = next(delta.history(table), None)
+    newest = next(delta.list_commits(table), None)
     if newest is None:
         msg = f"Table `{table.table_uri}`: expected the entry of its newest version, got none that can be read."
         raise LakeError(msg, runbook="TableUnreadable")
@@ -293,7 +293,7 @@ def _list_serving_epochs(lake: PipelineLake, serving_name: str) -> list[EpochRec
     try:
         is_own = serving_name == lake.name
         serving = lake.pipeline if is_own else resolve_definition(lake.settings, serving_name).pipeline
-        version = versions.current(PipelineLake(lake.settings, serving))
+        version = versions.find_current_version(PipelineLake(lake.settings, serving))
         return [] if version is None or not delta.exists(version.uri) else EpochLog(version.uri).records()
     except CutoverError:
         return []
@@ -301,7 +301,7 @@ def _list_serving_epochs(lake: PipelineLake, serving_name: str) -> list[EpochRec
 
 def _list_served(lake: PipelineLake) -> set[tuple[str, int]]:
     """List the tables that serve the definition: of batch, the current version, and versions of lost windows."""
-    current = versions.current(lake)
+    current = versions.find_current_version(lake)
     fingerprint = result_fingerprint(lake.pipeline)
     streams = [] if current is None else [current, *list_earlier(lake, current)]
     return {(fingerprint, BATCH), *((fingerprint, version.number) for version in streams)}
@@ -393,7 +393,7 @@ def _remove(folder: str) -> None:
     Raises:
         LakeError: The storage does not allow it.
     """
-    system, path = storage.place(folder)
+    system, path = storage.resolve_uri(folder)
     try:
         if _exists(folder):
             system.delete_dir(path)

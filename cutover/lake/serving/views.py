@@ -73,7 +73,7 @@ def list_earlier(lake: PipelineLake, version: Version) -> list[Version]:
     accepted, lateness = losses.list_up_to(lake.settings, version), lateness_fingerprint(lake.pipeline)
     candidates = {
         version.number: version
-        for version in versions.list_versions(lake)
+        for version in versions.list_stream_versions(lake)
         if version.lateness_fingerprint == lateness and not version.beside
     }
     return list(_follow(candidates, accepted, version.number))
@@ -151,7 +151,7 @@ def _merge_sql(pipeline: Pipeline, relation: str, earlier: str) -> str:
     return f"{newer} WHERE window_start NOT IN ({larger}) UNION ALL {older} WHERE window_start IN ({larger})"
 
 
-def connect(lake: PipelineLake, *, epoch: int | None = None) -> duckdb.DuckDBPyConnection:
+def open_views(lake: PipelineLake, *, epoch: int | None = None) -> duckdb.DuckDBPyConnection:
     """Return a connection with the pipeline's views.
 
     Args:
@@ -163,8 +163,8 @@ def connect(lake: PipelineLake, *, epoch: int | None = None) -> duckdb.DuckDBPyC
         LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
     """
     pipeline = lake.pipeline
-    version = table_weights.check_epoch_log(lake, versions.current(lake))
-    connection = queries.connect(queries.make_reader_limits(lake.settings))
+    version = table_weights.check_epoch_log(lake, versions.find_current_version(lake))
+    connection = queries.open_duckdb(queries.make_reader_limits(lake.settings))
     epoch_log = EpochLog(version.uri)
     records = _read_records(pipeline, epoch_log, epoch)
     newest = records[-1] if records else None

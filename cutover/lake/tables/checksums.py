@@ -124,7 +124,7 @@ def hash_file(system: fs.FileSystem, path: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def check(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
+def check_stored_file(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
     """Check that a listed file exists and, if its name has a checksum, that it holds the bytes that were committed.
 
     Args:

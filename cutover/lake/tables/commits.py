@@ -71,7 +71,7 @@ def _find_commit(uri: str, mark: str, *, version: int) -> tuple[bool | None, str
     """Return whether a commit after `version` carries a mark; None, and the reason, if this is unknown."""
     try:
         table = DeltaTable(uri)
-        entries = list(delta.history(table, after=version))
+        entries = list(delta.list_commits(table, after=version))
     except (DeltaError, OSError) as error:
         return None, str(error).splitlines()[0]
     if any(entry.get(MARK) == mark for entry in entries):
@@ -111,7 +111,7 @@ def append(
         stem = stem or checksums.new_stem("rows")
         columns = table.metadata().partition_columns
         parts = data_files.split(rows, columns[0] if columns else None)
-        files = [data_files.write(table.table_uri, part, stem, partition=values) for values, part in parts]
+        files = [data_files.write_data_file(table.table_uri, part, stem, partition=values) for values, part in parts]
         transact(table, files, commit=commit)
 
 
@@ -191,7 +191,7 @@ def overwrite(
     table.update_incremental()
 
 
-def create(
+def create_table(
     uri: str,
     add_actions: Sequence[AddAction],
     schema: Schema,

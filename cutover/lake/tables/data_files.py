@@ -24,7 +24,7 @@ LONGEST = 64  # characters of a text that statistics hold
 Values = Mapping[str, str | None]  # partition column -> value
 
 
-def read(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
+def read_data_file(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
     """Return columns of one small data file of a table, by its path in the table's log; no partition columns.
 
     No engine is used: opening a DuckDB connection takes longer than reading a few rows.
@@ -35,7 +35,7 @@ def read(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that most commands need not pay
 
-    delta.check(table, [{"path": path}])
+    delta.check_listed_files(table, [{"path": path}])
     system, folder = delta.folder_of(table)
     with pq.ParquetFile(f"{folder}/{unquote(path)}", filesystem=system) as file:
         missing = set(columns) - set(file.schema_arrow.names)
@@ -61,7 +61,9 @@ def read_span(table: DeltaTable, path: str) -> tuple[int | None, int | None]:
     return (None if start is None else parse_micros(start), None if end is None else parse_micros(end))
 
 
-def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = None, new_data: bool = True) -> AddAction:
+def write_data_file(
+    uri: str, rows: pa.Table, stem: str, *, partition: Values | None = None, new_data: bool = True
+) -> AddAction:
     """Write rows to a new file and return the action that lists it.
 
     Args:
@@ -81,30 +83,32 @@ def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = Non
     pq.write_table(rows, sink, compression="zstd", metadata_collector=file_metadata)
     content = sink.getvalue()
     path = _path(partition or {}, checksums.file_name(stem, checksums.hash_bytes(memoryview(content))))
-    system, root = storage.place(uri)
+    system, root = storage.resolve_uri(uri)
     _write_file(system, f"{root}/{path}", content)
     statistics = of_footer(file_metadata[0], without=_not_numbers(rows))
     return _add(path, content.size, partition or {}, statistics, new_data=new_data)
 
 
-def stream(uri: str, rows: pa.RecordBatchReader, stem: str, *, partition: Values | None = None) -> AddAction:
-    """Write rows to a new file as `write` does, one batch at a time.
+def stream_data_file(uri: str, rows: pa.RecordBatchReader, stem: str, *, partition: Values | None = None) -> AddAction:
+    """Write rows to a new file as `write_data_file` does, one batch at a time.
 
     Raises:
         OSError: The storage did not accept a file.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
-    system, root = storage.place(uri)
+    system, root = storage.resolve_uri(uri)
     path = _path(partition or {}, f"{stem}.parquet")
     system.create_dir(f"{root}/{path}".rpartition("/")[0], recursive=True)
     with pq.ParquetWriter(f"{root}/{path}", rows.schema, filesystem=system, compression="zstd") as writer:
         for batch in rows:
             writer.write_batch(batch)
-    return adopt(uri, path, stem, partition=partition)
+    return adopt_data_file(uri, path, stem, partition=partition)
 
 
-def adopt(uri: str, path: str, stem: str, *, partition: Values | None = None, new_data: bool = True) -> AddAction:
+def adopt_data_file(
+    uri: str, path: str, stem: str, *, partition: Values | None = None, new_data: bool = True
+) -> AddAction:
     """Rename a file in a table's folder after its checksum, and return the action that lists it.
 
     Args:
@@ -119,7 +123,7 @@ def adopt(uri: str, path: str, stem: str, *, partition: Values | None = None, ne
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
-    system, root = storage.place(uri)
+    system, root = storage.resolve_uri(uri)
     source = f"{root}/{path}"
     target_path = _path(partition or {}, checksums.file_name(stem, checksums.hash_file(system, source)))
     footer = pq.read_metadata(source, filesystem=system)
@@ -138,8 +142,8 @@ def list_again(uri: str, path: str) -> AddAction:
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
-    system, root = storage.place(uri)
-    checksums.check(system, root, path, place=f"Table `{uri}`")
+    system, root = storage.resolve_uri(uri)
+    checksums.check_stored_file(system, root, path, place=f"Table `{uri}`")
     footer = pq.read_metadata(f"{root}/{unquote(path)}", filesystem=system)
     size = int(system.get_file_info(f"{root}/{unquote(path)}").size)
     return _add(path, size, {}, of_footer(footer, without=None), new_data=True)

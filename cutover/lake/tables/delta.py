@@ -21,8 +21,8 @@ from cutover.lake.tables.file_rows import (
     list_column_names,
     nothing,
     read_file_schema,
-    select,
     select_columns,
+    select_rows_sql,
 )
 from cutover.quoting import identifier
 
@@ -113,14 +113,14 @@ def transaction(table: DeltaTable, app_id: str) -> int | None:
     return None if number is None else int(number)
 
 
-def history(table: DeltaTable, *, after: int = -1) -> Iterator[dict[str, Any]]:
+def list_commits(table: DeltaTable, *, after: int = -1) -> Iterator[dict[str, Any]]:
     """Yield the metadata of the commits up to a handle's version, newest first, with the `version` of each.
 
     It ends at the first commit that the table's log no longer has, or at `after`, exclusive. The history of delta-rs is
     not used: it lists the newest existing commits, and numbers them from the handle's version down.
     """
     for version in range(int(table.version()), after, -1):
-        entry = delta_log.read(table.table_uri, version)
+        entry = delta_log.read_entry(table.table_uri, version)
         if entry is None:
             return
         yield {**delta_log.info(entry), "version": version}
@@ -244,14 +244,14 @@ def bind(
     schema = read_schema(table)
     root = local_root(table)
     listed_actions = [action for action in _list_actions(table, kinds) if paths is None or action[1]["path"] in paths]
-    check(table, [action for _, action in listed_actions])
+    check_listed_files(table, [action for _, action in listed_actions])
     if listed_actions:
         _check_columns(connection, table, schema, str(listed_actions[0][1]["path"]))
     if root is None:
         selects = _remote_selects(connection, view, table, schema, listed_actions)
     else:
         selects = [
-            select(schema, files, partition, file_column=file_column)
+            select_rows_sql(schema, files, partition, file_column=file_column)
             for partition, files in _files(root, listed_actions).items()
         ]
     further = "" if file_column is None else f", CAST(NULL AS VARCHAR) AS {identifier(file_column)}"
@@ -261,7 +261,7 @@ def bind(
     return int(table.version())
 
 
-def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
+def check_listed_files(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
     """Check that listed files of a table hold the bytes that were committed.
 
     Raises:
@@ -272,7 +272,7 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
     for action in actions:
         path = str(action["path"])
         try:
-            checksums.check(system, root, path, place=place)
+            checksums.check_stored_file(system, root, path, place=place)
         except checksums.FileDamagedError as error:
             raise error.describe_contents(describe_contents(table, path)) from error
 
@@ -283,7 +283,7 @@ def _check_columns(connection: duckdb.DuckDBPyConnection, table: DeltaTable, sch
     if root is None:
         from pyarrow import dataset  # noqa: PLC0415 -- imports pandas; a lake in an object store only
 
-        system, folder = storage.place(table.table_uri)
+        system, folder = storage.resolve_uri(table.table_uri)
         file_schema = dataset.dataset(f"{folder}/{unquote(path)}", filesystem=system, format="parquet").schema
     else:
         with naming(table):
@@ -295,7 +295,7 @@ def _check_columns(connection: duckdb.DuckDBPyConnection, table: DeltaTable, sch
 
 def describe_contents(table: DeltaTable, path: str) -> str:
     """Describe the epochs and windows of a listed file, from the table's log; empty if the log does not have them."""
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("listed", pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all())
         columns = {str(row[0]) for row in connection.execute("DESCRIBE listed").fetchall()}
         contents = []
@@ -311,7 +311,7 @@ def describe_contents(table: DeltaTable, path: str) -> str:
 def folder_of(table: DeltaTable) -> tuple[fs.FileSystem, str]:
     """Return file system and root folder of a table, for pyarrow."""
     root = local_root(table)
-    return storage.place(table.table_uri) if root is None else (fs.LocalFileSystem(), str(root))
+    return storage.resolve_uri(table.table_uri) if root is None else (fs.LocalFileSystem(), str(root))
 
 
 def _check_partition(table: DeltaTable, action: Mapping[str, Any]) -> None:
@@ -381,11 +381,11 @@ def find_damaged(table: DeltaTable) -> dict[str, Any] | None:
     if root is None:
         return None
     schema = read_schema(table)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         for action in actions(table):
             in_path = {k.removeprefix("partition.") for k in action if k.startswith("partition.")}
             columns = pa.schema([field for field in schema if field.name not in in_path])
-            query = select(columns, [str(file_path(root, action))])
+            query = select_rows_sql(columns, [str(file_path(root, action))])
             try:
                 connection.execute(f"SELECT bit_xor(hash(t)) FROM ({query}) t").fetchall()  # noqa: S608 -- quoted
             except duckdb.Error:
@@ -426,7 +426,7 @@ def _remote_selects(
     """
     from pyarrow import dataset  # noqa: PLC0415 -- imports pandas; a lake in an object store only
 
-    system, folder = storage.place(table.table_uri)
+    system, folder = storage.resolve_uri(table.table_uri)
     groups: dict[Partition, list[str]] = {}
     for partition, action in listed_actions:
         groups.setdefault(partition, []).append(f"{folder}/{unquote(action['path'])}")

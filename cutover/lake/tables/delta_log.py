@@ -83,7 +83,7 @@ def entries(uri: str) -> Iterator[tuple[int, Entry]]:
             yield version, entry
 
 
-def read(uri: str, version: int) -> Entry | None:
+def read_entry(uri: str, version: int) -> Entry | None:
     """Read the actions of one entry; None: it no longer exists, or is damaged."""
     return _parse_entry(_text(uri, version) or "")
 
@@ -91,7 +91,7 @@ def read(uri: str, version: int) -> Entry | None:
 def list_removed_paths(uri: str) -> set[str]:
     """List the paths of removed files, from the retained entries and the newest checkpoint."""
     listing = _list_entries(uri)
-    retained = [entry for version in listing.sizes if (entry := read(uri, version)) is not None]
+    retained = [entry for version in listing.sizes if (entry := read_entry(uri, version)) is not None]
     removed = [action["remove"] for entry in retained for action in entry if "remove" in action]
     paths = {
         str(action["path"]) for action in removed if "path" in action

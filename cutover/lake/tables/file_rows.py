@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import duckdb
 import pyarrow as pa
 
-from cutover.lake.tables.schemas import duckdb_type
+from cutover.lake.tables.schemas import map_arrow_type_to_duckdb
 from cutover.quoting import identifier, literal
 
 Partition = tuple[tuple[str, str | None], ...]  # columns that are not in the files, and their one value
 
 
-def select(
+def select_rows_sql(
     schema: pa.Schema, files: Sequence[str], partition: Partition = (), *, file_column: str | None = None
 ) -> str:
     """Return the query of the rows of Parquet files of this machine, in a schema's columns and types.
@@ -35,7 +35,8 @@ def select_columns(schema: pa.Schema, partition: Partition) -> str:
     """Return `SELECT` with a schema's columns in their types; those of a partition as constants."""
     constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
     columns = ", ".join(
-        f"CAST({constant.get(f.name, identifier(f.name))} AS {duckdb_type(f.type)}) AS {identifier(f.name)}"
+        f"CAST({constant.get(f.name, identifier(f.name))} AS {map_arrow_type_to_duckdb(f.type)})"
+        f" AS {identifier(f.name)}"
         for f in schema
     )
     return f"SELECT {columns}"
@@ -43,7 +44,7 @@ def select_columns(schema: pa.Schema, partition: Partition) -> str:
 
 def nothing(schema: pa.Schema, further: str = "") -> str:
     """Return the query of no rows, in a schema's columns and types; further ones as SQL that begins with a comma."""
-    columns = ", ".join(f"CAST(NULL AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema)
+    columns = ", ".join(f"CAST(NULL AS {map_arrow_type_to_duckdb(f.type)}) AS {identifier(f.name)}" for f in schema)
     return f"SELECT {columns}{further} WHERE false"
 
 

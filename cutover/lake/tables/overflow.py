@@ -9,7 +9,7 @@ import duckdb
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake.tables.schemas import arrow_type, duckdb_type
+from cutover.lake.tables.schemas import map_arrow_type_to_duckdb, map_spark_type_to_arrow
 from cutover.quoting import identifier, literal
 
 _LIMITS = {"BIGINT": 2.0**63, "INTEGER": 2.0**31, "HUGEINT": 2.0**127}
@@ -36,7 +36,8 @@ def find_overflow(
     keys = ", ".join(identifier(name) for name in ("window_start", *pipeline.key))
     queries = [
         f"SELECT {literal(s.column)}, {keys}, sum({identifier(s.column)}::DOUBLE) AS total FROM {identifier(relation)}"
-        f" WHERE _class IN ({class_list}) GROUP BY ALL HAVING abs(total) >= {_limit(duckdb_type(arrow_type(s.type)))!r}"
+        f" WHERE _class IN ({class_list}) GROUP BY ALL"
+        f" HAVING abs(total) >= {_limit(map_arrow_type_to_duckdb(map_spark_type_to_arrow(s.type)))!r}"
         for s in summed
     ]
     if not queries:

@@ -34,12 +34,12 @@ _POSITION = (
 )
 
 
-def make_schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
+def make_arrow_schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
     """Make a schema in the order of a mapping; every column may be null, as in Delta."""
     return pa.schema(columns)
 
 
-def arrow_type(spark_type: str) -> pa.DataType:
+def map_spark_type_to_arrow(spark_type: str) -> pa.DataType:
     """Return the Arrow type of a Spark type's name, such as `array<struct<value:string,count:bigint>>`.
 
     Raises:
@@ -47,10 +47,10 @@ def arrow_type(spark_type: str) -> pa.DataType:
     """
     inner = spark_type[spark_type.find("<") + 1 : -1]
     if spark_type.startswith("array<"):
-        return pa.list_(arrow_type(inner))
+        return pa.list_(map_spark_type_to_arrow(inner))
     if spark_type.startswith("struct<"):
         parts = (part.split(":", maxsplit=1) for part in _parts(inner))
-        return pa.struct([pa.field(name, arrow_type(kind)) for name, kind in parts])
+        return pa.struct([pa.field(name, map_spark_type_to_arrow(kind)) for name, kind in parts])
     decimal = _DECIMAL.match(spark_type)
     if decimal:
         return pa.decimal128(int(decimal[1]), int(decimal[2]))
@@ -83,14 +83,14 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def duckdb_type(arrow: pa.DataType) -> str:
+def map_arrow_type_to_duckdb(arrow: pa.DataType) -> str:
     """Return DuckDB's name of an Arrow type of Cutover's tables."""
     if pa.types.is_decimal(arrow):
         return f"DECIMAL({arrow.precision},{arrow.scale})"
     if pa.types.is_list(arrow):
-        return f"{duckdb_type(arrow.value_type)}[]"
+        return f"{map_arrow_type_to_duckdb(arrow.value_type)}[]"
     if pa.types.is_struct(arrow):
-        return "STRUCT(" + ", ".join(f"{identifier(f.name)} {duckdb_type(f.type)}" for f in arrow) + ")"
+        return "STRUCT(" + ", ".join(f"{identifier(f.name)} {map_arrow_type_to_duckdb(f.type)}" for f in arrow) + ")"
     if pa.types.is_timestamp(arrow):
         return "TIMESTAMPTZ" if arrow.tz else "TIMESTAMP"
     names = {
@@ -108,13 +108,17 @@ def duckdb_type(arrow: pa.DataType) -> str:
 
 
 def _dimensions(pipeline: Pipeline) -> "list[pa.Field[Any]]":
-    keys = [pa.field(name, arrow_type(kind)) for name, kind in compile_pipeline(pipeline).key_types.items()]
+    keys = [
+        pa.field(name, map_spark_type_to_arrow(kind)) for name, kind in compile_pipeline(pipeline).key_types.items()
+    ]
     return [pa.field("window_start", TIMESTAMP), pa.field("window_end", TIMESTAMP), *keys]
 
 
 def partial_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the partial shape: class, window, key, state columns, count, positions, partition of filtered rows."""
-    measured = [pa.field(state.column, arrow_type(state.type)) for state in compile_pipeline(pipeline).states]
+    measured = [
+        pa.field(state.column, map_spark_type_to_arrow(state.type)) for state in compile_pipeline(pipeline).states
+    ]
     tail = [
         pa.field("_n", pa.int64()),
         pa.field("_positions", pa.list_(pa.struct(_POSITION + _id(pipeline)))),
@@ -133,7 +137,7 @@ def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
 def id_type(pipeline: Pipeline) -> pa.DataType:
     """Return the Arrow type of the record id of a definition that has one."""
     kinds = {field.name: field.type for field in list_fields(pipeline.source)}
-    return arrow_type(kinds[str(pipeline.source.record_id)])
+    return map_spark_type_to_arrow(kinds[str(pipeline.source.record_id)])
 
 
 def _id(pipeline: Pipeline) -> "tuple[pa.Field[Any], ...]":
@@ -149,8 +153,8 @@ def _ids(pipeline: Pipeline) -> "list[pa.Field[Any]]":
 def batch_schema(pipeline: Pipeline) -> pa.Schema:
     """Return the batch result: window, key, finished measures, further states (same definition only), count, cut."""
     compiled = compile_pipeline(pipeline)
-    columns = {state.column: arrow_type(state.type) for state in compiled.states}
-    measured = [pa.field(name, arrow_type(kind)) for name, kind in compiled.result_types.items()]
+    columns = {state.column: map_spark_type_to_arrow(state.type) for state in compiled.states}
+    measured = [pa.field(name, map_spark_type_to_arrow(kind)) for name, kind in compiled.result_types.items()]
     further = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
     extra = further if isinstance(pipeline.batch, SameDefinition) else []
     tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]
@@ -169,7 +173,7 @@ class IndexKind(StrEnum):
     RUN = "run"  # `_record`: the `BatchRun` as JSON
 
 
-BATCH_INDEX = make_schema(
+BATCH_INDEX = make_arrow_schema(
     {
         "_kind": pa.string(),
         "_run": pa.string(),

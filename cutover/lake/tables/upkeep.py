@@ -36,10 +36,10 @@ def compact(uri: str, *, files: int = FILES) -> bool:
     file_count = len(sizes)
     if file_count <= files or sum(sizes) > MOST or any(checksums.parse_name(p) is None for p in delta.paths(table)):
         return False
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "old", table)
         with delta.naming(table):
-            rows = queries.read_table(connection, "SELECT * FROM old")
+            rows = queries.query_table(connection, "SELECT * FROM old")
     try:
         _replace(table, rows.cast(delta.read_schema(table)))
     except (DeltaError, OSError) as error:
@@ -54,7 +54,7 @@ def _replace(table: DeltaTable, rows: pa.Table) -> None:
     replaced = delta.actions(table)
     weight = checksums.weight_word(checksums.total(delta.paths(table)))
     stem = checksums.new_stem("compacted", weight)
-    add_action = data_files.write(table.table_uri, rows, stem, new_data=False)
+    add_action = data_files.write_data_file(table.table_uri, rows, stem, new_data=False)
     actions: list[commits.Action] = [add_action, *(data_files.remove(action) for action in replaced)]
     commits.transact(table, actions, commit=CommitProperties(max_commit_retries=0, custom_metadata=NOTE))
 

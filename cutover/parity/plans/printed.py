@@ -215,7 +215,7 @@ def _read_details(lines: list[str]) -> dict[int, str]:
     return details
 
 
-def read_json(text: str, file: str) -> tuple[PlanNode, ...]:
+def parse_plan_json(text: str, file: str) -> tuple[PlanNode, ...]:
     """Return the operators of a plan, each before its descendants.
 
     Args:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
-from cutover.records.columns import select
+from cutover.records.columns import select_expressions
 from cutover.records.parsing import limits
 from cutover.records.parsing.field_sql import LOG_COLUMNS, convert_epoch_sql, count_colons_sql, join_by_or
 
@@ -43,7 +43,7 @@ def parse_job_values(records: "DataFrame", topic: Topic) -> "DataFrame":
     """Parse records to their log columns, `__reason`, `__unknown` and the columns of the schema."""
     fields = list_fields(topic)
     has_decimals = any(parse_decimal_type(field.type) for field in fields)
-    sized = select(
+    sized = select_expressions(
         records,
         "partition AS _partition",
         "offset AS _offset",
@@ -52,14 +52,18 @@ def parse_job_values(records: "DataFrame", topic: Topic) -> "DataFrame":
         f"{_reject_size_sql(topic.max_value_bytes)} AS __reason",
     )
     rare = join_by_or(f"({fast} AND {_matches_sql('__text', pattern)})" for fast, pattern in _RARE)
-    checked = select(sized, "*", f"{f'coalesce({rare}, false)' if has_decimals else 'false'} AS __is_rare")
+    checked = select_expressions(sized, "*", f"{f'coalesce({rare}, false)' if has_decimals else 'false'} AS __is_rare")
     values = f"{_read_sql('IF(__is_rare, NULL, __text)', topic, is_rare=False)} AS __usual"
     if has_decimals:
         values += f", {_read_sql('IF(__is_rare, __text, NULL)', topic, is_rare=True)} AS __rare"
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
-    decoded = select(checked, *LOG_COLUMNS, "__text", "__reason", "__is_rare", f"inline(array(struct({values})))")
-    raw = select(decoded, *LOG_COLUMNS, "__text", "__reason", *(_raw_sql(f, has_rare=has_decimals) for f in fields))
-    read = select(raw, *LOG_COLUMNS, "__text", "__reason", *_list_typed_sqls(fields, topic))
+    decoded = select_expressions(
+        checked, *LOG_COLUMNS, "__text", "__reason", "__is_rare", f"inline(array(struct({values})))"
+    )
+    raw = select_expressions(
+        decoded, *LOG_COLUMNS, "__text", "__reason", *(_raw_sql(f, has_rare=has_decimals) for f in fields)
+    )
+    read = select_expressions(raw, *LOG_COLUMNS, "__text", "__reason", *_list_typed_sqls(fields, topic))
     return _check_fields(read, topic, fields)
 
 
@@ -158,7 +162,7 @@ def _check_fields(read: "DataFrame", topic: Topic, fields: tuple[Field, ...]) ->
         WHEN {is_missing} THEN '{Reason.MISSING}'
     END AS __reason"""
     values = (f"{value} AS `{name}`" for name, value in held.items())
-    return select(read, *LOG_COLUMNS, reason, _count_unknown_sql(fields, topic), *values)
+    return select_expressions(read, *LOG_COLUMNS, reason, _count_unknown_sql(fields, topic), *values)
 
 
 def _held_sql(field: Field, topic: Topic) -> str:

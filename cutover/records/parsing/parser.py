@@ -23,7 +23,7 @@ from cutover.definition.model.pipeline import Pipeline, make_left_side, make_rig
 from cutover.definition.model.topic import Topic
 from cutover.records import enrich
 from cutover.records.classes import Reason
-from cutover.records.columns import select
+from cutover.records.columns import select_expressions
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing import limits
 from cutover.records.parsing.field_sql import LOG_COLUMNS, FieldSql, count_colons_sql, join_by_or, make_field_sqls
@@ -102,7 +102,7 @@ def _parse_strictly(records: "DataFrame", topic: Topic) -> "DataFrame":
 def _widen_left_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     compiled = compile_pipeline(pipeline)
     right_columns = [f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in compiled.right_types.items()]
-    return select(rows, *PARSED_COLUMNS, *(f"`{name}`" for name in compiled.own_types), *right_columns)
+    return select_expressions(rows, *PARSED_COLUMNS, *(f"`{name}`" for name in compiled.own_types), *right_columns)
 
 
 def _widen_right_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
@@ -116,7 +116,7 @@ def _widen_right_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
         f"`{name}` AS `{output_name}`"
         for name, output_name in zip(compiled.right.own_types, compiled.right_types, strict=True)
     )
-    return select(rows, *PARSED_COLUMNS, *left_columns, *right_columns)
+    return select_expressions(rows, *PARSED_COLUMNS, *left_columns, *right_columns)
 
 
 def _decode_json(records: "DataFrame", topic: Topic, field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
@@ -124,7 +124,7 @@ def _decode_json(records: "DataFrame", topic: Topic, field_sqls: tuple[FieldSql,
     shape = ", ".join(f"`{field.name}` {field.read_as}" for field in field_sqls)
     schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
     options = ", ".join(f"'{key}', '{value}'" for key, value in JSON_OPTIONS.items())
-    checked = select(
+    checked = select_expressions(
         records,
         "partition AS _partition",
         "offset AS _offset",
@@ -135,7 +135,7 @@ def _decode_json(records: "DataFrame", topic: Topic, field_sqls: tuple[FieldSql,
     wrapped = f"""IF(__rejected IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
     parse = f"inline(array(from_json({wrapped}, '{schema}', map({options})))) AS (__value, __corrupt)"
-    return select(checked, *LOG_COLUMNS, "__text", "__rejected", parse)
+    return select_expressions(checked, *LOG_COLUMNS, "__text", "__rejected", parse)
 
 
 def _reject_bytes_sql(max_bytes: int) -> str:
@@ -163,12 +163,12 @@ def _extract_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "
         for field in field_sqls
         if field.is_variant
     )
-    return select(decoded, *LOG_COLUMNS, "__text", reason, *values, *kinds)
+    return select_expressions(decoded, *LOG_COLUMNS, "__text", reason, *values, *kinds)
 
 
 def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Convert each field to its type; `__reason` now also covers wrong types and missing `NOT NULL` fields."""
-    values = select(
+    values = select_expressions(
         raw,
         *LOG_COLUMNS,
         "__reason",
@@ -186,7 +186,7 @@ def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFra
         WHEN {is_invalid} THEN '{Reason.TYPE}'
         WHEN {is_missing} THEN '{Reason.MISSING}'
     END AS __reason"""
-    return select(values, *LOG_COLUMNS, reason, "__unknown", *(f"`{field.name}`" for field in field_sqls))
+    return select_expressions(values, *LOG_COLUMNS, reason, "__unknown", *(f"`{field.name}`" for field in field_sqls))
 
 
 def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
@@ -212,7 +212,7 @@ def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
 
 def _derive_columns(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     derived = compile_pipeline(pipeline).derived.items()
-    return select(typed, "*", *(f"{item.spark} AS `{name}`" for name, item in derived))
+    return select_expressions(typed, "*", *(f"{item.spark} AS `{name}`" for name, item in derived))
 
 
 def _finish_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
@@ -225,8 +225,8 @@ def _finish_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
         WHEN {compiled.row_failed} THEN '{Reason.EXPRESSION}'
     END AS _reason"""
     passes = f"{compiled.passes} AS __passes"
-    checked = select(derived, *LOG_COLUMNS, reason, passes, "__unknown", *columns)
-    return select(
+    checked = select_expressions(derived, *LOG_COLUMNS, reason, passes, "__unknown", *columns)
+    return select_expressions(
         checked,
         *LOG_COLUMNS,
         f"IF(_reason IS NULL, {event_time}, NULL) AS _event_time",

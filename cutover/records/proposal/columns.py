@@ -9,7 +9,7 @@ from cutover.definition.checks.measures import SUMMABLE_DIGITS
 from cutover.definition.model.time_patterns import compile_pattern
 from cutover.definition.model.times import EPOCH_FORMATS, YEARS_2000_TO_2100, list_patterns, name_time_form
 from cutover.errors import DefinitionError
-from cutover.records.record_files import convert_cell, format_value
+from cutover.records.record_files import convert_cell, format_json_value
 from cutover.records.reference.from_json import UnreadableError, read_field
 from cutover.records.reference.parse import parse_value
 from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject
@@ -160,7 +160,7 @@ class ColumnValues:
     def time_form(self) -> str | None:
         """Describe the time format of the values if timestamps do not support it; None if they are not times."""
         if self.first_non_time is not None and self.example is not None and self.type == "string":
-            return f"times except for line {self.first_non_time.line}, {format_value(self.first_non_time.value)}"
+            return f"times except for line {self.first_non_time.line}, {format_json_value(self.first_non_time.value)}"
         if self.example is None or self.proposed_type[0] == "timestamp":
             return None
         value = self.example.value

@@ -15,7 +15,7 @@ from cutover.definition.model.times import EPOCH_FORMATS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX
 from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
-from cutover.records.record_files import convert_cell, format_value
+from cutover.records.record_files import convert_cell, format_json_value
 from cutover.records.reference.from_json import UnreadableError, read_field
 from cutover.records.reference.parse import parse_value
 from cutover.records.reference.values import InvalidValueError
@@ -167,7 +167,7 @@ class Survey:
             distinct=len({str(value) for value in present if self._is_given(value)}),
             time_form=values.time_form,
             needs_from_json=values.job_type is not None,
-            example="" if values.example is None else format_value(values.example.value),
+            example="" if values.example is None else format_json_value(values.example.value),
         )
 
     def _is_given(self, value: Any) -> bool:
@@ -235,7 +235,7 @@ def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> st
         return NESTED
     if column.conflict is not None and column.example is not None and column.job_type is None:
         values = (
-            f"{format_value(example.value)} (line {example.line})" for example in (column.example, column.conflict)
+            f"{format_json_value(example.value)} (line {example.line})" for example in (column.example, column.conflict)
         )
         return f"no type accepts both {' and '.join(values)}"
     return None

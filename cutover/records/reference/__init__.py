@@ -4,7 +4,7 @@
 variance) or those of a join (`joined`).
 """
 
-from cutover.records.reference.run import Result, ResultRow, UncountedPair, run
+from cutover.records.reference.run import Result, ResultRow, UncountedPair, compute_reference
 from cutover.records.reference.spread import ApproximateFloat
 
-__all__ = ["ApproximateFloat", "Result", "ResultRow", "UncountedPair", "run"]
+__all__ = ["ApproximateFloat", "Result", "ResultRow", "UncountedPair", "compute_reference"]

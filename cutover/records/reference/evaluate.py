@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.expressions.terms import duckdb_type
+from cutover.definition.expressions.terms import map_spark_type_to_duckdb
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.quoting import identifier
@@ -39,7 +39,7 @@ class ExpressionValues:
     values: Mapping[str, Any]  # measure -> value; None for a count
 
 
-def evaluate_rows(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[ExpressionValues]:
+def evaluate_expressions(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[ExpressionValues]:
     """Evaluate `where`, derived columns, key and measures.
 
     Args:
@@ -79,13 +79,13 @@ os.register_at_fork(before=_before_fork, after_in_parent=_LOCK.release, after_in
 
 def _make_table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     columns = {
-        name: pa.array([row[name] for row in rows], arrow_type(kind))
+        name: pa.array([row[name] for row in rows], map_schema_type_to_arrow(kind))
         for name, kind in compile_pipeline(pipeline).row_types.items()
     }
     return pa.table({"__row": pa.array(range(len(rows)), pa.int64()), **columns})
 
 
-def arrow_type(kind: str) -> pa.DataType:
+def map_schema_type_to_arrow(kind: str) -> pa.DataType:
     """Convert a type of the schema (`bigint`, `decimal(12,2)`, ...) to Arrow's."""
     parts = parse_decimal_type(kind)
     return pa.decimal128(*parts) if parts else ARROW_TYPES[kind]
@@ -95,11 +95,12 @@ def _query(pipeline: Pipeline) -> str:
     compiled = compile_pipeline(pipeline)
     condition = compiled.where
     values = [
-        "NULL" if item is None else f"CAST({item.duckdb} AS {duckdb_type(item.type)})"
+        "NULL" if item is None else f"CAST({item.duckdb} AS {map_spark_type_to_duckdb(item.type)})"
         for item in compiled.measured.values()
     ]
     derived = [
-        f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"' for name, item in compiled.derived.items()
+        f'CAST({item.duckdb} AS {map_spark_type_to_duckdb(item.type)}) AS "{name}"'
+        for name, item in compiled.derived.items()
     ]
     keys = [identifier(name) for name in pipeline.key]
     passes = "true" if condition is None else f"({condition.duckdb}) IS TRUE"

@@ -16,7 +16,7 @@ from cutover.definition.model.times import EPOCH_FORMATS, convert_epoch_time
 from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
-from cutover.records.reference.java_numbers import format_number
+from cutover.records.reference.java_numbers import format_java_number
 from cutover.records.reference.lenient_json import UNREADABLE, BrokenJsonError, NestedValue, read_members
 from cutover.records.reference.spark_times import is_time_of_day, parse_date, parse_timestamp
 from cutover.records.reference.values import (
@@ -170,7 +170,7 @@ def _read_decimal(member: Any, kind: str) -> Decimal:
 def _read_text(member: Any) -> str:
     if isinstance(member, str):
         return member.encode("utf-8", "replace").decode()
-    return member.text if isinstance(member, NestedValue) else format_number(member)
+    return member.text if isinstance(member, NestedValue) else format_java_number(member)
 
 
 def _read_date(member: Any) -> date:

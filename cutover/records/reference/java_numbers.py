@@ -13,7 +13,7 @@ from cutover.records.reference.values import JsonNumber
 _PLAIN_EXPONENTS = range(-3, 7)  # of the first digit, between which Java writes no exponent
 
 
-def format_number(value: Any) -> str:
+def format_java_number(value: Any) -> str:
     """Write null, a boolean or a number; `NaN` and infinities are quoted."""
     if value is None:
         return "null"

@@ -12,7 +12,7 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.definition.model.topic import Topic
-from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
+from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
 from cutover.records.reference.measures import EXACT, EventPosition, finish_measure
 
 CountedRow = tuple[Mapping[str, Any], EventPosition]
@@ -121,7 +121,7 @@ def _evaluate_pairs(pipeline: Pipeline, name: str, pairs: Sequence[_Pair]) -> li
     pair_pipeline = replace(
         make_left_side(pipeline), source=pair_topic, where=None, derive={}, key=(), measures={name: measure}
     )
-    evaluated_pairs = evaluate_rows(pair_pipeline, [dict.fromkeys(types) | dict(pair.columns) for pair in pairs])
+    evaluated_pairs = evaluate_expressions(pair_pipeline, [dict.fromkeys(types) | dict(pair.columns) for pair in pairs])
     return [None if item.failed else item.values[name] for item in evaluated_pairs]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutover.records.parsing import limits
-from cutover.records.reference.java_numbers import format_number
+from cutover.records.reference.java_numbers import format_java_number
 from cutover.records.reference.values import JsonNumber, has_long_number
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -212,7 +212,7 @@ def _read_member_scalar(text: str, position: int) -> tuple[Any, int]:
 def format_scalar(value: Any) -> str:
     """Write a value within a nested one, as Spark does."""
     if not isinstance(value, str):
-        return format_number(value)
+        return format_java_number(value)
     return f'"{_BEYOND_BMP.sub(_escape_units, value.translate(_WRITE))}"'
 
 

@@ -24,7 +24,7 @@ def no_dimensions(record: RawRecord) -> Dimensions:
     return NO_DIMENSIONS
 
 
-def join_dimensions(pipeline: Pipeline, values: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
+def look_up_columns(pipeline: Pipeline, values: Mapping[str, Any], dimensions: Dimensions) -> dict[str, Any]:
     """Add the lookup columns to a record's values; null if no key matches.
 
     Raises:

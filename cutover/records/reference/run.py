@@ -12,8 +12,8 @@ from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
 from cutover.records.reference import joined
-from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
-from cutover.records.reference.lookups import DimensionsAt, join_dimensions, no_dimensions
+from cutover.records.reference.evaluate import ExpressionValues, evaluate_expressions
+from cutover.records.reference.lookups import DimensionsAt, look_up_columns, no_dimensions
 from cutover.records.reference.measures import EventPosition, finish_values, merge_values
 from cutover.records.reference.parse import parse_record
 from cutover.records.reference.values import ParsedRecord
@@ -82,7 +82,7 @@ class EvaluatedRecord:
         return self.event is not None and self.event > self.raw.log_time_micros + pipeline.lateness.max_ahead_micros
 
 
-def run(
+def compute_reference(
     pipeline: Pipeline,
     records: Sequence[RawRecord],
     *,
@@ -149,7 +149,7 @@ def _evaluate_topic(
     parsed = [parse_record(record.value, side.source) for record in records]
     well_formed = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
     evaluations = iter(
-        evaluate_rows(side, [join_dimensions(side, values, dimensions(raw)) for values, raw in well_formed])
+        evaluate_expressions(side, [look_up_columns(side, values, dimensions(raw)) for values, raw in well_formed])
     )
     return [
         _make_evaluated_record(

@@ -155,7 +155,7 @@ class ProducedNotes:
 
     def _write(self, runs: list[ProducedRun]) -> None:
         text = json.dumps([asdict(run) for run in runs], indent=2, sort_keys=True) + "\n"
-        files.write(self._path, text, durable=True)
+        files.write_atomically(self._path, text, durable=True)
 
     def _hashes_path(self, content: str) -> Path:
         return self._path.with_suffix(f".{content}.records")

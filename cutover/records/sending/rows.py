@@ -26,7 +26,7 @@ from cutover.records.record_files import (
     parse_line,
     read_csv,
     read_json_lines,
-    reject,
+    reject_line,
 )
 from cutover.records.reference.from_json import parse_job_value
 from cutover.records.reference.parse import parse_fields
@@ -119,11 +119,11 @@ def read_rows(
                 advance(_REPORT_EVERY)
             if log_times.contains(row.log_micros):
                 if len(row.value) > MAX_MESSAGE:
-                    reject(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
+                    reject_line(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
                 yield row
         if content.records and not dated:
             expected = f"a time in {pipeline.source.time_format} in column `{pipeline.source.event_time}`"
-            reject(path, 1, f"{expected} of some record, got none in {content.records:,}")
+            reject_line(path, 1, f"{expected} of some record, got none in {content.records:,}")
     except DefinitionError as error:
         has_hint = "\nHint: " in str(error)
         msg = f"{error} Nothing was sent." if has_hint else f"{error}\nHint: nothing was sent."
@@ -168,9 +168,11 @@ def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> N
             expected, _, actual = describe_invalid_value(
                 invalid_field.value, invalid_field.type, topic.time_format
             ).partition(", got ")
-            reject(path, line, f"{expected.removeprefix('expected ')} in column `{invalid_field.name}`, got {actual}")
+            reject_line(
+                path, line, f"{expected.removeprefix('expected ')} in column `{invalid_field.name}`, got {actual}"
+            )
     if topic.log_time is not None and parsed.values[topic.log_time] is None:
-        reject(path, line, f"a time in {topic.time_format} in column `{topic.log_time}`, got none")
+        reject_line(path, line, f"a time in {topic.time_format} in column `{topic.log_time}`, got none")
 
 
 def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: str | None) -> Malformed | None:
@@ -215,7 +217,7 @@ def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterato
     ]
     for line, cells in records:
         if len(cells) != len(header):
-            reject(path, line, f"{count_noun(len(header), 'cell')}, got {len(cells)}")
+            reject_line(path, line, f"{count_noun(len(header), 'cell')}, got {len(cells)}")
         content.add(_encode_cells([cells[place] for place in by_name]))
         values = {name: convert_cell(cells[place], kind, topic.time_format) for place, name, _, kind in columns}
         members = ",".join([prefix + encode_value(values[name]) for _, name, prefix, _ in columns])
@@ -229,7 +231,7 @@ def _encode_cells(cells: list[str]) -> bytes:
 def _check_columns(path: Path, header: list[str], topic: Topic) -> None:
     for name in (topic.event_time, topic.log_time):
         if name is not None and name not in header:
-            reject(
+            reject_line(
                 path,
                 1,
                 f"a header with the column `{name}`, got {', '.join(map(format_name, header[:20])) or 'nothing'}",

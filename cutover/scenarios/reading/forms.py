@@ -15,7 +15,7 @@ from cutover.definition.model.triggers import Once, Trigger
 from cutover.definition.windows.kinds import KINDS, WindowKind
 from cutover.definition.windows.sessions import Window
 from cutover.errors import DefinitionError
-from cutover.scenarios.reading.texts import Duration, FiniteTime, KeyText, Time, Value, reject
+from cutover.scenarios.reading.texts import Duration, FiniteTime, KeyText, Time, Value, reject_value
 
 
 class Form(BaseModel):
@@ -240,7 +240,7 @@ def _reject_as(error: DefinitionError) -> None:
     message, _, hint = str(error).partition("\nHint: ")
     _, _, facts = message.partition(": expected ")
     expected, _, value = facts.rpartition(", got ")
-    reject(expected, actual=value.removesuffix("."), hint=hint)
+    reject_value(expected, actual=value.removesuffix("."), hint=hint)
 
 
 MeasureName = Literal["sum", "min", "max", "avg", "count"]
@@ -342,7 +342,7 @@ SHARED = tuple(field.alias or name for name, field in ScenarioForm.model_fields.
 """Fields allowed next to `cases`, where they apply to all of them."""
 
 
-def make_schema() -> dict[str, Any]:
+def make_json_schema() -> dict[str, Any]:
     """Return the JSON schema of a file: one scenario, or several cases that have what the file does not say for all."""
     fields = ScenarioForm.model_fields
     optional: dict[str, Any] = {

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from cutover.errors import DefinitionError
 from cutover.scenarios.reading.forms import FOR_PEOPLE, SHARED, Form, PointForm, ScenarioForm
-from cutover.scenarios.reading.refusals import format_value, refusal
+from cutover.scenarios.reading.refusals import quote_value, refusal
 from cutover.scenarios.reading.setting import Scenario, scenario_of
 
 LARGEST_BYTES = 500_000_000
@@ -27,7 +27,7 @@ _MARKS = {
 JsonObject = Mapping[str, Any]
 
 
-def load(path: Path) -> Mapping[str, Any]:
+def read_scenario_document(path: Path) -> Mapping[str, Any]:
     """Return the object in a JSON file; numbers with a point are decimals.
 
     Raises:
@@ -116,7 +116,7 @@ def parse_cases(path: Path, *, case: int | None = None) -> Sequence[Scenario]:
     Raises:
         DefinitionError: As `parse_file`.
     """
-    document = load(path)
+    document = read_scenario_document(path)
     try:
         return _cases(document, path.stem, case) if "cases" in document else [_parse_single(document, path.stem, case)]
     except DefinitionError as error:
@@ -124,7 +124,7 @@ def parse_cases(path: Path, *, case: int | None = None) -> Sequence[Scenario]:
         raise DefinitionError(msg) from None
 
 
-def parse(document: JsonObject, *, default_title: str) -> Scenario:
+def parse_scenario(document: JsonObject, *, default_title: str) -> Scenario:
     """Validate a JSON object and convert it into a scenario.
 
     Raises:
@@ -134,7 +134,7 @@ def parse(document: JsonObject, *, default_title: str) -> Scenario:
 
 
 def _parse_single(document: JsonObject, title: str, number: int | None) -> Scenario:
-    scenario = parse(document, default_title=title)
+    scenario = parse_scenario(document, default_title=title)
     if number is not None and scenario.case != number:
         msg = f"--case: expected {scenario.case or 'none'}, since the file has no other, got `{number}`."
         raise DefinitionError(msg)
@@ -161,11 +161,11 @@ def _cases(document: JsonObject, title: str, number: int | None) -> Sequence[Sce
 
 def _objects(value: object) -> Sequence[JsonObject]:
     if not isinstance(value, list) or not value:
-        msg = f"cases: expected a list of at least one case, got {format_value(value)}."
+        msg = f"cases: expected a list of at least one case, got {quote_value(value)}."
         raise DefinitionError(msg)
     for at, case in enumerate(value):
         if not isinstance(case, dict):
-            msg = f"cases[{at}]: expected an object, got {format_value(case)}."
+            msg = f"cases[{at}]: expected an object, got {quote_value(case)}."
             raise DefinitionError(msg)
     return value
 
@@ -175,7 +175,7 @@ def _numbers(cases: Sequence[JsonObject]) -> Sequence[int]:
     for at, case in enumerate(cases):
         number = case.get("case")
         if not isinstance(number, int) or isinstance(number, bool):
-            actual = "nothing" if number is None else format_value(number)
+            actual = "nothing" if number is None else quote_value(number)
             msg = f"cases[{at}].case: expected a whole number, by which `--case` finds it, got {actual}."
             raise DefinitionError(msg)
         if number in positions:

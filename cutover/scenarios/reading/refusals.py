@@ -53,10 +53,10 @@ def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
             hint = f"\nHint: {detail['ctx']['hint']}" if detail["ctx"]["hint"] else ""
             if detail["ctx"]["got"]:
                 return DefinitionError(f"{place.path}: expected {expected}, got {detail['ctx']['got']}.{hint}")
-    return DefinitionError(f"{place.path}: expected {expected}, got {format_value(actual)}.{hint}")
+    return DefinitionError(f"{place.path}: expected {expected}, got {quote_value(actual)}.{hint}")
 
 
-def format_value(value: object) -> str:
+def quote_value(value: object) -> str:
     """Format a value as JSON for a message, truncated to 80 characters."""
     if value is _NOTHING:
         return "nothing"

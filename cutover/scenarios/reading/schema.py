@@ -3,7 +3,7 @@
 import json
 import sys
 
-from cutover.scenarios.reading.forms import make_schema
+from cutover.scenarios.reading.forms import make_json_schema
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(make_schema(), indent=1, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(make_json_schema(), indent=1, ensure_ascii=False) + "\n")

@@ -33,7 +33,7 @@ from cutover.scenarios.reading.forms import (
     StepsForm,
     WaitingForm,
 )
-from cutover.scenarios.reading.texts import ScenarioTime, Style, format_time
+from cutover.scenarios.reading.texts import ScenarioTime, Style, format_scenario_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +144,8 @@ def _find_end_of_input(bounded: BoundedForm, rows: Sequence[InputRow], style: St
         of = "watermark.processing_time"
         _reject(
             of,
-            f"no time before the last row arrives (`{format_time(last_arrival, style)}`)",
-            f"`{format_time(micros, style)}`",
+            f"no time before the last row arrives (`{format_scenario_time(last_arrival, style)}`)",
+            f"`{format_scenario_time(micros, style)}`",
         )
     return micros
 
@@ -159,7 +159,7 @@ def _check_forward(steps: Sequence[WatermarkStep], style: Style) -> None:
 
 
 def _format_step(step: WatermarkStep, style: Style) -> str:
-    return f"`{format_time(step.watermark, style)}` at `{format_time(step.processing_time, style)}`"
+    return f"`{format_scenario_time(step.watermark, style)}` at `{format_scenario_time(step.processing_time, style)}`"
 
 
 def _parse_lateness(form: ScenarioForm) -> int | None:
@@ -179,7 +179,7 @@ def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[InputRow], styl
         ends = tuple(moment.micros for moment in form.epochs.at)
         for at, (previous, end) in enumerate(pairwise(ends), start=1):
             if end <= previous:
-                actual = f"`{format_time(end, style)}` after `{format_time(previous, style)}`"
+                actual = f"`{format_scenario_time(end, style)}` after `{format_scenario_time(previous, style)}`"
                 _reject(f"epochs.at[{at}]", "ascending times", actual)
         return ends
     period = parse_duration(form.epochs.period, of="epochs.period")
@@ -225,7 +225,7 @@ def _find_style(form: ScenarioForm) -> Style:
         style = style or moment.style
         if moment.style not in {None, style}:
             kind = "clock" if style is Style.CLOCK else "date"
-            actual = f"`{format_time(moment.micros, moment.style or Style.DATE)}`"
+            actual = f"`{format_scenario_time(moment.micros, moment.style or Style.DATE)}`"
             _reject(place, f"a time by the {kind}, as the first time of the scenario", actual)
     return style or Style.CLOCK
 

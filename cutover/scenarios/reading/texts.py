@@ -52,7 +52,7 @@ class ScenarioTime:
     style: Style | None  # None: without end
 
 
-def read(text: object, *, of: str) -> ScenarioTime:
+def parse_scenario_time(text: object, *, of: str) -> ScenarioTime:
     """Parse `12:03`, ISO 8601 or an infinite time.
 
     Raises:
@@ -67,7 +67,7 @@ def read(text: object, *, of: str) -> ScenarioTime:
     return time
 
 
-def format_time(micros: int, style: Style) -> str:
+def format_scenario_time(micros: int, style: Style) -> str:
     """Write a time in the scenario's style; `-inf` or `+inf` outside the supported years."""
     if abs(micros) == FOREVER or micros in {EARLIEST, LATEST}:
         return "-inf" if micros < 0 else "+inf"
@@ -100,7 +100,7 @@ def _quote_text(text: object) -> str:
     return f"`{text[:80]}`" if isinstance(text, str) else type(text).__name__
 
 
-def reject(expected: str, *, actual: str = "", hint: str = "") -> NoReturn:
+def reject_value(expected: str, *, actual: str = "", hint: str = "") -> NoReturn:
     """Reject a value; the message names its place, and shows the value itself if `actual` is empty."""
     kind = "expected"
     raise PydanticCustomError(kind, "{expected}", {"expected": expected, "got": actual, "hint": hint})
@@ -108,15 +108,15 @@ def reject(expected: str, *, actual: str = "", hint: str = "") -> NoReturn:
 
 def _time(value: Any) -> ScenarioTime:
     try:
-        return read(value, of="")
+        return parse_scenario_time(value, of="")
     except DefinitionError:
-        reject(f"{A_TIME}, `-inf` or `+inf`")
+        reject_value(f"{A_TIME}, `-inf` or `+inf`")
 
 
 def _parse_finite(value: Any) -> ScenarioTime:
     moment = _time(value) if isinstance(value, str) else None
     if moment is None or abs(moment.micros) == FOREVER:
-        reject(A_TIME)
+        reject_value(A_TIME)
     return moment
 
 
@@ -124,7 +124,7 @@ def _duration(value: str) -> str:
     try:
         parse_duration(value, of="")
     except DefinitionError:
-        reject(f"{A_DURATION} (millisecond, second, minute, hour, day), at most 36500 days")
+        reject_value(f"{A_DURATION} (millisecond, second, minute, hour, day), at most 36500 days")
     return value
 
 
@@ -132,20 +132,20 @@ def _number(value: Any) -> Number | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or not -(10**DIGITS) < value < 10**DIGITS:
-        reject(A_NUMBER)
+        reject_value(A_NUMBER)
     if not value:
         return 0  # of a zero neither sign nor digits matter
     exponent = Decimal(value).as_tuple().exponent
     if not isinstance(exponent, int) or exponent < -SCALE:
-        reject(A_NUMBER)
+        reject_value(A_NUMBER)
     return value
 
 
 def _key(value: Any) -> str | int | None:
     if isinstance(value, bool) or not isinstance(value, str | int | None):
-        reject(A_KEY)
+        reject_value(A_KEY)
     if isinstance(value, str) and not _is_text(value):
-        reject("text of whole characters")
+        reject_value("text of whole characters")
     return value
 
 

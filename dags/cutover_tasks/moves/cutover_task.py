@@ -13,7 +13,7 @@ from cutover.definition.loading import catalogue
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
 from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
-from cutover_tasks.task_definitions import find_definition
+from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def propose(pipeline: str, run: str) -> dict[str, Any]:  # noqa: ARG001 -- every
 
     with fail_without_retries():
         settings = load_settings()
-        decision, proposal = approval.make_proposal(
+        decision, proposal = approval.make_stage_proposal(
             PipelineLake(settings, catalogue.get(settings, pipeline)), SystemClock()
         )
     if proposal is None:
@@ -99,10 +99,10 @@ def verify(pipeline: str, stage: str) -> str:
 
     with fail_without_retries():
         settings = load_settings()
-        definition = find_definition(settings, pipeline)
+        definition = load_task_definition(settings, pipeline)
         lake = PipelineLake(settings, definition)
         served_stage = str(current_stage(lake))
-        with views.connect(lake) as connection:
+        with views.open_views(lake) as connection:
             rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
         verification = verify_and_record(lake)
     problems = [f"{violation.check}: {violation.text}" for violation in verification.violations]
@@ -136,12 +136,12 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     agreed = approval.StageProposal.from_json(proposal)
     with fail_without_retries():
         settings = load_settings()
-        stage.withdraw(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
+        stage.withdraw_move(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
         if not approval.is_applied(settings, agreed):
             msg = f"Nothing to roll back: {pipeline} was not moved."
             raise AirflowSkipException(msg)
         reason = "rolled back by Airflow: the served rows could not be verified after the move"
-        definition = find_definition(settings, pipeline)
-        stage.roll_back(PipelineLake(settings, definition), reason, SystemClock(), back_to=Stage(agreed.stage))
+        definition = load_task_definition(settings, pipeline)
+        stage.roll_back_stage(PipelineLake(settings, definition), reason, SystemClock(), back_to=Stage(agreed.stage))
     msg = f"{pipeline} is back in {agreed.stage}. The log of `verify` has the reason."
     raise AirflowFailException(msg)

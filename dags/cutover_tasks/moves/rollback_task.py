@@ -11,7 +11,7 @@ from cutover.clock import SystemClock
 from cutover.definition.model.stage import Stage
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import load_settings
-from cutover_tasks.task_definitions import find_definition
+from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
@@ -32,18 +32,18 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: 
     Raises:
         AirflowFailException: The current stage cannot be rolled back to `to`, or no reason was given.
     """
-    from cutover.lake.control.stages import read_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.control.stages import read_gate_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()
-        definition, target = find_definition(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
-        events_of_run = [event for event in read_events(settings, pipeline) if _is_of_run(event, run_id)]
+        definition, target = load_task_definition(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
+        events_of_run = [event for event in read_gate_events(settings, pipeline) if _is_of_run(event, run_id)]
         if events_of_run:
             log.info("%s was moved to %s by this run already", pipeline, events_of_run[-1].stage)
             return events_of_run[-1].stage
         reason, clock = str(params.get("why") or ""), SystemClock()
-        decision = stage.roll_back(
+        decision = stage.roll_back_stage(
             PipelineLake(settings, definition),
             reason,
             clock,

@@ -15,7 +15,7 @@ from cutover.errors import CutoverError, DefinitionError
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import Settings, load_settings
 from cutover_tasks.moves.approval_form import NOT_MADE, format_cell, parse_person, parse_reason
-from cutover_tasks.task_definitions import find_definition
+from cutover_tasks.task_definitions import load_task_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def propose(pipeline: str, run: str) -> dict[str, Any]:
     with fail_without_retries():
         settings = load_settings()
         new, old = _load_both(settings, pipeline)
-        proposal, comparison = approval.make_proposal(settings, new, old, run=run, clock=SystemClock())
+        proposal, comparison = approval.make_swap_proposal(settings, new, old, run=run, clock=SystemClock())
     text = _describe(new, old, proposal, comparison)
     log.info("%s", text)
     return proposal.to_json() | {"text": text}
@@ -104,7 +104,9 @@ def apply(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] 
             log.info("%s was swapped to %s by this approval already", old.name, new.name)
             return old.name
         try:
-            swap.swap(settings, new, old, reason=reason, agreed=replay.Agreed(), clock=SystemClock(), approved=approved)
+            swap.swap_definition(
+                settings, new, old, reason=reason, agreed=replay.Agreed(), clock=SystemClock(), approved=approved
+            )
         except CutoverError:  # an earlier try may still have been running, and have made the swap
             if approval.find_state(settings, agreed) is not approval.SwapState.MADE:
                 raise
@@ -125,11 +127,11 @@ def verify(pipeline: str, name: str) -> str:
     from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
 
     settings = load_settings()
-    definition = find_definition(settings, pipeline)
+    definition = load_task_definition(settings, pipeline)
     serving_pipeline = swaps.served_by(settings, name)
     lake = PipelineLake(settings, definition)
     is_behind = name in serving_table.update_tables(lake)
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
     verification = verify_and_record(lake)
     problems = [f"{violation.check}: {violation.text}" for violation in verification.violations]
@@ -166,12 +168,14 @@ def undo(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     name = agreed.basis.of
     with fail_without_retries():
         settings = load_settings()
-        approval.withdraw(settings, agreed, NOT_MADE, SystemClock())  # a task marked as failed may still be running
+        approval.withdraw_swap(
+            settings, agreed, NOT_MADE, SystemClock()
+        )  # a task marked as failed may still be running
         state, serving_pipeline = approval.find_state(settings, agreed), swaps.served_by(settings, name)
         if state is approval.SwapState.NEITHER or serving_pipeline not in {pipeline, name}:
             msg = f"Nothing to swap back: {serving_pipeline} serves {name}, "
             raise AirflowSkipException(msg + "and a swap of this run is not the latest one.")
-        old = find_definition(settings, name)
+        old = load_task_definition(settings, name)
         lake = PipelineLake(settings, old)
         if state is approval.SwapState.TAKEN_BACK:  # by an earlier try, which may have ended before the publication
             lagging = serving_table.update_tables(lake)

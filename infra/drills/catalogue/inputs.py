@@ -62,7 +62,7 @@ def send_all_keys(stack: Stack) -> None:
     stack.await_read()
 
 
-def send_records(stack: Stack) -> None:
+def send_few_records(stack: Stack) -> None:
     """Send some records to each partition."""
     stack.records.send(FEW_RECORDS)
 
@@ -112,16 +112,16 @@ DRILLS = (
     Drill(
         name="NoInput",
         title="no producer sends for longer than `idle_after`",
-        sustain_clear=send_records,
+        sustain_clear=send_few_records,
         inject=no_action,
-        external_repair=send_records,
+        external_repair=send_few_records,
     ),
     Drill(
         name="WatermarkHeld",
         title="one of two partitions receives no records",
-        sustain_clear=send_records,
+        sustain_clear=send_few_records,
         inject=no_action,
         sustain_fault=send_to_one_partition,
-        external_repair=send_records,
+        external_repair=send_few_records,
     ),
 )

@@ -25,12 +25,12 @@ def pin_for_too_long(stack: Stack) -> None:
     pins.pin(stack.settings, stack.version, epoch, holder=HOLDER, expires_at=now + timedelta(days=30), now=now)
 
 
-def release_pin(stack: Stack) -> None:
+def release_stale_pin(stack: Stack) -> None:
     """Release the drill's pin, as its holder would when it is done."""
     now = SystemClock().now()
     for pin in pins.list_held_by_version(stack.settings, stack.version, now=now):
         if pin.holder == HOLDER:
-            pins.release(stack.settings, stack.version, pin.epoch, holder=HOLDER, now=now)
+            pins.release_pin(stack.settings, stack.version, pin.epoch, holder=HOLDER, now=now)
 
 
 def compare(stack: Stack) -> None:
@@ -76,7 +76,7 @@ DRILLS = (
         name="PinnedVersionAtRisk",
         title="a reader pins an epoch for a month",
         inject=pin_for_too_long,
-        external_repair=release_pin,
+        external_repair=release_stale_pin,
         quick=True,
     ),
     Drill(

@@ -28,7 +28,7 @@ def retire_batch(stack: Stack) -> None:
     Journal(stack.settings, PIPELINE, GateEvent).append(event)
 
 
-def audit(stack: Stack) -> None:
+def run_audit(stack: Stack) -> None:
     """Audit a sample of windows, as `flights_audit` does each day."""
     stack.require(f"cutover audit windows {PIPELINE}")
 
@@ -55,7 +55,7 @@ DRILLS = (
         name="AuditNotFresh",
         title="batch is retired, and no audit runs",
         inject=retire_batch,
-        external_repair=audit,
+        external_repair=run_audit,
         scale={"audit_schedules": OVERDUE_SCHEDULES},
         is_isolated=True,
     ),

@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from cutover import acceptance_files
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
@@ -80,9 +80,9 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     cells = _find_matching(lake, rule)
     if max_rows is None:
         rule = rule.model_copy(update={"max_rows": _check_count(definition, len(cells))})
-    acceptance_files.parse(acceptance_files.format_rule(rule), definition)
-    rules = acceptance_files.load(lake).rules
-    path = acceptance_files.write(lake, name or _make_name(reason, now), rule)
+    acceptance_files.parse_rule(acceptance_files.format_rule(rule), definition)
+    rules = acceptance_files.load_acceptance_rules(lake).rules
+    path = acceptance_files.write_rule_file(lake, name or _make_name(reason, now), rule)
     earlier_rules = {rule_name: rule for rule_name, rule in rules.items() if f"{rule_name}.toml" < path.name}
     return Output(
         document={"pipeline": pipeline, "file": str(path), "open_differences": len(cells)},
@@ -176,7 +176,7 @@ def resolve(
 ) -> Output:
     """Take a difference off the list; a comparison that finds it again brings it back, and no gate is opened by it."""
     settings = load_settings()
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     opened = history.read_open_differences(PipelineLake(settings, definition))
     wanted_place = (
         parse_range_end(window, definition.window, of="WINDOW"),
@@ -197,7 +197,7 @@ def resolve(
 
 
 def _place_of(open_difference: OpenDifference, pipeline: Pipeline) -> tuple[datetime | None, str]:
-    return text.moment(open_difference.window_start), format_values(
+    return text.parse_iso_time(open_difference.window_start), format_values(
         lifecycle.read_key(open_difference, pipeline.key).values()
     )
 

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.cost.measure import find_agreement, measure_costs
-from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.result.cost import (
     Delay,
     PathCosts,
@@ -40,10 +40,10 @@ def cost(
 ) -> Output:
     """Say what streaming and batch have cost: 0 shown, 2 nothing is known yet. Reads only."""
     settings = load_settings()
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     lake = PipelineLake(settings, definition)
     path_costs = measure_costs(lake, find_agreement(lake))
-    return Output(document=encode(path_costs), lines=_list_lines(pipeline, path_costs))
+    return Output(document=encode_tree(path_costs), lines=_list_lines(pipeline, path_costs))
 
 
 def _list_lines(name: str, path_costs: PathCosts) -> Iterator[Line]:

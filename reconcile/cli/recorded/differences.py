@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.report.tree import explain_line
 from cutover.reconcile.result import text
-from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.settings import load_settings
@@ -31,7 +31,7 @@ def differences(
 ) -> Output:
     """List what nothing explains, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
     settings = load_settings()
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     lake = PipelineLake(settings, definition)
     opened = history.read_open_differences(lake)
     ordered = sorted(
@@ -52,7 +52,7 @@ def differences(
 
 
 def _object(open_difference: OpenDifference) -> dict[str, object]:
-    fields: dict[str, object] = encode(open_difference)
+    fields: dict[str, object] = encode_tree(open_difference)
     return fields | {"key": json.loads(open_difference.key)}
 
 

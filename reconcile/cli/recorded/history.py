@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cutover.cli.definitions import find_definition
+from cutover.cli.definitions import load_command_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import parse_range_end
@@ -17,10 +17,10 @@ from cutover.output.console import Line, Output, make_table
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.audit import noise
 from cutover.reconcile.report import files, verdicts
-from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.codec import encode_tree
 from cutover.reconcile.result.finding import Difference, Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.text import count_noun, number, share, when
+from cutover.reconcile.result.text import count_noun, format_number, share, when
 from cutover.reconcile.verdict import history as comparisons
 from cutover.reconcile.verdict import records
 from cutover.reconcile.verdict.records import RecordedComparison, RunChanges, WindowState, compare_runs, window_state
@@ -43,7 +43,7 @@ def history(
 ) -> Output:
     """Show past comparisons, what changed between two, or when a window last agreed: 0 shown, 2 nothing to show."""
     settings = load_settings()
-    definition = find_definition(settings, pipeline)
+    definition = load_command_definition(settings, pipeline)
     lake = PipelineLake(settings, definition)
     lines = _lines(lake)
     if window is not None:
@@ -52,7 +52,7 @@ def history(
         return Output(document=window_rows, lines=_list_window_lines(definition, window, window_rows))
     if changes or older_id or newer_id:
         run_changes = _compare(lake, lines, older_id, newer_id)
-        return Output(document=encode(run_changes), lines=_list_change_lines(run_changes))
+        return Output(document=encode_tree(run_changes), lines=_list_change_lines(run_changes))
     rows = [_row(line) for line in lines[-limit:]]
     return Output(document=rows, lines=_list_trend_lines(lake, rows, len(lines)))
 
@@ -166,7 +166,10 @@ def _make_trend_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     epoch = "none" if row["epoch"] is None else row["epoch"]
     figures = ["none"] * 4
     if _is_comparable(row):
-        figures = [*(number(row[name]) for name in ("windows", "different", "unexplained")), share(row["late_share"])]
+        figures = [
+            *(format_number(row[name]) for name in ("windows", "different", "unexplained")),
+            share(row["late_share"]),
+        ]
     verdict = row["verdict"] + (", beyond policy" if _is_beyond_policy(row) else "")
     verdict += "" if row["whole"] else " (a range)"
     return when(row["at"]), epoch, *figures, verdict, row["run_id"]
@@ -230,7 +233,7 @@ def _list_changes(run_changes: RunChanges) -> list[tuple[str, Difference | None,
 def _cell(difference: Difference | None) -> str:
     if difference is None:
         return ""
-    return f"{number(difference.streaming)} for {number(difference.batch)}, {difference.cause}"
+    return f"{format_number(difference.streaming)} for {format_number(difference.batch)}, {difference.cause}"
 
 
 def _list_window_lines(pipeline: Pipeline, window: str, window_rows: Sequence[Mapping[str, Any]]) -> Iterator[Line]:

@@ -13,7 +13,7 @@ from cutover.output import svg
 from cutover.output.svg import NARROW, Box
 from cutover.reconcile.report.drawings.chart import KNOWN, ChartTable, tone
 from cutover.reconcile.result.parts import CalendarDay
-from cutover.reconcile.result.text import count_noun, number
+from cutover.reconcile.result.text import count_noun, format_number
 
 YEARS_AT_MOST = 4
 ROWS_AT_MOST = 30  # of months or years
@@ -65,16 +65,16 @@ def draw(days: Sequence[CalendarDay], width: int) -> Markup:
         parts += _draw_grid(grid, Box(left=margin, top=top + 34, width=size, height=size), is_titled=width > NARROW)
         top += 34 + size * len(grid.rows) + 12
     differ = sum(1 for day in days if day.different)
-    label = f"Calendar of {count_noun(len(days), _unit(days))} with windows; {number(differ)} with a difference"
+    label = f"Calendar of {count_noun(len(days), _unit(days))} with windows; {format_number(differ)} with a difference"
     return svg.drawing(width, top, label, *parts)
 
 
 def _draw_grid(grid: _Grid, cell: Box, *, is_titled: bool) -> Iterator[Markup]:
-    yield svg.text(cell.left, cell.top - 20, grid.name, class_="label")
+    yield svg.draw_text(cell.left, cell.top - 20, grid.name, class_="label")
     for column, head in grid.heads:
-        yield svg.text(cell.left + column * cell.width, cell.top - 5, head)
+        yield svg.draw_text(cell.left + column * cell.width, cell.top - 5, head)
     for row, label in enumerate(grid.rows):
-        yield svg.text(cell.left - 7, cell.top + (row + 0.5) * cell.height + 4, label, anchor="end")
+        yield svg.draw_text(cell.left - 7, cell.top + (row + 0.5) * cell.height + 4, label, anchor="end")
     places = [(grid_cell, _place(grid_cell, cell)) for grid_cell in grid.cells]
     agree = [box for grid_cell, box in places if not grid_cell.calendar_day.different]
     if agree:
@@ -99,11 +99,11 @@ def _draw_different(calendar_day: CalendarDay, box: Box, *, is_titled: bool) -> 
     """Draw a cell; narrow pages have no pointer, so a text would only add bytes."""
     worst = find_worst(calendar_day) or "other"
     windows = count_noun(calendar_day.windows, "window")
-    title = f"{calendar_day.day}: {number(calendar_day.different)} of {windows} differ"
+    title = f"{calendar_day.day}: {format_number(calendar_day.different)} of {windows} differ"
     title += f"; {_describe_causes(calendar_day)}"
-    yield svg.bar(box, tone(worst), title if is_titled else "")
+    yield svg.draw_bar(box, tone(worst), title if is_titled else "")
     x, y = box.left + box.width / 2, box.top + box.height / 2 + 3.4
-    yield svg.text(x, y, SIGNS.get(worst, OTHER), anchor="middle", class_="sign")
+    yield svg.draw_text(x, y, SIGNS.get(worst, OTHER), anchor="middle", class_="sign")
 
 
 def _describe_causes(calendar_day: CalendarDay) -> str:
@@ -167,7 +167,8 @@ def tabulate(days: Sequence[CalendarDay]) -> ChartTable:
     unit = _unit(days)
     differ = [day for day in reversed(days) if day.different]
     rows = [
-        (day.day, _describe_causes(day), number(day.different), number(day.windows)) for day in differ[:TABLE_AT_MOST]
+        (day.day, _describe_causes(day), format_number(day.different), format_number(day.windows))
+        for day in differ[:TABLE_AT_MOST]
     ]
     more = len(differ) - len(rows)
     summary = f"{count_noun(len(days) - len(differ), unit)} with windows agree in full."

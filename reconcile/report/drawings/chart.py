@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from cutover.output import svg
 from cutover.output.svg import Box, Scale
-from cutover.reconcile.result.text import number
+from cutover.reconcile.result.text import format_number
 
 UNEXPLAINED = "unexplained"
 KNOWN = (UNEXPLAINED, "late", "future", "duplicate", "malformed", "dimension")
@@ -47,8 +47,8 @@ def format_axis_value(value: float) -> str:
     """Return an axis value: whole numbers without a point, thousands and millions short."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
-            return number(round(value / (1e3 if unit == "k" else size), 3)) + unit
-    return number(int(value) if value == int(value) else value)
+            return format_number(round(value / (1e3 if unit == "k" else size), 3)) + unit
+    return format_number(int(value) if value == int(value) else value)
 
 
 def vertical(
@@ -59,17 +59,17 @@ def vertical(
     scale = Scale(low=marks[0], high=marks[-1], start=box.bottom, end=box.top)
     parts: Parts = []
     for mark in marks:
-        parts.append(svg.line(box.left, scale(mark), box.right, scale(mark), "axis" if mark == 0 else "grid"))
-        parts.append(svg.text(box.left - 8, scale(mark) + 4, label(mark), anchor="end"))
+        parts.append(svg.draw_line(box.left, scale(mark), box.right, scale(mark), "axis" if mark == 0 else "grid"))
+        parts.append(svg.draw_text(box.left - 8, scale(mark) + 4, label(mark), anchor="end"))
     return scale, parts
 
 
 def horizontal(box: Box, marks: Sequence[tuple[float, str]]) -> Parts:
     """Return an x axis: a tick and its label at each pixel position; labels at the edges stay inside."""
-    parts = [svg.line(box.left, box.bottom, box.right, box.bottom, "axis")]
+    parts = [svg.draw_line(box.left, box.bottom, box.right, box.bottom, "axis")]
     for x, label in marks:
-        parts.append(svg.line(x, box.bottom, x, box.bottom + 4, "axis"))
-        parts.append(svg.text(x, box.bottom + 18, label, anchor=_anchor(box, x)))
+        parts.append(svg.draw_line(x, box.bottom, x, box.bottom + 4, "axis"))
+        parts.append(svg.draw_text(x, box.bottom + 18, label, anchor=_anchor(box, x)))
     return parts
 
 
@@ -81,9 +81,9 @@ def _anchor(box: Box, x: float) -> str:
 
 def caption(box: Box, words: str) -> Markup:
     """Return what a y axis counts, above it."""
-    return svg.text(0, box.top - 12, words, class_="caption")
+    return svg.draw_text(0, box.top - 12, words, class_="caption")
 
 
 def unit(box: Box, words: str) -> Markup:
     """Return what an x axis counts, below its labels."""
-    return svg.text(box.right, box.bottom + 36, words, anchor="end", class_="caption")
+    return svg.draw_text(box.right, box.bottom + 36, words, anchor="end", class_="caption")

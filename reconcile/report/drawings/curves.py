@@ -19,7 +19,7 @@ from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.finding import LatenessBin, Verdict
 from cutover.reconcile.result.parts import ErrorRates, Rate, RunOfTrend, Settlement, SettlementPoint
-from cutover.reconcile.result.text import minutes, number, share, when
+from cutover.reconcile.result.text import format_number, minutes, share, when
 
 _LETTER = 7.0  # pixels, at most, of a letter of a label
 _HIGH_SHARE = 0.9
@@ -42,11 +42,15 @@ def draw_lateness(histogram: Sequence[LatenessBin], width: int) -> Markup:
         bar_left, inner = box.left + index * step + step * 0.08, step * 0.84
         edges = f"{_edge(lateness_bin.from_minutes)} to {_edge(lateness_bin.to_minutes)}"
         title = f"{edges}: {count_noun(lateness_bin.events, 'record')}"
-        parts.append(svg.bar(Box(left=bar_left, top=y, width=inner, height=box.bottom - y), "cause", title))
+        parts.append(svg.draw_bar(Box(left=bar_left, top=y, width=inner, height=box.bottom - y), "cause", title))
         if lateness_bin.events and step > 26:  # noqa: PLR2004 -- a narrower bar has no room for its number
             parts.append(
-                svg.text(
-                    bar_left + inner / 2, y - 5, number(lateness_bin.events), anchor="middle", class_="value-small"
+                svg.draw_text(
+                    bar_left + inner / 2,
+                    y - 5,
+                    format_number(lateness_bin.events),
+                    anchor="middle",
+                    class_="value-small",
                 )
             )
     parts += chart.horizontal(box, _edges(histogram, box, step, room=58 if narrow else 64))
@@ -76,7 +80,7 @@ def tabulate_lateness(histogram: Sequence[LatenessBin]) -> ChartTable:
     for lateness_bin in histogram:
         upto += lateness_bin.events
         edges = f"{_edge(lateness_bin.from_minutes)} to {_edge(lateness_bin.to_minutes)}"
-        rows.append((edges, number(lateness_bin.events), share(upto / max(total, 1))))
+        rows.append((edges, format_number(lateness_bin.events), share(upto / max(total, 1))))
     return ChartTable(
         title="Late records by time since the window stopped accepting",
         heads=("late by", "records", "so late or less"),
@@ -99,11 +103,11 @@ def draw_settlement(settlement: Settlement, width: int) -> Markup:
     if len(ages) > 1:
         stream.append((box.right, stream[-1][1]))
     parts.append(chart.caption(box, "windows that hold 99.9 % of the records read so far"))
-    parts.append(svg.path([locate(point) for point in settlement.log], "curve-log"))
-    parts.append(svg.path(stream, "curve-stream"))
+    parts.append(svg.draw_path([locate(point) for point in settlement.log], "curve-log"))
+    parts.append(svg.draw_path(stream, "curve-stream"))
     if settlement.trusted is not None:
         x = locate(settlement.trusted)[0]
-        parts.append(svg.line(x, box.top, x, box.bottom, "settled"))
+        parts.append(svg.draw_line(x, box.top, x, box.bottom, "settled"))
     parts += chart.horizontal(box, _pick_marks([(along(math.log10(age)), minutes(age)) for age in ages]))
     parts.append(chart.unit(box, "age of the window"))
     return svg.drawing(width, box.bottom + 44, _describe(settlement), *parts)
@@ -135,11 +139,11 @@ def _describe(settlement: Settlement) -> str:
 
 
 def _count(point: SettlementPoint) -> str:
-    return f"{number(point.within.hits)} of {number(point.within.of)}"
+    return f"{format_number(point.within.hits)} of {format_number(point.within.of)}"
 
 
 def _count_windows(point: SettlementPoint) -> str:
-    return f"{number(point.within.hits)} of {count_clause(int(point.within.of), 'window', 'is', 'are')}"
+    return f"{format_number(point.within.hits)} of {count_clause(int(point.within.of), 'window', 'is', 'are')}"
 
 
 def tabulate_settlement(settlement: Settlement) -> ChartTable:
@@ -182,9 +186,9 @@ def draw_trend(runs: Sequence[RunOfTrend], width: int) -> Markup:
         slot = Box(left=box.left + place * step, top=box.top, width=step, height=box.height)
         parts += _draw_run(run, slot, scale)
     last_x = box.left + (len(shown_runs) - 0.5) * step
-    parts.append(svg.text(box.left, box.bottom + 38, when(shown_runs[0].at), class_="tick"))
+    parts.append(svg.draw_text(box.left, box.bottom + 38, when(shown_runs[0].at), class_="tick"))
     if len(shown_runs) > 1 and last_x > box.left + 240:
-        parts.append(svg.text(last_x + step / 2, box.bottom + 38, when(shown_runs[-1].at), anchor="end"))
+        parts.append(svg.draw_text(last_x + step / 2, box.bottom + 38, when(shown_runs[-1].at), anchor="end"))
     label = f"Trend of {len(shown_runs)} comparisons: " + ", ".join(_describe_run(run) for run in shown_runs[-5:])
     return svg.drawing(width, box.bottom + 44, label, *parts)
 
@@ -197,8 +201,8 @@ def _draw_run(run_of_trend: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Mar
         if rows:
             high = max(slot.bottom - scale(rows), _LEAST)
             bar = Box(left=middle - wide / 2, top=slot.bottom - high, width=wide, height=high)
-            parts.append(svg.bar(bar, class_, f"{when(run_of_trend.at)}: {_describe_run(run_of_trend)}"))
-    parts.append(svg.text(middle, slot.bottom + 18, shape.sign, anchor="middle", class_=f"mark tone-{shape.tone}"))
+            parts.append(svg.draw_bar(bar, class_, f"{when(run_of_trend.at)}: {_describe_run(run_of_trend)}"))
+    parts.append(svg.draw_text(middle, slot.bottom + 18, shape.sign, anchor="middle", class_=f"mark tone-{shape.tone}"))
     return parts
 
 
@@ -217,7 +221,7 @@ def tabulate_trend(runs: Sequence[RunOfTrend]) -> ChartTable:
         (
             when(run.at),
             verdicts.find_style(Verdict(run.verdict), within=run.within).word,
-            "none" if run.epoch is None else number(run.epoch),
+            "none" if run.epoch is None else format_number(run.epoch),
             *_list_figures(run),
         )
         for run in reversed(runs)
@@ -231,10 +235,10 @@ def _list_figures(run_of_trend: RunOfTrend) -> tuple[str, ...]:
     if run_of_trend.verdict == Verdict.NOT_COMPARABLE:
         return ("none", "none", "none", "none", "none")
     counts = (run_of_trend.windows, run_of_trend.different, run_of_trend.rows, run_of_trend.unexplained)
-    return (*map(number, counts), share(run_of_trend.late_share))
+    return (*map(format_number, counts), share(run_of_trend.late_share))
 
 
-def rows(error_rates: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
+def list_rate_rows(error_rates: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
     """Return what was measured: in words, as a share, as a picture; nothing without a self-test."""
     if error_rates is None:
         return []
@@ -255,8 +259,8 @@ def draw_rates(name: str, rate: Rate) -> Markup:
     at = scale(rate.hits / rate.of) if rate.of else scale(0)
     label = f"{name}: {share(rate.lower)} to {share(rate.upper)}"
     parts = (
-        svg.line(2, middle, _WIDTH - 2, middle, "axis"),
-        svg.bar(bounds, "cause", label),
-        *([svg.line(at, 1, at, _HEIGHT - 1, "settled")] if rate.of else []),
+        svg.draw_line(2, middle, _WIDTH - 2, middle, "axis"),
+        svg.draw_bar(bounds, "cause", label),
+        *([svg.draw_line(at, 1, at, _HEIGHT - 1, "settled")] if rate.of else []),
     )
     return svg.drawing(_WIDTH, _HEIGHT, label, *parts)

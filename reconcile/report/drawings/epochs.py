@@ -11,7 +11,7 @@ from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.finding import EpochPoint
-from cutover.reconcile.result.text import duration, moment, number, numeric, when
+from cutover.reconcile.result.text import duration, format_number, numeric, parse_iso_time, when
 
 _PLACES = 400
 ROWS_AT_MOST = 60
@@ -47,8 +47,8 @@ def draw(series: Sequence[EpochPoint], width: int) -> Markup:
 
 def _progress(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     lines = {
-        "newest": [(p.epoch, m) for p in epoch_points if (m := moment(p.newest_event)) is not None],
-        "watermark": [(p.epoch, m) for p in epoch_points if (m := moment(p.watermark)) is not None],
+        "newest": [(p.epoch, m) for p in epoch_points if (m := parse_iso_time(p.newest_event)) is not None],
+        "watermark": [(p.epoch, m) for p in epoch_points if (m := parse_iso_time(p.watermark)) is not None],
     }
     times = [at for points in lines.values() for _, at in points]
     if not times:
@@ -59,13 +59,13 @@ def _progress(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Ma
     for at, label in svg.time_ticks(start, end, 5):
         y = scale(at.timestamp())
         parts += [
-            svg.line(box.left, y, box.right, y, "grid"),
-            svg.text(box.left - 8, y + 4, label, anchor="end"),
+            svg.draw_line(box.left, y, box.right, y, "grid"),
+            svg.draw_text(box.left - 8, y + 4, label, anchor="end"),
         ]
-    parts.append(svg.line(box.left, box.bottom, box.right, box.bottom, "axis"))
+    parts.append(svg.draw_line(box.left, box.bottom, box.right, box.bottom, "axis"))
     for name, points in lines.items():
         if points:
-            parts.append(svg.path([(place(e), scale(_utc(at).timestamp())) for e, at in points], f"line-{name}"))
+            parts.append(svg.draw_path([(place(e), scale(_utc(at).timestamp())) for e, at in points], f"line-{name}"))
     return parts
 
 
@@ -81,14 +81,14 @@ def _lag(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]
     size, unit = next(candidate for candidate in UNITS if longest >= 2 * candidate[0] or candidate[0] == 1)
     scale, parts = chart.vertical(box, 0, longest / size, about=2)
     parts.append(chart.caption(box, f"watermark lag ({unit}), at most {duration(max(lag for _, lag in points))}"))
-    parts.append(svg.path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
+    parts.append(svg.draw_path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
     return parts
 
 
 def _records(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     scale, parts = chart.vertical(box, 0, max(1, *(p.records for p in epoch_points)), about=1)
     parts.append(chart.caption(box, "records read by an epoch"))
-    parts.append(svg.path([(place(p.epoch), scale(p.records)) for p in epoch_points], "line-records"))
+    parts.append(svg.draw_path([(place(p.epoch), scale(p.records)) for p in epoch_points], "line-records"))
     return parts
 
 
@@ -97,11 +97,11 @@ def tabulate(series: Sequence[EpochPoint]) -> ChartTable:
     epoch_points = downsample_epochs(series, ROWS_AT_MOST)
     rows = tuple(
         (
-            number(p.epoch),
+            format_number(p.epoch),
             when(p.watermark),
             when(p.newest_event),
             duration(p.lag),
-            number(p.records),
+            format_number(p.records),
             duration(p.seconds),
         )
         for p in epoch_points

@@ -13,7 +13,7 @@ from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import chart
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.finding import SideNames, WindowPoint
-from cutover.reconcile.result.text import duration, moment, number, numeric
+from cutover.reconcile.result.text import duration, format_number, numeric, parse_iso_time
 from cutover.timestamps import format_moment
 
 _SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
@@ -42,7 +42,7 @@ class Bin:
 
 def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bin]]:
     """Return the width of a place and the places that hold windows, in order; as fine as `places` allows."""
-    timed = [(m, p) for p in series if (m := moment(p.window_start)) is not None]
+    timed = [(m, p) for p in series if (m := parse_iso_time(p.window_start)) is not None]
     points = sorted(timed, key=lambda pair: pair[0])
     if not points:
         return _DAY, []
@@ -120,7 +120,7 @@ def _runs(points: list[tuple[datetime, float]], size: timedelta) -> list[list[tu
 
 def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Scale, size: timedelta) -> Markup:
     points = [(time(_plus(at, size / 2).timestamp()), scale(value)) for at, value in run]
-    return svg.path(points, class_)
+    return svg.draw_path(points, class_)
 
 
 def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> list[Markup]:
@@ -134,7 +134,9 @@ def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -
         y = scale(place.different)
         shape = Box(left=x1, top=y, width=max(x2 - x1 - 0.5, 2.0), height=box.bottom - y)
         at = _format_start(place, size)
-        parts.append(svg.bar(shape, "different", f"{at}: {count_clause(place.different, 'row', 'differs', 'differ')}"))
+        parts.append(
+            svg.draw_bar(shape, "different", f"{at}: {count_clause(place.different, 'row', 'differs', 'differ')}")
+        )
     return parts
 
 
@@ -148,10 +150,10 @@ def tabulate(series: Sequence[WindowPoint], measure: str, sides: SideNames) -> C
     rows = tuple(
         (
             _format_start(place, size),
-            number(place.windows),
-            number(place.mean("batch")),
-            number(place.mean("streaming")),
-            number(place.different),
+            format_number(place.windows),
+            format_number(place.mean("batch")),
+            format_number(place.mean("streaming")),
+            format_number(place.different),
         )
         for place in places
     )

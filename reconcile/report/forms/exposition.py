@@ -49,7 +49,7 @@ Sample = tuple[str, tuple[str, ...], float]
 
 def _samples(result: Report) -> Iterable[Sample]:
     created_at, windows, rows = (
-        text.moment(result.run.repeated_at or result.run.at),
+        text.parse_iso_time(result.run.repeated_at or result.run.at),
         result.finding.windows,
         result.finding.rows,
     )

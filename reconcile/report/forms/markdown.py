@@ -58,7 +58,7 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     for function in (
-        text.number,
+        text.format_number,
         text.count_noun,
         text.when,
         text.duration,

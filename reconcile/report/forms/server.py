@@ -25,7 +25,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def end_headers(self) -> None:
         """Forbid other scripts than the report's own, and requests elsewhere."""
-        self.send_header("Content-Security-Policy", script.policy())
+        self.send_header("Content-Security-Policy", script.make_report_policy())
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
 

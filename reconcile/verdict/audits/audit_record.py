@@ -75,7 +75,7 @@ def record_audit(lake: PipelineLake, window_audit: WindowAudit) -> int:
         epoch=window_audit.epoch,
         state=window_audit.state,
         seed=window_audit.seed,
-        result=json_text.encode(replace(window_audit, seen=following)),
+        result=json_text.encode_dataclass(replace(window_audit, seen=following)),
     )
     return Journal(lake.settings, window_audit.pipeline, WindowAuditRow).append(row)
 
@@ -87,7 +87,7 @@ def list_audits(lake: PipelineLake) -> tuple[WindowAudit, ...]:
         LakeError: The history cannot be read.
     """
     rows = list_result_rows(lake, WindowAuditRow)
-    return tuple(json_text.parse(WindowAudit, row.result) for row in rows)
+    return tuple(json_text.parse_dataclass(WindowAudit, row.result) for row in rows)
 
 
 def list_judged(window_audits: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:
@@ -106,7 +106,7 @@ def find_wrong_windows(window_audits: Sequence[WindowAudit]) -> tuple[int, ...]:
     return conclusive[-1].wrong if conclusive else ()
 
 
-def find_regression(lake: PipelineLake) -> WindowAudit | None:
+def find_open_regression(lake: PipelineLake) -> WindowAudit | None:
     """Find the latest audit with an open regression.
 
     A regression is open until an audit agrees, which compares the same windows again, or a complete comparison that was
@@ -118,7 +118,7 @@ def find_regression(lake: PipelineLake) -> WindowAudit | None:
     conclusive = [audit for audit in list_audits(lake) if audit.state is not AuditState.NOT_COMPARABLE]
     if not conclusive or conclusive[-1].state is AuditState.AGREES:
         return None
-    current, first_behind = history.find_current(lake), conclusive[-1].seen
+    current, first_behind = history.find_current_comparison(lake), conclusive[-1].seen
     agrees = current is not None and current.covers_all_windows and current.exit_code == 0
     is_behind = current is not None and first_behind is not None and current.sequence >= first_behind
     return None if agrees and is_behind else conclusive[-1]

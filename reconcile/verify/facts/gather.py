@@ -12,13 +12,13 @@ from cutover.reconcile.verify.facts.source import Source, explain_unreadable
 from cutover.reconcile.verify.model import Unknown
 
 PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
-    "books": rows.compute_totals,
+    "books": rows.compute_row_totals,
     "batch_ledger": rows.read_batch_ledger,
     "commits": rows.read_commits,
     "reopened": rows.find_reopened,
     "log": log_counts.count_log_records,
     "prefix": recompute.recompute_prefix,
-    "paths": results.compare_paths,
+    "paths": results.evaluate_path_agreement,
     "finals": results.compare_finals,
     "repeated": results.compare_repeated_runs,
     "foreign": rows.list_foreign_changes,

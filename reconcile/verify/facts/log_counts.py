@@ -14,7 +14,7 @@ from cutover.lake.control.losses import find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.lost_records import LostRecords, format_lost, record_bounds
-from cutover.lake.integrity.same_log import check_unchanged
+from cutover.lake.integrity.same_log import check_log_unchanged
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import OffsetRange
 from cutover.pipeline_lake import PipelineLake
@@ -93,7 +93,7 @@ def same_log(lake: PipelineLake, facts: VerifyFacts) -> SameLog:
         expected = f"expected {newest.topic_id} as in the epochs"
         msg = f"Topic `{newest.topic}` now has topic id {description.topic_id}, {expected}."
         raise LogError(msg, runbook="TopicIdentityChanged")
-    check_unchanged(lake.name, client, newest, lambda: records)
+    check_log_unchanged(lake.name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
     incomplete_ranges = find_incomplete_ranges(facts.losses, newest.topic_id)
     return SameLog(

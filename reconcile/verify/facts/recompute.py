@@ -27,7 +27,7 @@ from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortio
 from cutover.reconcile.verify.facts.log_counts import SameLog
 from cutover.reconcile.verify.facts.rows import Segment, segments
 from cutover.reconcile.verify.facts.source import ALL_ROWS, ROWS, Source
-from cutover.reconcile.verify.model import format_time
+from cutover.reconcile.verify.model import format_utc_time
 from cutover.records import reference
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
@@ -239,7 +239,7 @@ def _recompute_portion(
     records = _select_records(facts, segment)
     watermarks = [record.watermark_before for record in records]
     actual_ledger = _read_ledger(source, segment)
-    expected = reference.run(
+    expected = reference.compute_reference(
         facts.pipeline,
         raw,
         epochs=[record.end for record in records],
@@ -296,5 +296,5 @@ def _compare_fold(source: Source, facts: VerifyFacts, version: int) -> Refold | 
         source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {folded}")
     comparison = results.compare_results(source.connection, facts.pipeline, "fold_before", "fold_after")
     explanation = "expected the result of the version before it, got another."
-    different = (f"window {format_time(at)}: {explanation}" for at in comparison.changed_windows)
+    different = (f"window {format_utc_time(at)}: {explanation}" for at in comparison.changed_windows)
     return Refold(version=version, windows=comparison.windows, different=tuple(different))

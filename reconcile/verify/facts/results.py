@@ -27,7 +27,7 @@ from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.diff import diff_relations
-from cutover.reconcile.comparison.layout import Layout, agreement_of, value_of, wide_columns
+from cutover.reconcile.comparison.layout import Layout, agreement_of, make_default_comparison, wide_columns
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.preconditions import damage, seal
 from cutover.reconcile.result.finding import Difference
@@ -74,7 +74,8 @@ def compare_results(
     names = [name for name in types if name not in excluded]
     has_all_states = all(state.column in types for state in compile_pipeline(pipeline).states)
     values = tuple(
-        agreement_of(pipeline, value_of(name, types[name]), same_definition=has_all_states) for name in names
+        agreement_of(pipeline, make_default_comparison(name, types[name]), same_definition=has_all_states)
+        for name in names
     )
     layout = Layout(keys=keys, values=values, group="window_start", wide=wide_columns(types))
     difference = diff_relations(connection, layout, expected, actual, into="different")
@@ -167,7 +168,7 @@ def intersect_ranges(ranges: Sequence[Range], other_ranges: Sequence[Range]) -> 
     return sorted((start, end) for start, end in pairs if start < end)
 
 
-def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
+def evaluate_path_agreement(source: Source, facts: VerifyFacts) -> Paths | Unknown:
     """Compare both paths and list the differences without a cause, or return why they cannot be compared."""
     del facts
     lake = source.lake
@@ -207,7 +208,7 @@ def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
 def _read_unexplained(source: Source, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
     """Read the first cells without a cause that no rule accepts, and count the rows that rules accept."""
     now = history.find_rule_time(source.lake, source.request.now)
-    rules = Acceptance(rules=acceptance_files.load(source.lake), now=now)
+    rules = Acceptance(rules=acceptance_files.load_acceptance_rules(source.lake), now=now)
     differences, accepted = apply_rules(rules, cells.read_cells(opened, condition="_explained = 0"))
     unaccepted = [cell for cell in differences if cell.accepted_by is None]
     places = list(dict.fromkeys(place_of(cell) for cell in unaccepted))[: MOST + 1]

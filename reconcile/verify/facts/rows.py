@@ -90,7 +90,7 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
         ("batch_ledger", runs[-1].ledger_version),
         ("batch_index", None),
     )
-    with queries.connect(queries.make_reader_limits(source.lake.settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(source.lake.settings)) as connection:
         for name, version in tables:
             delta.relation(connection, f"{name}_rows", lake.batch_uri(name), version=version)
         doubled = connection.execute(_DOUBLED).fetchall()
@@ -137,7 +137,7 @@ def _find_first_epoch(records: Sequence[EpochRecord], previous: int, border: int
     return min(counting, default=border)
 
 
-def compute_totals(source: Source, facts: VerifyFacts) -> RowTotals:
+def compute_row_totals(source: Source, facts: VerifyFacts) -> RowTotals:
     """Sum the rows of the table by epoch and class."""
     del facts
     totals = source.connection.execute(_PAIRS).fetchall()
@@ -165,7 +165,7 @@ def read_commits(source: Source, facts: VerifyFacts) -> tuple[EpochCommit, ...]:
             mark=c.get("userMetadata"),
             restored_version=_parse_restore_version(c),
         )
-        for c in delta.history(source.log.table)
+        for c in delta.list_commits(source.log.table)
     )
     return tuple(newest_first)[::-1]
 
@@ -190,7 +190,7 @@ def list_foreign(lake: PipelineLake) -> tuple[str, ...]:
     """
     foreign = []
     try:
-        for change, _ in table_weights.find_changes(lake):
+        for change, _ in table_weights.list_table_changes(lake):
             if change.kind is Kind.FOREIGN:
                 foreign.append(change.sentence)
     except LakeError:

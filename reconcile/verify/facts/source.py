@@ -51,18 +51,18 @@ def open_source(lake: PipelineLake, request: VerifyRequest) -> tuple[Source, Ver
     Raises:
         LakeError: There is no current version, or one of its files is missing or cannot be read.
     """
-    version = table_weights.check_epoch_log(lake, versions.current(lake))
+    version = table_weights.check_epoch_log(lake, versions.find_current_version(lake))
     # Before the log is opened, as its driver continues to commit.
     witnesses = high_water.list_witnesses(lake, version)
     log = EpochLog(version.uri)
     _reject_missing_files(log)
-    connection = queries.connect(queries.make_reader_limits(lake.settings))
+    connection = queries.open_duckdb(queries.make_reader_limits(lake.settings))
     source = Source(lake=lake, version=version, log=log, connection=connection, request=request)
     try:
         records = tuple(log.records())
         delta.bind(connection, ALL_ROWS, log.table)
         connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE {kind_sql(*COUNTED)}")  # noqa: S608 -- ours
-        attribution.make_tables(connection, lake.pipeline, records)
+        attribution.create_ledger_tables(connection, lake.pipeline, records)
     except duckdb.Error as error:
         raise explain_unreadable(log, error) from error
     facts = VerifyFacts(

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from cutover.counts import count_noun
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.lost_records import record_bounds
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.reconcile.verify.facts.facts import NOT_REQUESTED, BatchLedger, LogCounts, RowTotals, VerifyFacts
-from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_time
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_utc_time
 from cutover.records.classes import WITH_POSITIONS, Class
 
 TITLE = "the books balance"
@@ -103,7 +103,7 @@ def _check_accepted_rows(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
 
 def _check_ledger_faults(books: RowTotals) -> Iterator[str]:
     for doubt in books.doubts:
-        partition = "none" if doubt.partition is None else format_number(doubt.partition)
+        partition = "none" if doubt.partition is None else format_partition_number(doubt.partition)
         at = f"epoch {doubt.epoch}, partition {partition}, offset {doubt.offset}"
         more = f" ({count_noun(doubt.rows, 'row')})" if doubt.rows > 1 else ""
         yield f"Ledger, {at}: {doubt.fault}{more}."
@@ -112,21 +112,22 @@ def _check_ledger_faults(books: RowTotals) -> Iterator[str]:
 def _check_rescanned(books: BatchLedger) -> Iterator[str]:
     for offsets in books.rescanned:
         first_run, second_run = offsets.runs
-        text = (
-            f"Batch index, partition {format_number(offsets.partition)}: expected each offset to be scanned by one run"
-        )
+        partition = format_partition_number(offsets.partition)
+        text = f"Batch index, partition {partition}: expected each offset to be scanned by one run"
         yield f"{text}, got [{offsets.start}, {offsets.end}) of runs {first_run} and {second_run}."
 
 
 def _check_doubled(books: BatchLedger) -> Iterator[str]:
     for position in books.doubled:
-        window = format_time(position.window_start)
-        at = f"partition {format_number(position.partition)}, offset {position.offset}, window {window}"
+        window = format_utc_time(position.window_start)
+        at = f"partition {format_partition_number(position.partition)}, offset {position.offset}, window {window}"
         yield f"Batch ledger, {at}: expected one row, got {position.rows} of runs {', '.join(position.runs)}."
 
 
 def _format_offsets(record: EpochRecord) -> str:
-    return ", ".join(f"{format_number(p)}: [{record.start.get(p, 0)}, {end})" for p, end in sorted(record.end.items()))
+    return ", ".join(
+        f"{format_partition_number(p)}: [{record.start.get(p, 0)}, {end})" for p, end in sorted(record.end.items())
+    )
 
 
 def _format_counts(counts: Mapping[str, int]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from cutover.counts import count_noun
 from cutover.lake.epochs import offsets
 from cutover.lake.integrity import high_water
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.reconcile.verify.model import Violation, cap_violations
 
@@ -45,8 +45,9 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
     for record in facts.records[:1]:
         for p, start in sorted(record.start.items()):
             if start:
-                yield f"Partition {format_number(p)} was read from offset {start:,} on: the log held nothing before it."
+                partition = format_partition_number(p)
+                yield f"Partition {partition} was read from offset {start:,} on: the log held nothing before it."
     for loss in facts.losses:
         upto = "an unknown offset" if loss.next is None else f"{loss.next:,}"
-        offsets = f"Partition {format_number(loss.partition)}: offsets {loss.first:,} to {upto}"
+        offsets = f"Partition {format_partition_number(loss.partition)}: offsets {loss.first:,} to {upto}"
         yield f"{offsets} are a recorded loss ({loss.who}: {loss.why})."

@@ -14,10 +14,10 @@ retained.
 from collections.abc import Iterator, Mapping
 
 from cutover.counts import count_noun
-from cutover.log.topic_partitions import format_number
+from cutover.log.topic_partitions import format_partition_number
 from cutover.reconcile.comparison.layout import same
 from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
-from cutover.reconcile.verify.model import Violation, cap_violations, format_time
+from cutover.reconcile.verify.model import Violation, cap_violations, format_utc_time
 from cutover.records.reference import ResultRow, UncountedPair
 
 TITLE = "every published epoch is correct"
@@ -77,10 +77,10 @@ def compare_ledgers(portion: RecomputedPortion) -> Iterator[str]:
 def compare_ids(portion: RecomputedPortion) -> Iterator[str]:
     """Yield the differences between the ids that the stream retains and the recomputed ones."""
     for name, event in sorted(portion.expected_ids - portion.actual_ids, key=str):
-        text = f"expected id {name!r}, event time {format_time(event)}, to be retained"
+        text = f"expected id {name!r}, event time {format_utc_time(event)}, to be retained"
         yield f"{_format_epochs(portion)}: {text}, got none."
     for name, event in sorted(portion.actual_ids - portion.expected_ids, key=str):
-        text = f"expected no id {name!r}, event time {format_time(event)}"
+        text = f"expected no id {name!r}, event time {format_utc_time(event)}"
         yield f"{_format_epochs(portion)}: {text}, got one: no record has it."
 
 
@@ -110,10 +110,11 @@ def _format_epochs(portion: RecomputedPortion) -> str:
 
 
 def _format_group(group: Group) -> str:
-    return f"window {format_time(group[0])}, key {', '.join('null' if k is None else str(k) for k in group[2])}"
+    return f"window {format_utc_time(group[0])}, key {', '.join('null' if k is None else str(k) for k in group[2])}"
 
 
 def _format_ledger_row(row: UncountedPair) -> str:
-    at = f"offset {row.offset} of partition {format_number(row.partition)}"
+    at = f"offset {row.offset} of partition {format_partition_number(row.partition)}"
     reason = "" if row.reason is None else f" ({row.reason})"
-    return f"{row.cls}{reason} {at}, window {format_time(row.window_start)}, event time {format_time(row.event_time)}"
+    times = f"window {format_utc_time(row.window_start)}, event time {format_utc_time(row.event_time)}"
+    return f"{row.cls}{reason} {at}, {times}"

@@ -15,7 +15,7 @@ from cutover.counts import count_noun
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
-from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_time
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_utc_time
 from cutover.records.watermark import WatermarkState, compute_final_watermark
 
 TITLE = "watermarks and final windows never go back"
@@ -54,11 +54,11 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
 def _check_monotone(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
     for record in records:
         if _rank_after(record) < _rank_before(record):
-            expected = f"not before {format_time(record.watermark_before)}"
+            expected = f"not before {format_utc_time(record.watermark_before)}"
             yield _describe_violation(stream, record, expected, record.watermark_after)
     for previous, following in pairwise(records):
         if following.watermark_before != previous.watermark_after:
-            expected = f"to use watermark {format_time(previous.watermark_after)}, that of epoch {previous.epoch}"
+            expected = f"to use watermark {format_utc_time(previous.watermark_after)}, that of epoch {previous.epoch}"
             yield _describe_violation(stream, following, expected, following.watermark_before)
 
 
@@ -66,7 +66,7 @@ def _check_bound(stream: str, records: Sequence[EpochRecord], pipeline: Pipeline
     for record in records:
         limit = compute_watermark_limit(record, pipeline)
         if _rank_after(record) > _rank_before(record) and (limit is None or _rank_after(record) > limit):
-            expected = f"at most {format_time(limit)} by its partitions"
+            expected = f"at most {format_utc_time(limit)} by its partitions"
             yield _describe_violation(stream, record, expected, record.watermark_after)
 
 
@@ -87,7 +87,7 @@ def _check_not_ahead(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
             continue
         limit = newest + lateness.max_ahead_micros - lateness.out_of_orderness_micros
         if _rank_after(record) > max(limit, _rank_before(record)):
-            expected = f"at most {format_time(limit)}, by the newest log timestamp {format_time(newest)}"
+            expected = f"at most {format_utc_time(limit)}, by the newest log timestamp {format_utc_time(newest)}"
             yield _describe_violation(facts.stream, record, expected, record.watermark_after)
 
 
@@ -95,22 +95,22 @@ def _check_reopened(facts: VerifyFacts) -> Iterator[str]:
     if isinstance(facts.reopened, Unknown):
         return
     for window in facts.reopened:
-        place = f"Window {format_time(window.window_start)} of {facts.stream}"
+        place = f"Window {format_utc_time(window.window_start)} of {facts.stream}"
         text = f"{place}: expected no accepted record in epoch {window.epoch}"
         yield (
-            f"{text}, as watermark {format_time(window.watermark)} had closed it, got "
+            f"{text}, as watermark {format_utc_time(window.watermark)} had closed it, got "
             f"{count_noun(window.pairs, 'pair')}."
         )
 
 
 def _check_finals(finals: Finals) -> Iterator[str]:
     for start in finals.changed_windows:
-        text = f"Window {format_time(start)}: final at epoch {finals.epoch}: expected what table version"
+        text = f"Window {format_utc_time(start)}: final at epoch {finals.epoch}: expected what table version"
         yield f"{text} {finals.version} held, got another result."
 
 
 def _describe_violation(stream: str, record: EpochRecord, expected: str, watermark: int | None) -> str:
-    return f"Watermark of {stream}, epoch {record.epoch}: expected {expected}, got {format_time(watermark)}."
+    return f"Watermark of {stream}, epoch {record.epoch}: expected {expected}, got {format_utc_time(watermark)}."
 
 
 _NEVER = -(2**63)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from cutover.counts import count_noun
 from cutover.reconcile.verify.facts.facts import VerifyFacts
-from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_time
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_utc_time
 
 TITLE = "same log and cut, same result"
 
@@ -20,7 +20,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
         return
     for pair in facts.repeated:
         texts = (
-            f"Window {format_time(start)}: expected the result of batch run {pair.first_run} from {pair.second_run}"
+            f"Window {format_utc_time(start)}: expected the result of batch run {pair.first_run} from {pair.second_run}"
             " at the same cut, got another one."
             for start in pair.changed_windows
         )

@@ -31,7 +31,7 @@ class Evaluation:
     undecided: tuple[str, ...]  # alerts that do not fire and whose facts are unknown
 
 
-def evaluate_rules(facts: WatchFacts) -> Evaluation:
+def evaluate_alerts(facts: WatchFacts) -> Evaluation:
     """Evaluate every rule, and add the problems that the driver, tables and comparisons report under other names."""
     texts: dict[str, str] = {}
     undecided: list[str] = []
@@ -54,7 +54,7 @@ def evaluate_rules(facts: WatchFacts) -> Evaluation:
 
 def list_firing(facts: WatchFacts) -> tuple[Alert, ...]:
     """Return the alerts that fire, most urgent first, each name once."""
-    return evaluate_rules(facts).alerts
+    return evaluate_alerts(facts).alerts
 
 
 def make_alert(name: str, text: str) -> Alert:

@@ -18,7 +18,6 @@ from cutover.reconcile.watch.lag import (
     LagSample,
     compute_max_ahead_micros,
     compute_reported_seconds,
-    count_unread,
     find_holding_partition,
 )
 from cutover.recorded_times import CLOCKS_APART
@@ -49,7 +48,7 @@ def _measure_stall(facts: WatchFacts) -> float:
             else 0.0
         )
     sample = facts.sample
-    if sample is None or not count_unread(sample):
+    if sample is None or not sample.unread:
         return 0.0
     if driver.alive:
         reported_seconds = compute_reported_seconds(driver, driver.unread_since, facts.at)
@@ -74,7 +73,7 @@ def _measure_absence(driver: DriverState, newest: EpochRecord, now: datetime) ->
 def _measure_unread_seconds(samples: Sequence[LagSample]) -> float:
     """Return the seconds for which our own samples have shown unread records after the same epoch."""
     newest = samples[-1]
-    stalled = takewhile(lambda s: count_unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
+    stalled = takewhile(lambda s: s.unread > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
     return newest.monotonic - min(sample.monotonic for sample in stalled)
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from cutover.counts import count_clause
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.result.text import duration, number
+from cutover.reconcile.result.text import duration, format_number
 from cutover.reconcile.watch.alerts.spec import AlertSpec
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require
 from cutover.reconcile.watch.lag import LagSample, compute_reported_seconds
@@ -53,9 +53,9 @@ def _find_lost_offsets(facts: WatchFacts, sample: LagSample) -> Iterator[str]:
         if p not in sample.end_offsets:
             yield f"{position}, the partition does not exist"
         elif start > offset:
-            yield f"{position}, the log starts at {start}: {number(start - offset)} are lost"
+            yield f"{position}, the log starts at {start}: {format_number(start - offset)} are lost"
         elif end < offset:
-            yield f"{position}, the log ends at {end}: {number(offset - end)} are lost"
+            yield f"{position}, the log ends at {end}: {format_number(offset - end)} are lost"
 
 
 def _find_new_partitions(facts: WatchFacts) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 from cutover.counts import count_noun
 from cutover.definition.model.policy import Policy
-from cutover.reconcile.result.text import duration, number, share
+from cutover.reconcile.result.text import duration, format_number, share
 from cutover.reconcile.watch.alerts.spec import AlertSpec, Rule
 from cutover.reconcile.watch.facts import WatchFacts, require
 from cutover.records.classes import Class
@@ -22,7 +22,7 @@ def _limit_share(record_class: Class, max_share: Callable[[Policy], float]) -> R
         limit = max_share(facts.pipeline.policy)
         if total and count / total > limit:
             period = duration(facts.limits.rate_seconds)
-            part = f"{share(count / total)} of {number(total)} {unit} in {period} are {record_class}"
+            part = f"{share(count / total)} of {format_number(total)} {unit} in {period} are {record_class}"
             yield f"{part}, the policy allows {share(limit)}"
 
     return find_excess
@@ -62,8 +62,8 @@ def _find_mostly_filtered(facts: WatchFacts) -> Iterator[str]:
         filtered += epoch.counts.get(Class.FILTERED, 0)
     limit = facts.pipeline.policy.max_filtered_share
     if total >= facts.limits.filtered_records and filtered / total > limit:
-        part = f"{number(filtered)} of the newest {count_noun(total, 'record')} filtered ({share(filtered / total)})"
-        yield f"{part}, the policy allows {share(limit)}"
+        part = f"{format_number(filtered)} of the newest {count_noun(total, 'record')} filtered"
+        yield f"{part} ({share(filtered / total)}), the policy allows {share(limit)}"
 
 
 def _find_schema_mismatches(facts: WatchFacts) -> Iterator[str]:

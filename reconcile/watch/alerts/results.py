@@ -7,7 +7,7 @@ or changed by another writer, growing, short of space, files of pins at risk.
 from collections.abc import Iterator
 
 from cutover.counts import count_clause, count_noun
-from cutover.reconcile.result.text import duration, number
+from cutover.reconcile.result.text import duration, format_number
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require
 
@@ -69,7 +69,7 @@ def _find_fast_growth(facts: WatchFacts) -> Iterator[str]:
     if growth is None or growth.hours < limits.growth_hours:
         return
     if growth.last_hour > max(limits.growth_times * growth.usual, limits.growth_rows):
-        usual = number(round(growth.usual))
+        usual = format_number(round(growth.usual))
         factor = f"{growth.last_hour / growth.usual:.1f} times the {usual} of a usual hour of this week"
         yield f"{count_clause(growth.last_hour, 'row', 'was', 'were')} added in the last hour, {factor}"
 

@@ -23,7 +23,7 @@ from cutover.infra import installation
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import FINAL
 from cutover.infra.demo.runs import Runs
-from cutover.lake.control.stages import current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import stage
@@ -69,7 +69,7 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with suppress(CutoverError):
         LogClient(settings).create_topic(NAME, partitions=2, config={"retention.ms": "-1"})
     _send(settings, range(1_000))
-    running = installation.up(settings, broker_only=False, report_progress=lambda _: None)
+    running = installation.start_installation(settings, broker_only=False, report_progress=lambda _: None)
     new_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     try:
         new_runs.start_stream()
@@ -77,7 +77,7 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         new_runs.unpause(f"{NAME}_reconcile")
         yield new_runs
     finally:
-        installation.down(settings, report_progress=lambda _: None)
+        installation.stop_installation(settings, report_progress=lambda _: None)
 
 
 def _send(settings: Settings, numbers: range) -> None:
@@ -197,7 +197,7 @@ def _find_running(runs: Runs, run: str, task: str) -> str | None:
 
 def read_moves(runs: Runs) -> list[tuple[str, str, str]]:
     """Return the gate's history: what happened, to which stage, by whom."""
-    rows = read_events(runs.settings, NAME)
+    rows = read_gate_events(runs.settings, NAME)
     return [(row.event, row.stage, row.who) for row in rows]
 
 
@@ -255,7 +255,7 @@ def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Pag
         log_in(other, runs, instance.ADMIN)
         answer(other, runs, run)
         assert find_end(runs, run) == "success"
-    row = read_events(settings, NAME)[-1]
+    row = read_gate_events(settings, NAME)[-1]
     assert (str(current_stage(lake)), row.who, row.why) == ("SHADOW", "airflow:admin", WHY)
 
 
@@ -316,10 +316,10 @@ def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
     stage.move(lake, "advance", "by hand", SystemClock())
     moves = read_moves(runs)
 
-    installation.down(settings, report_progress=lambda _: None)
-    for file in instance.folder(settings).glob("airflow.db*"):
+    installation.stop_installation(settings, report_progress=lambda _: None)
+    for file in instance.locate_airflow_home(settings).glob("airflow.db*"):
         file.unlink()
-    running = installation.up(settings, broker_only=False, report_progress=lambda _: None)
+    running = installation.start_installation(settings, broker_only=False, report_progress=lambda _: None)
     restored_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     restored_runs.unpause(BACK)
     assert restored_runs.api.get(f"dags/{BACK}/dagRuns")["total_entries"] == 0

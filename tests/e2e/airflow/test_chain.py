@@ -64,13 +64,13 @@ def runs(collector: tuple[str, Hook], kafka_bootstrap: str, tmp_path_factory: py
     with suppress(CutoverError):
         LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})
     send(settings, first_number=0, count=1_000)
-    running = installation.up(settings, broker_only=False, report_progress=lambda _: None)
+    running = installation.start_installation(settings, broker_only=False, report_progress=lambda _: None)
     new_runs = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline="chain")
     try:
         streaming(new_runs)
         yield new_runs
     finally:
-        installation.down(settings, report_progress=lambda _: None)
+        installation.stop_installation(settings, report_progress=lambda _: None)
     assert Supervisor(settings.home.resolve()).leftovers() == []
 
 

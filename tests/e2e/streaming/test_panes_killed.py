@@ -44,7 +44,7 @@ def test_panes_of_a_driver_that_is_killed_again_and_again_come_once(
     last_child = Child(Task(role="stream", settings=settings, make=make, trace=tmp_path / "last", until="drain"))
 
     assert last_child.wait() == 0
-    with views.connect(PipelineLake(settings, make())) as connection:
+    with views.open_views(PipelineLake(settings, make())) as connection:
         panes = connection.execute(
             "SELECT epoch_us(window_start), k, _pane, _index, ids::BIGINT, _n FROM panes ORDER BY _epoch, _order"
         ).fetchall()

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from cutover import events
-from cutover.batch.recompute import run as batch
+from cutover.batch.recompute import recompute_windows as batch
 from cutover.errors import CutoverError
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.streaming import driver
 from tests.faults.running.task import Task
 
@@ -45,11 +45,11 @@ def perform(task: Task) -> int:
     probe, pipeline = Tracing(task), task.make()
     lake = PipelineLake(task.settings, pipeline)
     if task.role == "stream":
-        return driver.run(lake, until=task.until, clock=task.clock, probe=probe)
+        return driver.run_driver(lake, until=task.until, clock=task.clock, probe=probe)
     if task.role == "batch":
         batch(lake, probe=probe)
         return 0
-    return reconcile(lake, probe=probe, clock=task.clock).finding.exit_code
+    return run_reconciliation(lake, probe=probe, clock=task.clock).finding.exit_code
 
 
 def main(file: Path) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 from confluent_kafka import Producer
 
-from cutover.batch.recompute import run as run_batch
+from cutover.batch.recompute import recompute_windows
 from cutover.clock import Clock, SystemClock
 from cutover.definition import Pipeline
 from cutover.errors import CutoverError
@@ -110,7 +110,7 @@ class Rig:
     @property
     def version(self) -> Version:
         """Return the current version of the stream."""
-        current = versions.current(self.lake)
+        current = versions.find_current_version(self.lake)
         assert current is not None, "no driver ever began here"
         return current
 
@@ -252,7 +252,7 @@ class Rig:
     def drain(self, *, clock: Clock | None = None, probe: Probe = silent, final: bool = False, **changes: Any) -> None:
         """Drive the stream in this process to the log's current ends."""
         goal: driver.Until = "final" if final else "drain"
-        driver.run(
+        driver.run_driver(
             PipelineLake(small.fast(self.settings, **changes), self.pipeline), until=goal, clock=clock, probe=probe
         )
 
@@ -266,7 +266,7 @@ class Rig:
         clock: Clock | None = None,
     ) -> BatchRun | None:
         """Compute the batch at the newest cut: dirty windows, every closed window of a range, or everything."""
-        run = run_batch(self.lake, start=start, end=end, anew=anew, probe=probe, clock=clock)
+        run = recompute_windows(self.lake, start=start, end=end, anew=anew, probe=probe, clock=clock)
         if run is not None:
             self.runs.append(run)
         return run
@@ -302,7 +302,7 @@ class Rig:
 
     def records(self) -> list[EpochRecord]:
         """Return the records of all committed epochs; none before the first start."""
-        version = versions.current(self.lake)
+        version = versions.find_current_version(self.lake)
         if version is None or not delta.exists(version.uri):
             return []
         return small.records(self.lake)

@@ -128,9 +128,9 @@ class Lab:
 
 
 def rows_of(uri: str, version: int | None = None) -> list[dict[str, Any]]:
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.relation(connection, "found", uri, version=version)
-    return list(queries.read_table(connection, "SELECT * FROM found").to_pylist())
+    return list(queries.query_table(connection, "SELECT * FROM found").to_pylist())
 
 
 def hours(ranges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.definition import Lateness, Sessions
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
@@ -23,14 +23,14 @@ ROWS = ((0, 10, "AA", 5), (1, 20, "UA", 7), (1, 3_700, "AA", 1), (0, 7_300, "AA"
 def test_a_table_that_somebody_changed_is_refused_until_a_run_begins_anew(lab: Lab) -> None:
     lab.send(*ROWS)
     lab.commit_epoch(watermark=7_200)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     DeltaTable(lab.lake.batch_uri()).update({"_n": "_n + 1"})
     lab.commit_epoch(watermark=10_800)
 
     with pytest.raises(LakeError, match=r"UPDATE by .*\n.*--anew` recomputes"):
-        run(lab.lake)
-    second_batch_run = run(lab.lake, anew=True)
-    later_batch_run = run(lab.lake)
+        recompute_windows(lab.lake)
+    second_batch_run = recompute_windows(lab.lake, anew=True)
+    later_batch_run = recompute_windows(lab.lake)
 
     assert first_batch_run is not None
     assert second_batch_run is not None
@@ -51,7 +51,7 @@ def test_a_table_that_somebody_changed_is_refused_until_a_run_begins_anew(lab: L
 
 def serving_of(lab: Lab) -> list[tuple[int, str, str]]:
     """Return hour after BASE, side and state of each row that readers get."""
-    with views.connect(lab.lake) as connection:
+    with views.open_views(lab.lake) as connection:
         rows = connection.execute("SELECT window_start, _served_by, _state FROM serving ORDER BY ALL").fetchall()
     return [(round(start.timestamp() - BASE) // HOUR, by, state) for start, by, state in rows]
 
@@ -59,11 +59,11 @@ def serving_of(lab: Lab) -> list[tuple[int, str, str]]:
 def test_windows_that_have_left_the_log_keep_what_was_served(lab: Lab) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(6)), (1, 20, "AA", 9))
     lab.commit_epoch(watermark=5 * HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     expire(lab, 0, 2)
 
-    second_batch_run = run(lab.lake, anew=True)
-    later_batch_run = run(lab.lake)
+    second_batch_run = recompute_windows(lab.lake, anew=True)
+    later_batch_run = recompute_windows(lab.lake)
 
     assert first_batch_run is not None
     assert second_batch_run is not None
@@ -86,7 +86,7 @@ def test_run_over_a_log_that_holds_nothing_any_more_says_what_it_cannot_compute(
     expire(lab, 0, 3)
     expire(lab, 1, 1)
 
-    batch_run = run(lab.lake, anew=True)
+    batch_run = recompute_windows(lab.lake, anew=True)
 
     assert batch_run is not None
     assert [(entry.window_end, entry.reason) for entry in batch_run.incomplete] == [
@@ -101,7 +101,7 @@ def test_partition_that_holds_nothing_any_more_may_have_held_the_newest_windows(
     lab.commit_epoch(watermark=6 * HOUR)
     expire(lab, 1, 1)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     assert [entry.window_end for entry in batch_run.incomplete] == [(BASE + 5 * HOUR) * 1_000_000]
@@ -111,11 +111,11 @@ def test_partition_that_holds_nothing_any_more_may_have_held_the_newest_windows(
 def test_rows_that_stay_are_those_that_were_recorded_whatever_was_written_since(lab: Lab) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(6)))
     lab.commit_epoch(watermark=6 * HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     DeltaTable(lab.lake.batch_uri()).update({"flights": "flights + 1"})
     expire(lab, 0, 3)
 
-    second_batch_run = run(lab.lake, anew=True)
+    second_batch_run = recompute_windows(lab.lake, anew=True)
 
     assert first_batch_run is not None
     assert (
@@ -128,12 +128,12 @@ def test_rows_that_stay_are_those_that_were_recorded_whatever_was_written_since(
 def test_rows_that_cannot_be_trusted_do_not_stay_and_the_stream_serves_their_windows(lab: Lab) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(6)))
     lab.commit_epoch(watermark=6 * HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     (file,) = delta.paths(delta.open_table(lab.lake.batch_uri()))
     (Path(lab.lake.batch_uri()) / file).unlink()
     expire(lab, 0, 3)
 
-    second_batch_run = run(lab.lake, anew=True)
+    second_batch_run = recompute_windows(lab.lake, anew=True)
 
     assert first_batch_run is not None
     assert second_batch_run is not None
@@ -146,12 +146,12 @@ def test_rows_that_cannot_be_trusted_do_not_stay_and_the_stream_serves_their_win
 def test_windows_outside_of_a_range_stay_and_those_inside_that_are_left_out_are_named(lab: Lab) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(8)))
     lab.commit_epoch(watermark=7 * HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     expire(lab, 0, 2)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (1, 8))
 
-    part = run(lab.lake, start=start, end=end)
-    second_batch_run = run(lab.lake, start=start, end=end - timedelta(hours=2), anew=True)
+    part = recompute_windows(lab.lake, start=start, end=end)
+    second_batch_run = recompute_windows(lab.lake, start=start, end=end - timedelta(hours=2), anew=True)
 
     assert first_batch_run is not None
     assert part is not None
@@ -174,10 +174,10 @@ def test_sessions_that_have_left_the_log_keep_their_rows(lab: Lab) -> None:
     lab.pipeline = replace(lab.pipeline, window=Sessions("10 minutes"), lateness=Lateness(max_ahead="1 hour"))
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(8)))
     lab.commit_epoch(watermark=8 * HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     expire(lab, 0, 3)
 
-    second_batch_run = run(lab.lake, anew=True)
+    second_batch_run = recompute_windows(lab.lake, anew=True)
 
     assert first_batch_run is not None
     assert second_batch_run is not None
@@ -191,13 +191,13 @@ def test_files_beside_the_table_that_cannot_be_read_are_replaced(lab: Lab, name:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(4)))
     lab.send_raw(0, b"no JSON")
     lab.commit_epoch(watermark=4 * HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     uri = lab.lake.batch_uri(name)
     for file in delta.paths(delta.open_table(uri)):
         (Path(uri) / file).unlink()
 
-    second_batch_run = run(lab.lake, anew=True)
-    later_batch_run = run(lab.lake)
+    second_batch_run = recompute_windows(lab.lake, anew=True)
+    later_batch_run = recompute_windows(lab.lake)
 
     assert first_batch_run is not None
     assert later_batch_run is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.definition import SameDefinition, Sql
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import read_effective_runs
@@ -42,7 +42,7 @@ def test_the_teams_sql_sees_what_the_definition_filters(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (1, 20, "XX", 7), (0, 3_700, "AA", 1), (1, 7_300, "AA", 9))
     team.commit_epoch(watermark=2 * HOUR)
 
-    batch_run = run(team.lake)
+    batch_run = recompute_windows(team.lake)
 
     assert batch_run is not None
     assert hours(batch_run.computed) == [(0, 2)]
@@ -55,7 +55,7 @@ def test_windows_of_spark_may_be_grouped_by(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (0, 3_700, "AA", 1))
     team.commit_epoch(watermark=2 * HOUR)
 
-    batch_run = run(team.lake)
+    batch_run = recompute_windows(team.lake)
 
     assert batch_run is not None
     assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 1), (1, "AA", 1)]
@@ -64,11 +64,11 @@ def test_windows_of_spark_may_be_grouped_by(team: Lab) -> None:
 def test_a_window_is_computed_from_all_its_records_when_it_is_touched_again(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (1, 20, "AA", 7), (0, 3_700, "AA", 1))
     team.commit_epoch(watermark=2 * HOUR)
-    run(team.lake)
+    recompute_windows(team.lake)
     team.send((1, 30, "XX", 100))
     team.commit_epoch(watermark=2 * HOUR)
 
-    batch_run = run(team.lake)
+    batch_run = recompute_windows(team.lake)
 
     assert batch_run is not None
     assert hours(batch_run.computed) == [(0, 1)]
@@ -78,10 +78,10 @@ def test_a_window_is_computed_from_all_its_records_when_it_is_touched_again(team
 def test_another_sql_makes_every_window_dirty_and_clears_what_it_leaves_out(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (1, 20, "XX", 7), (0, 3_700, "XX", 1))
     team.commit_epoch(watermark=2 * HOUR)
-    run(team.lake)
+    recompute_windows(team.lake)
     write(team, QUERY.format(where="WHERE _class = 'accepted'"))
 
-    batch_run = run(team.lake)
+    batch_run = recompute_windows(team.lake)
 
     assert batch_run is not None
     assert hours(batch_run.computed) == [(0, 2)]
@@ -92,9 +92,9 @@ def test_another_sql_makes_every_window_dirty_and_clears_what_it_leaves_out(team
 def test_from_the_definition_to_the_teams_sql_the_table_changes_its_columns(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (1, 20, "XX", 7))
     team.commit_epoch(watermark=HOUR)
-    run(PipelineLake(team.settings, replace(team.pipeline, batch=SameDefinition())))
+    recompute_windows(PipelineLake(team.settings, replace(team.pipeline, batch=SameDefinition())))
 
-    batch_run = run(team.lake)
+    batch_run = recompute_windows(team.lake)
 
     assert team.table(batch_run, "carrier", "flights") == [(0, "AA", 1), (0, "XX", 1)]
 
@@ -120,7 +120,7 @@ def test_sql_that_does_not_fit_publishes_nothing(team: Lab, query: str, message:
     write(team, query)
 
     with pytest.raises(DefinitionError, match=message):
-        run(team.lake)
+        recompute_windows(team.lake)
 
     assert read_effective_runs(team.lake) == []
 
@@ -128,14 +128,14 @@ def test_sql_that_does_not_fit_publishes_nothing(team: Lab, query: str, message:
 def test_sql_that_returns_nothing_for_windows_with_rows_is_rejected_until_the_definition_lets_it(team: Lab) -> None:
     team.send((0, 10, "AA", 5), (1, 20, "AA", 7))
     team.commit_epoch(watermark=2 * HOUR)
-    run(team.lake)
+    recompute_windows(team.lake)
     write(team, QUERY.format(where="WHERE carrier = 'none'"))
 
     with pytest.raises(DefinitionError, match=r"whose [0-9]+ rows? in the batch table it replaces, got none"):
-        run(team.lake, start=FIRST, end=FIRST + timedelta(hours=1))
+        recompute_windows(team.lake, start=FIRST, end=FIRST + timedelta(hours=1))
 
     assert len(read_effective_runs(team.lake)) == 1
     team.pipeline = replace(team.pipeline, batch=Sql("legacy.sql", may_be_empty=True))
-    batch_run = run(team.lake, start=FIRST, end=FIRST + timedelta(hours=1))
+    batch_run = recompute_windows(team.lake, start=FIRST, end=FIRST + timedelta(hours=1))
     assert batch_run is not None
     assert team.table(batch_run, "carrier") == []

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.definition import Expect
 from cutover.definition.checks.contract import list_arguments, list_expectation_types
 from cutover.errors import ContractError, DefinitionError
@@ -29,9 +29,9 @@ def test_stopped_at_a_point_the_next_run_gives_the_same_table(lab: Lab, stop: st
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        run(lab.lake, probe=fail)
+        recompute_windows(lab.lake, probe=fail)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     assert lab.table(batch_run, "flights", "delay") == [(0, 2, 12)]
@@ -46,7 +46,7 @@ def test_a_critical_expectation_that_fails_publishes_nothing(lab: Lab) -> None:
 
     lake = PipelineLake(lab.settings, strict)
     with pytest.raises(ContractError, match=r"expect_column_values_to_be_between(.|\n)*1 unexpected of 1") as failure:
-        run(lake)
+        recompute_windows(lake)
 
     assert failure.value.runbook == "ContractFailed"
     assert read_effective_runs(lake) == []
@@ -63,7 +63,7 @@ def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
         Expect(type="expect_column_values_to_not_be_null", arguments={"column": "flights"}),
     )
 
-    batch_run = run(PipelineLake(lab.settings, replace(lab.pipeline, contract=contract)))
+    batch_run = recompute_windows(PipelineLake(lab.settings, replace(lab.pipeline, contract=contract)))
 
     assert batch_run is not None
     assert [(result.severity, result.success) for result in batch_run.contract] == [
@@ -80,7 +80,7 @@ def test_arguments_that_an_expectation_does_not_take_are_refused(lab: Lab) -> No
     contract = (Expect(type="expect_column_max_to_be_between", arguments={"miracles": 5}),)
 
     with pytest.raises(DefinitionError, match=r"does not take .'miracles': 5."):
-        run(PipelineLake(lab.settings, replace(lab.pipeline, contract=contract)))
+        recompute_windows(PipelineLake(lab.settings, replace(lab.pipeline, contract=contract)))
 
 
 def test_definitions_may_name_every_type_and_argument_that_great_expectations_has() -> None:
@@ -107,11 +107,11 @@ def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None
 
     def start_another(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
         if point == "batch.read":
-            second.append(threading.Thread(target=run, args=(lab.lake,)))
+            second.append(threading.Thread(target=recompute_windows, args=(lab.lake,)))
             second[0].start()
             overlapping.set()
 
-    run(lab.lake, probe=start_another)
+    recompute_windows(lab.lake, probe=start_another)
     second[0].join(120)
 
     assert overlapping.is_set()
@@ -123,12 +123,12 @@ def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None
 def test_a_wanted_range_is_computed_again_and_a_row_too_many_is_cleared(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (0, 3 * HOUR, "AA", 1))
     lab.commit_epoch(watermark=4 * HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     assert first_batch_run is not None
     lab.plant(hour=0, like=first_batch_run)
     lab.plant(hour=1, like=first_batch_run)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 4))
 
-    batch_run = run(lab.lake, start=start, end=end)
+    batch_run = recompute_windows(lab.lake, start=start, end=end)
 
     assert lab.table(batch_run, "carrier", "flights") == lab.table(first_batch_run, "carrier", "flights")

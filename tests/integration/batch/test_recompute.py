@@ -7,7 +7,7 @@ import pytest
 
 from cutover.batch import context
 from cutover.batch.cli import nothing_computed
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.clock import SystemClock
 from cutover.definition import Fixed
 from cutover.definition.windows.sessions import Window
@@ -28,7 +28,7 @@ def test_closed_windows_are_computed_and_open_ones_are_not(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (1, 20, "AA", 7), (0, 30, "UA", None), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
     lab.commit_epoch(watermark=7_200)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     expected = [
         (0, "AA", 2, Decimal(5 + 7), 7, (5 + 7) / 2),
@@ -46,7 +46,7 @@ def test_rows_that_do_not_count_are_in_the_batch_ledger(lab: Lab) -> None:
     lab.send_raw(1, b"{broken")
     lab.commit_epoch(watermark=3_600)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     assert batch_run.counts == {"accepted": 1, "filtered": 1, "future": 1, "malformed": 1}
@@ -58,9 +58,9 @@ def test_rows_that_do_not_count_are_in_the_batch_ledger(lab: Lab) -> None:
 def test_a_second_run_computes_nothing_and_leaves_the_table_as_it_is(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1))
     lab.commit_epoch(watermark=7_200)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
 
-    second = run(lab.lake)
+    second = recompute_windows(lab.lake)
 
     assert second is not None
     assert first_batch_run is not None
@@ -73,7 +73,7 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
 ) -> None:
     lab.send(*((second % 2, second * 36, "AA", 1) for second in range(400)))  # 4 hours, 50 records a partition and hour
     lab.commit_epoch(watermark=4 * 3_600)
-    run(lab.lake)
+    recompute_windows(lab.lake)
     lab.send((0, 3_600, "AA", 100))
     lab.commit_epoch(watermark=4 * 3_600)
     scans: list[tuple[Offsets, ...]] = []
@@ -85,7 +85,7 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
 
     monkeypatch.setattr(context, "read_records", note)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     assert hours(batch_run.computed) == [(1, 2)]
@@ -96,11 +96,11 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
 def test_a_window_open_at_one_cut_is_computed_whole_at_the_next(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (1, 3_700, "AA", 1))
     lab.commit_epoch(watermark=3_600)
-    run(lab.lake)
+    recompute_windows(lab.lake)
     lab.send((0, 3_800, "AA", 2), (1, 7_300, "AA", 3))
     lab.commit_epoch(watermark=7_200)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert lab.table(batch_run, "flights", "delay") == [(0, 1, 5), (1, 2, 1 + 2)]
 
@@ -110,8 +110,8 @@ def test_dirty_windows_outside_the_wanted_range_are_stale(lab: Lab) -> None:
     lab.commit_epoch(watermark=3 * 3_600)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (1, 2))
 
-    part = run(lab.lake, start=start, end=end)
-    remaining_batch_run = run(lab.lake)
+    part = recompute_windows(lab.lake, start=start, end=end)
+    remaining_batch_run = recompute_windows(lab.lake)
 
     assert part is not None
     assert remaining_batch_run is not None
@@ -137,7 +137,7 @@ def test_a_range_computes_every_closed_window_that_it_touches(
     lab.commit_epoch(watermark=base - BASE + 24 * HOUR)
     start, end = (datetime.fromtimestamp(base + (hour + more) * HOUR, UTC) for more in (0, 1))
 
-    batch_run = run(lab.lake, start=start, end=end)
+    batch_run = recompute_windows(lab.lake, start=start, end=end)
 
     assert batch_run is not None
     computed_hours = [((a / 1e6 - base) / HOUR, (b / 1e6 - base) / HOUR) for a, b in batch_run.computed]
@@ -149,7 +149,7 @@ def test_a_range_of_which_no_window_is_closed_says_that_it_computes_nothing(lab:
     lab.commit_epoch(watermark=3_600)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (4, 5))
 
-    batch_run = run(lab.lake, start=start, end=end)
+    batch_run = recompute_windows(lab.lake, start=start, end=end)
 
     assert batch_run is not None
     assert (batch_run.computed, batch_run.does_nothing) == ((), True)
@@ -161,9 +161,9 @@ def test_an_older_cut_leaves_the_table_and_names_the_windows_that_are_ahead(lab:
     old = lab.commit_epoch(watermark=7_200)
     lab.send((0, 3_800, "AA", 2))
     lab.commit_epoch(watermark=7_200)
-    newer = run(lab.lake)
+    newer = recompute_windows(lab.lake)
 
-    batch_run = run(lab.lake, epoch=old.epoch)
+    batch_run = recompute_windows(lab.lake, epoch=old.epoch)
 
     assert batch_run is not None
     assert newer is not None
@@ -176,36 +176,36 @@ def test_a_cut_ahead_of_the_newest_epoch_is_refused(lab: Lab) -> None:
     lab.commit_epoch(watermark=3_600)
 
     with pytest.raises(LogError, match="expected an epoch from 0 to 0, got 7"):
-        run(lab.lake, epoch=7)
+        recompute_windows(lab.lake, epoch=7)
 
     assert read_effective_runs(lab.lake) == []
 
 
 def test_without_an_epoch_the_message_says_how_to_get_one(lab: Lab) -> None:
     with pytest.raises(LogError, match="Hint: `cutover stream"):
-        run(lab.lake)
+        recompute_windows(lab.lake)
 
 
 def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=3_600)
-    version = versions.current(lab.lake)
+    version = versions.find_current_version(lab.lake)
     assert version is not None
     pinned_epochs: list[tuple[int, ...]] = []
 
     def note_pinned(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
         pinned_epochs.append(pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()))
 
-    batch_run = run(lab.lake, probe=note_pinned)
+    batch_run = recompute_windows(lab.lake, probe=note_pinned)
 
     assert batch_run is not None
     assert pinned_epochs == [(0,)] * 4
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == (0,)
-    pins.release(lab.settings, version, 0, holder=pins.name_batch_holder(batch_run.run_id), now=CLOCK.now())
+    pins.release_pin(lab.settings, version, 0, holder=pins.name_batch_holder(batch_run.run_id), now=CLOCK.now())
     assert pins.list_pinned_epochs(lab.settings, version, now=CLOCK.now()) == ()
 
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
     record_stage(lab.lake, "KAPPA")
 
-    assert run(lab.lake) is None
+    assert recompute_windows(lab.lake) is None

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.definition import Daily, Fixed
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
@@ -41,12 +41,12 @@ def test_runs_at_several_cuts_end_at_the_truth_of_the_whole_log(lab: Lab, window
     for step in range(3):
         send_some(lab, draw, step * HOUR)
         lab.commit_epoch(watermark=99 * HOUR if step == 2 else step * HOUR)
-        batch_run = run(lab.lake)
+        batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     client = LogClient(lab.settings)
     log = [record for p, end in batch_run.cut.items() for record in client.read_range(lab.topic, p, 0, end)]
-    truth = reference.run(lab.pipeline, log)
+    truth = reference.compute_reference(lab.pipeline, log)
     expected = [
         ((start / 1e6 - BASE) // HOUR, *key, row.n, *row.measures.values())
         for (start, _, key), row in truth.rows.items()
@@ -60,12 +60,12 @@ def test_the_ledger_of_several_scans_is_that_of_the_whole_log(lab: Lab) -> None:
     for _ in range(2):
         send_some(lab, draw, HOUR)
         lab.commit_epoch(watermark=HOUR)
-        batch_run = run(lab.lake)
+        batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     client = LogClient(lab.settings)
     log = [record for p, end in batch_run.cut.items() for record in client.read_range(lab.topic, p, 0, end)]
-    truth = reference.run(lab.pipeline, log)
+    truth = reference.compute_reference(lab.pipeline, log)
     rows = lab.rows("batch_ledger", batch_run.ledger_version)
     ledger_rows = [
         (row["_class"], p["partition"], p["offset"], p["reason"]) for row in rows for p in row["_positions"] or ()

@@ -13,7 +13,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline
 from cutover.definition.model.stage import Stage
 from cutover.errors import LakeError
-from cutover.lake.control.stages import current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import approval, evidence, present, stage
@@ -58,7 +58,7 @@ def recorded_evidence(monkeypatch: pytest.MonkeyPatch) -> Evidence:
 
 
 def make_proposal(lake: PipelineLake) -> StageProposal:
-    _, proposal = approval.make_proposal(lake, CLOCK)
+    _, proposal = approval.make_stage_proposal(lake, CLOCK)
     assert proposal is not None
     return proposal
 
@@ -74,7 +74,7 @@ def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clic
     proposal = make_proposal(lake)
 
     assert move(lake, StageProposal.from_json(json.loads(json.dumps(proposal.to_json())))) is Stage.SHADOW
-    (row,) = read_events(place, "clicks")
+    (row,) = read_gate_events(place, "clicks")
     assert (row.who, row.why, row.stage) == ("airflow:ada", "it is time", "SHADOW")
     assert json.loads(row.evidence)["approved"] == proposal.digest
     assert approval.is_applied(place, proposal)
@@ -88,7 +88,7 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
 
     with pytest.raises(LakeError, match="moves and withdrawals: 0 was approved, it is 1"):
         move(lake, proposal)
-    assert len(read_events(place, "clicks")) == 1
+    assert len(read_gate_events(place, "clicks")) == 1
 
 
 @pytest.mark.usefixtures("recorded_evidence")
@@ -96,7 +96,7 @@ def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, click
     lake = PipelineLake(place, clicks)
     with pytest.raises(LakeError, match="expected the person who approved it, got no name"):
         move(lake, make_proposal(lake), person=" ")
-    assert read_events(place, "clicks") == []
+    assert read_gate_events(place, "clicks") == []
 
 
 def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
@@ -110,21 +110,21 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     proposal = make_proposal(lake)
 
     def compare_and_withdraw(*_: object) -> PresentState:
-        stage.withdraw(place, proposal, "it was marked failed", CLOCK)
+        stage.withdraw_move(place, proposal, "it was marked failed", CLOCK)
         return PresentState(run=run(3), reason="they agree")
 
     monkeypatch.setattr(present, "examine_present", compare_and_withdraw)
 
     with pytest.raises(SequenceConflictError):
         move(lake, proposal)
-    (row,) = read_events(place, "clicks")
+    (row,) = read_gate_events(place, "clicks")
     assert (row.event, row.why) == ("withdrawn", "it was marked failed")
     assert (current_stage(lake), approval.is_applied(place, proposal)) == (Stage.LAMBDA, False)
 
     monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
     assert move(lake, make_proposal(lake)) is Stage.SHADOW  # the evidence for it still holds
-    stage.withdraw(place, proposal, "too late", CLOCK)
-    assert len(read_events(place, "clicks")) == 2
+    stage.withdraw_move(place, proposal, "too late", CLOCK)
+    assert len(read_gate_events(place, "clicks")) == 2
 
 
 @pytest.mark.usefixtures("recorded_evidence")
@@ -143,9 +143,9 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
 
     monkeypatch.setattr(Journal, "append", append_behind_the_move)
 
-    stage.withdraw(place, proposal, "it was marked failed", CLOCK)
+    stage.withdraw_move(place, proposal, "it was marked failed", CLOCK)
     assert approval.is_applied(place, proposal)
-    assert [row.event for row in read_events(place, "clicks")] == ["advanced"]
+    assert [row.event for row in read_gate_events(place, "clicks")] == ["advanced"]
 
 
 def test_what_changes_during_the_look_is_not_approved(
@@ -165,7 +165,7 @@ def test_what_changes_during_the_look_is_not_approved(
 
     with pytest.raises(LakeError, match="version of the stream: 0 was approved, it is 1"):
         move(lake, proposal)
-    assert read_events(place, "clicks") == []
+    assert read_gate_events(place, "clicks") == []
 
 
 def test_old_runs_that_expire_take_nothing_from_an_approval(
@@ -228,11 +228,11 @@ def test_approval_of_what_is_no_more_is_refused_and_writes_nothing(
     lake = PipelineLake(place, clicks)
     proposal = make_proposal(lake)
     now = change(lake, recorded_evidence)
-    events = read_events(place, "clicks")
+    events = read_gate_events(place, "clicks")
 
     with pytest.raises(LakeError, match=message):
         move(PipelineLake(place, now), proposal)
-    assert read_events(place, "clicks") == events
+    assert read_gate_events(place, "clicks") == events
 
 
 @pytest.mark.usefixtures("recorded_evidence")
@@ -250,7 +250,7 @@ def test_newer_good_run_leaves_an_approval_in_force(
 
 def test_nothing_is_proposed_while_something_is_missing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     lake = PipelineLake(place, clicks)
-    decision, proposal = approval.make_proposal(lake, CLOCK)
+    decision, proposal = approval.make_stage_proposal(lake, CLOCK)
 
     assert (proposal, decision.allowed, current_stage(lake)) == (None, False, Stage.LAMBDA)
 
@@ -270,7 +270,7 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     decision = stage.move(lake, "advance", "x", CLOCK, approved=StageApproval(proposal=proposal, who="ada"))
 
     assert (decision.allowed, Path(place.home).is_dir()) == (False, True)
-    assert read_events(place, "clicks") == []
+    assert read_gate_events(place, "clicks") == []
 
 
 @pytest.mark.usefixtures("recorded_evidence")
@@ -283,4 +283,4 @@ def test_what_audits_are_asked_for_is_part_of_what_is_approved_before_kappa(plac
     with pytest.raises(LakeError, match=r"`policy\.audit`: a fault in 1 % .* was approved, it is no samples"):
         move(PipelineLake(place, other), make_proposal(lake))
     assert move(lake, make_proposal(lake)) is Stage.KAPPA
-    assert "a fault in 1 %" in json.loads(read_events(place, "clicks")[-1].evidence)["audit"]
+    assert "a fault in 1 %" in json.loads(read_gate_events(place, "clicks")[-1].evidence)["audit"]

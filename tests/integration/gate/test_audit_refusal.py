@@ -145,10 +145,10 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
 
     unseen = audit_windows(lake, seed=1, clock=SystemClock())
     assert (unseen.state, unseen.windows) == (AuditState.NOT_COMPARABLE, wrong.wrong)
-    assert audit_record.find_regression(lake) is not None
+    assert audit_record.find_open_regression(lake) is not None
 
     assert audit_windows(lake, seed=1, clock=SystemClock()).state is AuditState.AGREES
-    assert audit_record.find_regression(lake) is None
+    assert audit_record.find_open_regression(lake) is None
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake import journal
 from cutover.lake.control import versions
 from cutover.lake.control.signature import user
-from cutover.lake.control.stages import current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.lake.journal_rows import GateEvent
 from cutover.lake.serving import serving_table
@@ -85,7 +85,7 @@ def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline
 def test_advance_without_evidence_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:
     decision = stage.move(PipelineLake(place, clicks), "advance", "because", CLOCK)
 
-    assert (decision.allowed, read_events(place, "clicks")) == (False, [])
+    assert (decision.allowed, read_gate_events(place, "clicks")) == (False, [])
 
 
 def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, clicks: Pipeline) -> None:
@@ -93,10 +93,10 @@ def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, click
     record_move(lake, "SHADOW")
     stage.move(lake, "rollback", " late burst ", CLOCK)
 
-    row = read_events(place, "clicks")[-1]
+    row = read_gate_events(place, "clicks")[-1]
     stored_evidence = json.loads(row.evidence)
     assert (row.stage, row.event, row.why, row.sequence) == ("LAMBDA", "rolled_back", "late burst", 1)
-    assert (row.who, evidence.compute_digest(stored_evidence)) == (user(), stored_evidence["hash"])
+    assert (row.who, evidence.compute_evidence_digest(stored_evidence)) == (user(), stored_evidence["hash"])
 
 
 def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:
@@ -114,7 +114,7 @@ def test_move_is_dated_by_the_clock(place: Settings, clicks: Pipeline) -> None:
     time_before = CLOCK.now()
     stage.move(lake, "rollback", "drill", CLOCK)
 
-    assert timedelta(0) <= read_events(place, "clicks")[-1].at - time_before < timedelta(minutes=5)
+    assert timedelta(0) <= read_gate_events(place, "clicks")[-1].at - time_before < timedelta(minutes=5)
 
 
 def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, clicks: Pipeline) -> None:
@@ -228,7 +228,7 @@ def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
     record_move(PipelineLake(place, clicks), at)
 
     assert main(["gate", "clicks", "rollback", "--why", "drill", "--to", to]) == 1
-    assert [row.stage for row in read_events(place, "clicks")] == [at]
+    assert [row.stage for row in read_gate_events(place, "clicks")] == [at]
 
 
 @pytest.mark.parametrize("at", ["LAMBDA", "SHADOW"])
@@ -237,17 +237,17 @@ def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
 ) -> None:
     lake = PipelineLake(place, clicks)
     record_move(lake, at)
-    turn = len(read_events(place, "clicks"))
+    turn = len(read_gate_events(place, "clicks"))
     (place.home / "lake" / "_control" / "versions" / "_delta_log" / f"{0:020}.json").unlink()  # a rollback needs none
 
-    stage.roll_back(lake, "late burst", CLOCK, back_to=Stage(at))
+    stage.roll_back_stage(lake, "late burst", CLOCK, back_to=Stage(at))
 
     with pytest.raises(LakeError, match="another process appended row"):
         Journal(place, "clicks", GateEvent).append(
             make_row(GateEvent, pipeline="clicks", stage="KAPPA"), expected_sequence=turn
         )
     assert current_stage(lake, way_back=True) == at
-    newest = read_events(place, "clicks")[-1]
+    newest = read_gate_events(place, "clicks")[-1]
     assert (newest.event, newest.why) == ("withdrawn", "late burst")
 
 
@@ -265,7 +265,7 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
     monkeypatch.setattr(journal, "RETRY_SECONDS", 0.0)
     monkeypatch.setattr(journal, "ATTEMPTS", 2)
     with pytest.raises(SequenceConflictError):
-        stage.roll_back(lake, "late burst", CLOCK)
+        stage.roll_back_stage(lake, "late burst", CLOCK)
 
     text = tasks.make_metrics_path(place, "gate_run", "clicks").read_text()
     assert 'cutover_task_failed{pipeline="clicks",task="gate"} 1' in text
@@ -284,7 +284,7 @@ def test_a_way_back_follows_a_move_that_was_made_meanwhile(
         return append(*words, **keywords)
 
     monkeypatch.setattr(Journal, "append", overtaken)
-    decision = stage.roll_back(lake, "late burst", CLOCK, back_to=Stage.LAMBDA)
+    decision = stage.roll_back_stage(lake, "late burst", CLOCK, back_to=Stage.LAMBDA)
 
     assert (decision.stage, decision.target) == (Stage.SHADOW, Stage.LAMBDA)
     assert current_stage(lake) is Stage.LAMBDA
@@ -343,7 +343,7 @@ def test_a_lake_that_cannot_be_written_keeps_its_stage_and_tells_it(place: Setti
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "expected a place that can be written, got: [Errno 13] Permission denied" in refused.stderr
     assert "Hint: nothing was committed" in refused.stderr
-    assert [row.stage for row in read_events(place, "clicks")] == ["KAPPA"]
+    assert [row.stage for row in read_gate_events(place, "clicks")] == ["KAPPA"]
     assert main(["gate", "clicks", "rollback", "--why", "drill"]) == 0
 
 

@@ -39,7 +39,7 @@ def record(settings: Settings, identity: Identity) -> None:
 def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: Identity) -> None:
     record(settings, driver)
 
-    stopped = installation.down(settings, report_progress=lambda _text: None)
+    stopped = installation.stop_installation(settings, report_progress=lambda _text: None)
 
     assert stopped.drivers == ("flights",)
     assert family.session_of(driver) == []
@@ -48,7 +48,7 @@ def test_down_ends_a_driver_and_what_it_started(settings: Settings, driver: Iden
 def test_down_leaves_a_process_alone_that_was_given_the_drivers_pid(settings: Settings, driver: Identity) -> None:
     record(settings, replace(driver, started=driver.started - 60))
 
-    stopped = installation.down(settings, report_progress=lambda _text: None)
+    stopped = installation.stop_installation(settings, report_progress=lambda _text: None)
 
     assert stopped.drivers == ()
     assert is_alive(driver)

@@ -19,8 +19,8 @@ def quiet(_text: str) -> None:
 
 @pytest.fixture
 def running(settings: Settings) -> Iterator[installation.Running]:
-    yield installation.up(settings, broker_only=True, report_progress=quiet)
-    installation.down(settings, report_progress=quiet)
+    yield installation.start_installation(settings, broker_only=True, report_progress=quiet)
+    installation.stop_installation(settings, report_progress=quiet)
 
 
 def broker_state(settings: Settings) -> ProgramState:
@@ -38,7 +38,7 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
 
     leader = Supervisor(settings.home).identity()
     assert leader is not None
-    stopped = installation.down(settings, report_progress=quiet)
+    stopped = installation.stop_installation(settings, report_progress=quiet)
 
     assert stopped.programs == ("broker",)
     assert second
@@ -49,7 +49,7 @@ def test_broker_comes_back_when_it_is_killed_and_leaves_nothing_when_stopped(
 def test_a_second_start_changes_nothing(settings: Settings, running: installation.Running) -> None:
     pid = broker_state(settings).pid
 
-    running_again = installation.up(settings, broker_only=True, report_progress=quiet)
+    running_again = installation.start_installation(settings, broker_only=True, report_progress=quiet)
 
     assert running_again.bootstrap == running.bootstrap
     assert broker_state(settings).pid == pid
@@ -65,7 +65,7 @@ def test_what_a_killed_supervisor_left_is_cleared_before_the_next_start(
     os.kill(leader.pid, signal.SIGKILL)
     assert family.wait_for_end([leader], timeout=10) == []
 
-    running_again = installation.up(settings, broker_only=True, report_progress=quiet)
+    running_again = installation.start_installation(settings, broker_only=True, report_progress=quiet)
 
     assert running_again.bootstrap == running.bootstrap
     assert not is_alive(orphan)

@@ -88,7 +88,7 @@ def test_a_file_that_was_removed_is_named(lake: Settings, capsys: pytest.Capture
 def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
     count = len(list(list_data_files(lake)))
 
-    scrub_results = [scrub.scrub(PipelineLake(lake, PIPELINE), max_bytes=1) for _ in range(count + 1)]
+    scrub_results = [scrub.scrub_files(PipelineLake(lake, PIPELINE), max_bytes=1) for _ in range(count + 1)]
 
     assert [result.files for result in scrub_results] == [1] * (count + 1)
     assert [result.is_whole for result in scrub_results] == [*[False] * (count - 1), True, False]
@@ -97,9 +97,9 @@ def test_each_run_goes_on_where_the_one_before_stopped(lake: Settings) -> None:
 def test_a_run_over_everything_begins_with_the_first_file(lake: Settings) -> None:
     count = len(list(list_data_files(lake)))
     pipeline_lake = PipelineLake(lake, PIPELINE)
-    scrub.scrub(pipeline_lake, max_bytes=1)
+    scrub.scrub_files(pipeline_lake, max_bytes=1)
 
-    assert scrub.scrub(pipeline_lake, max_bytes=None).files == count
+    assert scrub.scrub_files(pipeline_lake, max_bytes=None).files == count
 
 
 def test_damage_that_one_piece_found_is_found_again_by_the_next_round(lake: Settings) -> None:
@@ -107,7 +107,8 @@ def test_damage_that_one_piece_found_is_found_again_by_the_next_round(lake: Sett
     count = len(list(list_data_files(lake)))
 
     rounds = [
-        sum(len(scrub.scrub(PipelineLake(lake, PIPELINE), max_bytes=1).damaged) for _ in range(count)) for _ in range(2)
+        sum(len(scrub.scrub_files(PipelineLake(lake, PIPELINE), max_bytes=1).damaged) for _ in range(count))
+        for _ in range(2)
     ]
 
     assert rounds == [1, 1]
@@ -118,6 +119,6 @@ def test_a_file_of_somebody_else_is_counted_as_unnamed(lake: Settings) -> None:
     uri = pipeline_lake.batch_uri()
     write_deltalake(uri, DeltaTable(uri).to_pyarrow_table(), mode="append")
 
-    scrub_result = scrub.scrub(pipeline_lake)
+    scrub_result = scrub.scrub_files(pipeline_lake)
 
     assert (scrub_result.unnamed, scrub_result.damaged) == (1, ())

@@ -49,7 +49,7 @@ def batch_from(lake: Lake, hour: int) -> tuple[dict[str, Any], ...]:
 
 def list_servers(settings: Settings) -> list[str]:
     """Return who serves each hour, in order."""
-    with views.connect(PipelineLake(settings, PIPELINE)) as connection:
+    with views.open_views(PipelineLake(settings, PIPELINE)) as connection:
         return [row[0] for row in connection.execute("SELECT _served_by FROM serving ORDER BY window_start").fetchall()]
 
 
@@ -102,7 +102,7 @@ def test_without_a_batch_run_the_stream_serves_all(settings: Settings) -> None:
 
 def states(settings: Settings) -> list[str]:
     """Return what the view says of each hour, in order."""
-    with views.connect(PipelineLake(settings, PIPELINE)) as connection:
+    with views.open_views(PipelineLake(settings, PIPELINE)) as connection:
         return [row[0] for row in connection.execute("SELECT _state FROM serving ORDER BY window_start").fetchall()]
 
 
@@ -118,7 +118,7 @@ def lose(settings: Settings, start: int, end: int) -> None:
         windows_to=micros(end),
         at=datetime.now(UTC),
     )
-    losses.record(settings, [loss], expected_sequence=losses.next_sequence(settings, PIPELINE.name))
+    losses.record(settings, [loss], expected_sequence=losses.read_next_loss_sequence(settings, PIPELINE.name))
 
 
 def lose_log(settings: Settings, **changes: Any) -> Version:
@@ -138,10 +138,10 @@ def lose_log(settings: Settings, **changes: Any) -> Version:
         windows_to=micros(3),
         at=datetime.now(UTC),
     )
-    sequence = losses.next_sequence(settings, PIPELINE.name)
+    sequence = losses.read_next_loss_sequence(settings, PIPELINE.name)
     losses.record(settings, [replace(loss, **changes)], expected_sequence=sequence)
     lake = PipelineLake(settings, PIPELINE)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     version = versions.register(lake, SystemClock(), expected_sequence=sequence)
     delta.ensure(version.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
     return version
@@ -156,7 +156,7 @@ def of_stream_alone(hours: Sequence[int]) -> Lake:
 def list_served_windows(settings: Settings) -> list[tuple[int, int, str]]:
     """Return hour, records and state of each window that is served."""
     query = "SELECT epoch_us(window_start), sales, _state FROM serving ORDER BY 1"
-    with views.connect(PipelineLake(settings, PIPELINE)) as connection:
+    with views.open_views(PipelineLake(settings, PIPELINE)) as connection:
         rows = connection.execute(query).fetchall()
     return [((start - micros(0)) // HOUR, sales, state) for start, sales, state in rows]
 
@@ -235,7 +235,7 @@ def test_measure_called_state_is_not_taken_for_what_a_window_is(settings: Settin
     delta.ensure(lake.batch_uri("batch_ledger"), batch_ledger_schema(pipeline))
     write(settings, lake_of(SALES, pipeline), pipeline)
 
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         rows = connection.execute("SELECT DISTINCT state, _state, _served_by FROM serving").fetchall()
     assert rows == [(None, "final", "batch")]  # the lake of this test holds no such measure
 
@@ -280,4 +280,4 @@ def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Se
 
 def test_before_the_first_epoch_it_says_what_makes_one(settings: Settings) -> None:
     with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
-        views.connect(PipelineLake(settings, PIPELINE))
+        views.open_views(PipelineLake(settings, PIPELINE))

@@ -25,7 +25,7 @@ from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table, views
-from cutover.lake.serving.vacuum import vacuum
+from cutover.lake.serving.vacuum import delete_unlisted_files
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.pipeline_lake import PipelineLake
@@ -55,14 +55,14 @@ def record_move(settings: Settings, name: str) -> None:
 
 
 def read_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
-    with views.connect(PipelineLake(settings, pipeline)) as connection:
+    with views.open_views(PipelineLake(settings, pipeline)) as connection:
         return connection.execute("SELECT * FROM serving ORDER BY ALL").fetchall()
 
 
 def read_delta(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:
     """Return what any reader of Arrow sees, without the partition column."""
     rows = DeltaTable(serving_uri(settings, pipeline.name)).to_pyarrow_table().drop_columns(["_month"])
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("rows", rows)
         columns = ", ".join(f'"{name}"' for name in views_columns(pipeline))
         return connection.execute(f"SELECT {columns} FROM rows ORDER BY ALL").fetchall()  # noqa: S608 -- ours
@@ -334,7 +334,7 @@ def test_vacuum_knows_the_table(settings: Settings) -> None:
     record_move(settings, "SHADOW")
     serving_table.publish(lake)
 
-    deleted = vacuum(lake, hours=0, now=datetime.now(UTC), dry_run=False)
+    deleted = delete_unlisted_files(lake, hours=0, now=datetime.now(UTC), dry_run=False)
 
     assert deleted["serving"] == 1
     assert read_delta(settings) == read_view(settings)

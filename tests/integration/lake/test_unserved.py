@@ -70,9 +70,9 @@ def test_nothing_goes_before_epochs_and_another_record_show_the_time(
     newest = replace(lake.epochs[-1], processing_time=committed.isoformat())
     write(settings, replace(lake, epochs=(*lake.epochs[:-1], newest)), slower)
     pipeline_lake = PipelineLake(settings, slower)
-    version = versions.current(pipeline_lake)
+    version = versions.find_current_version(pipeline_lake)
     assert version is not None
-    pins.release(settings, version, 1, holder="batch/x", now=released)
+    pins.release_pin(settings, version, 1, holder="batch/x", now=released)
 
     ((text, reason),) = texts(list_unserved(pipeline_lake, LATER.now() + timedelta(days=1)))
 
@@ -87,10 +87,10 @@ def test_a_record_of_the_future_shows_nothing_once_another_follows_it(
 ) -> None:
     monkeypatch.setattr(vacuum, "find_shown_time", FIND_SHOWN_TIME)
     write(settings, lake_of(SALES))
-    version = versions.current(PipelineLake(settings, PIPELINE))
+    version = versions.find_current_version(PipelineLake(settings, PIPELINE))
     assert version is not None
     for at in (AHEAD, RIGHT):
-        pins.release(settings, version, 1, holder="batch/x", now=at)
+        pins.release_pin(settings, version, 1, holder="batch/x", now=at)
 
     epochs = [replace(epoch, processing_time=AHEAD.isoformat()) for epoch in lake_of(SALES).epochs]
 
@@ -117,10 +117,10 @@ def test_a_definition_that_changed_leaves_tables_that_go_after_a_month(settings:
 
     assert list_unserved(lake, LATER.now()) == []
     assert [path.name for path in Path(PipelineLake(settings, PIPELINE).version_uri()).iterdir() if path.is_dir()] == []
-    assert list(table_weights.find_changes(lake)) == []
+    assert list(table_weights.list_table_changes(lake)) == []
     # The old definition comes back: nothing of it is missed, and no number is given twice.
-    assert versions.current(PipelineLake(settings, PIPELINE)) is None
-    assert list(table_weights.find_changes(PipelineLake(settings, PIPELINE))) == []
+    assert versions.find_current_version(PipelineLake(settings, PIPELINE)) is None
+    assert list(table_weights.list_table_changes(PipelineLake(settings, PIPELINE))) == []
     assert versions.open_or_create(PipelineLake(settings, PIPELINE), SystemClock()).number == 1
 
 
@@ -128,17 +128,17 @@ def test_a_version_that_another_replaced_goes_and_a_held_one_stays(settings: Set
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     write(settings, lake_of(SALES, slower), slower)
-    old = versions.current(PipelineLake(settings, PIPELINE))
+    old = versions.find_current_version(PipelineLake(settings, PIPELINE))
     assert old is not None
     pins.pin(settings, old, 1, holder="savepoint/release", expires_at=LATER.now() + timedelta(days=1), now=NOW)
 
     lake = PipelineLake(settings, slower)
     assert texts(list_unserved(lake, LATER.now())) == [(f"stream-0 of {OWN}", "held by savepoint/release")]
-    pins.release(settings, old, 1, holder="savepoint/release", now=NOW)
+    pins.release_pin(settings, old, 1, holder="savepoint/release", now=NOW)
     (deleted_table,) = delete_unserved(lake, LATER, why="old")
 
-    assert (deleted_table.number, versions.list_versions(lake)[0].number) == (0, 1)
-    assert versions.next_number(lake) == len(["deleted", "serves"])
+    assert (deleted_table.number, versions.list_stream_versions(lake)[0].number) == (0, 1)
+    assert versions.read_next_version_number(lake) == len(["deleted", "serves"])
 
 
 FOLLOWER = """from dataclasses import replace
@@ -155,7 +155,9 @@ def replaced(settings: Settings, tmp_path: Path) -> Settings:
     write(settings_with_definitions, lake_of(SALES))
     follower = replace(PIPELINE, name="sales_2")
     write(settings_with_definitions, lake_of(SALES, follower), follower)
-    swaps.swap(settings_with_definitions, "sales", "sales_2", why="x", evidence="", clock=LATER, expected_sequence=0)
+    swaps.record_swap(
+        settings_with_definitions, "sales", "sales_2", why="x", evidence="", clock=LATER, expected_sequence=0
+    )
     return settings_with_definitions
 
 
@@ -166,7 +168,7 @@ def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(rep
     assert len(delete_unserved(lake, MUCH_LATER, why="replaced")) == len(["batch", "stream-0"])
 
     with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
-        table_weights.check_epoch_log(lake, versions.current(lake))
+        table_weights.check_epoch_log(lake, versions.find_current_version(lake))
 
 
 def test_the_tables_of_a_name_whose_file_is_gone_can_go_too(
@@ -188,17 +190,17 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
 
     def swapped_back(*args: Any, **keywords: Any) -> None:
         real(*args, **keywords)
-        swaps.swap(replaced, "sales", "sales", why="back", evidence="", clock=MUCH_LATER, expected_sequence=1)
+        swaps.record_swap(replaced, "sales", "sales", why="back", evidence="", clock=MUCH_LATER, expected_sequence=1)
 
     monkeypatch.setattr(versions, "record_deletion", swapped_back)
 
     lake = PipelineLake(replaced, PIPELINE)
     assert delete_unserved(lake, MUCH_LATER, why="replaced") == []
 
-    current = versions.current(lake)
+    current = versions.find_current_version(lake)
     assert current is not None
     assert (current.number, Path(current.uri).exists()) == (0, True)
-    assert list(table_weights.find_changes(lake)) == []
+    assert list(table_weights.list_table_changes(lake)) == []
     assert list_unserved(lake, MUCH_LATER.now()) == []
 
 
@@ -208,10 +210,10 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=PIPELINE.lateness)
     lake = PipelineLake(settings, slower)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     version_beside = versions.register(lake, SystemClock(), expected_sequence=sequence, beside=True)
     write(settings.model_copy(update={"stream_version": 1}), lake_of(SALES, slower), slower)
-    versions.serve(lake, 1, why="new", clock=SystemClock())
+    versions.promote_version(lake, 1, why="new", clock=SystemClock())
     real = versions.record_deletion
 
     def pinned(*args: Any, **keywords: Any) -> None:
@@ -223,20 +225,20 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
 
     assert delete_unserved(lake, LATER, why="old") == []
 
-    current = versions.current(lake)
+    current = versions.find_current_version(lake)
     assert (version_beside.number, None if current is None else current.number) == (1, 1)
-    assert [version.number for version in versions.list_versions(lake)] == [0, 1]
+    assert [version.number for version in versions.list_stream_versions(lake)] == [0, 1]
 
 
 def test_what_a_deleted_version_had_replaced_does_not_come_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     lake = PipelineLake(settings, PIPELINE)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     versions.register(lake, SystemClock(), expected_sequence=sequence)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     versions.record_deletion(settings, PIPELINE.name, OWN, 1, why="x", clock=SystemClock(), expected_sequence=sequence)
 
-    assert versions.current(lake) is None
+    assert versions.find_current_version(lake) is None
     assert versions.open_or_create(lake, SystemClock()).number == len(["stream-0", "stream-1"])
 
 
@@ -265,7 +267,7 @@ def test_a_definition_that_comes_back_after_its_tables_went_begins_in_lambda(set
 def test_what_a_fork_begins_with_stays_until_the_fork_is_filled(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     lake = PipelineLake(settings, PIPELINE)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     versions.register(lake, SystemClock(), expected_sequence=sequence, fork=versions.Fork(version=0, epoch=1))
 
     expected_texts = [(f"stream-0 of {OWN}", "needed by stream-1, which begins with it")]
@@ -280,7 +282,7 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
 
     def served_meanwhile(lake: PipelineLake, now: datetime) -> list[Unserved]:
         unserved_tables = real(lake, now)
-        versions.register(lake, LATER, expected_sequence=versions.next_sequence(lake))
+        versions.register(lake, LATER, expected_sequence=versions.read_next_version_sequence(lake))
         return unserved_tables
 
     monkeypatch.setattr(vacuum, "list_unserved", served_meanwhile)

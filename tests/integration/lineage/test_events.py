@@ -13,7 +13,7 @@ from cutover.errors import CutoverError
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import LineageSettings, Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -37,9 +37,9 @@ def with_listener(settings: Settings, **whom: object) -> Settings:
 
 
 def run_all(lake: PipelineLake) -> Report:
-    assert driver.run(lake, until="drain") == 0
-    assert recompute.run(lake) is not None
-    return reconcile(lake)
+    assert driver.run_driver(lake, until="drain") == 0
+    assert recompute.recompute_windows(lake) is not None
+    return run_reconciliation(lake)
 
 
 def select_job_events(events: list[Told], job: str) -> list[Told]:
@@ -113,7 +113,7 @@ def test_a_driver_that_runs_tells_now_and_then(clicks: tuple[Settings, Pipeline]
     settings, pipeline = clicks
     file = tmp_path / "events.jsonl"
 
-    driver.run(PipelineLake(with_listener(settings, file=file, every_seconds=0.05), pipeline), until="drain")
+    driver.run_driver(PipelineLake(with_listener(settings, file=file, every_seconds=0.05), pipeline), until="drain")
 
     states = [event["eventType"] for event in read(file)]
     assert (states[0], states[-1]) == ("START", "COMPLETE")
@@ -124,7 +124,7 @@ def test_a_run_that_fails_says_so(kafka_settings: Settings, topic_name: str, tmp
     pipeline, file = rig.pipeline(topic_name), tmp_path / "events.jsonl"
 
     with pytest.raises(CutoverError):
-        recompute.run(PipelineLake(with_listener(kafka_settings, file=file), pipeline))
+        recompute.recompute_windows(PipelineLake(with_listener(kafka_settings, file=file), pipeline))
 
     assert [event["eventType"] for event in read(file)] == ["START", "FAIL"]
 
@@ -133,7 +133,7 @@ def test_a_server_is_sent_the_same(clicks: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = clicks
 
     with listening() as (url, hook):
-        driver.run(PipelineLake(with_listener(settings, url=url), pipeline), until="drain")
+        driver.run_driver(PipelineLake(with_listener(settings, url=url), pipeline), until="drain")
 
     assert [body["eventType"] for _, body in hook.got] == ["START", "COMPLETE"]
 
@@ -148,7 +148,7 @@ def test_a_listener_that_is_not_there_ends_nothing(
     with listening(500) as (url, _):
         whom = {"no server": {"url": "http://127.0.0.1:9"}, "it refuses": {"url": url}}
         listener = whom.get(trouble, {"file": tmp_path / "file" / "events.jsonl"})
-        driver.run(PipelineLake(with_listener(settings, **listener), pipeline), until="drain")
+        driver.run_driver(PipelineLake(with_listener(settings, **listener), pipeline), until="drain")
 
     output = capfd.readouterr()
     assert rig.count_by_cell(PipelineLake(settings, pipeline)) == rig.expect_cells(EVENTS)

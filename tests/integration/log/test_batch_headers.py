@@ -49,9 +49,9 @@ def test_control_records_and_aborted_records_account_for_their_offsets(
 
     assert ends == {0: 9 * 8, 1: 9 * 8}
     assert len(compacted.read_positions(kafka_settings, topic)) == 2 * 6 * 7
-    assert complete_read.find_missing(spark, kafka_settings, client, topic, (whole_ranges,)) == ()
+    assert complete_read.find_missing_ranges(spark, kafka_settings, client, topic, (whole_ranges,)) == ()
     inner = ({0: (3, 30), 1: (7, 8)}, {0: (31, 72)})
-    assert complete_read.find_missing(spark, kafka_settings, client, topic, inner) == ()
+    assert complete_read.find_missing_ranges(spark, kafka_settings, client, topic, inner) == ()
 
 
 def test_what_compaction_removed_is_missing_and_nothing_else(
@@ -66,7 +66,7 @@ def test_what_compaction_removed_is_missing_and_nothing_else(
     client = LogClient(kafka_settings)
     deleted |= {(p, o) for p in (0, 1) for o in range(20)} - compacted.read_positions(kafka_settings, topic)
 
-    missing = complete_read.find_missing(spark, kafka_settings, client, topic, ({0: (0, 20), 1: (0, 20)},))
+    missing = complete_read.find_missing_ranges(spark, kafka_settings, client, topic, ({0: (0, 20), 1: (0, 20)},))
 
     assert sum(gap.missing for gap in missing) == len(deleted)
     assert all(any(g.partition == p and g.first_offset <= o < g.next_offset for g in missing) for p, o in deleted)
@@ -78,6 +78,6 @@ def test_log_that_begins_behind_the_range_is_named(kafka_settings: Settings, top
     client = LogClient(kafka_settings)
 
     with pytest.raises(LogError, match="partition 0: expected offset 2, the log starts at 6") as refused:
-        complete_read.find_missing(spark, kafka_settings, client, topic, ({0: (2, 10)},))
+        complete_read.find_missing_ranges(spark, kafka_settings, client, topic, ({0: (2, 10)},))
 
     assert refused.value.runbook == "LogDataLost"

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cutover.lake.integrity import same_log
-from cutover.log.cut import Mark, compute_digest
+from cutover.log.cut import Mark, compute_record_digest
 from cutover.log.kafka import LogClient
 from cutover.log.marks import MarkReader
 from cutover.settings import Settings
@@ -60,7 +60,7 @@ def offsets(marks: Mapping[int, tuple[Mark, ...]]) -> dict[int, list[int]]:
 def test_null_and_empty_and_the_border_of_key_and_value_are_told_apart() -> None:
     pairs = [(None, None), (None, b""), (b"", None), (b"", b""), (b"ab", b"c"), (b"a", b"bc"), (b"-", None)]
 
-    assert len({compute_digest(*pair) for pair in pairs}) == len(pairs)
+    assert len({compute_record_digest(*pair) for pair in pairs}) == len(pairs)
 
 
 def test_the_last_records_before_an_offset_are_marked_again_and_again(
@@ -71,10 +71,10 @@ def test_the_last_records_before_an_offset_are_marked_again_and_again(
     assert offsets(reader.read_last({0: (0, 50), 1: (0, 3)})) == {0: [46, 47, 48, 49], 1: [0, 1, 2]}
     assert offsets(reader.read_last({0: (0, 30), 1: (2, 3)})) == {0: [26, 27, 28, 29], 1: [2]}
     assert offsets(reader.read_last({0: (29, 29), 1: (3, 3)})) == {}
-    assert reader.read_last({0: (0, 10)})[0][-1] == Mark(9, 1_000_009, compute_digest(b"k", b"9"))
+    assert reader.read_last({0: (0, 10)})[0][-1] == Mark(9, 1_000_009, compute_record_digest(b"k", b"9"))
     assert reader.read_last({1: (0, 3)})[1][:2] == (
-        Mark(0, 1_000_000, compute_digest(b"k", None)),
-        Mark(1, 1_000_001, compute_digest(b"k", b"")),
+        Mark(0, 1_000_000, compute_record_digest(b"k", None)),
+        Mark(1, 1_000_001, compute_record_digest(b"k", b"")),
     )
 
 

@@ -37,7 +37,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of a broker with access control that is not restricted yet."""
     home: Path = tmp_path_factory.mktemp("strict")
     broker = Broker(home)
-    config = brokers.folder(home) / "server.properties"
+    config = brokers.locate_broker_files(home) / "server.properties"
     config.write_text(config.read_text(encoding="utf-8") + RIGHTS, encoding="utf-8")
     try:
         broker.start()
@@ -93,10 +93,10 @@ def test_driver_that_is_refused_ends_at_once_and_makes_nothing(at: Settings, top
     hide(at, topic_name)
 
     with pytest.raises(LogError) as refused:
-        driver.run(PipelineLake(at, rig.pipeline(topic_name)))
+        driver.run_driver(PipelineLake(at, rig.pipeline(topic_name)))
 
     assert refused.value.runbook == "KafkaRefused"
-    assert versions.current(PipelineLake(at, rig.pipeline(topic_name))) is None
+    assert versions.find_current_version(PipelineLake(at, rig.pipeline(topic_name))) is None
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def epoch(topic: str, number: int, marks: Mapping[int, tuple[Mark, ...]]) -> Epo
 def test_log_that_was_read_is_known_again(client: LogClient, topic_name: str) -> None:
     records = read(client, topic_name)
 
-    assert same_log.find_changes(client, records[-1], lambda: records) == ()
+    assert same_log.find_rewritten_partitions(client, records[-1], lambda: records) == ()
     assert same_log.is_unchanged(client, records[3])
 
 
@@ -77,7 +77,7 @@ def test_first_mark_that_differs_and_the_last_that_agrees_are_found(
 ) -> None:
     records = read(client, topic_name, wrong_from=wrong_from)
 
-    (change,) = same_log.find_changes(client, records[-1], lambda: records)
+    (change,) = same_log.find_rewritten_partitions(client, records[-1], lambda: records)
 
     # The first offset of each epoch has no mark: what lies between the last mark that agrees and the first that does
     # not counts as changed, since this broker has had one leader only.
@@ -85,7 +85,7 @@ def test_first_mark_that_differs_and_the_last_that_agrees_are_found(
     assert (change.partition, change.expected.offset, change.epoch) == (1, marked, marked // STEP)
     assert (change.first, change.end) == (0 if wrong_from == 0 else wrong_from, 40)
     with pytest.raises(LogError, match=f"Topic {topic_name}, partition 1: expected at offset {marked} ") as refused:
-        same_log.check_unchanged("clicks", client, records[-1], lambda: records)
+        same_log.check_log_unchanged("clicks", client, records[-1], lambda: records)
     assert refused.value.runbook == "LogDataLost"
 
 
@@ -94,7 +94,7 @@ def test_offsets_that_the_log_does_not_reach_are_changed(client: LogClient, topi
     ahead = tuple(mark._replace(offset=mark.offset + STEP) for mark in records[-1].marks[0])
     newest = replace(epoch(topic_name, EPOCHS, {0: ahead, 1: records[-1].marks[1]}), end={0: 45, 1: 40})
 
-    (change,) = same_log.find_changes(client, newest, lambda: [*records, newest])
+    (change,) = same_log.find_rewritten_partitions(client, newest, lambda: [*records, newest])
 
     assert (change.partition, change.first, change.end, change.actual) == (0, 40, 45, None)
 
@@ -103,7 +103,7 @@ def test_what_retention_has_taken_is_no_change(client: LogClient, kafka_settings
     records = read(client, topic_name, wrong_from=36)
     cut_away(kafka_settings, topic_name, {1: 40})
 
-    assert same_log.find_changes(client, records[-1], lambda: records) == ()
+    assert same_log.find_rewritten_partitions(client, records[-1], lambda: records) == ()
 
 
 def test_marks_that_retention_has_left_are_compared(
@@ -112,6 +112,6 @@ def test_marks_that_retention_has_left_are_compared(
     records = read(client, topic_name, wrong_from=20)
     cut_away(kafka_settings, topic_name, {1: 38})
 
-    (change,) = same_log.find_changes(client, records[-1], lambda: records)
+    (change,) = same_log.find_rewritten_partitions(client, records[-1], lambda: records)
 
     assert (change.first, change.expected.offset) == (38, 38)

@@ -18,7 +18,7 @@ from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.gate import stage
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import make_status, write_metrics_file
@@ -72,8 +72,8 @@ def files_served(folder: Path) -> Iterator[str]:
 
 def run_tasks(lake: PipelineLake) -> None:
     """Run each task once, and look once."""
-    recompute.run(lake)
-    reconcile(lake)
+    recompute.recompute_windows(lake)
+    run_reconciliation(lake)
     verify_and_record(lake, only=["N3"])
     stage.move(lake, "advance", "to be refused", SystemClock())
     write_metrics_file(lake.settings, make_status(FactCollector(lake, SystemClock()).collect()))

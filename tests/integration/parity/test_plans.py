@@ -173,7 +173,7 @@ LIVE: dict[str, Case] = {
 def test_a_dataframe_is_read_in_spark(tables: Tables, name: str) -> None:
     make, expects = (CASES | LIVE)[name]
 
-    assert sorted_constructs(plan.check(make(tables))) == sorted(expects)
+    assert sorted_constructs(plan.check_frame(make(tables))) == sorted(expects)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -227,7 +227,7 @@ def test_what_is_no_plan_is_refused_with_the_reason(tables: Tables) -> None:
         with pytest.raises(DefinitionError, match=reason):
             plan.check_text(text, "x.txt")
     with pytest.raises(DefinitionError, match=r"expected a DataFrame .* got builtins.int"):
-        plan.check(3)  # type: ignore[arg-type]
+        plan.check_frame(3)  # type: ignore[arg-type]
 
 
 def test_the_command_names_the_line_of_the_plan(

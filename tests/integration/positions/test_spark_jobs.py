@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- as Spark's documentation
 
 from cutover.cli.position import position
 from cutover.lake.tables import delta
-from cutover.positions.delta_versions import Evidence, list_versions
+from cutover.positions.delta_versions import Evidence, list_table_versions
 from cutover.positions.position import Position, find_position
 from cutover.positions.spark_checkpoint import Batch, LateRule, SparkCheckpoint, read_checkpoint
 from cutover.settings import Settings
@@ -122,7 +122,7 @@ def is_window_closed(event: Event, watermark: int) -> bool:
 @pytest.mark.parametrize("mode", ["append", "complete"])
 def test_native_sink(source: DataFrame, tmp_path: Path, mode: str) -> None:
     job = run(count_hourly(source), tmp_path, mode)
-    versions = list_versions(job.table, job.checkpoint)
+    versions = list_table_versions(job.table, job.checkpoint)
 
     assert [(version.version, version.batch, version.evidence) for version in versions] == [
         (number, number, Evidence.QUERY) for number in range(len(job.checkpoint.batches))
@@ -137,8 +137,8 @@ def test_native_sink(source: DataFrame, tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize("marks", [True, False])
 def test_merge_in_foreach_batch(source: DataFrame, tmp_path: Path, marks: bool) -> None:
     job = run(count_hourly(source), tmp_path, "update", merge_into(f"{tmp_path}/table", marks=marks))
-    versions = [version for version in list_versions(job.table, job.checkpoint) if version.operation == "MERGE"]
-    newest = find_position(job.checkpoint, list_versions(job.table, job.checkpoint))
+    versions = [version for version in list_table_versions(job.table, job.checkpoint) if version.operation == "MERGE"]
+    newest = find_position(job.checkpoint, list_table_versions(job.table, job.checkpoint))
 
     assert {version.evidence for version in versions} == {Evidence.MARK if marks else Evidence.TIME}
     with_rows = [batch.number for batch in job.checkpoint.batches if batch.number < len(EVENTS) // 20]
@@ -171,7 +171,7 @@ def test_a_batch_that_was_killed_before_its_commit_has_written_the_table(source:
         (tmp_path / "checkpoint" / "commits" / file).unlink(missing_ok=True)
     checkpoint = read_checkpoint(f"{tmp_path}/checkpoint")
 
-    found = find_position(checkpoint, list_versions(job.table, checkpoint))
+    found = find_position(checkpoint, list_table_versions(job.table, checkpoint))
 
     assert checkpoint.newest_committed == checkpoint.batches[-2]
     assert isinstance(found, Position)

@@ -122,7 +122,7 @@ def log_of_lake(lake: Lake) -> HeldLog:
 
 def reconcile(lake: PipelineLake, **options: Any) -> Report:
     """Compare both sides of the lake that was written last, together with its log."""
-    return run.reconcile(lake, log=_HELD.get(lake.settings.home), **options)
+    return run.run_reconciliation(lake, log=_HELD.get(lake.settings.home), **options)
 
 
 def in_force(pipeline: Pipeline = PIPELINE) -> EffectiveSettings:
@@ -173,7 +173,7 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
 def write_run(settings: Settings, run: BatchRun, pipeline: Pipeline = PIPELINE) -> None:
     """Record a run as the next one, whatever its times say."""
     lake = PipelineLake(settings, pipeline)
-    index.record_run(lake, run, sequence=batch_runs.next_sequence(lake))
+    index.record_run(lake, run, sequence=batch_runs.read_next_run_sequence(lake))
 
 
 def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> None:

@@ -24,7 +24,7 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history
 from cutover.reconcile.verdict.lifecycle import DifferenceState
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.reconcile.watch import findings
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import Lake, Sale, edit_batch_row, lake_of, reconcile, replace_batch, write
@@ -112,7 +112,7 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
     assert states(lake) == [DifferenceState.ACCEPTED, DifferenceState.ACCEPTED]
     assert app.main(["differences", "sales"]) == 0
     assert list(findings.list_comparison_problems(lake)) == []
-    checked = verify(lake, only=["N5"], clock=SystemClock())
+    checked = verify_pipeline(lake, only=["N5"], clock=SystemClock())
     assert checked.checks["N5"].state is CheckState.HELD
     condition = rules_condition(lake)
     assert (condition.is_met, condition.detail) == (True, "1 in force")
@@ -168,7 +168,7 @@ def test_a_rule_that_does_not_hold_accepts_nothing(
 ) -> None:
     write_rule(home, "broken", **{name: value for name, value in fields.items() if value is not None})
     if "max_volume" in fields:
-        path = acceptance_files.folder(PipelineLake(home, sales)) / "broken.toml"
+        path = acceptance_files.locate_rule_files(PipelineLake(home, sales)) / "broken.toml"
         path.write_text(path.read_text(encoding="utf-8") + "\nmax_volume = { revenue = 19 }", encoding="utf-8")
 
     lake = PipelineLake(home, sales)
@@ -204,7 +204,7 @@ def test_a_rule_is_about_the_rows_that_it_names(
     home: Settings, sales: Pipeline, fields: dict[str, Any], rows: int
 ) -> None:
     write_rule(home, "narrow", **{k: v for k, v in fields.items() if not k.startswith("windows")})
-    path = acceptance_files.folder(PipelineLake(home, sales)) / "narrow.toml"
+    path = acceptance_files.locate_rule_files(PipelineLake(home, sales)) / "narrow.toml"
     bounds = "".join(f"\n{name} = {value}" for name, value in fields.items() if name.startswith("windows"))
     path.write_text(path.read_text(encoding="utf-8") + bounds, encoding="utf-8")
 
@@ -219,7 +219,7 @@ def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, 
     assert "has expired" in rules_condition(lake, datetime(2099, 1, 1, tzinfo=UTC)).detail
     write_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
     assert "was changed or removed" in rules_condition(lake).detail
-    (acceptance_files.folder(PipelineLake(home, sales)) / "for-now.toml").unlink()
+    (acceptance_files.locate_rule_files(PipelineLake(home, sales)) / "for-now.toml").unlink()
     assert rules_condition(lake).is_met is False
     rewrite(home, spoilt, sales, 1)
     assert reconcile(lake).finding.verdict is Verdict.DIVERGED
@@ -302,7 +302,7 @@ def test_a_rule_that_says_too_little_or_nonsense_is_refused(
     assert accept(*words) == 2
 
     assert message in capsys.readouterr().err
-    assert not acceptance_files.folder(PipelineLake(home, sales)).exists()
+    assert not acceptance_files.locate_rule_files(PipelineLake(home, sales)).exists()
 
 
 @pytest.mark.usefixtures("spoilt")
@@ -312,7 +312,7 @@ def test_a_written_rule_says_what_was_typed_and_is_not_written_over(home: Settin
 
     assert (accept(*words), accept(*words)) == (0, 2)
 
-    (rule,) = acceptance_files.load(PipelineLake(home, sales)).rules.values()
+    (rule,) = acceptance_files.load_acceptance_rules(PipelineLake(home, sales)).rules.values()
     assert (rule.reason, rule.keys, rule.max_rows, rule.max_volume) == (hostile, ["a,1"], 2, {"revenue": 100.0})
     assert app.main(["lint"]) == 0
 

@@ -84,7 +84,7 @@ def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by
     for age in (2 * HOUR, HOUR, 2 * DAY):
         reconcile(lake, clock=StandingClock(NOW - age))
 
-    present = history.find_current(lake)
+    present = history.find_current_comparison(lake)
     assert present is not None
     assert (present.times, present.last_recorded) == (3, NOW - 2 * DAY)
     assert find_verdict_age(lake, (), NOW) == RecordAge(not_before=NOW - HOUR)

@@ -20,7 +20,7 @@ from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history, records
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import Settings
@@ -82,7 +82,7 @@ def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
     else:
         later = [reconcile(lake, epoch=OLD) for _ in range(1 + scope.endswith("again"))][-1]
 
-    newest = history.find_current(lake)
+    newest = history.find_current_comparison(lake)
     assert (diverged.finding.verdict, later.finding.verdict, later.finding.exit_code) == (
         Verdict.DIVERGED,
         Verdict.CONSISTENT,
@@ -125,7 +125,7 @@ def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
     lake = PipelineLake(settings, PIPELINE)
     first_report, second = reconcile(lake), reconcile(lake)
 
-    (line,) = records.read_lines(settings, PIPELINE.name)
+    (line,) = records.read_comparisons(settings, PIPELINE.name)
     assert (line.times, second.run.repeats, second.run.run_id, second.run.at) == (
         2,
         1,
@@ -144,7 +144,7 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
 
     report = reconcile(pipeline_lake)
 
-    verdicts = [line.verdict for line in records.read_lines(settings, PIPELINE.name)]
+    verdicts = [line.verdict for line in records.read_comparisons(settings, PIPELINE.name)]
     assert (report.run.scope_note, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
     assert "DivergenceUnexplained" in firing(settings)
 
@@ -162,7 +162,7 @@ def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diver
 
     late = reconcile(lake, epoch=OLD, probe=overtake)
 
-    newest = history.find_current(lake)
+    newest = history.find_current_comparison(lake)
     assert newest is not None
     assert (newest.run_id, newest.times, late.run.scope_note is None) == (diverged.run.run_id, 2, False)
     assert latest(settings) == page(settings, reports[1])
@@ -247,11 +247,11 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 ) -> None:
     lake = PipelineLake(settings, PIPELINE)
     record_stage(lake, "LAMBDA", event="rolled_back", at=START)
-    (version,) = versions.list_versions(lake)
+    (version,) = versions.list_stream_versions(lake)
     pins.pin(settings, version, 0, holder="a", expires_at=START, now=START)
     handle = DeltaTable(control_uri(settings, table))
     handle.delete()
-    verified = verify(lake, only=["N9"])
+    verified = verify_pipeline(lake, only=["N9"])
 
     report = reconcile(lake)
 
@@ -332,7 +332,7 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
 
 def verify_tables(settings: Settings) -> str:
     """Return what `verify --only N9` says of the tables."""
-    verification = verify(PipelineLake(settings, PIPELINE), only=["N9"])
+    verification = verify_pipeline(PipelineLake(settings, PIPELINE), only=["N9"])
     return verification.error or " ".join(violation.text for violation in verification.violations)
 
 

@@ -278,7 +278,7 @@ def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings)
 def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN))
 
-    row = records.read_lines(settings, PIPELINE.name)[0]
+    row = records.read_comparisons(settings, PIPELINE.name)[0]
     assert (row.run_id, row.verdict, (settings.reports_dir / str(row.report)).is_file()) == (
         result.run.run_id,
         "CONSISTENT",
@@ -292,7 +292,9 @@ def test_the_verdict_is_recorded_after_its_report_was_rendered(settings: Setting
 
     reconcile(
         PipelineLake(settings, PIPELINE),
-        probe=lambda point, epoch: points.append((point, epoch, len(records.read_lines(settings, PIPELINE.name)))),
+        probe=lambda point, epoch: points.append(
+            (point, epoch, len(records.read_comparisons(settings, PIPELINE.name)))
+        ),
     )
 
     assert points == [("report.rendered", 2, 0), ("verdict.recorded", 2, 1)]
@@ -316,7 +318,7 @@ def test_a_cut_is_held_for_the_comparison_and_let_go_after_it(settings: Settings
     lake, clock = lake_of(CLEAN), SystemClock()
     write(settings, lake)
     pipeline_lake = PipelineLake(settings, PIPELINE)
-    version = versions.current(pipeline_lake)
+    version = versions.find_current_version(pipeline_lake)
     assert version is not None
     holder = pins.name_batch_holder(lake.run.run_id)
     pins.pin(settings, version, 2, holder=holder, expires_at=clock.now() + pins.LONGEST, now=clock.now())
@@ -335,7 +337,7 @@ def test_an_empty_range_is_refused(settings: Settings) -> None:
 
     with pytest.raises(DefinitionError, match="expected a start before an end"):
         reconcile(PipelineLake(settings, PIPELINE), start=START + timedelta(hours=2), end=START + timedelta(hours=2))
-    assert records.read_lines(settings, PIPELINE.name) == ()
+    assert records.read_comparisons(settings, PIPELINE.name) == ()
 
 
 def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Settings) -> None:

@@ -31,7 +31,7 @@ from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
 from cutover.reconcile.selftest.record import find_newest_self_test
 from cutover.reconcile.selftest.self_test import self_test
-from cutover.reconcile.selftest.trial_result import evaluate_rows
+from cutover.reconcile.selftest.trial_result import evaluate_trial
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
@@ -108,7 +108,9 @@ def test_a_bit_is_flipped_only_where_a_comparison_reads(settings: Settings) -> N
     table = delta.open_table(uri)
     rows = pa.table({"_epoch": pa.array([0], pa.int64())})
     for number in range(5):
-        new_file = data_files.write(uri, rows, checksums.new_stem(f"ids-{number}", 0), partition={"_kind": RowKind.IDS})
+        new_file = data_files.write_data_file(
+            uri, rows, checksums.new_stem(f"ids-{number}", 0), partition={"_kind": RowKind.IDS}
+        )
         commits.replace(table, [], [new_file])
 
     struck = [table_rows.flip_bit(uri, number / 20) for number in range(20)]
@@ -211,7 +213,7 @@ def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: S
 
     def judge_change(kind: str, cause: str) -> tuple[int, int]:
         changed_finding = replace(finding, differences=(replace(cell, kind=kind, cause=cause),))
-        (result,) = evaluate_rows(clean, [plant], changed_finding, "trial 1").plants
+        (result,) = evaluate_trial(clean, [plant], changed_finding, "trial 1").plants
         return result.detected, result.identified
 
     assert judge_change("changed", "late") == (0, 0)

@@ -114,7 +114,7 @@ def test_rows_take_columns_as_plain_python_says_also_with_one_key_above_all(
         }
         for v in versions
     }
-    expected = reference.run(
+    expected = reference.compute_reference(
         PIPELINE, LOG, dimensions=lambda raw: plain[int(raw.offset >= CHANGES) if len(versions) > 1 else 1]
     )
 

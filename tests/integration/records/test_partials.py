@@ -51,7 +51,7 @@ def partials(classified_rows: "DataFrame") -> pa.Table:
 
 @pytest.fixture(scope="module")
 def expected() -> reference.Result:
-    return reference.run(PIPELINE, RAW)
+    return reference.compute_reference(PIPELINE, RAW)
 
 
 def test_columns_are_the_partial_shape_in_order(partials: pa.Table) -> None:
@@ -102,7 +102,7 @@ def test_fold_is_the_result_of_plain_python(partials: pa.Table, expected: refere
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partials", partials)
-    rows = queries.read_table(connection, finish_sql(PIPELINE, "partials")).to_pylist()
+    rows = queries.query_table(connection, finish_sql(PIPELINE, "partials")).to_pylist()
     connection.close()
 
     folded = {
@@ -121,7 +121,7 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
     times = ("00:00:00.000001", "00:10:00.000001", "00:20:00.000001", "00:30:00.000002")
     apart = [('{"must":"sessions","at":"2024-01-01T' + time + 'Z"}').encode() for time in times]
     raw = [*RAW, *(RawRecord(partition=9, offset=i, log_time_micros=LOG_TIME, value=v) for i, v in enumerate(apart))]
-    expected = reference.run(pipeline, raw)
+    expected = reference.compute_reference(pipeline, raw)
 
     partial_rows = aggregate_partials(
         classify_records(parse_records(frame_of(spark, raw), pipeline), pipeline, watermark_micros=None), pipeline
@@ -131,7 +131,7 @@ def test_rows_that_touch_are_one_session_to_the_microsecond(spark: "SparkSession
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.register("partials", rows)
-        counted_rows = queries.read_table(connection, finish_sql(pipeline, "partials")).to_pylist()
+        counted_rows = queries.query_table(connection, finish_sql(pipeline, "partials")).to_pylist()
     accepted = [(r["must"], _micros(r["window_start"]), _micros(r["window_end"]), r["_n"]) for r in counted_rows]
     assert sorted(accepted) == sorted((key[0], start, end, r.n) for (start, end, key), r in expected.rows.items())
     assert [n for must, *_, n in sorted(accepted) if must == "sessions"] == [3, 1]

@@ -123,7 +123,7 @@ def count_by_cell(
 
 def query_rows(lake: PipelineLake, query: str, *, epoch: int | None = None) -> list[tuple[Any, ...]]:
     """Return the rows of a query over `rows`: partials and ledger up to an epoch."""
-    log, connection = epoch_log(lake), queries.connect()
+    log, connection = epoch_log(lake), queries.open_duckdb()
     newest = log.newest()
     log.relation(connection, "rows", epoch=epoch if epoch is not None else -1 if newest is None else newest.epoch)
     return list(connection.execute(query).fetchall())
@@ -131,7 +131,7 @@ def query_rows(lake: PipelineLake, query: str, *, epoch: int | None = None) -> l
 
 def epoch_log(lake: PipelineLake) -> EpochLog:
     """Return the current epoch log."""
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     return EpochLog(version.uri)
 

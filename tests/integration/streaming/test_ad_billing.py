@@ -22,9 +22,9 @@ from cutover.lake.serving import views
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.samples import ad_billing
 from cutover.samples.ad_billing import Record, Sample
 from cutover.settings import KafkaSettings, Settings
@@ -82,7 +82,7 @@ def paths_run(
     settings = rig.fast(Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap)))
     ad_billing.write(home / "files", MADE)
     budgets = home / "files" / "advertisers.csv"
-    load.load(settings, "advertisers", budgets, key=["advertiser"], schema=ad_billing.DIMENSION)
+    load.load_dimension(settings, "advertisers", budgets, key=["advertiser"], schema=ad_billing.DIMENSION)
     for topic, rows in (("ad_impressions", MADE.impressions), ("ad_clicks", MADE.clicks)):
         fill(settings, f"{home.name}-{topic}", rows)
     return {
@@ -109,13 +109,13 @@ def over_prefixed_topics(pipeline: Pipeline, prefix: str) -> Pipeline:
 
 
 def run_both_paths(lake: PipelineLake) -> tuple[Settings, Pipeline, Report]:
-    driver.run(lake, until="final")
-    recompute.run(lake)
-    return lake.settings, lake.pipeline, reconcile(lake)
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
+    return lake.settings, lake.pipeline, run_reconciliation(lake)
 
 
 def fetch(lake: PipelineLake, query: str) -> list[tuple[Any, ...]]:
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         return list(connection.execute(query).fetchall())
 
 
@@ -131,7 +131,7 @@ def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
     assert billed == bill(MADE)
     assert report.finding.verdict is Verdict.EXPLAINED
     assert report.finding.causes["late"].rows > 0
-    checks = verify(lake).checks
+    checks = verify_pipeline(lake).checks
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 

@@ -46,9 +46,9 @@ def draw_events(count: int, *, seed: int) -> list[Event]:
 
 def count_late(lake: PipelineLake) -> tuple[int, int]:
     """Return late (record, window) pairs and windows with any, as the driver's ledger has them."""
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.relation(connection, "log", version.uri)
         query = "SELECT count(*), count(DISTINCT window_start) FROM log WHERE _kind = 'ledger' AND _class = 'late'"
         pairs, windows = connection.execute(query).fetchall()[0]
@@ -70,7 +70,7 @@ def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *
     settings_tried = SETTINGS[::2] if merges else SETTINGS
     runs = [under(pipeline, f"n{number}", setting) for number, setting in enumerate(settings_tried)]
     for run in runs:
-        driver.run(PipelineLake(settings, run), until="drain")
+        driver.run_driver(PipelineLake(settings, run), until="drain")
 
     delays = gather_delays(PipelineLake(settings, runs[0])).delays
 
@@ -89,7 +89,7 @@ def test_the_exact_setting_has_no_late_record_and_none_is_shorter(quick: Setting
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, draw_events(400, seed=12))
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     delays = gather_delays(lake).delays
 
@@ -108,7 +108,7 @@ def test_a_key_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
     slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key="c", partition=1) for i in range(1, 300, 6)]
     rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     lateness = gather_delays(lake)
 
@@ -125,7 +125,7 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
     settings = rig.fast(quick)
     rig.for_commands(monkeypatch, settings, topic)
     rig.send(settings, topic, [Event(id=i, minute=i, key="ab"[i % 2]) for i in range(40)])
-    driver.run(PipelineLake(settings, rig.pipeline(topic, cap=4)), until="drain")
+    driver.run_driver(PipelineLake(settings, rig.pipeline(topic, cap=4)), until="drain")
     capsys.readouterr()
 
     assert app.main(["advise", "clicks"]) == 0
@@ -152,7 +152,7 @@ def test_a_hostile_key_that_is_late_stays_text(
     even = [Event(id=i, minute=i, key="ab"[i % 4 // 2], partition=0) for i in range(0, 300, 2)]
     slow = [Event(id=i, minute=max(0, i - 90 * (i % 5 == 0)), key=key, partition=1) for i in range(1, 300, 6)]
     rig.send(settings, topic, sorted([*even, *slow], key=lambda event: event.id))
-    driver.run(PipelineLake(settings, rig.pipeline(topic, cap=40)), until="drain")
+    driver.run_driver(PipelineLake(settings, rig.pipeline(topic, cap=40)), until="drain")
     capsys.readouterr()
 
     for command in ("advise", "lateness"):
@@ -177,7 +177,7 @@ def test_advice_on_a_join_is_proven_like_any_other(quick: Settings, topic: str) 
     rig.send(settings, topic, draw_events(120, seed=14))
     rig.send(settings, f"{topic}-right", draw_events(120, seed=15))
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     lateness = gather_delays(lake)
     named_settings = name_settings(lateness.delays, [SETTINGS[1]])
 
@@ -214,7 +214,7 @@ def test_predictions_are_proven_beside_what_serves(quick: Settings, topic: str, 
     if kind == "sessions":
         pipeline = replace(pipeline, window=Sessions(gap="4 minutes"))
     rig.send(settings, topic, events)
-    driver.run(PipelineLake(settings, pipeline), until="drain")
+    driver.run_driver(PipelineLake(settings, pipeline), until="drain")
     lateness = gather_delays(PipelineLake(settings, pipeline))
     files_before = sorted(str(path) for path in Path(settings.lake_uri).rglob("*"))
     named_settings = name_settings(lateness.delays, SETTINGS[:3])
@@ -237,7 +237,7 @@ def test_epochs_of_a_topic_made_again_are_not_repeated(quick: Settings, topic: s
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, draw_events(40, seed=3))
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     records = rig.records(lake)
     other = [replace(record, topic_id="another") for record in records]
     with (

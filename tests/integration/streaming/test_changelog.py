@@ -75,7 +75,7 @@ def standing(lake: PipelineLake) -> dict[rig.Cell, tuple[int, int]]:
     """Return the same by the table."""
     query = "SELECT epoch_us(window_start), k, _pane, ids::BIGINT, _index FROM panes ORDER BY _epoch, _order"
     values_by_cell: dict[rig.Cell, tuple[int, int]] = {}
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         for start, key, kind, ids, index in connection.execute(query).fetchall():
             if kind == "retraction":
                 del values_by_cell[start, key]

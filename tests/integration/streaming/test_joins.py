@@ -17,7 +17,7 @@ from cutover.definition import EachEpoch, Repeat
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.engine import queries
 from cutover.errors import LogError
-from cutover.lake.serving.views import connect
+from cutover.lake.serving.views import open_views
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.topic_partitions import name_log, split_topics
@@ -26,9 +26,9 @@ from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
@@ -122,9 +122,9 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
     fed.anew().feed(end_of(BEFORE_LATE))
     for topic, topic_records in zip(split_topics(name_log(pipeline)), _by_topic(LOG), strict=True):
         writer.write(topic, topic_records[1], preceding=topic_records[0])
-    driver.run(lake, until="final")
-    recompute.run(lake)
-    return Driven(lake=lake, report=reconcile(lake))
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
+    return Driven(lake=lake, report=run_reconciliation(lake))
 
 
 def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecord]]]:
@@ -148,11 +148,11 @@ def test_every_epoch_is_what_plain_python_makes_of_both_topics(driven: Driven) -
 
 
 def test_the_batch_pairs_late_rows_of_either_side(driven: Driven) -> None:
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.relation(connection, "batch", driven.lake.batch_uri())
     rows = rows_of(connection, driven.lake.pipeline, "SELECT * FROM batch")
 
-    assert expected_rows(reference.run(driven.lake.pipeline, LOG)) == rows
+    assert expected_rows(reference.compute_reference(driven.lake.pipeline, LOG)) == rows
     noon = round(NOON.timestamp()) * 10**6
     pairs = {key: values["pairs"] for (start, _, (key,)), (_, values) in rows.items() if start == noon}
     assert pairs == {"a": 4 * 2, "b": 1, None: 2}
@@ -183,7 +183,7 @@ def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(driven: Dr
 
 
 def test_verify_finds_every_epoch_right(driven: Driven) -> None:
-    verification = verify(driven.lake, exhaustive=True)
+    verification = verify_pipeline(driven.lake, exhaustive=True)
 
     assert {name: checked.state for name, checked in verification.checks.items()} == dict.fromkeys(
         verification.checks, CheckState.HELD
@@ -197,7 +197,7 @@ def test_replays_in_other_ways_give_the_same_pairs(driven: Driven) -> None:
 
 
 def test_people_read_the_pairs_of_the_stream(driven: Driven) -> None:
-    with connect(driven.lake) as connection:
+    with open_views(driven.lake) as connection:
         rows = connection.execute(
             "SELECT ad, pairs FROM streaming WHERE window_start = ? ORDER BY ad NULLS LAST", [NOON]
         ).fetchall()
@@ -207,7 +207,7 @@ def test_people_read_the_pairs_of_the_stream(driven: Driven) -> None:
 
 def test_the_last_pane_of_every_window_has_the_pairs_of_the_stream(driven: Driven) -> None:
     newest = "QUALIFY row_number() OVER (PARTITION BY window_start, ad ORDER BY _epoch DESC, _order DESC) = 1"
-    with connect(driven.lake) as connection:
+    with open_views(driven.lake) as connection:
         expected, last_panes = (
             connection.execute(f"SELECT window_start, ad, pairs, mixed, rate FROM {rows} ORDER BY ALL").fetchall()  # noqa: S608
             for rows in ("streaming", f"(FROM panes {newest})")
@@ -231,7 +231,7 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
     rig.make_topic(settings, right, partitions=3)
 
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
     with pytest.raises(LogError, match="of which one was recreated") as not_accepted:
         accept_loss.preview_losses(lake, SystemClock())
 

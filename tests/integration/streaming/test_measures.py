@@ -13,7 +13,7 @@ from cutover.batch import recompute
 from cutover.definition import EachEpoch, Expect, Pipeline, Repeat, Sql
 from cutover.engine import queries
 from cutover.lake.control import versions
-from cutover.lake.serving.views import connect
+from cutover.lake.serving.views import open_views
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.pipeline_lake import PipelineLake
@@ -21,9 +21,9 @@ from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.comparison.layout import same, to_plain
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
@@ -96,9 +96,9 @@ def driven(
     for end in (FIRST[:45], FIRST, [*FIRST, *NEXT], LOG):
         fed.feed(ends_of(end))
     fed.compact()
-    driver.run(lake, until="final")
-    recompute.run(lake)
-    return Driven(lake=lake, report=reconcile(lake))
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
+    return Driven(lake=lake, report=run_reconciliation(lake))
 
 
 def test_a_teams_sql_agrees_within_what_each_measure_declares(
@@ -114,10 +114,10 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
     writer.write(pipeline.source.name, FIRST)
     lake = replace(driven.lake, pipeline=pipeline)
     Fed(spark, lake, HandClock()).feed(ends_of(FIRST))
-    driver.run(lake, until="final")
-    recompute.run(lake)
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
 
-    report = reconcile(lake)
+    report = run_reconciliation(lake)
 
     assert report.finding.differences == ()
     assert (report.finding.verdict, report.finding.rows.compared > 0) == (Verdict.CONSISTENT, True)
@@ -126,7 +126,7 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
 def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> None:
     measures = ", ".join(driven.lake.pipeline.measures)
     newest = "QUALIFY row_number() OVER (PARTITION BY window_start, k ORDER BY _epoch DESC, _order DESC) = 1"
-    with connect(driven.lake) as connection:
+    with open_views(driven.lake) as connection:
         expected, last_panes = (
             connection.execute(f"SELECT window_start, k, {measures} FROM {source} ORDER BY ALL").fetchall()  # noqa: S608
             for source in ("streaming", f"(FROM panes {newest})")
@@ -147,14 +147,17 @@ def test_last_pane_of_every_window_has_what_the_stream_has(driven: Driven) -> No
 
 
 def stream(driven: Driven) -> str:
-    version = versions.current(driven.lake)
+    version = versions.find_current_version(driven.lake)
     assert version is not None
     return version.app_id
 
 
 def differing(pipeline: Pipeline, rows: list[Mapping[str, Any]], log: list[RawRecord]) -> list[Any]:
     rows_by_cell = {(micros(row["window_start"]), row["k"]): row for row in rows}
-    expected = {(start, key): row.measures for (start, _, (key,)), row in reference.run(pipeline, log).rows.items()}
+    expected = {
+        (start, key): row.measures
+        for (start, _, (key,)), row in reference.compute_reference(pipeline, log).rows.items()
+    }
     assert expected.keys() == rows_by_cell.keys()
     return [
         (place, name, value, rows_by_cell[place][name])
@@ -171,12 +174,12 @@ def rows_of(connection: Any, table: str) -> list[Mapping[str, Any]]:
 
 
 def test_the_stream_shows_what_plain_python_makes_of_what_was_in_time(driven: Driven) -> None:
-    assert differing(driven.lake.pipeline, rows_of(connect(driven.lake), "streaming"), [*FIRST, *NEXT]) == []
+    assert differing(driven.lake.pipeline, rows_of(open_views(driven.lake), "streaming"), [*FIRST, *NEXT]) == []
     note_measures(driven.lake.pipeline.measures.values(), "reference", "streaming")
 
 
 def test_the_batch_is_what_plain_python_makes_of_all(driven: Driven) -> None:
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.relation(connection, "batch", driven.lake.batch_uri())
 
     assert differing(driven.lake.pipeline, rows_of(connection, "batch"), LOG) == []
@@ -214,7 +217,7 @@ def test_one_window_and_key_is_explained(driven: Driven) -> None:
 
 
 def test_verify_finds_every_epoch_right(driven: Driven) -> None:
-    verification = verify(driven.lake, exhaustive=True)
+    verification = verify_pipeline(driven.lake, exhaustive=True)
 
     assert verification.checks["N4"].state is CheckState.HELD
     assert verification.violations == ()

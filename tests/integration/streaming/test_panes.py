@@ -72,7 +72,7 @@ def make_fed_driver(spark: SparkSession, lake: PipelineLake, clock: HandClock | 
 
 def list_panes(lake: PipelineLake) -> list[Shown]:
     query = "SELECT epoch_us(window_start), k, ids::BIGINT, _pane, _index FROM panes ORDER BY _epoch, _order"
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         rows = connection.execute(query).fetchall()
     return [Shown((row[0] - NOON) // MINUTE, *row[1:]) for row in rows]
 
@@ -205,7 +205,7 @@ def test_pane_comes_on_time_always_though_nothing_has_come_since_the_start(
 
     driver.feed(ends(24))
 
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         rows = connection.execute(
             "SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'on_time' ORDER BY _order"
         ).fetchall()
@@ -222,7 +222,7 @@ def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, q
     for number in (24, 26):
         driver.feed(ends(number))
 
-    with views.connect(lake) as connection:
+    with views.open_views(lake) as connection:
         rows = connection.execute("SELECT k, _n, ids::BIGINT FROM panes WHERE _pane = 'dropped'").fetchall()
     assert rows == [("a", 2, 100 + 101)]
 

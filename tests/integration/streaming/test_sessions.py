@@ -9,15 +9,15 @@ import pytest
 
 from cutover.batch import recompute
 from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipeline, Repeat, Sessions, Sum, Topic
-from cutover.lake.serving.views import connect
+from cutover.lake.serving.views import open_views
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from tests.support.drivers.fed import Fed, HandClock
@@ -92,14 +92,14 @@ def driven(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest
         fed.feed(ends_of(log[:read]))
         if number == len(EPOCHS) - 2:
             fed.compact()
-    driver.run(lake, until="final")
-    recompute.run(lake)
-    return Driven(lake=lake, report=reconcile(lake))
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
+    return Driven(lake=lake, report=run_reconciliation(lake))
 
 
 def view(driven: Driven, query: str) -> list[Row]:
     """Return start and end in seconds after the log's begin, then further columns."""
-    with connect(driven.lake) as connection:
+    with open_views(driven.lake) as connection:
         rows = connection.execute(query).fetchall()
     return [
         (round(start.timestamp()) - START, round(end.timestamp()) - START, *columns) for start, end, *columns in rows
@@ -176,7 +176,7 @@ def test_last_panes_that_were_not_taken_back_are_what_the_stream_has(driven: Dri
 
 
 def test_verify_finds_every_epoch_right(driven: Driven) -> None:
-    verification = verify(driven.lake, exhaustive=True)
+    verification = verify_pipeline(driven.lake, exhaustive=True)
 
     assert {name: verification.checks[name].state for name in ("N1", "N3", "N4", "N5", "N6")} == dict.fromkeys(
         ("N1", "N3", "N4", "N5", "N6"), CheckState.HELD

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import KafkaSettings, Settings
 from tests.integration.verify.lab import EPOCHS, Lab, build
 
@@ -18,7 +18,7 @@ def built_lab(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) ->
     home = tmp_path_factory.mktemp("verified")
     settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap, timeout_seconds=30))
     lab = build(settings, f"verify-planted-{uuid.uuid4().hex[:8]}", EPOCHS)
-    assert reconcile(lab.lake).finding.verdict is Verdict.EXPLAINED
+    assert run_reconciliation(lab.lake).finding.verdict is Verdict.EXPLAINED
     return lab
 
 

@@ -23,10 +23,10 @@ from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState, Verification
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.records import reference
 from cutover.records.classes import Class
-from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.records.watermark import Observation, WatermarkState, advance_watermark
 from cutover.settings import Settings
 from cutover.streaming.compaction.compactor import list_files
 from cutover.streaming.compaction.merge import merge_group
@@ -78,7 +78,10 @@ def build(settings: Settings, topic: str, epochs: Sequence[Sequence[Event]]) -> 
 def write_batch(lake: PipelineLake, record: EpochRecord, raw: Sequence[RawRecord]) -> BatchRun:
     """Write the batch truth of records and the run at an epoch's cut."""
     definition = lake.pipeline
-    rows = [_row(group, row) | {"_epoch": record.epoch} for group, row in reference.run(definition, raw).rows.items()]
+    rows = [
+        _row(group, row) | {"_epoch": record.epoch}
+        for group, row in reference.compute_reference(definition, raw).rows.items()
+    ]
     batch = delta.ensure(lake.batch_uri(), batch_schema(definition))
     commits.append(batch, pa.Table.from_pylist(rows, schema=batch_schema(definition)))
     starts = [round(row["window_start"].timestamp() * 1_000_000) for row in rows]
@@ -110,7 +113,7 @@ def write_batch(lake: PipelineLake, record: EpochRecord, raw: Sequence[RawRecord
 
 def _range(definition: Pipeline, record: RawRecord) -> Raw:
     """Return the row of the index that says where a record's window has it; nothing for one without a window."""
-    for group, row in reference.run(definition, [record]).rows.items():
+    for group, row in reference.compute_reference(definition, [record]).rows.items():
         window = {name: value for name, value in _row(group, row).items() if name in {"window_start", "window_end"}}
         place = {"_partition": record.partition, "first_offset": record.offset, "last_offset": record.offset}
         return {"_kind": "range", "_n": 1, **window, **place}
@@ -128,13 +131,13 @@ def _epoch(
     end = client.latest(log.topic)
     start = dict(epoch_records[-1].end) if epoch_records else dict.fromkeys(end, 0)
     raw = list(client.read_ranges(log.topic, {p: (start[p], end[p]) for p in end}))
-    result = reference.run(definition, raw, epochs=[end], watermarks=[time.watermark])
+    result = reference.compute_reference(definition, raw, epochs=[end], watermarks=[time.watermark])
     select_last_window: dict[int, int] = {}
     for record in raw:
-        for group in reference.run(definition, [record]).rows:
+        for group in reference.compute_reference(definition, [record]).rows:
             event = max(select_last_window.get(record.partition, 0), _event(definition, record))
             select_last_window[record.partition] = event if group else 0
-    time_after = advance(
+    time_after = advance_watermark(
         time, Observation(now=0.0, read=end, high=end, max_event=select_last_window), definition.lateness
     )
     record_ = EpochRecord(
@@ -160,7 +163,7 @@ def _epoch(
 
 
 def _event(definition: Pipeline, record: RawRecord) -> int:
-    single_result = reference.run(definition, [replace(record, log_time_micros=0)])
+    single_result = reference.compute_reference(definition, [replace(record, log_time_micros=0)])
     return next(
         row.event_time or 0 for row in single_result.ledger
     )  # dated ahead of 1970, so that the ledger holds its time
@@ -175,14 +178,16 @@ def _ledger_rows(definition: Pipeline, raw: Sequence[RawRecord], result: referen
         if entry.window_start is not None:
             near = replace(record, log_time_micros=entry.event_time or 0)
             own_states = next(
-                _row(g, r) for g, r in reference.run(definition, [near]).rows.items() if g[0] == entry.window_start
+                _row(g, r)
+                for g, r in reference.compute_reference(definition, [near]).rows.items()
+                if g[0] == entry.window_start
             )
         at = None if entry.event_time is None else _moment(entry.event_time)
         place = {"partition": entry.partition, "offset": entry.offset, "event_time": at, "reason": entry.reason}
         rows.append(own_states | _tail(entry.cls.value, "ledger", epoch) | {"_n": 1, "_positions": [place]})
     counts: dict[int, int] = defaultdict(int)
     for record in raw:
-        counts[record.partition] += reference.run(definition, [record]).counts[Class.FILTERED]
+        counts[record.partition] += reference.compute_reference(definition, [record]).counts[Class.FILTERED]
     return rows + [
         _tail("filtered", "ledger", epoch) | {"_n": n, "_partition": p} for p, n in sorted(counts.items()) if n
     ]
@@ -221,7 +226,7 @@ EPOCHS: tuple[list[Event], ...] = (
 
 
 def verify_lab(lab: Lab, **options: Any) -> Verification:
-    return verify(lab.lake, exhaustive=True, **options)
+    return verify_pipeline(lab.lake, exhaustive=True, **options)
 
 
 def list_violated(verification: Verification) -> set[str]:

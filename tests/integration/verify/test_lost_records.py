@@ -1,7 +1,7 @@
 """Records that the log lost behind the stream: what the epochs counted is not proven, and no epoch is accused."""
 
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import Settings
 from tests.integration.streaming.rig import Event, send
 from tests.integration.verify.lab import build
@@ -17,7 +17,7 @@ def test_loss_inside_the_log_accuses_no_epoch(kafka_settings: Settings, topic_na
     assert len(compacted.compact(lab.lake.settings, topic_name, least=12)) == 12
     compacted.disable_compaction(lab.lake.settings, topic_name)
 
-    verification = verify(lab.lake, only=("N1", "N4"), exhaustive=True)
+    verification = verify_pipeline(lab.lake, only=("N1", "N4"), exhaustive=True)
 
     assert [checked.state for checked in verification.checks.values()] == [CheckState.NOT_PROVABLE] * 2
     assert all("Epoch 0 read 4 records, the log holds 0 of them" in c.reason for c in verification.checks.values())

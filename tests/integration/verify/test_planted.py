@@ -17,7 +17,7 @@ from cutover.lake.paths import control_uri
 from cutover.lake.tables.schemas import batch_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import KafkaSettings
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
@@ -265,7 +265,9 @@ def test_a_missing_file_leaves_nothing_to_judge(lab: Lab) -> None:
 def test_a_log_out_of_reach_leaves_the_others_to_judge(lab: Lab) -> None:
     kafka = KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=1)
 
-    verification = verify(PipelineLake(lab.lake.settings.model_copy(update={"kafka": kafka}), lab.lake.pipeline))
+    verification = verify_pipeline(
+        PipelineLake(lab.lake.settings.model_copy(update={"kafka": kafka}), lab.lake.pipeline)
+    )
 
     unknown = {name for name, checked in verification.checks.items() if checked.state is CheckState.NOT_PROVABLE}
     assert (verification.exit_code, unknown) == (2, {"N1", "N4"})

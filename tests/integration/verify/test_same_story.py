@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.log.kafka import LogClient
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.run import reconcile
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.run import run_reconciliation
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, pipeline_of
 
@@ -38,22 +38,22 @@ def test_a_batch_is_the_same_for_any_width_of_its_shuffle(lab: Lab, spark: "Spar
         conf = {"spark.sql.shuffle.partitions": str(width)}
         wide = lab.settings.spark.model_copy(update={"conf": conf})
         settings = lab.settings.model_copy(update={"spark": wide})
-        run(PipelineLake(settings, lab.pipeline), start=START, end=START + timedelta(hours=5))
+        recompute_windows(PipelineLake(settings, lab.pipeline), start=START, end=START + timedelta(hours=5))
         assert spark.conf.get("spark.sql.shuffle.partitions") == str(width)
 
-    checked = verify(lab.lake, only=["N8"]).checks["N8"]
+    checked = verify_pipeline(lab.lake, only=["N8"]).checks["N8"]
     assert (checked.violations, checked.coverage) == ((), "10 windows of 2 pairs of runs")
 
 
 def test_a_report_is_the_same_but_for_its_times(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (1, 20, "UA", None))
     lab.commit_epoch(watermark=9 * HOUR)
-    run(lab.lake)
+    recompute_windows(lab.lake)
 
     assert _story(lab) == _story(lab)
 
 
 def _story(lab: Lab) -> dict[str, Any]:
-    report = reconcile(lab.lake).to_json()
+    report = run_reconciliation(lab.lake).to_json()
     assert set(OWN) <= set(report)
     return {name: value for name, value in report.items() if name not in OWN}

@@ -96,7 +96,7 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
         status = read_status(lake)
         with pytest.raises(LakeError, match="heartbeat"):
             detached.stop_driver(lake, PIPELINE.name)
-        silent = run.reconcile(
+        silent = run.run_reconciliation(
             PipelineLake(lake, PIPELINE)
         )  # no broker answers, so the driver's last message would count
     finally:
@@ -129,7 +129,7 @@ def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_named(lake: Settings,
     status_before = read_status(lake)
     (log,) = Path(lake.lake_uri).rglob("stream/_delta_log")
     pipeline_lake = PipelineLake(lake, PIPELINE)
-    version = versions.current(pipeline_lake)
+    version = versions.find_current_version(pipeline_lake)
     assert version is not None
     note = log.parent.parent / high_water.NOTE
     note.write_text(json.dumps({"app_id": version.app_id, "end": 5}) if text == "note" else text, encoding="utf-8")

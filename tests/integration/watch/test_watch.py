@@ -119,7 +119,7 @@ def recreate(settings: Settings, topic: str) -> None:
 
 
 def epoch_log_uri(lake: PipelineLake) -> str:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     return version.uri
 
@@ -310,7 +310,7 @@ def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, click
 
 def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks: Pipeline) -> None:
     lake = PipelineLake(place, clicks)
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     ahead = CommitProperties(app_transactions=[Transaction(version.app_id, 1)])
     schema = epoch_log_schema(clicks)

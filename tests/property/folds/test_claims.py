@@ -30,7 +30,7 @@ def test_the_log_bears_out_what_both_paths_made_of_it(kind: str, joined: Joined 
     pipeline = data.draw(pipelines(joined=joined, window=windows(kind)))
     log = split(raw_log, pipeline)
     ends = [ends_split(end, pipeline) for end in data.draw(borders(raw_log, max_count=5))]
-    stream, batch = reference.run(pipeline, log, epochs=ends), reference.run(pipeline, log)
+    stream, batch = reference.compute_reference(pipeline, log, epochs=ends), reference.compute_reference(pipeline, log)
 
     for place, claim in fold_log_by_place(pipeline, log, stream, batch).items():
         assert claim.are_twins_sound

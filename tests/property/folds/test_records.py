@@ -20,7 +20,7 @@ from cutover.records.classify import classify_records
 from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
-from cutover.records.watermark import Observation, WatermarkState, advance
+from cutover.records.watermark import Observation, WatermarkState, advance_watermark
 from tests.support.comparison.same_truth import counted_sql, select_settled
 from tests.support.log.logs import borders, event_logs, pipelines
 from tests.support.rows.frames import frame
@@ -71,7 +71,7 @@ def stream(
             if row["newest"] is not None:
                 newest[row["_partition"]] = max(row["newest"], newest.get(row["_partition"], row["newest"]))
         observation = Observation(now=0.0, read=end, high=ends[-1], max_event=newest)
-        state, read_offsets = advance(state, observation, pipeline.lateness), dict(end)
+        state, read_offsets = advance_watermark(state, observation, pipeline.lateness), dict(end)
         watermarks.append(state.watermark)
     return pa.concat_tables(epochs), watermarks
 
@@ -95,7 +95,7 @@ def fold_rows(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: 
     connection.execute("SET TimeZone = 'UTC'")
     connection.register("partial_rows", rows)
     relation = "partial_rows" if batch is None else counted_sql("partial_rows", batch)
-    rows_by_window = queries.read_table(connection, finish_sql(pipeline, relation, keep=keep)).to_pylist()
+    rows_by_window = queries.query_table(connection, finish_sql(pipeline, relation, keep=keep)).to_pylist()
     return {
         (micros(row["window_start"]), micros(row["window_end"]), tuple(row[name] for name in pipeline.key)): (
             row["_n"],
@@ -141,7 +141,7 @@ def expected_ledger(result: reference.Result) -> set[tuple[str, int, int, int | 
 @FEW
 @given(log=event_logs(), pipeline=pipelines())
 def test_batch_is_the_reference(spark: "SparkSession", log: tuple[RawRecord, ...], pipeline: Pipeline) -> None:
-    expected = reference.run(pipeline, log)
+    expected = reference.compute_reference(pipeline, log)
     batch_rows = classify_whole_log(spark, pipeline, log)
 
     assert expected_rows(expected) == fold_rows(pipeline, batch_rows, [Class.ACCEPTED])
@@ -156,14 +156,14 @@ def test_stream_is_the_reference_and_with_its_late_rows_the_batch(
     spark: "SparkSession", data: st.DataObject, log: tuple[RawRecord, ...], pipeline: Pipeline
 ) -> None:
     ends = data.draw(borders(log))
-    expected = reference.run(pipeline, log, epochs=ends)
+    expected = reference.compute_reference(pipeline, log, epochs=ends)
     stream_rows, watermarks = stream(spark, pipeline, log, ends)
 
     assert expected.watermarks == tuple(watermarks)
     assert expected_rows(expected) == fold_rows(pipeline, stream_rows, [Class.ACCEPTED])
     assert expected.counts == counts(stream_rows)
     assert expected_ledger(expected) == ledger(stream_rows)
-    truth = reference.run(pipeline, log)
+    truth = reference.compute_reference(pipeline, log)
     both = fold_rows(pipeline, stream_rows, [Class.ACCEPTED, Class.LATE], truth)
     assert select_settled(expected_rows(truth), expected, truth) == select_settled(both, expected, truth)
 
@@ -175,7 +175,7 @@ def test_every_class_occurs_among_the_drawn_logs(expected_class: Class) -> None:
     def occurs(example: tuple[tuple[RawRecord, ...], Pipeline]) -> bool:
         log, pipeline = example
         ends = [dict.fromkeys(range(3), end) for end in (2, len(log))]
-        return reference.run(pipeline, log, epochs=ends).counts[expected_class] > 0
+        return reference.compute_reference(pipeline, log, epochs=ends).counts[expected_class] > 0
 
     found_example = find(st.tuples(event_logs(), pipelines()), occurs, settings=UNTIL_FOUND)
 

@@ -62,7 +62,7 @@ def fold_parts(parts: Sequence[pa.Table]) -> pa.Table:
     with duckdb.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
         other_columns = "'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown"
-        rows = queries.read_table(connection, f"SELECT *, {other_columns} FROM ({fold_sql(PIPELINE, 'parts')})")  # noqa: S608 -- ours
+        rows = queries.query_table(connection, f"SELECT *, {other_columns} FROM ({fold_sql(PIPELINE, 'parts')})")  # noqa: S608 -- ours
     schema = partial_schema(PIPELINE)
     return rows.select(schema.names).cast(schema)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cutover.definition import Accumulation, AtWatermark, Count, Max, Min, Repeat, Sum
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.sessions import Window
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 from cutover.log.kafka import RawRecord
 from cutover.panes import batch, reference
 from cutover.panes.model import InputRow, Setting
@@ -104,10 +104,10 @@ def test_refold_is_the_same_in_whatever_order_records_of_the_log_are_read(
     ends = data.draw(borders(log, max_count=3))
     other = shuffle_rows(log, order)
 
-    stream, batch_result = paths.run(pipeline, log, epochs=ends), paths.run(pipeline, log)
+    stream, batch_result = paths.compute_reference(pipeline, log, epochs=ends), paths.compute_reference(pipeline, log)
 
-    assert paths.run(pipeline, other) == batch_result
-    assert paths.run(pipeline, other, epochs=ends) == stream
+    assert paths.compute_reference(pipeline, other) == batch_result
+    assert paths.compute_reference(pipeline, other, epochs=ends) == stream
     assert fold_log_by_place(pipeline, other, stream, batch_result) == fold_log_by_place(
         pipeline, log, stream, batch_result
     )
@@ -121,7 +121,7 @@ def differences(
     left_rows: Sequence[tuple[object, ...]], right_rows: Sequence[tuple[object, ...]]
 ) -> list[tuple[object, ...]]:
     """Return all that the comparison of two tables finds, in order."""
-    schema = make_schema({"w": pa.int64(), "k": pa.string(), "v": pa.int64()})
+    schema = make_arrow_schema({"w": pa.int64(), "k": pa.string(), "v": pa.int64()})
     with duckdb.connect() as connection:
         for name, rows in (("l", left_rows), ("r", right_rows)):
             dictionaries = [dict(zip(schema.names, row, strict=True)) for row in rows]

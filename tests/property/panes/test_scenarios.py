@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from cutover.errors import DefinitionError
 from cutover.panes import batch, reference
-from cutover.scenarios.compare import differences
-from cutover.scenarios.plot import draw
+from cutover.scenarios.compare import compare_outcome
+from cutover.scenarios.plot import draw_scenario
 from cutover.scenarios.reading.forms import ScenarioForm
-from cutover.scenarios.reading.parse import parse, parse_cases
+from cutover.scenarios.reading.parse import parse_cases, parse_scenario
 from cutover.scenarios.show import to_json
 from tests.support.pages import figures
 
@@ -54,7 +54,7 @@ FIELDS = [field.alias or name for name, field in ScenarioForm.model_fields.items
 def test_scenario_is_run_or_refused(number: int, changes: dict[str, Any]) -> None:
     refused, scenario = None, None
     try:
-        scenario = parse({**figures.read_figure(number), **changes}, default_title="x")
+        scenario = parse_scenario({**figures.read_figure(number), **changes}, default_title="x")
     except DefinitionError as error:
         refused = str(error)
     if scenario is None:
@@ -65,8 +65,8 @@ def test_scenario_is_run_or_refused(number: int, changes: dict[str, Any]) -> Non
     for runner in (reference.run, batch.run):
         outcome = runner(scenario.setting)
         assert to_json(scenario, "any", outcome)["schema"] == 2
-        assert scenario.expected is None or differences(scenario, scenario.expected, outcome) is not None
-        assert not scenario.setting.rows or draw(scenario, outcome).startswith("<svg ")
+        assert scenario.expected is None or compare_outcome(scenario, scenario.expected, outcome) is not None
+        assert not scenario.setting.rows or draw_scenario(scenario, outcome).startswith("<svg ")
 
 
 @given(number=st.sampled_from(sorted(figures.FIGURES)), at=st.integers(0, 10_000), cut=st.binary(max_size=3))
@@ -95,10 +95,10 @@ def test_panes_that_were_printed_are_what_the_check_expects(number: int) -> None
     scenario = figures.scenario(number)
     outcome = reference.run(scenario.setting)
     printed = json.loads(json.dumps(to_json(scenario, "reference", outcome)))
-    parsed = parse(
+    parsed = parse_scenario(
         {**figures.read_figure(number), **{name: printed[name] for name in ("panes", "dropped", "waiting")}},
         default_title="x",
     )
 
     assert parsed.expected is not None
-    assert differences(parsed, parsed.expected, outcome) == ()
+    assert compare_outcome(parsed, parsed.expected, outcome) == ()

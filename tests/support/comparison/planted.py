@@ -16,6 +16,8 @@ def replace_rows(uri: str, rows: pa.Table, *, kind: str | None = None) -> int:
     data = rows if kind is None else rows.drop_columns(["_kind"])
     schema = delta.read_schema(table)
     data_schema = pa.schema([field for field in schema if field.name != "_kind" or kind is None])
-    new_file = data_files.write(uri, data.cast(data_schema), checksums.new_stem("planted", weight), partition=partition)
+    new_file = data_files.write_data_file(
+        uri, data.cast(data_schema), checksums.new_stem("planted", weight), partition=partition
+    )
     commits.replace(table, replaced_files, [new_file])
     return int(table.version())

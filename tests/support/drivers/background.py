@@ -27,7 +27,7 @@ class Background:
 
         def body() -> None:
             try:
-                driver.run(lake, until=until, clock=clock or SystemClock(), probe=probe)
+                driver.run_driver(lake, until=until, clock=clock or SystemClock(), probe=probe)
             except BaseException as error:  # noqa: BLE001 -- handed to the test
                 self.failure = error
 

@@ -44,7 +44,7 @@ def rows_of(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, query: st
             row["_n"],
             {name: row[name] for name in pipeline.measures},
         )
-        for row in queries.read_table(connection, query).to_pylist()
+        for row in queries.query_table(connection, query).to_pylist()
     }
 
 
@@ -58,7 +58,7 @@ def positions(connection: duckdb.DuckDBPyConnection) -> list[Position]:
             None if row["window_start"] is None else micros(row["window_start"]),
             row["p"]["reason"],
         )
-        for row in queries.read_table(connection, query).to_pylist()
+        for row in queries.query_table(connection, query).to_pylist()
     ]
 
 
@@ -69,14 +69,14 @@ def check_books(lake: PipelineLake, log: Sequence[RawRecord]) -> list[EpochRecor
         lake: Pipeline whose epoch log is checked.
         log: The whole log; what the newest epoch has not read is left out.
     """
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     if version is None or not delta.exists(version.uri):
         return []
     epochs = EpochLog(version.uri)
     records = epochs.records()
     if not records:
         return []
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     epochs.relation(connection, "found", epoch=records[-1].epoch)
     _numbers(records, epochs.transaction(version.app_id))
     _books(connection, lake.pipeline, records, log)
@@ -99,9 +99,9 @@ def _books(
 ) -> None:
     read = [r for r in log if r.offset < records[-1].end.get(r.partition, 0)]
     watermarks = [record.watermark_before for record in records]
-    late = reference.run(pipeline, read, epochs=[record.end for record in records], watermarks=watermarks)
+    late = reference.compute_reference(pipeline, read, epochs=[record.end for record in records], watermarks=watermarks)
     accepted = rows_of(connection, pipeline, finish_sql(pipeline, "found", keep=[Class.ACCEPTED]))
-    batch = reference.run(pipeline, read)
+    batch = reference.compute_reference(pipeline, read)
     counted_query = finish_sql(pipeline, counted_sql("found", batch), keep=[Class.ACCEPTED, Class.LATE])
     truth = rows_of(connection, pipeline, counted_query)
     ledger = positions(connection)

@@ -32,7 +32,7 @@ class LogCopy:
 
     @property
     def _data(self) -> Path:
-        return infra_broker.folder(self._broker.home) / "data"
+        return infra_broker.locate_broker_files(self._broker.home) / "data"
 
     def _folders(self) -> list[Path]:
         return sorted(path for path in self._data.iterdir() if path.name.rpartition("-")[0] == self._topic)

@@ -9,7 +9,7 @@ from cutover.quoting import identifier
 from cutover.reconcile.verify.facts.rows import query_ledger
 from cutover.reconcile.verify.facts.source import ROWS, Source, VerifyRequest, open_source
 from cutover.reconcile.verify.model import CheckState, Verification, cap_violations
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.records.classes import Class
 from tests.support.oracle.completeness import Cell, CountedRow, HeldRows, check
 from tests.support.oracle.records import Oracle
@@ -17,7 +17,7 @@ from tests.support.oracle.records import Oracle
 
 def verify_with_oracle(lake: PipelineLake, oracle: Oracle, *, only: Sequence[str] = ()) -> Verification:
     """Run the checks over all that the log holds; what the oracle finds is a violation of N1, where N1 is judged."""
-    verification = verify(lake, only=only, exhaustive=True)
+    verification = verify_pipeline(lake, only=only, exhaustive=True)
     completeness = verification.checks.get("N1")
     if completeness is None or completeness.state is CheckState.WAIVED or verification.error:
         return verification

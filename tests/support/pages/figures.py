@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cutover.scenarios.reading.parse import parse
+from cutover.scenarios.reading.parse import parse_scenario
 from cutover.scenarios.reading.setting import Scenario
 
 DOCS = Path(__file__).parents[3] / "docs" / "scenarios"
@@ -30,4 +30,4 @@ def read_figure(number: int) -> dict[str, Any]:
 
 def scenario(number: int) -> Scenario:
     """Return a figure, parsed."""
-    return parse(read_figure(number), default_title=f"figure {number}")
+    return parse_scenario(read_figure(number), default_title=f"figure {number}")

@@ -132,9 +132,9 @@ def table(pipeline: Pipeline, part: list[Row]) -> pa.Table:
 
 def fold(pipeline: Pipeline, parts: list[pa.Table]) -> pa.Table:
     """Return the fold of some partials as partial rows again."""
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        table = queries.read_table(
+        table = queries.query_table(
             connection,
             f"SELECT 'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown, *"  # noqa: S608
             f" FROM ({fold_sql(pipeline, 'parts')})",
@@ -145,9 +145,9 @@ def fold(pipeline: Pipeline, parts: list[pa.Table]) -> pa.Table:
 
 def finish_partials(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict[str, Any]]:
     """Return the measures by key, from partials."""
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        finished_rows = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
+        finished_rows = queries.query_table(connection, finish_sql(pipeline, "parts")).to_pylist()
     return {row["ad"]: {name: row[name] for name in pipeline.measures} for row in finished_rows}
 
 

@@ -193,7 +193,7 @@ def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:
     connection = _holding(parts)
     try:
         folded = f"SELECT 'accepted' AS _class, * FROM ({fold_sql(pipeline, 'parts')})"  # noqa: S608 -- our own text
-        return queries.read_table(connection, folded).cast(_schema(pipeline))
+        return queries.query_table(connection, folded).cast(_schema(pipeline))
     finally:
         connection.close()
 

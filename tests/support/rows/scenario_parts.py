@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cutover.scenarios.reading.parse import parse
+from cutover.scenarios.reading.parse import parse_scenario
 
 SECOND = 1_000_000
 NOON = 12 * 3600 * SECOND
@@ -25,7 +25,9 @@ PANE: Mapping[str, Any] = {"window_start": "12:00", "window_end": "12:02", "valu
 
 def parse_with_changes(**changes: Any) -> Any:
     """Parse the valid scenario with some fields changed; `...` removes one."""
-    return parse({name: value for name, value in {**GOOD, **changes}.items() if value is not ...}, default_title="x")
+    return parse_scenario(
+        {name: value for name, value in {**GOOD, **changes}.items() if value is not ...}, default_title="x"
+    )
 
 
 def without_gaps(value: Any) -> Any:

@@ -61,7 +61,7 @@ def running_api_server(settings: Settings) -> Iterator[ApiServer]:
     variables = instance.environment(settings, free_ports, inherited=os.environ)
     passwords = {user: instance.password(settings, user) for user in instance.USERS}
     instance.migrate(settings, variables)
-    log = instance.folder(settings) / "api-server.log"
+    log = instance.locate_airflow_home(settings) / "api-server.log"
     with log.open("wb") as log_file:
         process = subprocess.Popen(
             [sys.executable, "-m", "airflow", "api-server"],
@@ -71,7 +71,7 @@ def running_api_server(settings: Settings) -> Iterator[ApiServer]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    address = instance.address(free_ports)
+    address = instance.format_airflow_address(free_ports)
     try:
         with httpx.Client(base_url=address, trust_env=False, timeout=30) as client:
 

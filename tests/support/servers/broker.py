@@ -23,12 +23,12 @@ class Broker:
         self.home = home
         self.ports = ports.choose_for_start(home / "run" / "ports.json", names=("broker", "controller"))
         self.process: subprocess.Popen[bytes] | None = None
-        server.prepare(home, self.ports)
+        server.prepare_broker(home, self.ports)
 
     @property
     def bootstrap(self) -> str:
         """Return `host:port`."""
-        return server.address(self.ports)
+        return server.format_broker_address(self.ports)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -71,7 +71,7 @@ class Broker:
 
 def quick_command(home: Path) -> list[str]:
     """Return the command of a broker, with the options of a JVM that lives for minutes."""
-    java, *arguments = server.command(home)
+    java, *arguments = server.make_broker_command(home)
     return [java, *QUICK_JVM, *arguments]
 
 

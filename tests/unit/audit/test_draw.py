@@ -7,7 +7,7 @@ import pytest
 
 from cutover.definition import Daily, Fixed, Sliding
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, list_windows
-from cutover.reconcile.window_audit.population import draw
+from cutover.reconcile.window_audit.population import sample_windows
 
 HOUR = 3_600_000_000
 HOURS = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(20)]
@@ -18,20 +18,20 @@ def test_order_of_windows_does_not_change_the_sample() -> None:
     shuffled = HOURS[:]
     random.Random(1).shuffle(shuffled)  # noqa: S311 -- any order
 
-    assert draw(shuffled, 5, seed=7) == draw(HOURS, 5, seed=7)
+    assert sample_windows(shuffled, 5, seed=7) == sample_windows(HOURS, 5, seed=7)
 
 
 def test_an_additional_window_replaces_at_most_one() -> None:
     sample, extended_sample = (
-        set(draw(HOURS, 5, seed=7)),
-        set(draw([*HOURS, Interval(99 * HOUR, 100 * HOUR)], 5, seed=7)),
+        set(sample_windows(HOURS, 5, seed=7)),
+        set(sample_windows([*HOURS, Interval(99 * HOUR, 100 * HOUR)], 5, seed=7)),
     )
 
     assert len(sample - extended_sample) <= 1
 
 
 def test_every_window_is_drawn_equally_often() -> None:
-    draw_counts = Counter(window_drawn for seed in range(DRAWS) for window_drawn in draw(HOURS, 5, seed=seed))
+    draw_counts = Counter(window_drawn for seed in range(DRAWS) for window_drawn in sample_windows(HOURS, 5, seed=seed))
 
     usual = DRAWS * 5 / 20
     assert len(draw_counts) == 20
@@ -39,7 +39,7 @@ def test_every_window_is_drawn_equally_often() -> None:
 
 
 def test_none_is_drawn_twice_and_no_more_than_there_are() -> None:
-    assert draw(HOURS, 50, seed=1) == tuple(HOURS)
+    assert sample_windows(HOURS, 50, seed=1) == tuple(HOURS)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_finding_is_current_until_an_audit_agrees(
     audits = tuple(audit(state, hour) for hour, state in enumerate(states))
     monkeypatch.setattr(audit_record, "list_audits", lambda *_: audits)
 
-    assert audit_record.find_regression(PipelineLake(settings, PIPELINE)) == (
+    assert audit_record.find_open_regression(PipelineLake(settings, PIPELINE)) == (
         None if expected is None else audits[expected]
     )
 
@@ -135,7 +135,7 @@ def test_a_finding_is_current_until_a_later_complete_comparison_agrees(
 
     (stored,) = audit_record.list_audits(lake)
     assert stored.seen == (0 if is_recorded_first else 1)
-    assert audit_record.find_regression(lake) == (stored if stands else None)
+    assert audit_record.find_open_regression(lake) == (stored if stands else None)
 
 
 def test_a_finding_without_a_sequence_is_current_until_an_audit_agrees(
@@ -146,4 +146,4 @@ def test_a_finding_without_a_sequence_is_current_until_an_audit_agrees(
     finding = Finding(pipeline=PIPELINE.name, seal=Seal(epoch=3), verdict=Verdict.CONSISTENT, exit_code=0, sentence="")
     record(settings, ComparisonOutcome(finding=finding), NOON)
 
-    assert audit_record.find_regression(PipelineLake(settings, PIPELINE)) == wrong
+    assert audit_record.find_open_regression(PipelineLake(settings, PIPELINE)) == wrong

@@ -24,7 +24,7 @@ def make_expectations_module(*names: str) -> Any:
 
 def read(query: str) -> Any:
     """Read the frame that is passed to Great Expectations for a staged result."""
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.execute(f"CREATE TEMP TABLE staged AS {query}")
         return contract._frame(connection, "staged")
 

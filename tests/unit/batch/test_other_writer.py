@@ -59,4 +59,4 @@ def test_run_without_a_concurrent_commit_publishes_its_windows(settings: Setting
 
     table = delta.open_table(lake.batch_uri())
     assert (version, table.to_pyarrow_table()["k"].to_pylist()) == (1, ["ours"])
-    assert next(delta.history(table))["userMetadata"] == '{"run_id": "batch-1", "epoch": 0}'
+    assert next(delta.list_commits(table))["userMetadata"] == '{"run_id": "batch-1", "epoch": 0}'

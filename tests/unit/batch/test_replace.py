@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def values(table: DeltaTable) -> dict[int, int]:
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.relation(connection, "found", table.table_uri)
     table_rows = connection.execute("SELECT window_start, v FROM found ORDER BY ALL").fetchall()
     return {(start - START) // timedelta(hours=1): v for start, v in table_rows}

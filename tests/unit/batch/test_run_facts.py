@@ -50,7 +50,7 @@ RUN = BatchRun(
 
 
 def test_the_line_of_a_run_counts_records_and_ranges() -> None:
-    assert publish.summarize(RUN) == {
+    assert publish.summarize_run(RUN) == {
         "run_id": "batch-1",
         "epoch": 3,
         "scanned": 30 + 5,
@@ -81,7 +81,7 @@ def test_a_result_that_satisfies_critical_expectations_is_published_with_observa
     monkeypatch.setattr(contract, "_frame", lambda *_: ["a row"])
     monkeypatch.setattr(contract, "_run", lambda *_: results)
 
-    assert contract.check_contract(PIPELINE, Mock(), "staged") == results
+    assert contract.run_expectations(PIPELINE, Mock(), "staged") == results
 
 
 def test_a_result_without_rows_satisfies_no_expectation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_a_result_without_rows_satisfies_no_expectation(monkeypatch: pytest.Monk
     monkeypatch.setattr(contract, "_frame", lambda *_: [])
     monkeypatch.setattr(contract, "_run", lambda *_: results)
 
-    assert contract.check_contract(PIPELINE, Mock(), "staged") == results[1:]
+    assert contract.run_expectations(PIPELINE, Mock(), "staged") == results[1:]
 
 
 def test_failed_critical_expectations_are_named_with_their_observation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_failed_critical_expectations_are_named_with_their_observation(monkeypat
     monkeypatch.setattr(contract, "_run", lambda *_: results)
 
     with pytest.raises(ContractError) as refused:
-        contract.check_contract(PIPELINE, Mock(), "staged")
+        contract.run_expectations(PIPELINE, Mock(), "staged")
 
     assert refused.value.text == (
         "Contract of `flights`: expected every critical expectation to hold on the staged result, got:\n"

@@ -33,8 +33,8 @@ def total(connection: duckdb.DuckDBPyConnection, parts: Sequence[Sequence[float]
         {"part": [i for i, p in enumerate(parts) for _ in p], "s": [digits_of(v) for p in parts for v in p]}
     )
     connection.register("states", states)
-    merged = f"SELECT {doubles.merge_sql('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
-    twice = f"SELECT {doubles.merge_sql('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
+    merged = f"SELECT {doubles.merge_digits_sql('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
+    twice = f"SELECT {doubles.merge_digits_sql('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
     result: float | None = connection.execute(f"SELECT {doubles.total_sql('s')} FROM ({twice})").fetchall()[0][0]  # noqa: S608 -- ours
     return result
 
@@ -98,7 +98,7 @@ def test_a_spread_matches_plain_python_within_its_bound(
 ) -> None:
     states = {"x__sum": map(digits_of, values), "x__squares": (digits_of(v * v) for v in values)}
     connection.register("spreads", pa.table({name: list(column) for name, column in states.items()}))
-    merged = ", ".join(f"{doubles.merge_sql(name)} AS {name}" for name in states)
+    merged = ", ".join(f"{doubles.merge_digits_sql(name)} AS {name}" for name in states)
     query = f"SELECT {measure.finish('x', 'double').sql} FROM (SELECT count(*) AS x__count, {merged} FROM spreads)"  # noqa: S608 -- ours
 
     (result,) = connection.execute(query).fetchall()[0]

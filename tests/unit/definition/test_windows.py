@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Daily, Fixed, Global, Monthly, Pipeline, Sessions, Sql, Topic
-from cutover.definition.checks.definition import check
+from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import (
@@ -231,12 +231,12 @@ def test_impossible_window_is_rejected(make: Callable[[], WindowFn], message: st
 
 def test_batch_sql_with_sessions_is_rejected() -> None:
     with pytest.raises(DefinitionError, match=r"batch: expected SameDefinition\(\) with Sessions"):
-        check(replace(PIPELINE, window=Sessions("1 minute"), batch=Sql("own.sql")))
+        check_definition(replace(PIPELINE, window=Sessions("1 minute"), batch=Sql("own.sql")))
 
 
 def test_non_window_is_rejected() -> None:
     with pytest.raises(DefinitionError, match=r"window: expected one of Fixed\(hours=1\), .* got 'hourly'"):
-        check(replace(PIPELINE, window="hourly"))  # type: ignore[arg-type]  # a definition file may hold it
+        check_definition(replace(PIPELINE, window="hourly"))  # type: ignore[arg-type]  # a definition file may hold it
 
 
 ALIGNED: tuple[AlignedWindowFn, ...] = (

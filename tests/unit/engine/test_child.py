@@ -4,20 +4,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cutover.infra.processes.child import ChildEnd, run_command
+from cutover.infra.processes.child import ChildEnd, run_child
 from tests.support.suite.until import until
 
 PYTHON = (sys.executable, "-c")
 CALLER = """
 import os, sys
-from cutover.infra.processes.child import run_command
+from cutover.infra.processes.child import run_child
 wait = "import os, time; open(" + repr(sys.argv[1]) + ", 'w').write(str(os.getpid())); time.sleep(600)"
-run_command([wait], on_line=print, program=(sys.executable, "-c"))
+run_child([wait], on_line=print, program=(sys.executable, "-c"))
 """
 
 
 def run(script: str, lines: list[str] | None = None) -> ChildEnd:
-    return run_command([script], on_line=(lines if lines is not None else []).append, program=PYTHON)
+    return run_child([script], on_line=(lines if lines is not None else []).append, program=PYTHON)
 
 
 def test_printed_json_comes_back_as_a_value() -> None:
@@ -45,7 +45,7 @@ def test_killed_child_shows_its_signal() -> None:
 
 
 def test_unknown_command_of_cutover_is_rejected() -> None:
-    end = run_command(["no-such-command"], on_line=print)
+    end = run_child(["no-such-command"], on_line=print)
 
     assert (end.exit_code, "no-such-command" in end.message) == (2, True)
 

@@ -24,14 +24,14 @@ MANY = "1,2\n" * 30_000
 def test_csv_error_names_line_and_cause_but_not_the_text(tmp_path: Path, rows: str, description: str) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(f"a,b\n{rows}".encode(errors="surrogateescape"))
-    with queries.connect() as connection, pytest.raises(duckdb.Error) as refused:
+    with queries.open_duckdb() as connection, pytest.raises(duckdb.Error) as refused:
         connection.read_csv(str(file), quotechar='"').aggregate("sum(a), max(b)").fetchall()
 
     assert queries.describe_error(refused.value) == f"{description} (`a.csv`)"
 
 
 def test_an_error_of_another_kind_is_its_first_line() -> None:
-    with queries.connect() as connection, pytest.raises(duckdb.Error) as refused:
+    with queries.open_duckdb() as connection, pytest.raises(duckdb.Error) as refused:
         connection.execute("SELECT * FROM nowhere")
 
     assert queries.describe_error(refused.value).startswith("Catalog Error: Table with name nowhere does not exist!")

@@ -266,7 +266,7 @@ def test_recorded_hash_can_be_checked() -> None:
     decision = GateDecision(move="rollback", stage=Stage.SHADOW, target=Stage.LAMBDA)
     payload = json.loads(evidence.encode_evidence(decision, GateEvidence(result_fingerprint="aa")))
 
-    assert evidence.compute_digest(payload) == payload["hash"]
+    assert evidence.compute_evidence_digest(payload) == payload["hash"]
 
 
 FLIGHTS = rig.pipeline("flights", lateness=Lateness(allowed="5 minutes"))  # windows of 10 minutes

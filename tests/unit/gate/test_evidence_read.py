@@ -51,17 +51,17 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     )
     records = [replace(epoch(100, 2.0), end={0: 100}, processing_time=AT.isoformat())]
     answers: dict[str, Callable[..., Any]] = {
-        "versions.current": lambda *_: lake_state.version,
-        "recorded.read_lines": lambda *_: lake_state.lines,
+        "versions.find_current_version": lambda *_: lake_state.version,
+        "recorded.read_comparisons": lambda *_: lake_state.lines,
         "list_moves": lambda *_: [],
         "delta.exists": lambda _: True,
         "EpochLog": lambda _: SimpleNamespace(records=lambda: records),
         "losses.list_up_to": lambda *_: [],
-        "table_weights.find_changes": lambda *_: iter(lake_state.changes),
+        "table_weights.list_table_changes": lambda *_: iter(lake_state.changes),
         "high_water.read_note": lambda *_: None,
-        "acceptance_files.load": lambda *_: GateEvidence().rules,
+        "acceptance_files.load_acceptance_rules": lambda *_: GateEvidence().rules,
         "selftests.list_valid": lambda *_: (),
-        "versions.read_events": lambda *_: lake_state.versions,
+        "versions.read_version_events": lambda *_: lake_state.versions,
         "batch_runs.read_effective_runs": lambda *_: lake_state.batch,
         "current_stage": lambda *_: lake_state.stage,
         "population.find_audit_problem": lambda *_: "too few windows",

@@ -27,7 +27,7 @@ def test_a_decision_is_published_as_metrics(missing: int, resulting_stage: Stage
     conditions = [Condition(name=f"c{n}", is_met=n >= missing, detail="") for n in range(3)]
     decision = GateDecision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, conditions=tuple(conditions))
 
-    assert list(stage.samples(PIPELINE, decision)) == [
+    assert list(stage.list_gate_samples(PIPELINE, decision)) == [
         *(
             MetricSample("cutover_gate_stage", ("clicks", str(stage)), float(stage is resulting_stage))
             for stage in Stage

@@ -199,4 +199,4 @@ def test_the_history_records_the_evidence_of_a_decision(
 ) -> None:
     payload = json.loads(evidence.encode_evidence(DECISION, gate_evidence, **more))
 
-    assert payload == KEPT | extra_fields | {"hash": evidence.compute_digest(KEPT | extra_fields)}
+    assert payload == KEPT | extra_fields | {"hash": evidence.compute_evidence_digest(KEPT | extra_fields)}

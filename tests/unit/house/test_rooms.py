@@ -1,4 +1,4 @@
-"""Layout of the repository: short modules, unique names, and pages whose files exist."""
+"""Layout of the repository: short modules, and pages whose files exist."""
 
 import ast
 import re
@@ -78,16 +78,6 @@ def test_no_file_name_occurs_in_more_than_three_rooms() -> None:
         rooms[file.name].append(str(file.parent))
 
     assert {name: room for name, room in rooms.items() if len(room) > MOST_ROOMS} == {}
-
-
-def test_no_two_public_classes_have_one_name() -> None:
-    places = defaultdict(list)
-    for file in FILES:
-        for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(str(file))
-
-    assert {name: place for name, place in places.items() if len(place) > 1} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -30,7 +30,7 @@ def test_data_are_stored_under_the_home() -> None:
 
 
 def test_the_heap_is_bounded() -> None:
-    assert "-Xmx512m" in server.command(Path("/home"))
+    assert "-Xmx512m" in server.make_broker_command(Path("/home"))
 
 
 def test_a_cluster_id_never_reads_as_an_option() -> None:

@@ -15,7 +15,7 @@ def test_every_locked_set_names_its_jars_with_a_sum() -> None:
 
 
 def test_the_sets_do_not_mix() -> None:
-    assert jars.folder("spark") != jars.folder("kafka")
+    assert jars.locate_jars("spark") != jars.locate_jars("kafka")
     assert not jars.read_locked_checksums("spark").keys() & jars.read_locked_checksums("kafka").keys()
 
 

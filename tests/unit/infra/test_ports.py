@@ -26,7 +26,7 @@ def test_an_occupied_port_that_was_never_used_is_replaced(tmp_path: Path) -> Non
     second = ports.choose_for_start(path, names=("broker",), free=lambda port: port != first_ports.broker)
 
     assert second.broker != first_ports.broker
-    assert ports.load(path) == second
+    assert ports.load_ports(path) == second
 
 
 def test_an_occupied_port_that_was_used_is_rejected_with_its_process(tmp_path: Path) -> None:
@@ -61,4 +61,4 @@ def test_a_damaged_port_file_is_rejected_by_name(tmp_path: Path) -> None:
     path.write_text('{"broker": "x"}', encoding="utf-8")
 
     with pytest.raises(ports.PortError, match=r"ports\.json"):
-        ports.load(path)
+        ports.load_ports(path)

@@ -1,7 +1,7 @@
 from configparser import RawConfigParser
 from pathlib import Path
 
-from cutover.infra.processes.supervisor import Program, configuration
+from cutover.infra.processes.supervisor import Program, format_supervisor_config
 
 PROGRAMS = (
     Program(name="broker", group="kafka", command=("java", "-cp", "/a b/*")),
@@ -13,7 +13,7 @@ PROGRAMS = (
 def parsed(*, root: bool = False) -> RawConfigParser:
     parser = RawConfigParser()
     parser.read_string(
-        configuration(PROGRAMS, home=Path("/h"), socket=Path("/s/s"), directory=Path("/work dir"), root=root)
+        format_supervisor_config(PROGRAMS, home=Path("/h"), socket=Path("/s/s"), directory=Path("/work dir"), root=root)
     )
     return parser
 

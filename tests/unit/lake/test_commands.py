@@ -11,7 +11,7 @@ from cutover.definition.loading.key_text import parse_key
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.serving import views
-from cutover.output.console import Output, command, render
+from cutover.output.console import Output, render, wrap_command
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def query_without_views(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     """Run queries against a database without views, in a separate folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(catalogue, "get", lambda *_arguments: None)
-    monkeypatch.setattr(views, "connect", lambda *_arguments, **_options: queries.connect())
+    monkeypatch.setattr(views, "open_views", lambda *_arguments, **_options: queries.open_duckdb())
 
 
 def _print_rows(names: list[str], rows: list[tuple[object, ...]]) -> None:
@@ -66,7 +66,7 @@ def test_a_list_is_json_in_one_cell(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_every_read_only_query_is_answered(query: str) -> None:
-    command(sql)("orders", query)
+    wrap_command(sql)("orders", query)
 
 
 @pytest.mark.usefixtures("query_without_views")
@@ -88,14 +88,14 @@ def test_every_read_only_query_is_answered(query: str) -> None:
 )
 def test_non_query_is_rejected(tmp_path: Path, query: str, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
-        command(sql)("orders", query)
+        wrap_command(sql)("orders", query)
 
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("query_without_views")
 def test_no_cell_of_the_csv_is_a_formula(capsys: pytest.CaptureFixture[str]) -> None:
-    command(sql)(
+    wrap_command(sql)(
         "orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none"
     )
 
@@ -113,7 +113,7 @@ TEXTS = [
 def test_texts_of_the_csv_are_distinct_and_can_be_parsed(capsys: pytest.CaptureFixture[str]) -> None:
     values = ", ".join("('" + text.replace("'", "''") + "')" for text in TEXTS)
 
-    command(sql)("orders", f"SELECT k FROM (VALUES {values}) AS t(k)")  # noqa: S608 -- literals of this test
+    wrap_command(sql)("orders", f"SELECT k FROM (VALUES {values}) AS t(k)")  # noqa: S608 -- literals of this test
 
     lines = capsys.readouterr().out.splitlines()[1:]
     assert [parse_key(line, ["k"]) for line in lines] == [[text] for text in TEXTS]
@@ -122,6 +122,6 @@ def test_texts_of_the_csv_are_distinct_and_can_be_parsed(capsys: pytest.CaptureF
 
 @pytest.mark.usefixtures("query_without_views")
 def test_a_null_of_the_csv_is_not_text(capsys: pytest.CaptureFixture[str]) -> None:
-    command(sql)("orders", "SELECT * FROM (VALUES (NULL, '', 'null')) AS t(a, b, c)")
+    wrap_command(sql)("orders", "SELECT * FROM (VALUES (NULL, '', 'null')) AS t(a, b, c)")
 
     assert capsys.readouterr().out == 'a,b,c\n,"","null"\n'

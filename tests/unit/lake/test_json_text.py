@@ -34,11 +34,11 @@ RUN = BatchRun(
 
 
 def change_json(**fields: Any) -> str:
-    return json.dumps(json.loads(json_text.encode(RUN)) | fields)
+    return json.dumps(json.loads(json_text.encode_dataclass(RUN)) | fields)
 
 
 def test_a_value_round_trips() -> None:
-    decoded = json_text.parse(BatchRun, json_text.encode(RUN))
+    decoded = json_text.parse_dataclass(BatchRun, json_text.encode_dataclass(RUN))
 
     assert decoded == RUN
     assert isinstance(decoded.marks[0][0], Mark)
@@ -64,6 +64,6 @@ def test_a_value_round_trips() -> None:
 )
 def test_another_shape_is_rejected_with_the_field(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as refused:
-        json_text.parse(BatchRun, text)
+        json_text.parse_dataclass(BatchRun, text)
 
     assert "\n" not in str(refused.value)

@@ -13,7 +13,7 @@ import os, sys
 from cutover.engine import queries
 
 def ask():
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         return connection.execute("SELECT sum(range) FROM range(3_000_000)").fetchall()[0][0]
 
 mine = ask()
@@ -25,7 +25,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or (ask() != mine))
 
 
 def test_objects_of_one_connection_are_invisible_to_others() -> None:
-    with queries.connect() as connection, queries.connect() as other:
+    with queries.open_duckdb() as connection, queries.open_duckdb() as other:
         connection.execute("CREATE TEMP VIEW here AS SELECT 1 AS n")
 
         with pytest.raises(duckdb.CatalogException):
@@ -33,7 +33,7 @@ def test_objects_of_one_connection_are_invisible_to_others() -> None:
 
 
 def test_a_connection_is_in_utc_regardless_of_others() -> None:
-    with queries.connect() as connection, queries.connect() as other:
+    with queries.open_duckdb() as connection, queries.open_duckdb() as other:
         connection.execute("SET TimeZone = 'Asia/Kolkata'")
         time_zones = [
             session.execute("SELECT current_setting('TimeZone')").fetchall() for session in (connection, other)

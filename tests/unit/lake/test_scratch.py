@@ -8,7 +8,7 @@ from cutover.settings import ReadSettings, Settings
 
 def test_data_larger_than_memory_spills_to_a_folder_that_is_removed(tmp_path: Path) -> None:
     spilled = 0
-    with queries.connect(queries.Bounds(memory="40MB", home=tmp_path, threads=1)) as connection:
+    with queries.open_duckdb(queries.Bounds(memory="40MB", home=tmp_path, threads=1)) as connection:
         connection.execute("SET preserve_insertion_order = true")
         connection.execute("CREATE TEMP TABLE large AS SELECT i, md5(i::VARCHAR) AS text FROM range(1000000) r(i)")
         row_count = connection.execute(
@@ -24,7 +24,7 @@ def test_data_larger_than_memory_spills_to_a_folder_that_is_removed(tmp_path: Pa
 def test_bounds_of_a_reader_come_from_the_settings(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, read=ReadSettings(memory="300MiB"))
 
-    with queries.connect(queries.make_reader_limits(settings)) as connection:
+    with queries.open_duckdb(queries.make_reader_limits(settings)) as connection:
         limit = connection.execute("SELECT current_setting('memory_limit')").fetchone()
 
     assert limit == ("300.0 MiB",)

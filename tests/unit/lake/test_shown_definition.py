@@ -16,7 +16,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.lake.control import versions
-from cutover.lake.recorded_definitions import find_recorded, list_recorded, list_shown, record_definition
+from cutover.lake.recorded_definitions import find_recorded, list_recorded_definitions, list_shown, record_definition
 from cutover.lake.shown_definition import resolve_definition
 from cutover.pipeline_lake import PipelineLake
 from cutover.process import identify
@@ -171,7 +171,7 @@ def test_unreadable_record_is_ignored(content: str, settings: Settings) -> None:
     (settings.home / "lake" / "flights" / "definition.json").write_text(content, encoding="utf-8")
 
     assert find_recorded(settings, "flights") is None
-    assert list_recorded(settings) == {}
+    assert list_recorded_definitions(settings) == {}
 
 
 def test_unwritable_record_stops_nothing(settings: Settings) -> None:

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from cutover.errors import LakeError
-from cutover.positions.delta_versions import Evidence, list_versions
+from cutover.positions.delta_versions import Evidence, list_table_versions
 from cutover.positions.position import Position, UnknownPosition, find_position
 from cutover.positions.spark_checkpoint import Batch, SparkCheckpoint
 
@@ -46,14 +46,14 @@ def write(place: Path, commits: Sequence[Mapping[str, Any]]) -> str:
 
 
 def assign(place: Path, commits: Sequence[Mapping[str, Any]]) -> list[tuple[int | None, Evidence | None, bool]]:
-    versions = list_versions(write(place, commits), CHECKPOINT)
+    versions = list_table_versions(write(place, commits), CHECKPOINT)
     return [(version.batch, version.evidence, version.is_foreign) for version in versions]
 
 
 def locate(
     place: Path, commits: Sequence[Mapping[str, Any]], checkpoint: SparkCheckpoint = CHECKPOINT
 ) -> Position | UnknownPosition:
-    return find_position(checkpoint, list_versions(write(place, commits), checkpoint))
+    return find_position(checkpoint, list_table_versions(write(place, commits), checkpoint))
 
 
 def with_commits(count: int) -> SparkCheckpoint:

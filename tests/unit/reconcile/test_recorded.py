@@ -50,7 +50,7 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> Compa
 def read_verdicts(rows: list[ComparisonRow]) -> tuple[str | None, list[str]]:
     """Read the verdict of the current comparison, and the verdicts of open divergences."""
     lines = records.of_definition(records.fold_lines(rows), "aa")
-    newest = records.find_current(lines, 0)
+    newest = records.find_current_line(lines, 0)
     return None if newest is None else str(newest.verdict), [
         str(line.verdict) for line in records.list_standing(lines, 0)
     ]
@@ -141,7 +141,9 @@ def state(run: str, state_: str) -> DifferenceEvent:
 
 
 def count_open(lines: tuple[RecordedComparison, ...], rows: list[DifferenceEvent]) -> int:
-    return len(lifecycle.fold_differences(rows, {line.run_id: records.position(line, 0) for line in lines}))
+    return len(
+        lifecycle.fold_differences(rows, {line.run_id: records.compute_line_position(line, 0) for line in lines})
+    )
 
 
 def test_a_difference_is_open_by_the_latest_cut_that_compared_it() -> None:
@@ -166,7 +168,7 @@ def test_a_later_run_reopens_a_closed_difference_in_any_row_order(
     order: list[tuple[str, str]],
 ) -> None:
     lines = records.fold_lines([row(5, D, run_id="seen"), row(6, D, run_id="newer")])
-    positions = {line.run_id: records.position(line, 0) for line in lines}
+    positions = {line.run_id: records.compute_line_position(line, 0) for line in lines}
 
     (back,) = lifecycle.fold_differences([state(*event) for event in order], positions).values()
 
@@ -179,7 +181,7 @@ def test_the_newest_state_of_a_repeated_run_counts(delay: timedelta) -> None:
     later = replace(state("seen", "accepted"), at=AT + delay)
 
     (difference,) = lifecycle.fold_differences(
-        [state("seen", "open"), later], {"seen": records.position(line, 0)}
+        [state("seen", "open"), later], {"seen": records.compute_line_position(line, 0)}
     ).values()
 
     assert difference.state is lifecycle.DifferenceState.ACCEPTED
@@ -199,7 +201,7 @@ HOUR = 3_600_000_000
 )
 def test_a_difference_is_pending_while_its_window_settles(state_: str, watermark: str | None, expected: str) -> None:
     (line,) = records.fold_lines([row(5, D, run_id="seen", said={"seal": {"watermark": watermark}})])
-    differences = lifecycle.fold_differences([state("seen", state_)], {"seen": records.position(line, 0)})
+    differences = lifecycle.fold_differences([state("seen", state_)], {"seen": records.compute_line_position(line, 0)})
 
     (difference,) = lifecycle.mark_pending(differences, line, HOUR).values()
 

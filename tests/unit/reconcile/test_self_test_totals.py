@@ -6,7 +6,7 @@ from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.parts import list_uncounted, rate
 from cutover.reconcile.result.text import THIN
-from cutover.reconcile.selftest.self_test import compute_totals
+from cutover.reconcile.selftest.self_test import compute_trial_totals
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
 from tests.support.history.reconciliations import SELF_TEST
 from tests.support.history.reports import make_report
@@ -21,7 +21,7 @@ REFUSED = TrialResult(plants=(DELAYED,))
 
 
 def test_every_planted_row_counts_and_a_rejected_trial_names_none() -> None:
-    totals = compute_totals([COMPARED, BESIDE, REFUSED])
+    totals = compute_trial_totals([COMPARED, BESIDE, REFUSED])
 
     assert totals.detection_rate == rate(29, 30)
     assert totals.right_cause_rate == rate(18 + 3, 29 - 5 + 4)
@@ -30,7 +30,7 @@ def test_every_planted_row_counts_and_a_rejected_trial_names_none() -> None:
 
 
 def test_each_kind_has_its_own_rates_with_its_clean_windows() -> None:
-    kinds = compute_totals([COMPARED, BESIDE, REFUSED]).by_kind
+    kinds = compute_trial_totals([COMPARED, BESIDE, REFUSED]).by_kind
 
     assert kinds["dropped rows"].detection_rate == rate(19, 20)
     assert (kinds["dropped rows"].false_alarm_rate, kinds["delayed rows"].false_alarm_rate) == (

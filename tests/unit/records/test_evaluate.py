@@ -5,11 +5,11 @@ import sys
 
 FORKS = """
 import os, sys
-from cutover.records.reference.evaluate import evaluate_rows
+from cutover.records.reference.evaluate import evaluate_expressions
 from tests.integration.streaming import rig
 
 def evaluate():
-    return evaluate_rows(rig.pipeline("clicks"), [{"id": 7, "k": "a", "at": 1}])[0].values["ids"]
+    return evaluate_expressions(rig.pipeline("clicks"), [{"id": 7, "k": "a", "at": 1}])[0].values["ids"]
 
 expected = evaluate()
 child = os.fork()

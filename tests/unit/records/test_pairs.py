@@ -64,7 +64,7 @@ def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(
     )
     pipeline = replace(COUNTED, measures={**COUNTED.measures, "clicks": Sum("v + c_n")})
     # A separate engine: a limit set in the shared one would apply to every later test of the process.
-    with queries.connect(queries.Bounds(memory=memory, home=tmp_path, threads=2)) as connection:
+    with queries.open_duckdb(queries.Bounds(memory=memory, home=tmp_path, threads=2)) as connection:
         connection.execute(
             "CREATE TEMP TABLE parts AS SELECT 'accepted' AS _class, TIMESTAMPTZ '2024-01-01' AS window_start,"
             f" TIMESTAMPTZ '2024-01-02' AS window_end, 'a' AS ad, {of_left}, {of_right}, {2 * rows} AS _n"
@@ -91,9 +91,9 @@ def test_key_names_do_not_clash_with_names_of_the_query(name: str) -> None:
             {"__left": [{"value": {"w": 1}, "count": 2}], "__right": [{"value": {"c_w": 4}, "count": 1}]},
         )
     ]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.register("parts", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        finished_rows = queries.read_table(connection, finish_sql(pipeline, "parts")).to_pylist()
+        finished_rows = queries.query_table(connection, finish_sql(pipeline, "parts")).to_pylist()
 
     values = [tuple(row[column] for column in ("pairs", "most", "wide", "__left")) for row in finished_rows]
     assert values == [(3, 5, Decimal(12), [{"value": {"w": 1}, "count": 3}])]

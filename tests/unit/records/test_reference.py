@@ -11,7 +11,7 @@ from cutover.definition import Avg, Count, First, Fixed, Last, Lateness, Lookup,
 from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class, Reason
-from cutover.records.reference import Result, UncountedPair, run
+from cutover.records.reference import Result, UncountedPair, compute_reference
 
 HOUR = 3600
 MICROS = 1_000_000
@@ -52,7 +52,7 @@ def test_measures_leave_nulls_out_and_keep_a_null_key() -> None:
         record(2, {"at": 3600, "k": "a", "v": -1, "w": 4}),
     ]
 
-    result = run(PIPELINE, log)
+    result = compute_reference(PIPELINE, log)
 
     assert row(result, 0, None) == (2, {"n": 2, "total": 2 * 3 + 2 * 5, "worst": 5, "mean": 3 / 2})
     assert row(result, 3600, "a") == (1, {"n": 1, "total": 2 * -1, "worst": -1, "mean": -1 / 4})
@@ -66,11 +66,11 @@ def test_the_first_microsecond_of_1970_comes_before_the_second() -> None:
         record(1, {"at": "1970-01-01T00:00:00.000000Z", "k": "a", "v": 1}, log=0),
     ]
 
-    assert row(run(pipeline, log), 0, "a") == (2, {"first": 1, "last": 2})
+    assert row(compute_reference(pipeline, log), 0, "a") == (2, {"first": 1, "last": 2})
 
 
 def test_a_failing_expression_makes_a_record_malformed_even_where_it_would_be_filtered() -> None:
-    result = run(PIPELINE, [record(0, {"at": 10, "k": "a", "v": 99, "w": 0})])
+    result = compute_reference(PIPELINE, [record(0, {"at": 10, "k": "a", "v": 99, "w": 0})])
 
     assert result.ledger == {
         UncountedPair(
@@ -80,7 +80,7 @@ def test_a_failing_expression_makes_a_record_malformed_even_where_it_would_be_fi
 
 
 def test_filtered_records_are_counted_without_positions() -> None:
-    result = run(PIPELINE, [record(0, {"at": 10, "k": "a", "v": 99, "w": 1})])
+    result = compute_reference(PIPELINE, [record(0, {"at": 10, "k": "a", "v": 99, "w": 1})])
 
     assert (result.counts[Class.FILTERED], result.ledger) == (1, frozenset())
 
@@ -88,7 +88,7 @@ def test_filtered_records_are_counted_without_positions() -> None:
 def test_an_event_of_2099_is_future_and_does_not_move_the_watermark() -> None:
     log = [record(0, {"at": 7200, "k": "a", "v": 1}), record(1, {"at": 4_070_908_800, "k": "a", "v": 1}, log=7200)]
 
-    result = run(PIPELINE, log, epochs=[{0: 2}])
+    result = compute_reference(PIPELINE, log, epochs=[{0: 2}])
 
     assert result.counts[Class.FUTURE] == 1
     assert result.watermarks == ((7200 - 600) * MICROS,)
@@ -97,14 +97,14 @@ def test_an_event_of_2099_is_future_and_does_not_move_the_watermark() -> None:
 def test_rows_of_an_epoch_do_not_affect_each_others_lateness() -> None:
     log = [record(0, {"at": 20_000, "k": "a", "v": 1}), record(1, {"at": 10, "k": "a", "v": 1})]
 
-    assert run(PIPELINE, log, epochs=[{0: 2}]).counts[Class.LATE] == 0
-    assert run(PIPELINE, log, epochs=[{0: 1}, {0: 2}]).counts[Class.LATE] == 1
+    assert compute_reference(PIPELINE, log, epochs=[{0: 2}]).counts[Class.LATE] == 0
+    assert compute_reference(PIPELINE, log, epochs=[{0: 1}, {0: 2}]).counts[Class.LATE] == 1
 
 
 def test_a_partition_with_unread_records_holds_the_watermark() -> None:
     log = [record(0, {"at": 20_000, "k": "a", "v": 1}), record(0, {"at": 10, "k": "a", "v": 1}, partition=1)]
 
-    result = run(PIPELINE, log, epochs=[{0: 1, 1: 0}, {0: 1, 1: 1}])
+    result = compute_reference(PIPELINE, log, epochs=[{0: 1, 1: 0}, {0: 1, 1: 1}])
 
     assert result.watermarks == (None, (10 - 600) * MICROS)
 
@@ -112,7 +112,7 @@ def test_a_partition_with_unread_records_holds_the_watermark() -> None:
 def test_epochs_from_the_middle_of_a_stream_use_the_given_watermarks() -> None:
     log = [record(place, {"at": at, "k": "a", "v": 1, "w": 1}) for place, at in enumerate((10, 4000, 20))]
 
-    result = run(PIPELINE, log, epochs=[{0: 2}, {0: 3}], watermarks=[None, HOUR * MICROS])
+    result = compute_reference(PIPELINE, log, epochs=[{0: 2}, {0: 3}], watermarks=[None, HOUR * MICROS])
 
     assert {entry.offset for entry in result.ledger} == {2}
     assert row(result, 0, "a")[0] == row(result, 3600, "a")[0] == 1
@@ -140,8 +140,8 @@ def classes(result: Result) -> dict[tuple[int, int], Class]:
 def test_batch_counts_the_lowest_twin_and_the_stream_the_first_read() -> None:
     log = [twin(0, 20, 7), twin(0, 10, 7, partition=1), twin(1, 10, 7, partition=0)]
 
-    batch = run(WITH_IDS, log)
-    stream = run(WITH_IDS, log, epochs=[{0: 0, 1: 1}, {0: 2, 1: 1}])
+    batch = compute_reference(WITH_IDS, log)
+    stream = compute_reference(WITH_IDS, log, epochs=[{0: 0, 1: 1}, {0: 2, 1: 1}])
 
     assert classes(batch) == {(1, 0): Class.DUPLICATE}
     assert classes(stream) == {(0, 1): Class.DUPLICATE}
@@ -152,7 +152,7 @@ def test_batch_counts_the_lowest_twin_and_the_stream_the_first_read() -> None:
 def test_uncounted_records_register_no_id_and_a_missing_id_is_malformed() -> None:
     log = [twin(0, 10, 7, v=99), twin(1, 7_200, 7, log=0), twin(2, 10, 7), twin(3, 7_200, 7), twin(4, 10, None)]
 
-    result = run(WITH_IDS, log)
+    result = compute_reference(WITH_IDS, log)
 
     assert classes(result) == {(0, 1): Class.FUTURE, (0, 4): Class.MALFORMED}
     assert (result.counts[Class.FILTERED], result.counts[Class.ACCEPTED]) == (1, 2)
@@ -162,19 +162,19 @@ def test_duplicate_takes_precedence_over_late_until_its_id_expires() -> None:
     ends = [{0: end} for end in range(1, 6)]
     log = [twin(0, 10, 7), twin(1, 4_300, 8), twin(2, 10, 7), twin(3, 9_000, 9), twin(4, 10, 7)]
 
-    result = run(WITH_IDS, log, epochs=ends)
+    result = compute_reference(WITH_IDS, log, epochs=ends)
 
     assert result.watermarks[1] == (4_300 - 600) * MICROS
     assert classes(result) == {(0, 2): Class.LATE, (0, 4): Class.LATE}
     longer = replace(WITH_IDS, source=replace(WITH_IDS.source, id_horizon="2 hours"))
-    assert classes(run(longer, log, epochs=ends)) == {(0, 2): Class.DUPLICATE, (0, 4): Class.LATE}
+    assert classes(compute_reference(longer, log, epochs=ends)) == {(0, 2): Class.DUPLICATE, (0, 4): Class.LATE}
 
 
 def test_a_record_of_an_expired_minute_is_late_even_without_a_twin() -> None:
     shorter = replace(WITH_IDS, source=replace(WITH_IDS.source, id_horizon="5 minutes"))
     log = [twin(0, 3_000, 7), twin(1, 2_040, 8), twin(2, 2_100, 9)]
 
-    result = run(shorter, log, epochs=[{0: 1}, {0: 3}])
+    result = compute_reference(shorter, log, epochs=[{0: 1}, {0: 3}])
 
     assert result.watermarks[0] == (3_000 - 600) * MICROS  # so ids of the minute of 2,100 seconds are still known
     assert classes(result) == {(0, 1): Class.LATE}
@@ -182,7 +182,9 @@ def test_a_record_of_an_expired_minute_is_late_even_without_a_twin() -> None:
 
 def test_known_ids_can_be_passed() -> None:
     assert classes(
-        run(WITH_IDS, [twin(5, 10, 7)], epochs=[{0: 6}], watermarks=[None], known_twins=[(7, 10 * MICROS)])
+        compute_reference(
+            WITH_IDS, [twin(5, 10, 7)], epochs=[{0: 6}], watermarks=[None], known_twins=[(7, 10 * MICROS)]
+        )
     ) == {(0, 5): Class.DUPLICATE}
 
 
@@ -191,7 +193,10 @@ def test_batch_truth_is_the_stream_and_its_late_rows() -> None:
         record(offset, {"at": at, "k": "a", "v": 1}) for offset, at in enumerate([100, 9_000, 200, 20_000, 300, 9_100])
     ]
 
-    batch, stream = run(PIPELINE, log), run(PIPELINE, log, epochs=[{0: end} for end in range(1, 7)])
+    batch, stream = (
+        compute_reference(PIPELINE, log),
+        compute_reference(PIPELINE, log, epochs=[{0: end} for end in range(1, 7)]),
+    )
 
     assert (stream.counts[Class.LATE], stream.counts[Class.ACCEPTED]) == (3, 3)
     assert batch.counts[Class.ACCEPTED] == stream.counts[Class.ACCEPTED] + stream.counts[Class.LATE]
@@ -210,9 +215,11 @@ def test_a_row_gets_columns_of_its_epochs_dimension_or_nulls() -> None:
     modified_ads = initial_ads | {("a",): {"campaign": "y", "factor": 3}}
     log = [record(n, {"at": 10, "k": k, "v": 5, "w": 1}) for n, k in enumerate(["a", "off", None, "new", "a"])]
 
-    result = run(pipeline, log, dimensions=lambda raw: {"ads": modified_ads if raw.offset == 4 else initial_ads})
+    result = compute_reference(
+        pipeline, log, dimensions=lambda raw: {"ads": modified_ads if raw.offset == 4 else initial_ads}
+    )
 
     assert result.counts[Class.FILTERED] == 1
     assert {key: row.measures["total"] for (*_, (key,)), row in result.rows.items()} == {"x": 10, "y": 15, None: None}
     with pytest.raises(DefinitionError, match="expected the dimension of lookup `ads`, got none"):
-        run(pipeline, log)
+        compute_reference(pipeline, log)

@@ -10,7 +10,7 @@ import pytest
 from cutover.definition import ApproxDistinct, Count, Fixed, Lateness, Pipeline, Topic
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
-from cutover.records.reference import run, spread
+from cutover.records.reference import compute_reference, spread
 from cutover.records.reference.measures import finish_measure, spark_hash
 from cutover.records.reference.place import place_records
 
@@ -46,7 +46,7 @@ def record(partition: int, offset: int, at: int, **fields: Any) -> RawRecord:
 def test_watermark_is_the_minimum_over_partitions_with_records(
     log: list[RawRecord], epochs: list[Mapping[int, int]], expected: list[int | None]
 ) -> None:
-    result = run(PIPELINE, log, epochs=epochs)
+    result = compute_reference(PIPELINE, log, epochs=epochs)
 
     assert result.watermarks == tuple(None if at is None else at * MICROS for at in expected)
 
@@ -54,7 +54,10 @@ def test_watermark_is_the_minimum_over_partitions_with_records(
 def test_a_partition_that_an_epoch_does_not_name_is_not_read_in_it() -> None:
     log = [record(0, 0, 10), record(1, 0, 20), record(1, 1, 30, new=1, other=2)]
 
-    first_result, both = run(PIPELINE, log, epochs=[{0: 1}]), run(PIPELINE, log, epochs=[{0: 1}, {0: 1, 1: 2}])
+    first_result, both = (
+        compute_reference(PIPELINE, log, epochs=[{0: 1}]),
+        compute_reference(PIPELINE, log, epochs=[{0: 1}, {0: 1, 1: 2}]),
+    )
 
     assert [row.n for row in first_result.rows.values()] == [1]
     assert [row.n for row in both.rows.values()] == [3]
@@ -64,13 +67,13 @@ def test_a_partition_that_an_epoch_does_not_name_is_not_read_in_it() -> None:
 def test_a_record_dated_exactly_as_far_ahead_as_allowed_counts_and_one_beyond_is_future() -> None:
     log = [replace(record(0, at, at), log_time_micros=0) for at in (3_600, 3_601)]
 
-    assert [(entry.offset, entry.cls) for entry in run(PIPELINE, log).ledger] == [(3_601, Class.FUTURE)]
+    assert [(entry.offset, entry.cls) for entry in compute_reference(PIPELINE, log).ledger] == [(3_601, Class.FUTURE)]
 
 
 def test_unknown_fields_of_all_well_formed_records_are_summed() -> None:
     log = [record(0, 0, 10, new=1), record(0, 1, 20, new=1, other=2), record(0, 2, 30, k=7, new=1)]
 
-    assert run(PIPELINE, log).unknown == 3
+    assert compute_reference(PIPELINE, log).unknown == 3
 
 
 def test_records_behind_one_that_cannot_count_have_their_places() -> None:

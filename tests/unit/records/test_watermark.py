@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Fixed, Lateness
-from cutover.records.watermark import Observation, WatermarkState, advance, compute_final_watermark
+from cutover.records.watermark import Observation, WatermarkState, advance_watermark, compute_final_watermark
 
 SECOND = 1_000_000
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
@@ -26,7 +26,7 @@ def after(*looks: Observation, start: WatermarkState | None = None) -> Watermark
     """Advance the watermark through observations."""
     state = start or WatermarkState()
     for observe in looks:
-        state = advance(state, observe, LATENESS)
+        state = advance_watermark(state, observe, LATENESS)
     return state
 
 

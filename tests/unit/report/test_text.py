@@ -27,7 +27,7 @@ SPACE = text.THIN
     ],
 )
 def test_number(value: Scalar, expected: str) -> None:
-    assert text.number(value) == expected
+    assert text.format_number(value) == expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [(3, "+3"), (-3, "\u22123"), (0, "0"), (None, "null"), ("x", "x")])

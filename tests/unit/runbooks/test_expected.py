@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.runbooks.commands import find_missing
+from cutover.runbooks.commands import find_missing_line
 
 PRINTED = """flights  OK    epoch 331, 0 unread, driver RUNNING
 late share  0.01 % in the newest 42 epochs
@@ -21,7 +21,7 @@ ticket  docs/runbooks/NoInput.md: nothing was sent for 12 min 5 s
     ],
 )
 def test_lines_printed_in_order_are_all_found(expected: tuple[str, ...]) -> None:
-    assert find_missing(expected, PRINTED) is None
+    assert find_missing_line(expected, PRINTED) is None
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_lines_printed_in_order_are_all_found(expected: tuple[str, ...]) -> None
     ],
 )
 def test_first_line_that_was_not_printed_is_named(expected: tuple[str, ...], missing: str) -> None:
-    assert find_missing(expected, PRINTED) == missing
+    assert find_missing_line(expected, PRINTED) == missing

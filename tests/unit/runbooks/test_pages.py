@@ -15,7 +15,7 @@ from cutover.runbooks.page import split_head
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOMS = ("cutover", "streaming", "batch", "reconcile", "infra", "dags")
-PAGES = folder.list_names()
+PAGES = folder.list_runbooks()
 VERDICTS = {name for name in verdicts.RUNBOOKS.values() if name is not None}
 NAMED = re.compile(r'runbook=(?:[\w.]+ or )?"([A-Za-z]+)"|docs/runbooks/([A-Za-z]+)\.md')
 OWNERS = {"platform", "pipeline", "producers"}

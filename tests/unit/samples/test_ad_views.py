@@ -37,7 +37,7 @@ def test_views_are_counted_by_the_campaign_of_their_ad_in_ten_seconds() -> None:
             expected[event["event_time"] // 10_000 * 10_000_000, ads[event["ad_id"]]] += 1
     dimension = {(ad,): {"campaign_id": campaign} for ad, campaign in ads.items()}
 
-    result = reference.run(pipeline, log, dimensions=lambda _: {"ads": dimension})
+    result = reference.compute_reference(pipeline, log, dimensions=lambda _: {"ads": dimension})
 
     assert {(start, key): row.n for (start, _, (key,)), row in result.rows.items()} == dict(expected)
     assert result.counts[Class.FILTERED] == COUNT - expected.total()

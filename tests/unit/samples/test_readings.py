@@ -10,7 +10,7 @@ from cutover.definition.loading import catalogue
 from cutover.log.kafka import RawRecord
 from cutover.records import reference
 from cutover.records.classes import Class
-from cutover.samples.readings import Record, records
+from cutover.samples.readings import Record, make_readings
 
 DEFINITION = Path(__file__).parents[3] / "pipelines" / "readings.py"
 DEVICES, HOURS = 4, 30
@@ -18,11 +18,15 @@ DEVICES, HOURS = 4, 30
 
 @pytest.fixture(scope="module")
 def readings() -> list[Record]:
-    return records(devices=DEVICES, hours=HOURS, seed=3)
+    return make_readings(devices=DEVICES, hours=HOURS, seed=3)
 
 
 def test_the_seed_determines_the_readings(readings: list[Record]) -> None:
-    assert readings == records(devices=DEVICES, hours=HOURS, seed=3) != records(devices=DEVICES, hours=HOURS, seed=4)
+    assert (
+        readings
+        == make_readings(devices=DEVICES, hours=HOURS, seed=3)
+        != make_readings(devices=DEVICES, hours=HOURS, seed=4)
+    )
 
 
 def test_readings_are_in_log_order_with_late_and_duplicate_ones(readings: list[Record]) -> None:
@@ -43,7 +47,7 @@ def test_a_reading_counts_once(readings: list[Record]) -> None:
         for offset, record in enumerate(readings)
     ]
 
-    result = reference.run(pipeline, log)
+    result = reference.compute_reference(pipeline, log)
 
     once = {record["id"]: record for record in readings}.values()
     expected = Counter((record["at"] // 600_000 * 600_000_000, record["device"]) for record in once)

@@ -4,9 +4,9 @@ import pytest
 
 from cutover.cli.simulate import Runner
 from cutover.panes import batch, reference
-from cutover.scenarios.compare import differences
+from cutover.scenarios.compare import compare_outcome
 from cutover.scenarios.reading.setting import Expected, Scenario
-from cutover.scenarios.reading.texts import read
+from cutover.scenarios.reading.texts import parse_scenario_time
 from tests.support.pages.capabilities import note_feature
 from tests.support.pages.figures import FIGURES, scenario
 
@@ -34,7 +34,7 @@ def test_values_of_the_input_have_the_total_of_the_paper() -> None:
 def test_reference_emits_the_panes_of_a_figure_in_order(number: int) -> None:
     figure_scenario = scenario(number)
 
-    assert differences(figure_scenario, expected(figure_scenario), reference.run(figure_scenario.setting)) == ()
+    assert compare_outcome(figure_scenario, expected(figure_scenario), reference.run(figure_scenario.setting)) == ()
     note_feature(f"figure {number:02} of The Dataflow Model", "reference")
 
 
@@ -42,7 +42,7 @@ def test_reference_emits_the_panes_of_a_figure_in_order(number: int) -> None:
 def test_batch_emits_the_panes_of_its_figures(number: int) -> None:
     figure_scenario = scenario(number)
 
-    assert differences(figure_scenario, expected(figure_scenario), batch.run(figure_scenario.setting)) == ()
+    assert compare_outcome(figure_scenario, expected(figure_scenario), batch.run(figure_scenario.setting)) == ()
     note_feature(f"figure {number:02} of The Dataflow Model", "batch")
 
 
@@ -51,4 +51,4 @@ def test_batch_emits_the_panes_of_its_figures(number: int) -> None:
 def test_batch_panes_fire_once_all_input_has_arrived(number: int, run: Runner) -> None:
     panes = run(scenario(number).setting).panes
 
-    assert {pane.processing_time for pane in panes} == {read("12:09:16", of="x").micros}
+    assert {pane.processing_time for pane in panes} == {parse_scenario_time("12:09:16", of="x").micros}

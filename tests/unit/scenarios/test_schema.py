@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from cutover.errors import DefinitionError
-from cutover.scenarios.reading.forms import make_schema
-from cutover.scenarios.reading.parse import parse
+from cutover.scenarios.reading.forms import make_json_schema
+from cutover.scenarios.reading.parse import parse_scenario
 from tests.support.pages.figures import DOCS, EXAMPLES, FIGURES
 
 SCHEMA = json.loads((DOCS / "scenario.schema.json").read_text(encoding="utf-8"))
@@ -18,7 +18,9 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 def test_published_schema_is_the_one_of_the_code() -> None:
-    assert make_schema() == SCHEMA, "python -m cutover.scenarios.reading.schema > docs/scenarios/scenario.schema.json"
+    assert make_json_schema() == SCHEMA, (
+        "python -m cutover.scenarios.reading.schema > docs/scenarios/scenario.schema.json"
+    )
 
 
 def test_published_schema_is_a_schema() -> None:
@@ -50,7 +52,7 @@ def test_file_of_the_documentation_is_valid(example: Any) -> None:
 def test_every_accepted_file_is_valid(number: int, changes: dict[str, Any]) -> None:
     document = {**FIGURES[number], **changes}
     try:
-        parse(document, default_title="x")
+        parse_scenario(document, default_title="x")
     except DefinitionError:
         return
     assert VALIDATOR.is_valid(document)

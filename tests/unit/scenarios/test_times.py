@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.errors import DefinitionError
-from cutover.scenarios.reading.texts import Style, format_time, read
+from cutover.scenarios.reading.texts import Style, format_scenario_time, parse_scenario_time
 
 SECOND = 1_000_000
 
@@ -28,7 +28,7 @@ SECOND = 1_000_000
     ],
 )
 def test_time_is_read(text: str, micros: int) -> None:
-    assert read(text, of="x").micros == micros
+    assert parse_scenario_time(text, of="x").micros == micros
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ def test_time_is_read(text: str, micros: int) -> None:
 )
 def test_invalid_time_is_rejected_with_its_place(text: object) -> None:
     with pytest.raises(DefinitionError, match=r"points\[3\]\.event_time: expected a time such as `12:05:19`"):
-        read(text, of="points[3].event_time")
+        parse_scenario_time(text, of="points[3].event_time")
 
 
 @given(micros=st.integers(-(10**15), 10**15), style=st.sampled_from(Style))
 def test_times_round_trip(micros: int, style: Style) -> None:
-    assert read(format_time(micros, style), of="x").micros == micros
+    assert parse_scenario_time(format_scenario_time(micros, style), of="x").micros == micros
 
 
 def test_infinite_times_are_formatted() -> None:
-    assert (format_time(-FOREVER, Style.CLOCK), format_time(FOREVER, Style.DATE)) == ("-inf", "+inf")
+    assert (format_scenario_time(-FOREVER, Style.CLOCK), format_scenario_time(FOREVER, Style.DATE)) == ("-inf", "+inf")
 
 
 def test_whole_seconds_are_written_without_a_fraction() -> None:
-    assert format_time(43_519_500_000, Style.CLOCK) == "12:05:19.5"
-    assert format_time(43_519_000_000, Style.CLOCK) == "12:05:19"
+    assert format_scenario_time(43_519_500_000, Style.CLOCK) == "12:05:19.5"
+    assert format_scenario_time(43_519_000_000, Style.CLOCK) == "12:05:19"

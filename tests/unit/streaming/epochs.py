@@ -5,9 +5,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 
-SCHEMA = make_schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string()})
+SCHEMA = make_arrow_schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string()})
 FIRST = EpochRecord(
     epoch=0,
     run_id="pid-1-one",

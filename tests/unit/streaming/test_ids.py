@@ -121,7 +121,7 @@ def test_a_start_loads_committed_ids_that_have_not_expired(settings: Settings, r
 
 def test_a_fold_drops_expired_ids_and_records_the_bound(settings: Settings) -> None:
     table = commit_ids(settings, [(0, [("a", 0), ("b", MINUTE)]), (1, [("c", 7 * MINUTE)])])
-    connection, schema = queries.connect(), epoch_log_schema(PIPELINE)
+    connection, schema = queries.open_duckdb(), epoch_log_schema(PIPELINE)
     delta.bind(connection, "old", table)
 
     for minute in (MINUTE, 7 * MINUTE, MINUTE):  # a bound never goes back
@@ -137,7 +137,7 @@ def test_a_fold_drops_expired_ids_and_records_the_bound(settings: Settings) -> N
 
 def test_without_a_bound_a_fold_keeps_all(settings: Settings) -> None:
     table = commit_ids(settings, [(0, [("a", 0)]), (1, [("a", MINUTE)])])
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.bind(connection, "old", table)
 
     query = merge.retain_sql("old", epoch_log_schema(PIPELINE), 0, None)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from cutover.streaming.microbatch.epoch_record import count_unread, is_behind
+from cutover.lake.epochs.offsets import count_unread
+from cutover.streaming.microbatch.epoch_record import is_behind
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def of_nothing(definition: Pipeline) -> dict[str, Any]:
         connection.register("rows", pa.Table.from_pylist([row], schema=partial_schema(definition)))
         columns = ", ".join(finish_columns(definition)[name] for name in definition.measures)
         query = f"SELECT {columns} FROM {make_finishable(definition, 'rows')}"  # noqa: S608 -- ours
-        table_rows = queries.read_table(connection, query).to_pylist()
+        table_rows = queries.query_table(connection, query).to_pylist()
     return {name: table_rows[0][name] for name in definition.measures}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.errors import LakeError
-from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, SwapProposal, check_valid
+from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, SwapProposal, check_swap_approval
 
 BASIS = SwapBasis(
     pipeline="clicks_2",
@@ -38,14 +38,14 @@ def test_every_part_of_the_basis_has_a_case() -> None:
 def test_a_changed_basis_rejects_the_swap(name: str) -> None:
     approved = SwapApproval(proposal=PROPOSAL, who="airflow:ada")
 
-    check_valid(approved, BASIS)
+    check_swap_approval(approved, BASIS)
     with pytest.raises(LakeError, match="expected the facts that were approved, got changes: "):
-        check_valid(approved, replace(BASIS, **{name: OTHERS[name]}))
+        check_swap_approval(approved, replace(BASIS, **{name: OTHERS[name]}))
 
 
 def test_an_approval_needs_a_person_and_a_basis() -> None:
     with pytest.raises(LakeError, match="got no name"):
-        check_valid(SwapApproval(proposal=PROPOSAL, who=" "), BASIS)
+        check_swap_approval(SwapApproval(proposal=PROPOSAL, who=" "), BASIS)
 
 
 def test_a_proposal_is_passed_as_json_for_each_run() -> None:

@@ -214,7 +214,7 @@ def test_a_final_window_that_changes_is_named() -> None:
 def test_windows_whose_results_differ_have_changed(edit: str, expected: tuple[int, ...]) -> None:
     key = "CASE n WHEN 0 THEN NULL ELSE 'k' END AS k"
     rows = f"SELECT to_timestamp(600 * n) AS window_start, {key}, n / 3 AS v, n AS _epoch"
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         for name in ("a", "b"):
             connection.execute(f"CREATE TEMP TABLE {name} AS {rows} FROM range(3) t(n)")
         connection.execute(edit)

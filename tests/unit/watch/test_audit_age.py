@@ -121,9 +121,9 @@ def test_audit_of_another_version_does_not_count(settings: Settings) -> None:
 def test_version_that_began_to_serve_now_is_no_missing_audit(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=94)
     lake = PipelineLake(settings, PIPELINE)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     version = versions.register(lake, StandingClock(NOW - timedelta(days=9)), expected_sequence=sequence, beside=True)
-    versions.serve(lake, version.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
+    versions.promote_version(lake, version.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
 
     assert not fires(settings)
 

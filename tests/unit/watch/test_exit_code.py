@@ -34,7 +34,7 @@ def test_unknown_verdict_exits_with_2(
     code: int,
     options: tuple[str, ...],
 ) -> None:
-    monkeypatch.setattr(watch, "find_definition", lambda *_arguments, **_options: facts.pipeline)
+    monkeypatch.setattr(watch, "load_command_definition", lambda *_arguments, **_options: facts.pipeline)
     monkeypatch.setattr(FactCollector, "collect", lambda _: facts)
 
     assert main(["watch", facts.pipeline.name, "--once", *options]) == code

@@ -13,7 +13,6 @@ from cutover.reconcile.watch.lag import (
     LagSample,
     LagVerdict,
     WatermarkVerdict,
-    count_unread,
     evaluate_lag,
     evaluate_watermark,
     list_partition_lags,
@@ -100,7 +99,7 @@ def test_stream_gets_its_verdict(samples: list[LagSample], expected: LagVerdict)
 
 
 def test_new_partition_counts_from_its_first_offset() -> None:
-    assert count_unread(make_sample({0: 50}, {0: 50, 1: 12})) == 12
+    assert make_sample({0: 50}, {0: 50, 1: 12}).unread == 12
 
 
 def test_partition_without_unread_records_is_ok_in_a_stalled_stream() -> None:

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.driver_state import DriverState
 from cutover.metrics.families import render_samples
-from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_rules
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate_alerts
 from cutover.reconcile.watch.facts import Problem, UnknownFact, WatchFacts
 from cutover.reconcile.watch.status import list_metrics, make_status
 from tests.support.history.watch_facts import ago, make_epoch, make_facts, make_sample
@@ -25,7 +25,7 @@ UNREAD: dict[str, Any] = {"end_offsets": {0: 60, 1: 50}, "high_watermarks": {0: 
 
 
 def list_names(facts: WatchFacts) -> list[str]:
-    return [alert.name for alert in evaluate_rules(facts).alerts]
+    return [alert.name for alert in evaluate_alerts(facts).alerts]
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -41,7 +41,7 @@ def test_unreadable_epochs_are_no_unread_records() -> None:
     assert "StreamNotRunning" in list_names(facts)
 
     unreadable = replace(facts, epochs=GONE, unread_before_first_epoch=GONE)
-    evaluation = evaluate_rules(unreadable)
+    evaluation = evaluate_alerts(unreadable)
 
     assert [alert.name for alert in evaluation.alerts] == ["TableUnreadable"]
     assert {"StreamNotRunning", "LogDataLost", "LateRateHigh", "WatermarkHeld"} <= set(evaluation.undecided)
@@ -71,7 +71,7 @@ def test_full_disk_fires_where_growth_is_unknown() -> None:
 
 
 def test_silent_broker_leaves_alerts_on_the_log_undecided() -> None:
-    evaluation = evaluate_rules(make_facts(silent_seconds=61.0))
+    evaluation = evaluate_alerts(make_facts(silent_seconds=61.0))
 
     assert [alert.name for alert in evaluation.alerts] == ["KafkaUnreachable"]
     assert {"LogDataLost", "TopicIdentityChanged", "RetentionHeadroomLow"} <= set(evaluation.undecided)
@@ -93,7 +93,7 @@ def test_undecided_alerts_have_no_metric_rather_than_a_zero() -> None:
 def test_without_any_fact_only_the_silence_of_the_broker_is_decided() -> None:
     unknown: dict[str, Any] = dict.fromkeys(FACTS, GONE)
 
-    evaluation = evaluate_rules(replace(make_facts(), **unknown))
+    evaluation = evaluate_alerts(replace(make_facts(), **unknown))
 
     assert evaluation.alerts == ()
     assert {spec.name for spec in ALERTS} - set(evaluation.undecided) == {"KafkaUnreachable"}

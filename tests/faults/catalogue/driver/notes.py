@@ -48,7 +48,7 @@ def harm_the_notes(rig: Rig, *, harm: Harm) -> None:
 
 def _notes_of(rig: Rig, pipeline: Pipeline) -> Path:
     to = rig.settings.home / f"notes-{pipeline.name}"
-    driver.run(
+    driver.run_driver(
         PipelineLake(rig.settings, pipeline), until="drain", probe=Keep(rig.settings.run_dir / pipeline.name, to)
     )
     return to

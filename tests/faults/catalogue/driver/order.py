@@ -131,7 +131,7 @@ def bits(value: Any) -> Any:
 
 def rows_of(lake: PipelineLake) -> tuple[list[str], list[str]]:
     """Return the rows of the stream and of batch, in one order."""
-    connection, log = queries.connect(), small.epoch_log(lake)
+    connection, log = queries.open_duckdb(), small.epoch_log(lake)
     newest = log.newest()
     assert newest is not None
     log.relation(connection, "found", epoch=newest.epoch)
@@ -139,7 +139,7 @@ def rows_of(lake: PipelineLake) -> tuple[list[str], list[str]]:
     names = ["window_start", "window_end", *lake.pipeline.key, *lake.pipeline.measures]
 
     def rows(query: str) -> list[str]:
-        result_rows = queries.read_table(connection, query).to_pylist()
+        result_rows = queries.query_table(connection, query).to_pylist()
         return sorted(json.dumps([bits(row[name]) for name in names]) for row in result_rows)
 
     return rows(finish_sql(lake.pipeline, "found", keep=[Class.ACCEPTED])), rows("SELECT * FROM batch")
@@ -183,8 +183,8 @@ class Outcome:
 
 def _outcome(lake: PipelineLake) -> Outcome:
     lake.settings.home.mkdir(parents=True)
-    driver.run(lake, until="final")
-    recompute.run(lake)
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
     with twice.comparisons():
         report = reconcile(lake)
     stream, batch = rows_of(lake)

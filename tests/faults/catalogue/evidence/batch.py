@@ -160,7 +160,7 @@ def kill_reconcile(rig: Rig, *, point: Point) -> None:
     child = rig.start(role="reconcile", block=(point, None))
     rig.note("point", child.marker().point)
     rig.note("status", child.kill())
-    lines = records.read_lines(rig.settings, rig.pipeline.name)
+    lines = records.read_comparisons(rig.settings, rig.pipeline.name)
     rig.note("recorded", sum(line.times for line in lines))
     rig.note("lines", len(lines))
     rig.note("reports", len(_reports(rig)))
@@ -187,7 +187,7 @@ def every_report_is_whole(rig: Rig) -> Iterator[str]:
     for stem in _reports(rig):
         if files.read_report(rig.settings, name, stem).run.run_id != stem:
             yield f"report {stem} holds another run"
-    pages = [folder / f"{line.run_id}.html" for line in records.read_lines(rig.settings, name)]
+    pages = [folder / f"{line.run_id}.html" for line in records.read_comparisons(rig.settings, name)]
     for page in (*pages, folder / "latest.html"):
         if not page.is_file() or "</html>" not in page.read_text(encoding="utf-8")[-20:]:
             yield f"page {page.name} is not whole"

@@ -73,12 +73,12 @@ def readers_are_served_what_one_clock_gives(rig: Rig) -> Iterator[str]:
 
 def _serve(rig: Rig) -> list[str]:
     """Return what is served of each window and key, however it was brought about."""
-    with closing(views.connect(rig.lake)) as connection:
+    with closing(views.open_views(rig.lake)) as connection:
         return sorted(map(str, connection.execute("SELECT * FROM serving").fetchall()))
 
 
 def _read_published(rig: Rig) -> list[str]:
-    with closing(views.connect(rig.lake)) as connection:
+    with closing(views.open_views(rig.lake)) as connection:
         delta.relation(connection, "published", serving_uri(rig.settings, rig.pipeline.name))
         return sorted(map(str, connection.execute("SELECT * EXCLUDE (_month) FROM published").fetchall()))
 
@@ -95,7 +95,7 @@ def each_offset_was_scanned_by_one_run(rig: Rig) -> Iterator[str]:
 
 def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[str]:
     """The history's present, and the runs that count for the gate."""
-    present = history.find_current(rig.lake)
+    present = history.find_current_comparison(rig.lake)
     if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
         yield "another comparison is the current one"
     runs = evidence_of.read_evidence(rig.lake, SystemClock().now()).runs

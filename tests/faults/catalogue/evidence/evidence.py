@@ -79,7 +79,7 @@ def _describe(result: Report) -> str:
 
 def _standing(rig: Rig) -> list[str | bool]:
     """Return the current comparison, whether `latest.html` shows it, and the gate's decision."""
-    newest = history.find_current(rig.lake)
+    newest = history.find_current_comparison(rig.lake)
     folder = rig.settings.reports_dir / rig.pipeline.name
     assert newest is not None
     is_latest = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()

@@ -109,7 +109,7 @@ def _edit(rig: Rig) -> int:
     """Rewrite the partials with the edits, in one commit; return the number of rows that no longer exist unchanged."""
     handle = delta.open_table(rig.version.uri)
     schema = epoch_log_schema(rig.pipeline)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "held", handle)
         connection.execute("CREATE TEMP TABLE before AS SELECT * FROM held WHERE _kind = 'partial'")
         place = f"(datediff('hour', TIMESTAMPTZ '{START.isoformat()}', window_start), shop, desk)"
@@ -125,7 +125,7 @@ def _edit(rig: Rig) -> int:
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM before")
         for edit in edits:
             connection.execute(edit)
-        term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
+        term = queries.query_table(connection, "SELECT * FROM rows").cast(schema)
         counting = "SELECT count(*) FROM (SELECT * FROM before EXCEPT SELECT * FROM rows)"
         changed_count = connection.execute(counting).fetchone()
     replace_rows(rig.version.uri, term, kind="partial")

@@ -187,7 +187,7 @@ def send_file(rig: Rig, *, form: str, is_joined: bool = False) -> None:
         rig.make = partial(joined_by_text, rig.topic)
         loaded = rig.settings.home / "names.csv"
         _write_csv(loaded, ("k", "same"), [(key, key) for key in KEYS])
-        dimension_load.load(rig.settings, NAMES, loaded, key=["k"])
+        dimension_load.load_dimension(rig.settings, NAMES, loaded, key=["k"])
     rows = [(FIRST_ID + n, key, NOON // 1000 + n * 1000) for n, key in enumerate((*KEYS, *KEYS))]
     file = rig.settings.home / f"sent.{form}"
     if form == "csv":
@@ -257,7 +257,7 @@ def keys_arrive_byte_for_byte(rig: Rig) -> Iterator[str]:
     keys_by_place = {"the log": set(rig.evidence["keys in the log"])}
     for view in ("streaming", "batch"):
         query = f"SELECT DISTINCT k FROM {view} WHERE k <> 'a'"  # noqa: S608 -- an internal name
-        keys_by_place[view] = {row[0] for row in views.connect(rig.lake).execute(query).fetchall()}
+        keys_by_place[view] = {row[0] for row in views.open_views(rig.lake).execute(query).fetchall()}
     for place, keys in keys_by_place.items():
         if keys - {"a"} != set(KEYS) - {"a"}:
             yield f"{place}: missing {sorted(set(KEYS) - keys)}, unexpected {sorted(keys - set(KEYS))}"

@@ -12,7 +12,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.stage import Stage
 from cutover.engine import queries
 from cutover.lake.control import pins
-from cutover.lake.control.stages import current_stage, read_events
+from cutover.lake.control.stages import current_stage, read_gate_events
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
@@ -50,7 +50,7 @@ def change_an_amount(rig: Rig) -> None:
     rig.note("moved", stage.roll_back_regression(rig.lake, CLOCK))
     rig.note("moved twice", stage.roll_back_regression(rig.lake, CLOCK))
     rig.note("stage", str(current_stage(rig.lake)))
-    rig.note("events", [row.event for row in read_events(rig.settings, rig.pipeline.name)])
+    rig.note("events", [row.event for row in read_gate_events(rig.settings, rig.pipeline.name)])
 
 
 def _read(rig: Rig) -> None:
@@ -72,16 +72,16 @@ def _audit(rig: Rig, *, seed: int) -> dict[str, object]:
 def _plant(rig: Rig) -> int:
     """Change one amount of a window that became final since the last audit, as a defect of the product would."""
     schema = epoch_log_schema(rig.pipeline)
-    with views.connect(rig.lake) as connection:
+    with views.open_views(rig.lake) as connection:
         query = "SELECT epoch_us(max(window_start)) FROM streaming WHERE _state = 'final'"
         (start,) = connection.execute(query).fetchall()[0]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "held", delta.open_table(rig.version.uri))
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
-        _HELD[rig.topic] = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
+        _HELD[rig.topic] = queries.query_table(connection, "SELECT * FROM rows").cast(schema)
         condition = "rowid = (SELECT min(rowid) FROM rows WHERE epoch_us(window_start) = ? AND _class = 'accepted')"
         connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE {condition}", [start])  # noqa: S608 -- ours
-        term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
+        term = queries.query_table(connection, "SELECT * FROM rows").cast(schema)
     return replace_rows(rig.version.uri, term, kind="partial")
 
 

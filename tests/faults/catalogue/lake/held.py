@@ -9,7 +9,7 @@ from pathlib import Path
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.lake.control import pins
-from cutover.lake.serving.vacuum import vacuum
+from cutover.lake.serving.vacuum import delete_unlisted_files
 from cutover.lake.tables import delta
 from tests.faults.catalogue.lake.lake import SAID, summarize
 from tests.faults.fault import Fault, Part
@@ -61,7 +61,7 @@ def _pin_older_cut(rig: Rig) -> None:
 
 
 def _vacuum(rig: Rig) -> None:
-    vacuum(rig.lake, hours=0, now=SystemClock().now(), dry_run=False)
+    delete_unlisted_files(rig.lake, hours=0, now=SystemClock().now(), dry_run=False)
 
 
 def _batch_files(rig: Rig) -> list[Path]:
@@ -96,7 +96,7 @@ def the_report_says_that_the_version_cannot_be_read(rig: Rig) -> Iterator[str]:
 
 def release_pin(rig: Rig) -> None:
     """Release it."""
-    pins.release(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, now=SystemClock().now())
+    pins.release_pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, now=SystemClock().now())
 
 
 def vacuum_and_compare(rig: Rig) -> None:

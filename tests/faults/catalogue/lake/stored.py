@@ -15,7 +15,7 @@ from cutover.pipeline_lake import BatchTable, PipelineLake
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import decide
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from tests.faults.fault import Fault, Part
 from tests.faults.running.definition import definition
 from tests.faults.running.rig import Rig
@@ -138,7 +138,7 @@ def write_by_hand(rig: Rig, *, table: str, write_: Write) -> None:
     evidence = evidence_of.read_evidence(lake, SystemClock().now())
     decision = decide(Stage.LAMBDA, evidence, "advance", PIPELINE.policy, SystemClock().now())
     rig.note("gate", [text for text in decision.missing if text.startswith("tables")])
-    rig.note("verify", [violation.text for violation in verify(lake, only=["N9"]).violations])
+    rig.note("verify", [violation.text for violation in verify_pipeline(lake, only=["N9"]).violations])
 
 
 def a_commit_is_newer(rig: Rig) -> bool:

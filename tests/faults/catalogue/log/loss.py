@@ -142,7 +142,7 @@ def _shape(loss: Loss) -> tuple[object, ...]:
 
 def batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
     """Return the batch table's rows of touched windows after the loss, of all windows before it."""
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.relation(connection, "batch", rig.lake.batch_uri())
     query = "SELECT epoch_us(window_start), k, _n, ids::BIGINT, squares::BIGINT FROM batch"
     return {(row[0], (row[1],)): tuple(map(int, row[2:])) for row in connection.execute(query).fetchall()}
@@ -222,7 +222,7 @@ def _states(rig: Rig, ranges: Iterable[tuple[int, int]]) -> Iterator[str]:
     spans = tuple(ranges)
     for view in ("serving", "streaming"):
         query = f"SELECT DISTINCT epoch_us(window_start), _state FROM {view}"  # noqa: S608 -- one of two constant names
-        for start, state in views.connect(rig.lake).execute(query).fetchall():
+        for start, state in views.open_views(rig.lake).execute(query).fetchall():
             if losses.is_touched(start, spans) != (state == "incomplete(lost)"):
                 yield f"{view}, window {start}: reads {state}"
 
@@ -265,7 +265,7 @@ def the_gate_was_shut(rig: Rig) -> Iterator[str]:
 
 def the_old_table_holds_no_id_of_the_new_log(rig: Rig) -> Iterator[str]:
     """It stays unchanged, next to the new version."""
-    old, new = versions.list_versions(rig.lake)
+    old, new = versions.list_stream_versions(rig.lake)
     log = EpochLog(old.uri)
     if log.transaction(old.app_id) != rig.evidence["table before"]:
         yield f"the old table continued to epoch {log.transaction(old.app_id)}"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
-from cutover.batch.recompute import run as run_batch
+from cutover.batch.recompute import recompute_windows
 from cutover.clock import SystemClock
 from cutover.definition.model.stage import Stage
 from cutover.errors import CutoverError, LogError
@@ -46,9 +46,9 @@ def _mark_deleted(rig: Rig, positions: Collection[tuple[int, int]]) -> None:
 def _note_refusals(rig: Rig) -> None:
     """Run both paths and the reconciler on the log; keep their messages, and what readers were served before."""
     rig.note("served", _read_served(rig))
-    rig.refused(lambda: run_batch(rig.lake))
+    rig.refused(lambda: recompute_windows(rig.lake))
     rig.note("batch said", rig.said)
-    rig.refused(lambda: run_batch(rig.lake, anew=True))
+    rig.refused(lambda: recompute_windows(rig.lake, anew=True))
     rig.note("batch --anew said", rig.said)
     report = rig.reconcile()
     rig.note(
@@ -217,7 +217,7 @@ def the_verdict_claims_no_unexplained_difference(rig: Rig) -> Iterator[str]:
 def _read_served(rig: Rig) -> dict[tuple[int, str | None], str]:
     query = "SELECT epoch_us(window_start), k, _state FROM serving"
     try:
-        rows = views.connect(rig.lake).execute(query).fetchall()
+        rows = views.open_views(rig.lake).execute(query).fetchall()
     except CutoverError:
         return {}
     return {(start, key): state for start, key, state in rows}

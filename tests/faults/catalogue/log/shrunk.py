@@ -34,7 +34,7 @@ def _load(rig: Rig, keys: list[str], *, region: str = "north", confirm: bool = F
     file = rig.settings.home / "names.csv"
     file.write_text("k,region\n" + "".join(f"{key},{region}\n" for key in keys), encoding="utf-8")
     joined = None if confirm else [("k",)]
-    dimension_load.load(rig.settings, NAMES, Path(file), key=["k"], joined=joined)
+    dimension_load.load_dimension(rig.settings, NAMES, Path(file), key=["k"], joined=joined)
 
 
 def _send(rig: Rig, count: int, *, matched: bool = True) -> None:
@@ -100,7 +100,7 @@ def are_filtered(rig: Rig) -> bool:
 
 def roll_back(rig: Rig) -> None:
     """Roll back to the previous version, and continue sending."""
-    dimension_load.roll_back(rig.settings, NAMES, 0, joined=[("k",)])
+    dimension_load.roll_back_dimension(rig.settings, NAMES, 0, joined=[("k",)])
     _send(rig, 2 * MANY)
     rig.drain()
 

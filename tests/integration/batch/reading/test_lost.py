@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.clock import SystemClock
 from cutover.errors import LogError
 from cutover.lake.batch_runs import Incomplete
@@ -25,7 +25,7 @@ def micros(hour: int) -> int:
 
 def record(lab: Lab, epoch_record: EpochRecord, **changes: object) -> None:
     """Record a loss of partition 0 behind an epoch, as the step does."""
-    version = versions.current(lab.lake)
+    version = versions.find_current_version(lab.lake)
     assert version is not None
     loss = replace(
         LOSS,
@@ -42,19 +42,19 @@ def record(lab: Lab, epoch_record: EpochRecord, **changes: object) -> None:
         at=SystemClock().now(),
     )
     rows = [replace(loss, **changes)]  # type: ignore[arg-type]
-    losses.record(lab.settings, rows, expected_sequence=losses.next_sequence(lab.settings, lab.pipeline.name))
+    losses.record(lab.settings, rows, expected_sequence=losses.read_next_loss_sequence(lab.settings, lab.pipeline.name))
 
 
 def test_touched_windows_are_frozen_and_all_others_are_computed(lab: Lab) -> None:
     lab.send((0, 10, "AA", 1), (1, 20, "AA", 2))
     epoch_record = lab.commit_epoch(watermark=HOUR)
-    run(lab.lake)
+    recompute_windows(lab.lake)
     lab.send((0, HOUR + 10, "AA", 4), (0, 3 * HOUR + 10, "AA", 8), (1, HOUR + 20, "AA", 16), (1, 40, "AA", 32))
     expire(lab, 0, 2)  # hour 1's record is deleted, unread; the other partition keeps one
     record(lab, epoch_record, next=2, windows_from=micros(1), windows_to=micros(3))
     lab.commit_epoch(watermark=5 * HOUR)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     assert batch_run.incomplete[0] == Incomplete(window_start=micros(1), window_end=micros(3), reason="lost")
@@ -71,8 +71,8 @@ def test_touched_window_stays_frozen_when_it_is_asked_for(lab: Lab) -> None:
     lab.commit_epoch(watermark=5 * HOUR)
     start = datetime.fromtimestamp(BASE, UTC)
 
-    batch_run = run(lab.lake)
-    second_batch_run = run(lab.lake, start=start, end=start + timedelta(hours=4))
+    batch_run = recompute_windows(lab.lake)
+    second_batch_run = recompute_windows(lab.lake, start=start, end=start + timedelta(hours=4))
 
     assert lab.table(batch_run, "delay") == lab.table(second_batch_run, "delay") == [(0, 1)]
 
@@ -80,17 +80,17 @@ def test_touched_window_stays_frozen_when_it_is_asked_for(lab: Lab) -> None:
 def test_log_made_again_feeds_only_windows_that_the_old_one_did_not(lab: Lab) -> None:
     lab.send((0, 10, "AA", 1), (0, HOUR + 10, "AA", 2))
     old = lab.commit_epoch(watermark=HOUR)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     recreate(lab.settings, lab.topic, PARTITIONS)
     lab.send((0, 20, "AA", 64), (0, HOUR + 20, "AA", 64), (0, 4 * HOUR, "AA", 4))
     new_id = LogClient(lab.settings).topic_id(lab.topic)
     changes = {"stream_version": 1, "epoch": 0, "kind": "anew", "again": True, "onward_topic_id": new_id}
     record(lab, old, windows_from=MIN_MICROS, windows_to=micros(2), **changes)
-    sequence = versions.next_sequence(lab.lake)
+    sequence = versions.read_next_version_sequence(lab.lake)
     versions.register(lab.lake, SystemClock(), expected_sequence=sequence)
     lab.commit_epoch(watermark=6 * HOUR)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert first_batch_run is not None
     assert batch_run is not None
@@ -103,14 +103,14 @@ def test_log_made_again_feeds_only_windows_that_the_old_one_did_not(lab: Lab) ->
 def test_log_made_again_without_a_recorded_loss_is_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 1))
     lab.commit_epoch(watermark=HOUR)
-    run(lab.lake)
+    recompute_windows(lab.lake)
     recreate(lab.settings, lab.topic, PARTITIONS)
     lab.send((0, 10, "AA", 1))
-    sequence = versions.next_sequence(lab.lake)
+    sequence = versions.read_next_version_sequence(lab.lake)
     versions.register(lab.lake, SystemClock(), expected_sequence=sequence)
     lab.commit_epoch(watermark=HOUR)
 
     with pytest.raises(LogError, match="accept-loss") as refused:
-        run(lab.lake)
+        recompute_windows(lab.lake)
 
     assert refused.value.runbook == "TopicIdentityChanged"

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from confluent_kafka import Producer
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.clock import SystemClock
 from cutover.definition import Count, Join, Pipeline, Topic
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE as RIGHT
@@ -38,12 +38,12 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
         with pytest.raises(
             LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets 0 to [0-9]"
         ) as refused:
-            run(lab.lake, anew=anew)
+            recompute_windows(lab.lake, anew=anew)
         assert refused.value.runbook == "LogDataLost"
         assert "accept-loss" in refused.value.text
     assert read_effective_runs(lab.lake) == []
 
-    version = versions.current(lab.lake)
+    version = versions.find_current_version(lab.lake)
     assert version is not None
     loss_inside = replace(
         LOSS,
@@ -60,9 +60,9 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
         at=SystemClock().now(),
     )
     rows = [replace(loss_inside, partition=p, next=newest.end[p]) for p in (0, 1)]
-    losses.record(lab.settings, rows, expected_sequence=losses.next_sequence(lab.settings, lab.pipeline.name))
+    losses.record(lab.settings, rows, expected_sequence=losses.read_next_loss_sequence(lab.settings, lab.pipeline.name))
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     assert batch_run.incomplete == (Incomplete(window_start=micros(0), window_end=micros(3), reason="lost"),)
@@ -75,7 +75,7 @@ def test_compacted_topic_is_refused_before_it_has_lost_a_record(lab: Lab) -> Non
     compacted.begin(lab.settings, lab.topic)
 
     with pytest.raises(LogError, match="policy `delete`, got `compact`"):
-        run(lab.lake)
+        recompute_windows(lab.lake)
 
     assert read_effective_runs(lab.lake) == []
 
@@ -100,33 +100,33 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
     compacted.roll_segments(lab.settings, lab.topic)
     send_transactions(lab)
     lab.commit_epoch(watermark=6 * HOUR, records=23)
-    first_batch_run = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
     assert lab.table(first_batch_run, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
     source = replace(lab.pipeline.source, isolation="read_uncommitted")
     uncommitted = Lab(lab.settings, replace(lab.pipeline, name=f"{lab.topic}-all", source=source), lab.newest)
     uncommitted.commit_epoch(watermark=6 * HOUR, records=48)
     lake = PipelineLake(lab.settings, uncommitted.pipeline)
-    assert uncommitted.table(run(lake), "delay") == [(0, 12), (1, 12), (2, 12), (3, 12)]
+    assert uncommitted.table(recompute_windows(lake), "delay") == [(0, 12), (1, 12), (2, 12), (3, 12)]
 
     positions = compacted.remove_aborted(lab.settings, lab.topic)
 
     for anew in (False, True):
         with pytest.raises(LogError) as raised:
-            run(lake, anew=anew)
+            recompute_windows(lake, anew=anew)
         assert raised.value.runbook == "LogDataLost"
         assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(positions)} of them" in str(raised.value)
     assert len(read_effective_runs(lake)) == 1
 
     with pytest.raises(LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
-        run(lab.lake, anew=True)
+        recompute_windows(lab.lake, anew=True)
     assert refused.value.runbook == "LogDataLost"
 
     lab.commit_epoch(watermark=6 * HOUR, records=24)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 2))
     for batch_run in (
-        run(lab.lake, start=start, end=end),
-        run(lab.lake, anew=True),
-        run(lab.lake),
+        recompute_windows(lab.lake, start=start, end=end),
+        recompute_windows(lab.lake, anew=True),
+        recompute_windows(lab.lake),
     ):
         assert lab.table(batch_run, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
         assert batch_run is not None
@@ -151,7 +151,7 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
     ]
     for joined_lab in both:
         joined_lab.commit_epoch(watermark=6 * HOUR, records=12)
-        assert joined_lab.table(run(PipelineLake(joined_lab.settings, joined_lab.pipeline)), "pairs") == [
+        assert joined_lab.table(recompute_windows(PipelineLake(joined_lab.settings, joined_lab.pipeline)), "pairs") == [
             (hour, 2) for hour in range(4)
         ]
 
@@ -160,7 +160,7 @@ def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: La
 
     for joined_lab, anew in product(both, (False, True)):
         with pytest.raises(LogError, match=f"opic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
-            run(PipelineLake(joined_lab.settings, joined_lab.pipeline), anew=anew)
+            recompute_windows(PipelineLake(joined_lab.settings, joined_lab.pipeline), anew=anew)
         assert refused.value.runbook == "LogDataLost"
         assert str(RIGHT) not in str(refused.value)
     assert [

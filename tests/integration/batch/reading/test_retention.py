@@ -5,7 +5,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from cutover.batch.read import scan
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.errors import LogError
 from cutover.lake.batch_runs import read_effective_runs
 from cutover.log.kafka import LogClient
@@ -26,12 +26,12 @@ def expire(lab: Lab, partition: int, first_kept: int) -> None:
 def test_a_window_whose_records_have_expired_is_frozen(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5), (0, 3_700, "AA", 1))
     lab.commit_epoch(watermark=2 * HOUR)
-    run(lab.lake)
+    recompute_windows(lab.lake)
     expire(lab, 0, 1)
     lab.send((0, 20, "AA", 100), (0, 3_800, "AA", 100))
     lab.commit_epoch(watermark=2 * HOUR)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     assert [(row.window_start, row.reason) for row in batch_run.incomplete] == [(BASE * 1_000_000, "expired")]
@@ -44,8 +44,8 @@ def test_what_expired_before_anybody_scanned_it_leaves_older_windows_incomplete_
     expire(lab, 0, 2)
     lab.commit_epoch(watermark=5 * HOUR)
 
-    first_batch_run = run(lab.lake)
-    second = run(lab.lake)
+    first_batch_run = recompute_windows(lab.lake)
+    second = recompute_windows(lab.lake)
 
     assert first_batch_run is not None
     assert second is not None
@@ -65,7 +65,7 @@ def test_windows_newer_than_all_that_the_stream_read_of_what_expired_are_compute
     lab.commit_epoch(watermark=5 * HOUR)
     expire(lab, 0, 2)
 
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
 
     assert batch_run is not None
     # By log timestamps records of hour 3 may be gone; by event times the stream had read none newer than hour 1.
@@ -83,7 +83,7 @@ def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
     expire(lab, 0, 2)
 
     with pytest.raises(LogError, match=r"partition 0: expected offset >= 2, got 1(.|\n)*LogDataLost"):
-        run(lab.lake)
+        recompute_windows(lab.lake)
 
     assert read_effective_runs(lab.lake) == []
 
@@ -99,7 +99,7 @@ def test_a_topic_made_again_is_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
 
     with pytest.raises(LogError, match=r"the topic was created again(.|\n)*TopicIdentityChanged"):
-        run(lab.lake)
+        recompute_windows(lab.lake)
 
 
 def test_records_that_leave_the_log_while_batch_reads_them_are_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_records_that_leave_the_log_while_batch_reads_them_are_named(lab: Lab, m
     monkeypatch.setattr(scan, "stage_scan", expire_and_read)
 
     with pytest.raises(LogError, match="partition 0: expected offset 0, the log starts at 2") as refused:
-        run(lab.lake)
+        recompute_windows(lab.lake)
 
     assert refused.value.runbook == "LogDataLost"
     assert read_effective_runs(lab.lake) == []

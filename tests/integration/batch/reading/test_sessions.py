@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.definition import Lateness, Sessions
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import BatchRun
@@ -25,7 +25,7 @@ def with_sessions(lab: Lab) -> Lab:
 
 def run_at(lab: Lab, watermark: int) -> tuple[BatchRun, list[Session]]:
     lab.commit_epoch(watermark=watermark)
-    batch_run = run(lab.lake)
+    batch_run = recompute_windows(lab.lake)
     assert batch_run is not None
     rows = rows_of(lab.lake.batch_uri(), batch_run.batch_version)
     times = [tuple(round(row[name].timestamp()) - BASE for name in ("window_start", "window_end")) for row in rows]
@@ -55,4 +55,6 @@ def test_a_range_is_refused(lab: Lab) -> None:
     day = datetime(2013, 1, 1, tzinfo=UTC)
 
     with pytest.raises(DefinitionError, match=r"Range of windows .* expected none with sessions"):
-        run(PipelineLake(with_sessions(lab).settings, lab.pipeline), start=day, end=day + (HOUR * day.resolution))
+        recompute_windows(
+            PipelineLake(with_sessions(lab).settings, lab.pipeline), start=day, end=day + (HOUR * day.resolution)
+        )

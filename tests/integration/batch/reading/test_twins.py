@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.lake.batch_runs import BatchRun
 from tests.integration.batch.lab import BASE, Lab
 
@@ -38,7 +38,7 @@ def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
     send(ids, 0, 9, 1, carrier="XX")  # filtered: registers no id
     send(ids, 1, 9, 2)
     ids.commit_epoch(watermark=3_600)
-    first_batch_run = run(ids.lake)
+    first_batch_run = recompute_windows(ids.lake)
     assert first_batch_run is not None
     assert ids.table(first_batch_run, "carrier", "flights", "delay") == [(0, "AA", 4, 5 + 9 + 1 + 2)]
     assert duplicates(ids, first_batch_run) == [(first_batch_run.run_id, 1, 1, 7)]
@@ -46,7 +46,7 @@ def test_twins_count_once_across_partitions_and_runs(ids: Lab) -> None:
 
     send(ids, 0, 7, 6)  # its twins in partition 1 lie higher
     ids.commit_epoch(watermark=3_600)
-    second = run(ids.lake)
+    second = recompute_windows(ids.lake)
 
     assert second is not None
     assert ids.table(second, "carrier", "flights", "delay") == [(0, "AA", 4, 6 + 9 + 1 + 2)]

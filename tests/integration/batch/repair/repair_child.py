@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cutover.batch.repair.repair import make_draft, publish_draft, undo
+from cutover.batch.repair.repair import make_draft, publish_draft, undo_repair
 from cutover.clock import SystemClock
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
@@ -38,7 +38,7 @@ def main() -> None:
     elif action == "publish":
         publish_draft(lake, None, clock=clock, probe=die)
     else:
-        undo(lake, None, clock=clock, probe=die)
+        undo_repair(lake, None, clock=clock, probe=die)
 
 
 if __name__ == "__main__":

@@ -12,17 +12,17 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.batch.context import writer_lock
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.batch.repair.checks import require_windows
 from cutover.batch.repair.draft import RECORD, draft_folder, find_waiting
-from cutover.batch.repair.repair import list_repairs, make_draft, publish_draft, undo
+from cutover.batch.repair.repair import list_repairs, make_draft, publish_draft, undo_repair
 from cutover.clock import SystemClock
 from cutover.definition import Sessions
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.batch_runs import Range, read_effective_runs
 from cutover.lake.control import pins, versions
 from cutover.lake.serving import views
-from cutover.lake.serving.vacuum import vacuum
+from cutover.lake.serving.vacuum import delete_unlisted_files
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.settings import LineageSettings
@@ -39,7 +39,7 @@ def window(*hours: int) -> tuple[Range, ...]:
 
 
 def read_served(lab: Lab, columns: str = "carrier, flights, delay") -> list[tuple[Any, ...]]:
-    with views.connect(lab.lake) as connection:
+    with views.open_views(lab.lake) as connection:
         query = f"SELECT (epoch(window_start)::BIGINT - {BASE}) // {HOUR}, {columns} FROM serving ORDER BY ALL"  # noqa: S608 -- ours
         return connection.execute(query).fetchall()
 
@@ -60,7 +60,7 @@ def computed(lab: Lab) -> Lab:
     """Three hours that batch has computed, then a late record in each of the first two."""
     lab.send(*ROWS)
     lab.commit_epoch(watermark=10_800)
-    assert run(lab.lake) is not None
+    assert recompute_windows(lab.lake) is not None
     late(lab, (0, 30, "AA", 100), (1, 3_800, None, 9))
     return lab
 
@@ -111,7 +111,7 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
     lake = PipelineLake(heard, computed.pipeline)
     repair_run, _ = publish_draft(lake, None, clock=CLOCK)
 
-    back, undone, _ = undo(lake, None, reason="no", clock=CLOCK)
+    back, undone, _ = undo_repair(lake, None, reason="no", clock=CLOCK)
 
     events = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [event["job"]["name"] for event in events] == [f"{computed.pipeline.name}.repair"] * len(events)
@@ -122,7 +122,7 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
     assert back is not None
     assert read_served(computed) == BEFORE
     assert set(back.stale) == {*window(0), *window(1)}
-    remaining_batch_run = run(computed.lake)
+    remaining_batch_run = recompute_windows(computed.lake)
     assert remaining_batch_run is not None
     assert remaining_batch_run.computed == ((window(0)[0][0], window(1)[0][1]),)
     assert read_served(computed) == [*AFTER[:3], (1, None, 1, 9), AFTER[3]]
@@ -132,11 +132,11 @@ def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
     make_draft(computed.lake, window(0), clock=CLOCK)
     repair_run, _ = publish_draft(computed.lake, None, clock=CLOCK)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 1))
-    later = run(computed.lake, start=start, end=end)
+    later = recompute_windows(computed.lake, start=start, end=end)
     assert later is not None
 
     with pytest.raises(LakeError, match=rf"expected no later run over its windows, got batch run {later.run_id}"):
-        undo(computed.lake, repair_run.run_id, clock=CLOCK)
+        undo_repair(computed.lake, repair_run.run_id, clock=CLOCK)
 
     assert read_served(computed) == AFTER
 
@@ -146,7 +146,7 @@ def test_a_draft_is_refused_once_its_ground_has_moved(computed: Lab, between: st
     draft = make_draft(computed.lake, window(0), clock=CLOCK)
     pipeline = computed.pipeline
     if between == "batch":
-        run(PipelineLake(computed.settings, pipeline))
+        recompute_windows(PipelineLake(computed.settings, pipeline))
     elif between == "repair":
         other = make_draft(PipelineLake(computed.settings, pipeline), window(1), clock=CLOCK)
         assert other.draft is not None
@@ -199,11 +199,11 @@ def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> No
     with pytest.raises(LakeError, match="put it away with `--undo --id`"):
         publish_draft(lake, None, clock=CLOCK)
     assert publish_draft(lake, repair_run.run_id, clock=CLOCK) == (repair_run, True)
-    assert undo(lake, drafts[1], clock=CLOCK) == (None, drafts[1], False)
+    assert undo_repair(lake, drafts[1], clock=CLOCK) == (None, drafts[1], False)
     later, _ = publish_draft(lake, None, clock=CLOCK)
     assert later.run_id == drafts[0]
-    undo(lake, repair_run.run_id, clock=CLOCK)
-    undo(lake, None, clock=CLOCK)
+    undo_repair(lake, repair_run.run_id, clock=CLOCK)
+    undo_repair(lake, None, clock=CLOCK)
     assert read_served(computed) == BEFORE
 
 
@@ -213,10 +213,10 @@ def test_an_undo_that_is_said_again_takes_back_no_other_repair(computed: Lab) ->
     for hour in (0, 1):
         make_draft(lake, window(hour), clock=CLOCK)
         publish_draft(lake, None, clock=CLOCK)
-    back, newest, _ = undo(lake, None, clock=CLOCK)
+    back, newest, _ = undo_repair(lake, None, clock=CLOCK)
     tables = versions_of(computed)
 
-    assert undo(lake, None, clock=CLOCK) == (back, newest, True)
+    assert undo_repair(lake, None, clock=CLOCK) == (back, newest, True)
     assert (read_served(computed), versions_of(computed)) == (AFTER, tables)
 
 
@@ -227,7 +227,7 @@ def test_a_repair_that_was_taken_back_is_not_published_again_and_what_it_put_bac
     lake = PipelineLake(settings, pipeline)
     make_draft(lake, window(0), clock=CLOCK)
     repair_run, _ = publish_draft(lake, None, clock=CLOCK)
-    back, _, _ = undo(lake, None, clock=CLOCK)
+    back, _, _ = undo_repair(lake, None, clock=CLOCK)
     assert back is not None
 
     with pytest.raises(LakeError, match=rf"it was taken back at {re.escape(back.finished)}. Nothing was published"):
@@ -266,7 +266,7 @@ def test_windows_that_cannot_be_repaired_are_refused(computed: Lab) -> None:
         make_draft(computed.lake, window(0, 3), clock=CLOCK)
     with pytest.raises(DefinitionError, match="which have none"):
         make_draft(computed.lake, window(-30), clock=CLOCK)
-    run(computed.lake)
+    recompute_windows(computed.lake)
     with pytest.raises(DefinitionError, match="a cut at or after that of the newest batch run"):
         make_draft(computed.lake, window(0), epoch=0, clock=CLOCK)
     with pytest.raises(DefinitionError, match=r"expected the start of one, got .*:30:00Z.*\n.*nearest begin at"):
@@ -301,7 +301,7 @@ def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(compu
     assert draft.draft is not None
     assert draft.draft.counts == {"served": {"added": 2}, "batch": {"changed": 1, "same": 1}, "streaming": {"added": 2}}
     assert read_served(computed, "carrier, flights, _served_by") == [(0, "AA", 2, "repair"), (0, "UA", 1, "repair")]
-    undo(computed.lake, repair_run.run_id, clock=CLOCK)
+    undo_repair(computed.lake, repair_run.run_id, clock=CLOCK)
     assert read_served(computed) == []
 
 
@@ -332,15 +332,15 @@ def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab)
 def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(computed: Lab) -> None:
     make_draft(computed.lake, window(0), clock=CLOCK)
     repair_run, _ = publish_draft(computed.lake, None, clock=CLOCK)
-    version = versions.current(computed.lake)
+    version = versions.find_current_version(computed.lake)
     assert version is not None
     for run_id in (read_effective_runs(computed.lake)[0].run_id, repair_run.run_id):
         holder = pins.name_batch_holder(run_id)
         for epoch in (0, 1):
-            pins.release(computed.settings, version, epoch, holder=holder, now=CLOCK.now())
-    deleted_files = vacuum(computed.lake, hours=0, now=CLOCK.now(), dry_run=False)
+            pins.release_pin(computed.settings, version, epoch, holder=holder, now=CLOCK.now())
+    deleted_files = delete_unlisted_files(computed.lake, hours=0, now=CLOCK.now(), dry_run=False)
 
-    undo(computed.lake, repair_run.run_id, clock=CLOCK)
+    undo_repair(computed.lake, repair_run.run_id, clock=CLOCK)
 
     assert deleted_files["batch"] == 1
     assert read_served(computed) == BEFORE

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cutover.batch.recompute import run
+from cutover.batch.recompute import recompute_windows
 from cutover.batch.repair.draft import find_waiting
-from cutover.batch.repair.repair import make_draft, publish_draft, undo
+from cutover.batch.repair.repair import make_draft, publish_draft, undo_repair
 from cutover.lake.batch_runs import read_effective_runs
 from tests.integration.batch.lab import BASE, HOUR, Lab
 from tests.integration.batch.repair.repair_child import kill_at
@@ -52,7 +52,7 @@ def test_killed_while_it_is_published_it_can_be_taken_back(computed: Lab, point:
     draft_and_kill(computed, point)
     (draft,) = find_waiting(computed.lake, ()).readable.values()
 
-    undo(computed.lake, draft.repair_id, clock=CLOCK)
+    undo_repair(computed.lake, draft.repair_id, clock=CLOCK)
 
     assert read_served(computed) == BEFORE
     hours = computed.table(read_effective_runs(computed.lake)[-1], "carrier", "flights", "delay")
@@ -64,7 +64,7 @@ def test_rows_of_a_killed_repair_never_come_out_with_another_run(computed: Lab, 
     draft_and_kill(computed, point)
     start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (2, 3))
 
-    other = run(computed.lake, start=start, end=end)
+    other = recompute_windows(computed.lake, start=start, end=end)
 
     assert other is not None
     assert other.computed == window(2)
@@ -78,6 +78,6 @@ def test_killed_while_it_is_taken_back_a_rerun_finishes(computed: Lab, point: st
     assert kill_at(computed, "undo", point) == KILLED
     assert read_served(computed) == (BEFORE if point == "batch.committed" else AFTER)
 
-    undo(computed.lake, repair_run.run_id, clock=CLOCK)
+    undo_repair(computed.lake, repair_run.run_id, clock=CLOCK)
 
     assert read_served(computed) == BEFORE

@@ -29,16 +29,16 @@ from cutover.reconcile.attribution.explain import explain_cell
 from cutover.reconcile.audit.run import audit_determinism
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.selftest import trial
 from cutover.reconcile.selftest.self_test import self_test
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.records import reference
 from cutover.settings import DimensionSettings, KafkaSettings, Settings
 from cutover.streaming import driver
 from cutover.streaming.recovery import fork
-from cutover.streaming.replacement.replay import replay
+from cutover.streaming.replacement.replay import replay_log
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.pages.capabilities import note_feature
@@ -90,7 +90,7 @@ def write(settings: Settings, version: int) -> None:
     rows = pa.table({"ad": [ad for ad, _ in campaigns], "campaign": pa.array([c for _, c in campaigns], pa.string())})
     with tempfile.TemporaryDirectory() as folder:
         parquet.write_table(rows, Path(folder) / "ads.parquet")
-        load.load(settings, "ads", Path(folder) / "ads.parquet")
+        load.load_dimension(settings, "ads", Path(folder) / "ads.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,15 +111,15 @@ class Lab:
                 write(self.settings, writes)
 
         rig.send(self.settings, self.pipeline.source.name, events)
-        assert driver.run(self.lake, until="drain", probe=probe) == 0
+        assert driver.run_driver(self.lake, until="drain", probe=probe) == 0
 
     def batch(self, definition: Pipeline | None = None) -> BatchRun:
-        run = recompute.run(PipelineLake(self.settings, definition or self.pipeline))
+        run = recompute.recompute_windows(PipelineLake(self.settings, definition or self.pipeline))
         assert run is not None
         return run
 
     def reconcile(self, definition: Pipeline | None = None) -> Report:
-        return reconcile(PipelineLake(self.settings, definition or self.pipeline))
+        return run_reconciliation(PipelineLake(self.settings, definition or self.pipeline))
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +169,7 @@ def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
     ranges = {p: (0, end) for p, end in rig.records(lab.lake)[-1].end.items()}
     log = list(client.read_ranges(lab.pipeline.source.name, ranges, "read_committed"))
 
-    expected = reference.run(lab.pipeline, log, dimensions=rejoin.at(spans))
+    expected = reference.compute_reference(lab.pipeline, log, dimensions=rejoin.at(spans))
 
     stream_rows = rig.query_rows(
         lab.lake,
@@ -178,7 +178,7 @@ def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
     )
     rows = {(start, key): (row.n, row.measures["ids"]) for (start, _, (key,)), row in expected.rows.items()}
     assert rows == {(start, key): (n, ids) for start, key, n, ids in stream_rows}
-    with views.connect(lab.lake) as connection:
+    with views.open_views(lab.lake) as connection:
         batch = connection.sql("SELECT epoch_us(window_start), campaign, _n, ids FROM batch").fetchall()
     closed = {cell: value for cell, value in rows.items() if cell[0] < rig.NOON + 120 * rig.MINUTE}
     assert closed == {(start, key): (n, ids) for start, key, n, ids in batch}
@@ -219,7 +219,7 @@ def test_a_teams_sql_sees_the_columns_too(lab_copy: Lab, tmp_path: Path) -> None
 
 def test_every_check_holds_and_replays_agree(lab_copy: Lab) -> None:
     lab_copy.batch()
-    verification = verify(lab_copy.lake, exhaustive=True)
+    verification = verify_pipeline(lab_copy.lake, exhaustive=True)
     audited = audit_determinism(lab_copy.lake, replays=1, seed=7)
 
     assert {name: checked.state for name, checked in verification.checks.items()} == dict.fromkeys(
@@ -234,7 +234,7 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
 
     lab_copy.batch()
     parted, explained = lab_copy.reconcile(), explain_cell(lab_copy.lake, moment(20), ["x"])
-    recompute.run(lab_copy.lake, start=moment(0), end=moment(130))
+    recompute.recompute_windows(lab_copy.lake, start=moment(0), end=moment(130))
     second_report = lab_copy.reconcile()
 
     assert (parted.finding.verdict, parted.finding.exit_code, parted.finding.runbook) == (
@@ -270,13 +270,13 @@ def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_coun
 
 
 def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab_copy: Lab) -> None:
-    replay(lab_copy.lake, 1, SystemClock())
+    replay_log(lab_copy.lake, 1, SystemClock())
     settings = select_stream_version(lab_copy.settings, 1)
 
     lake = PipelineLake(settings, lab_copy.pipeline)
-    parted = reconcile(lake)  # batch has run for the version that serves
-    recompute.run(lake, start=moment(0), end=moment(130))
-    second_report = reconcile(lake)
+    parted = run_reconciliation(lake)  # batch has run for the version that serves
+    recompute.recompute_windows(lake, start=moment(0), end=moment(130))
+    second_report = run_reconciliation(lake)
 
     assert {record.dimensions["ads"] for record in rig.records(lake) if record.records} == {2}
     assert parted.finding.verdict is Verdict.NOT_COMPARABLE
@@ -293,7 +293,7 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab_copy: Lab) ->
     for file in dimension.open_dimension(lab_copy.lake, "ads", 0).table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
-    run = recompute.run(lab_copy.lake, start=moment(0), end=moment(130))
+    run = recompute.recompute_windows(lab_copy.lake, start=moment(0), end=moment(130))
     report = lab_copy.reconcile()
 
     assert run is not None
@@ -302,7 +302,7 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab_copy: Lab) ->
     assert report.finding.seal.breaches[0].code == "dimension"
     assert "version 0" in report.finding.seal.breaches[0].message
     # Batch runs at one cut whose records were joined otherwise are no two answers to one question.
-    assert verify(lab_copy.lake, only=["N8"]).violations == ()
+    assert verify_pipeline(lab_copy.lake, only=["N8"]).violations == ()
 
 
 def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab_copy: Lab) -> None:

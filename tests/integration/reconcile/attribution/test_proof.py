@@ -27,7 +27,7 @@ SALES = (*(Sale(hour=h, amount=h) for h in range(4)), Sale(epoch=1, hour=2, amou
 
 def write_and_compare(settings: Settings, lake: Lake, log: HeldLog | None = None) -> Report:
     write(settings, lake)
-    return run.reconcile(PipelineLake(settings, PIPELINE), log=log or log_of_lake(lake))
+    return run.run_reconciliation(PipelineLake(settings, PIPELINE), log=log or log_of_lake(lake))
 
 
 def with_log(lake: Lake, change: Callable[[dict[str, Any]], dict[str, Any]], offset: int) -> HeldLog:
@@ -122,7 +122,9 @@ def test_what_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Setti
     lake = lake_of(SALES)
     proven = write_and_compare(settings, lake)
 
-    second_report = run.reconcile(PipelineLake(settings, PIPELINE), log=HeldLog(records=lake.log, begins={0: 5}))
+    second_report = run.run_reconciliation(
+        PipelineLake(settings, PIPELINE), log=HeldLog(records=lake.log, begins={0: 5})
+    )
 
     assert (second_report.finding.verdict, second_report.finding.notes) == (
         proven.finding.verdict,
@@ -139,7 +141,7 @@ def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
     for claims in Journal(settings, PIPELINE.name, ProvenClaims).read():
         Journal(later, PIPELINE.name, ProvenClaims).append(claims)
 
-    report = run.reconcile(PipelineLake(later, PIPELINE), log=log_of_lake(spoilt))
+    report = run.run_reconciliation(PipelineLake(later, PIPELINE), log=log_of_lake(spoilt))
 
     assert report.finding.verdict is Verdict.DIVERGED
 
@@ -155,7 +157,7 @@ def test_what_no_class_makes_equal_needs_no_log(settings: Settings) -> None:
 def test_equal_sides_need_no_log(settings: Settings) -> None:
     write(settings, lake_of(SALES[:-1]))
 
-    assert run.reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
+    assert run.run_reconciliation(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 def test_log_that_was_made_again_proves_nothing(settings: Settings) -> None:
@@ -187,7 +189,7 @@ def test_records_are_read_from_the_cluster_of_the_settings(kafka_settings: Setti
     write(kafka_settings, replace(real, epochs=epochs, run=replace(real.run, **log_identity)), pipeline)  # type: ignore[arg-type]  # the same
 
     pipeline_lake = PipelineLake(kafka_settings, pipeline)
-    result = run.reconcile(pipeline_lake)
+    result = run.run_reconciliation(pipeline_lake)
     explanation = explain_cell(pipeline_lake, START.replace(hour=2), ["a", "1"])
 
     assert (result.finding.verdict, result.finding.causes["late"].rows) == (Verdict.EXPLAINED, 1)

@@ -66,8 +66,8 @@ def pipeline(kafka_settings: Settings, topic_name: str) -> Pipeline:
 
 def fold(lake: PipelineLake, parts: Sequence[RefoldPart]) -> dict[str, set[tuple[Any, ...]]]:
     """Return window, campaign, records and their ids added up, as each side joined them."""
-    with queries.connect() as connection:
-        refold.make_tables(connection, lake, parts, into=("stream", "batch"))
+    with queries.open_duckdb() as connection:
+        refold.create_refold_tables(connection, lake, parts, into=("stream", "batch"))
         query = "SELECT epoch_us(window_start), campaign, _n, ids::BIGINT FROM"
         return {name: set(connection.execute(f"{query} {name}").fetchall()) for name in ("stream", "batch")}
 

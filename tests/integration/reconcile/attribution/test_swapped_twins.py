@@ -97,7 +97,7 @@ def write_both_sides(
 
 
 def compare_with_log(settings: Settings, log: HeldLog) -> Report:
-    return run.reconcile(PipelineLake(settings, IDS), log=log)
+    return run.run_reconciliation(PipelineLake(settings, IDS), log=log)
 
 
 def summarize(result: Report) -> tuple[Verdict, int, int]:

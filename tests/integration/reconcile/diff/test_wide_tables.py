@@ -46,7 +46,7 @@ def write_table(path: Path, changed_cell: float) -> str:
 def compare_recorded(folder: Path, kind: str, memory: str = "120MB") -> tuple[list[str], list[str]]:
     """Compare two wide tables; return the columns that differ, and the queries."""
     executed: list[str] = []
-    connect = queries.connect
+    connect = queries.open_duckdb
 
     @contextmanager
     def record(bounds: queries.Bounds | None = None) -> Iterator[RecordingConnection]:
@@ -56,7 +56,7 @@ def compare_recorded(folder: Path, kind: str, memory: str = "120MB") -> tuple[li
     left, right = (write_table(folder / f"{name}.{kind}", cell) for name, cell in (("l", 0.5), ("r", 0.75)))
     settings = Settings(home=folder, read=ReadSettings(memory=memory))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queries, "connect", record)
+        patch.setattr(queries, "open_duckdb", record)
         tables = compare_tables(DiffRequest(expected=left, actual=right, key=("k",)), settings)
     return [cell.measure for cell in tables.finding.differences], executed
 
@@ -97,6 +97,6 @@ def test_too_little_memory_names_the_setting(tmp_path: Path) -> None:
 
 def test_columns_keep_their_order_however_many_there_are() -> None:
     names = [f"c{n}" for n in range(2_100)]
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.execute(f"CREATE TEMP VIEW many_columns AS SELECT {', '.join(f'1 AS {name}' for name in names)}")
         assert [*types_of(connection, "many_columns")] == names

@@ -135,14 +135,14 @@ def test_an_epoch_without_records_has_no_say(settings: Settings) -> None:
 
 
 def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = queries.connect
+    connect = queries.open_duckdb
 
     def elsewhere() -> object:
         connection = connect()
         connection.execute("SET TimeZone = 'Asia/Kolkata'")
         return connection
 
-    monkeypatch.setattr(queries, "connect", elsewhere)
+    monkeypatch.setattr(queries, "open_duckdb", elsewhere)
 
     assert readback.read_process_settings(PIPELINE).families["duckdb"]["TimeZone"] == "Asia/Kolkata"
 

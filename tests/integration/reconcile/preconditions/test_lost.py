@@ -58,7 +58,7 @@ LOSS = replace(
 
 
 def record(settings: Settings, *rows: Loss) -> None:
-    losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, PIPELINE.name))
+    losses.record(settings, rows, expected_sequence=losses.read_next_loss_sequence(settings, PIPELINE.name))
 
 
 def shift_behind_gap(lake: Lake, skipped: int) -> Lake:

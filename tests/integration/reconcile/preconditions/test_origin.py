@@ -8,7 +8,7 @@ import pytest
 from cutover.errors import LogError
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, lake_of, leave_word, write
 from tests.integration.reconcile.preconditions.test_lost import LOSS, record
@@ -31,7 +31,7 @@ def test_stream_that_stands_for_its_log_is_not_comparable(settings: Settings, ru
         settings, runbook=runbook, error=str(LogError(f"{SAID}.\nHint: accept it.", runbook=runbook))
     )
 
-    result = reconcile(PipelineLake(settings, PIPELINE))
+    result = run_reconciliation(PipelineLake(settings, PIPELINE))
 
     assert (result.finding.verdict, result.finding.exit_code, result.finding.runbook) == (
         Verdict.NOT_COMPARABLE,
@@ -49,7 +49,7 @@ def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
     write(settings, lake_of(CLEAN))
     leave_failed_heartbeat(settings, **changes)
 
-    result = reconcile(PipelineLake(settings, PIPELINE))
+    result = run_reconciliation(PipelineLake(settings, PIPELINE))
 
     assert result.finding.verdict is Verdict.CONSISTENT
     assert any("could not confirm that it is the log that both sides read" in note for note in result.finding.notes)
@@ -61,7 +61,7 @@ def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings, 
     leave_failed_heartbeat(settings, losses_seen=0)
     record(settings, replace(LOSS, at=AT.replace(day=day)))
 
-    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
+    assert run_reconciliation(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("losses_seen", [1, None], ids=["it knew of it", "a driver that did not note what it knew"])
@@ -72,7 +72,7 @@ def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(
     record(settings, replace(LOSS, at=AT.replace(day=9)))
     leave_failed_heartbeat(settings, losses_seen=losses_seen)
 
-    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.NOT_COMPARABLE
+    assert run_reconciliation(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.NOT_COMPARABLE
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_where_neither_the_log_nor_a_driver_tells_nothing_is_judged(
     lake = PipelineLake(settings, PIPELINE)
     leave_word(lake, **word)
 
-    result = reconcile(lake)
+    result = run_reconciliation(lake)
 
     (breach,) = result.finding.seal.breaches
     assert (result.finding.verdict, result.finding.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "log_silent")
@@ -105,7 +105,7 @@ def test_where_no_driver_ever_ran_nothing_is_judged(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
     (settings.run_dir / PIPELINE.name / "heartbeat.json").unlink()
 
-    assert reconcile(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.NOT_COMPARABLE
+    assert run_reconciliation(PipelineLake(settings, PIPELINE)).finding.verdict is Verdict.NOT_COMPARABLE
 
 
 def test_the_word_of_another_versions_driver_does_not_count(settings: Settings) -> None:
@@ -113,10 +113,10 @@ def test_the_word_of_another_versions_driver_does_not_count(settings: Settings) 
     settings_of_version = settings.model_copy(update={"stream_version": 0})
 
     lake = PipelineLake(settings_of_version, PIPELINE)
-    report_before = reconcile(lake)
+    report_before = run_reconciliation(lake)
     leave_word(lake)
 
-    assert (report_before.finding.verdict, reconcile(lake).finding.verdict) == (
+    assert (report_before.finding.verdict, run_reconciliation(lake).finding.verdict) == (
         Verdict.NOT_COMPARABLE,
         Verdict.CONSISTENT,
     )

@@ -161,7 +161,7 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
 def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> None:
     write(settings, lake_of(SALES))
     lake = PipelineLake(settings, PIPELINE)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     fork = versions.Fork(version=0, epoch=1)
     forked = versions.register(lake, SystemClock(), expected_sequence=sequence, fork=fork)
     delta.ensure(forked.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])

@@ -115,7 +115,7 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     lake = lake_of([*CLEAN, Sale(hour=CLOSED_UNTIL)])
     write(settings, without_open_windows(lake))
 
-    open_answers = run.reconcile(
+    open_answers = run.run_reconciliation(
         PipelineLake(settings, PIPELINE), log=replace(log_of_lake(lake), begins={0: 11})
     ).finding.open_answers
 

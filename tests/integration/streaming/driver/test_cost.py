@@ -39,16 +39,16 @@ def live(count: int) -> list[Event]:
 
 
 def read_records(lake: PipelineLake) -> list[EpochRecord]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     return EpochLog(version.uri).records()
 
 
 def both_paths(lake: PipelineLake, events: list[Event]) -> PathCosts:
     rig.send(lake.settings, lake.pipeline.source.name, events)
-    driver.run(lake, until="drain")
-    recompute.run(lake)
-    report = run.reconcile(lake)
+    driver.run_driver(lake, until="drain")
+    recompute.recompute_windows(lake)
+    report = run.run_reconciliation(lake)
     assert report.cost is not None
     stored = files.read_report(lake.settings, lake.name, report.run.run_id)
     assert stored.cost == report.cost
@@ -87,10 +87,10 @@ def test_what_a_driver_says_to_have_written_is_what_its_table_lists(quick: Setti
     pipeline = rig.pipeline(topic, cap=40)
     rig.send(quick, topic, live(RECORDS))
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     epochs = read_records(lake)
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     actions = delta.actions(delta.open_table(version.uri))
     last_files = [
@@ -106,10 +106,10 @@ def test_a_second_driver_counts_from_its_own_start(quick: Settings, topic: str) 
     pipeline = rig.pipeline(topic, cap=40)
     rig.send(quick, topic, live(RECORDS))
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     first_cost = read_records(lake)
     rig.send(quick, topic, live(10))
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     all_costs = read_records(lake)
     measured = measure_costs(lake, None)
@@ -141,9 +141,9 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     both_paths(PipelineLake(quick, pipeline), live(RECORDS))
     capsys.readouterr()  # the log of the runs
 
-    console.command(cost.cost)(pipeline.name, as_json=True)
+    console.wrap_command(cost.cost)(pipeline.name, as_json=True)
     costs = json.loads(capsys.readouterr().out)
-    console.command(cost.cost)(pipeline.name)
+    console.wrap_command(cost.cost)(pipeline.name)
     output = capsys.readouterr().out
 
     monkeypatch.setattr(gate, "load_settings", lambda: quick)
@@ -160,8 +160,8 @@ def test_a_run_of_an_older_release_is_unknown(quick: Settings, topic: str) -> No
     pipeline = rig.pipeline(topic, cap=40)
     rig.send(quick, topic, live(20))
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
-    recompute.run(lake)
+    driver.run_driver(lake, until="drain")
+    recompute.recompute_windows(lake)
     (batch_run,) = batch_runs.read_effective_runs(lake)
     older = json.loads(batch_run.to_json())
     del older["cost"]

@@ -12,9 +12,9 @@ from cutover.lake.serving import views
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -60,10 +60,10 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
 
     lake = PipelineLake(settings, pipeline)
     with pytest.raises(CutoverError):
-        driver.run(lake, until="drain", probe=dies)
-    driver.run(lake, until="final")
-    recompute.run(lake)
-    report = reconcile(lake)
+        driver.run_driver(lake, until="drain", probe=dies)
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
+    report = run_reconciliation(lake)
 
     touched = rig.records(lake)[DIES]
     hit = [e for e in EVENTS if touched.start[e.partition] <= e.id // 2 < touched.end[e.partition]]
@@ -75,10 +75,10 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     assert report.finding.windows.compared > 0
     notes = [note for note in report.finding.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
     assert len(notes) == (0 if case.reason is None else 1)
-    with views.connect(lake, epoch=DIES) as connection:  # its rows add up to what was written of them
+    with views.open_views(lake, epoch=DIES) as connection:  # its rows add up to what was written of them
         states = {str(row[0]) for row in connection.execute("SELECT DISTINCT _state FROM streaming").fetchall()}
     assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
-    checks = verify(lake, clock=SystemClock()).checks
+    checks = verify_pipeline(lake, clock=SystemClock()).checks
     check_states = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
     once = CheckState.HELD if case.reason is None else CheckState.WAIVED
     assert check_states == {"N1": once, "N2": once, "N4": once, "N5": CheckState.HELD}

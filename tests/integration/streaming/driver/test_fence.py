@@ -48,9 +48,9 @@ def test_driver_overtaken_before_its_commit_is_fenced(
     overtaken = start(PipelineLake(old, pipeline), probe=wait_before_commit)
     assert has_reached.wait(WITHIN)
     lake = PipelineLake(new, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     rig.send(new, topic, MORE)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     version = rig.epoch_log(lake).version
     may_continue.set()
     overtaken.join()
@@ -89,7 +89,7 @@ def test_second_driver_of_one_installation_is_refused_at_once(quick: Settings, t
         only_driver(heartbeat.run_folder(quick, pipeline.name), pipeline.name),
         pytest.raises(LakeError, match=r"expected no driver in this installation, got one with pid \d+"),
     ):
-        driver.run(PipelineLake(quick, pipeline), until="drain")
+        driver.run_driver(PipelineLake(quick, pipeline), until="drain")
 
 
 def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke(
@@ -100,7 +100,7 @@ def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke
     fed = Fed(spark, PipelineLake(quick, pipeline), HandClock())
     fed.feed({0: 2, 1: 2})
     client_mock = Mock()
-    monkeypatch.setattr(same_log, "check_unchanged", client_mock)
+    monkeypatch.setattr(same_log, "check_log_unchanged", client_mock)
 
     counts = []
     for is_broken, is_stopping in ((False, False), (True, False), (False, False), (True, True)):

@@ -10,7 +10,7 @@ from cutover.lake import batch_runs
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.source import query
@@ -28,8 +28,8 @@ def send_events(settings: Settings, topic: str, first_id: int) -> None:
 
 
 def recompute_and_compare(lake: PipelineLake) -> Report:
-    recompute.run(lake)
-    return reconcile(lake)
+    recompute.recompute_windows(lake)
+    return run_reconciliation(lake)
 
 
 def items(result: Report) -> set[str]:
@@ -43,10 +43,10 @@ def test_a_conf_that_changed_in_one_batch_run_is_mended_by_the_next(
     pipeline = rig.pipeline(topic)
     send_events(quick, topic, 0)
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
-    recompute.run(lake)
+    driver.run_driver(lake, until="drain")
+    recompute.recompute_windows(lake)
     send_events(quick, topic, 60)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     spark.conf.set(PINNED, "LAST_WIN")
     spark.conf.set(OTHER, "false")
 
@@ -72,12 +72,12 @@ def test_a_conf_that_changed_between_epochs_is_named_with_the_epochs(
     pipeline = rig.pipeline(topic)
     send_events(quick, topic, 0)
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     send_events(quick, topic, 60)
     spark.conf.set(OTHER, "false")
 
     try:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
     finally:
         spark.conf.unset(OTHER)
     report = recompute_and_compare(lake)
@@ -104,9 +104,9 @@ def test_isolation_is_that_of_the_client_and_not_of_the_definition(
             return {**source_options(settings, reading), "kafka.isolation.level": "read_uncommitted"}
 
         monkeypatch.setattr(query, "source_options", otherwise)
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
     else:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
         monkeypatch.setattr("cutover.records.reading.scan.ISOLATION", "kafka.made.up")
 
     report = recompute_and_compare(lake)
@@ -125,6 +125,6 @@ def test_a_pinned_conf_in_the_settings_stops_both_paths_before_they_begin(quick:
 
     lake = PipelineLake(wrong, pipeline)
     with pytest.raises(CutoverError, match=r"cutover\.toml.*expected `spark.sql.ansi.enabled` = `true`, got .*`no`"):
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
     with pytest.raises(CutoverError, match=r"spark.sql.ansi.enabled"):
-        recompute.run(lake)
+        recompute.recompute_windows(lake)

@@ -13,7 +13,7 @@ from cutover.lake.control import versions
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -29,13 +29,13 @@ def drain_with_ids(settings: Settings, topic: str) -> Pipeline:
     plain_pipeline = rig.pipeline(topic)
     pipeline = replace(plain_pipeline, source=replace(plain_pipeline.source, record_id="id"))
     rig.send(settings, topic, EVENTS)
-    driver.run(PipelineLake(settings, pipeline), until="drain")
+    driver.run_driver(PipelineLake(settings, pipeline), until="drain")
     return pipeline
 
 
 def edit_ids(lake: PipelineLake, edit: Callable[[Ids], Ids]) -> None:
     """Put edited ids in place of those that the epoch log remembers."""
-    version, schema = versions.current(lake), epoch_log_schema(lake.pipeline)
+    version, schema = versions.find_current_version(lake), epoch_log_schema(lake.pipeline)
     assert version is not None
     rows = DeltaTable(version.uri).to_pyarrow_table().cast(schema).to_pylist()
     ids = [row | {"_ids": edit(row["_ids"])} for row in rows if row["_kind"] == "ids" and row["_ids"]]
@@ -53,10 +53,10 @@ def edit_ids(lake: PipelineLake, edit: Callable[[Ids], Ids]) -> None:
 def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[[Ids], Ids], text: str) -> None:
     pipeline = drain_with_ids(quick, topic)
     lake = PipelineLake(quick, pipeline)
-    sound = verify(lake, only=["N4"], exhaustive=True)
+    sound = verify_pipeline(lake, only=["N4"], exhaustive=True)
 
     edit_ids(lake, edit)
 
-    verification = verify(lake, only=["N4"], exhaustive=True)
+    verification = verify_pipeline(lake, only=["N4"], exhaustive=True)
     assert (sound.checks["N4"].state, verification.checks["N4"].state) == (CheckState.HELD, CheckState.VIOLATED)
     assert any(text in violation.text for violation in verification.violations)

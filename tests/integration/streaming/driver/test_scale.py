@@ -75,7 +75,7 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
     overflowing = rig.fast(quick, overflow_rows=5)
     rig.send(quick, topic, EVENTS)
 
-    driver.run(PipelineLake(plain, pipeline), until="drain")
+    driver.run_driver(PipelineLake(plain, pipeline), until="drain")
     collect, brought = aggregate.collect_partials, list[int]()
 
     def collected(frame: "DataFrame", definition: Pipeline) -> pa.Table:
@@ -85,7 +85,7 @@ def test_epochs_that_overflow_hold_the_rows_of_plain_ones(
 
     monkeypatch.setattr(aggregate, "collect_partials", collected)
     lake = PipelineLake(overflowing, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     assert max(brought, default=0) <= overflowing.stream.overflow_rows + 1  # what the driver ever held
     overflow_rows = rows(lake)
@@ -103,8 +103,8 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
     settings, pipeline = rig.fast(quick, overflow_rows=5, fold_memory="40MB"), definition(topic)
     rig.send(settings, topic, EVENTS)
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
-    version = versions.current(lake)
+    driver.run_driver(lake, until="drain")
+    version = versions.find_current_version(lake)
     assert version is not None
     log = rig.epoch_log(lake)
     schema = epoch_log_schema(pipeline)
@@ -120,7 +120,7 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
             min(file.first_epoch for file in group),
             max(file.last_epoch for file in group),
         )
-        with queries.connect() as connection:
+        with queries.open_duckdb() as connection:
             files.bind_files(connection, "before", version.uri, group, columns)
             files.bind_files(connection, "after", version.uri, [merged_file], columns)
             expected_query = fold_sql(pipeline, "before") if kind == "partial" else "SELECT * FROM before"

@@ -18,8 +18,8 @@ from cutover.lake.serving import views
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe, silent
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
-from cutover.samples.transfers import records
+from cutover.reconcile.run import run_reconciliation
+from cutover.samples.transfers import generate_transfers
 from cutover.settings import Settings
 from cutover.streaming import driver
 from pipelines.transfers import BALANCES
@@ -68,7 +68,7 @@ def balances(sent_transfers: Sent, end: Mapping[int, int]) -> dict[str, Decimal]
 
 
 def read_balances(lake: PipelineLake, epoch: int) -> dict[str, Decimal]:
-    with views.connect(lake, epoch=epoch) as connection:
+    with views.open_views(lake, epoch=epoch) as connection:
         return dict(connection.execute(BALANCES).fetchall())
 
 
@@ -83,13 +83,13 @@ def test_balances_add_up_at_every_epoch_while_drivers_die(quick: Settings, topic
     settings = rig.fast(quick, fold_every=10_000)  # a fold would make one epoch of many
     sample = get(settings, "transfers")
     pipeline = replace(rig.over_topic(sample, topic), max_rows_per_epoch=AT_ONCE)
-    sent_transfers = send(settings, topic, records(count=size.transfers, accounts=20, seed=size.transfers))
+    sent_transfers = send(settings, topic, generate_transfers(count=size.transfers, accounts=20, seed=size.transfers))
 
     lake = PipelineLake(settings, pipeline)
     for death in (dies("epoch.aggregated", 3), dies("epoch.committed", 7)):
         with pytest.raises(CutoverError):
-            driver.run(lake, until="drain", probe=death)
-    driver.run(lake, until="drain", probe=silent)
+            driver.run_driver(lake, until="drain", probe=death)
+    driver.run_driver(lake, until="drain", probe=silent)
 
     epoch_records = rig.records(lake)
     assert len(epoch_records) >= size.epochs
@@ -99,7 +99,7 @@ def test_balances_add_up_at_every_epoch_while_drivers_die(quick: Settings, topic
         assert accounts == balances(sent_transfers, record.end)
     with pytest.raises(DefinitionError, match=f"0 to {epoch_records[-1].epoch}"):
         read_balances(lake, epoch_records[-1].epoch + 1)
-    recompute.run(lake)
-    driver.run(lake, until="final")
-    recompute.run(lake)
-    assert reconcile(lake).finding.verdict is Verdict.CONSISTENT
+    recompute.recompute_windows(lake)
+    driver.run_driver(lake, until="final")
+    recompute.recompute_windows(lake)
+    assert run_reconciliation(lake).finding.verdict is Verdict.CONSISTENT

@@ -51,8 +51,8 @@ def read_up_to_pin(quick: Settings, topic: str) -> tuple[Settings, Pipeline, Ver
     pipeline = rig.pipeline(topic, cap=6)
     rig.send(settings, topic, EVENTS[: 6 * (PINNED + 1)])
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
-    version = versions.current(lake)
+    driver.run_driver(lake, until="drain")
+    version = versions.find_current_version(lake)
     assert version is not None
     return settings, pipeline, version
 
@@ -68,7 +68,7 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
     folds = Folds()
 
-    driver.run(lake, until="drain", probe=folds)
+    driver.run_driver(lake, until="drain", probe=folds)
 
     table = rig.epoch_log(lake).table
     files = compactor.list_files(table)
@@ -95,7 +95,7 @@ def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(q
     rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
 
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     files = compactor.list_files(rig.epoch_log(lake).table)
     assert rig.expect_cells(EVENTS) == rig.count_by_cell(lake)
@@ -111,7 +111,7 @@ def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driv
     rig.send(settings, topic, many)
 
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     assert rig.list_spark_files(lake)
     assert rig.expect_cells(many[:-1]) == rig.count_by_cell(lake)
@@ -128,6 +128,6 @@ def test_handle_that_is_loaded_anew_goes_on(quick: Settings, topic: str, reload_
     rig.send(settings, topic, EVENTS)
 
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     assert rig.expect_cells(EVENTS) == rig.count_by_cell(lake)

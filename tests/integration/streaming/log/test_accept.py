@@ -89,7 +89,7 @@ def commit(lake: PipelineLake) -> EpochRecord:
 def expect_rejection(lake: PipelineLake) -> CutoverError:
     """Start a driver, which has to end before it starts Spark."""
     with pytest.raises(CutoverError) as failure:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
     return failure.value
 
 
@@ -104,7 +104,7 @@ def cut_stream(settings: Settings, topic: str) -> Pipeline:
 
 
 def list_recorded(lake: PipelineLake) -> tuple[Loss, ...]:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     return losses.list_of_version(lake.settings, version)
 
@@ -235,7 +235,7 @@ def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, eve
     assert {loss.topic_id for loss in step.losses} == {old.records()[-1].topic_id}
     assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 20, None), (1, 20, None)]
     assert dict(rig.records(lake)[0].start) == {0: 0, 1: 0}
-    version = versions.list_versions(lake)[0]
+    version = versions.list_stream_versions(lake)[0]
     assert (version.uri, old.version) == (old.uri, type(old)(old.uri).version)
 
 
@@ -333,7 +333,7 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
 
     assert step.is_recorded
     assert len(losses.list_losses(lake)) == len(rows.losses)
-    assert [version.number for version in versions.list_versions(lake)] == [0, 1]
+    assert [version.number for version in versions.list_stream_versions(lake)] == [0, 1]
     assert start_offsets.find_expected_log(None, list_recorded(lake)) == LogClient(home).topic_id(log)
 
 

@@ -47,16 +47,16 @@ def drained(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.
     rig.make_topic(settings, topic, partitions=3)  # the third one never holds a record
     rig.send(settings, topic, [*BROKEN, *GOOD, *FILTERED, *FUTURE])
     lake = PipelineLake(settings, pipeline)
-    assert driver.run(lake, until="drain") == 0
+    assert driver.run_driver(lake, until="drain") == 0
     rig.send(settings, topic, LATE)
-    assert driver.run(lake, until="drain") == 0
+    assert driver.run_driver(lake, until="drain") == 0
     epochs, version = rig.records(lake), rig.epoch_log(lake).version
-    assert driver.run(lake, until="drain") == 0
+    assert driver.run_driver(lake, until="drain") == 0
     version_again = rig.epoch_log(lake).version
     admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result()
     rig.send(settings, topic, MORE)
-    assert driver.run(lake, until="final") == 0
+    assert driver.run_driver(lake, until="final") == 0
     resumed = rig.records(lake)
     return Drained(
         lake=lake,
@@ -136,15 +136,15 @@ def test_final_closes_every_window_and_seals_the_version(drained: Drained) -> No
 
 def test_sealed_version_is_not_driven_on(drained: Drained) -> None:
     with pytest.raises(LakeError, match=r"sealed by --final at epoch \d+"):
-        driver.run(drained.lake, until="drain")
+        driver.run_driver(drained.lake, until="drain")
 
 
 def test_sealing_twice_is_no_error(drained: Drained) -> None:
-    assert driver.run(drained.lake, until="final") == 0
+    assert driver.run_driver(drained.lake, until="final") == 0
 
 
 def test_driver_leaves_a_last_heartbeat(drained: Drained) -> None:
-    driver.run(drained.lake, until="final")
+    driver.run_driver(drained.lake, until="final")
     last_beat = heartbeat.find_heartbeat(drained.lake.settings, drained.lake.name)
 
     assert last_beat is not None

@@ -24,8 +24,8 @@ def test_records_of_an_open_transaction_are_read_and_not_lost(quick: Settings, t
     producer.flush()
 
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     assert rig.records(lake)[-1].end == {0: 5, 1: 0}
     assert rig.count_by_cell(lake) == rig.expect_cells(EVENTS)

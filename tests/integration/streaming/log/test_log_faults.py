@@ -55,12 +55,12 @@ def test_topic_recreated_while_stopped_is_refused(quick: Settings, topic: str, e
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     version = rig.epoch_log(lake).version
     recreate(quick, topic, events)
 
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
 
     assert refused.value.runbook == "TopicIdentityChanged"
     assert version == rig.epoch_log(lake).version
@@ -73,7 +73,7 @@ def test_topic_recreated_while_running_is_refused_before_the_commit(quick: Setti
 
     lake = PipelineLake(quick, pipeline)
     with pytest.raises(LogError) as refused:
-        driver.run(lake, probe=at_epoch(1, lambda: recreate(quick, topic, events)))
+        driver.run_driver(lake, probe=at_epoch(1, lambda: recreate(quick, topic, events)))
 
     assert refused.value.runbook == "TopicIdentityChanged"
     assert [e.epoch for e in rig.records(lake)] == [0]
@@ -83,12 +83,12 @@ def test_offsets_gone_while_stopped_are_named(quick: Settings, topic: str) -> No
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     rig.send(quick, topic, EVENTS)
     cut_away(quick, topic, first_kept=30)
 
     with pytest.raises(LogError) as refused:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
 
     assert f"Topic {topic}, partition 0: expected offset 20, log starts at 30: 10 offsets are gone" in str(
         refused.value
@@ -107,7 +107,7 @@ def test_offsets_gone_while_running_stop_the_stream_before_a_commit_that_skips(q
 
     lake = PipelineLake(quick, pipeline)
     with pytest.raises(LogError, match="offsets are gone") as refused:
-        driver.run(lake, probe=at_epoch(1, lose))
+        driver.run_driver(lake, probe=at_epoch(1, lose))
 
     assert refused.value.runbook == "LogDataLost"
     assert rig.gaps(rig.records(lake)) == []
@@ -120,7 +120,7 @@ def test_log_that_lost_its_beginning_before_the_first_epoch_says_so(quick: Setti
     cut_away(quick, topic, first_kept=5)
 
     lake = PipelineLake(quick, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     assert dict(rig.records(lake)[0].start) == {0: 5, 1: 5}
 
@@ -135,6 +135,6 @@ def test_topic_that_cannot_be_read_again_is_refused_before_anything_is_made(
 
     lake = PipelineLake(quick, pipeline)
     with pytest.raises(CutoverError):
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
 
-    assert versions.current(lake) is None
+    assert versions.find_current_version(lake) is None

@@ -51,7 +51,7 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
     events = draw_events(500, seed=5)
     rig.send(settings, topic, events)
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     log_lateness = measure_log_lateness(lake, SystemClock())
 
@@ -91,7 +91,7 @@ def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Se
     events = draw_events(300, seed=7)
     rig.send(settings, topic, events)
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     lateness = gather_delays(lake)
 
@@ -108,7 +108,7 @@ def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Sett
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     lateness = gather_delays(lake)
 
@@ -124,7 +124,7 @@ def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> Non
     ]
     rig.send(settings, topic, events)
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     log_lateness = measure_log_lateness(lake, SystemClock())
 
@@ -139,7 +139,7 @@ def test_the_command_keeps_what_it_found_for_the_report(
     settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
     rig.send(settings, topic, [replace(event, logged=0.0) for event in draw_events(120, seed=6)])
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     rig.for_commands(monkeypatch, settings, topic)
     assert record.find_newest_lateness(lake) is None
     capsys.readouterr()  # what the driver logged

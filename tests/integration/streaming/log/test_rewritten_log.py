@@ -15,7 +15,7 @@ from cutover.log.kafka import RawRecord
 from cutover.log.topic_partitions import name_log, split_topics
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
@@ -57,10 +57,10 @@ def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
     rig.make_topic(broker_settings, topic_name, partitions=2)
     rig.send(broker_settings, topic_name, KEPT)
     lake = PipelineLake(broker_settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     copy = LogCopy(broker, topic_name, tmp_path / "copy")
     rig.send(broker_settings, topic_name, GONE)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     version = rig.epoch_log(lake).version
 
     copy.restore()
@@ -68,7 +68,7 @@ def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
         broker_settings, topic_name, [Event(id=1000 + i, minute=30 + i, partition=i % 2) for i in range(len(GONE))]
     )
     with pytest.raises(LogError) as refused:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
 
     assert refused.value.runbook == "LogDataLost"
     assert f"Topic {topic_name}, partition 0: expected at offset " in str(refused.value)
@@ -80,11 +80,11 @@ def read_up_to(lake: PipelineLake, log: list[RawRecord], background: Background 
     """Let a stream read a whole log; drain it where no driver runs."""
 
     def done() -> bool:
-        epochs = rig.records(lake) if versions.current(lake) is not None else []
+        epochs = rig.records(lake) if versions.find_current_version(lake) is not None else []
         return bool(epochs) and sum(epochs[-1].end.values()) == len(log)
 
     if background is None:
-        driver.run(lake, until="drain")
+        driver.run_driver(lake, until="drain")
     until(done, within=90)
 
 
@@ -126,19 +126,19 @@ def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_co
     raw_records = log_of_sent((*IN_TIME, *NEXT, *FAR))
     append(broker_settings, (left_topic, right), kept_records, raw_records)
     read_up_to(lake, raw_records, background)
-    recompute.run(lake)
-    sound, version_before = reconcile(lake), rig.epoch_log(lake).version
+    recompute.recompute_windows(lake)
+    sound, version_before = run_reconciliation(lake), rig.epoch_log(lake).version
 
     copy.restore()
     append(broker_settings, ("", right), kept_records, log_of_sent((*IN_TIME, *NEXT, *FAR[: LEFT + 2], *OTHERS)))
     if background is None:
         with pytest.raises(LogError) as refused:
-            driver.run(lake, until="drain")
+            driver.run_driver(lake, until="drain")
         failure: BaseException | None = refused.value
     else:
         background.join()
         failure = background.failure
-    report = reconcile(lake)
+    report = run_reconciliation(lake)
 
     assert sound.finding.verdict is Verdict.CONSISTENT
     assert f"Topic {right}, partition 0: expected at offset " in str(failure)

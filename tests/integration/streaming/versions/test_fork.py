@@ -17,7 +17,7 @@ from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.probe import Point, Probe, silent
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import run_folder
@@ -39,19 +39,19 @@ def stream(quick: Settings, topic: str) -> tuple[Settings, Pipeline]:
     """Return a stream that has read the early events in some epochs, and nothing else yet."""
     settings, pipeline = rig.fast(quick, fold_every=6), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EARLY)
-    driver.run(PipelineLake(settings, pipeline), until="drain")
+    driver.run_driver(PipelineLake(settings, pipeline), until="drain")
     return settings, pipeline
 
 
 def current(lake: PipelineLake) -> Version:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     return version
 
 
 def continue_stream(lake: PipelineLake, probe: Probe = silent) -> None:
     rig.send(lake.settings, lake.pipeline.source.name, LATER)
-    driver.run(lake, until="drain", probe=probe)
+    driver.run_driver(lake, until="drain", probe=probe)
 
 
 def waits_for_a_fold() -> Probe:
@@ -83,10 +83,10 @@ def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_a
     assert (version.number, version.fork) == (1, Fork(version=0, epoch=KEPT))
     assert rig.records(lake) == old_records[: KEPT + 1]
     assert rig.count_by_cell(lake) == at_kept
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     assert rig.count_by_cell(lake) == rig.expect_cells([*EARLY, *LATER])
     assert rig.gaps(rig.records(lake)) == []
-    verification = verify(lake, clock=CLOCK)
+    verification = verify_pipeline(lake, clock=CLOCK)
     assert [name for name, check in verification.checks.items() if check.state is CheckState.VIOLATED] == []
     assert EpochLog(old.uri).version == old_version
 
@@ -125,7 +125,7 @@ def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings
     with pytest.raises(LakeError, match=r"accepted ones were folded"):
         fork.savepoint(lake, "gone", 1, CLOCK)
 
-    assert [version.number for version in versions.list_versions(lake)] == [0]
+    assert [version.number for version in versions.list_stream_versions(lake)] == [0]
     assert savepoints.list_savepoints(settings, current(lake)) == ()
 
 
@@ -146,7 +146,7 @@ def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(
 def test_sealed_epoch_is_no_place_to_go_on_from(stream: tuple[Settings, Pipeline]) -> None:
     settings, pipeline = stream
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="final")
+    driver.run_driver(lake, until="final")
     newest = rig.records(lake)[-1].epoch
 
     with pytest.raises(LakeError, match="closed all windows and sealed the version"):

@@ -17,16 +17,16 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.run import reconcile
+from cutover.reconcile.run import run_reconciliation
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.verify.runner import verify
+from cutover.reconcile.verify.runner import verify_pipeline
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import run_folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.replacement.common_cut import find_readable_cut, list_common_cuts
 from cutover.streaming.replacement.compare import compare_versions
-from cutover.streaming.replacement.replay import replay
+from cutover.streaming.replacement.replay import replay_log
 from tests.integration.streaming import rig
 from tests.integration.streaming.log.loss import cut_away
 from tests.integration.streaming.rig import Event
@@ -51,20 +51,20 @@ def test_records_that_retention_takes_during_a_replay_end_it_and_are_named(quick
     settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EVENTS)
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
 
     with pytest.raises(CutoverError, match="GoneError"):  # a separate driver may hold read records in memory
-        replay(lake, 1, CLOCK, probe=gone_once)
+        replay_log(lake, 1, CLOCK, probe=gone_once)
     cut_away(settings, topic, {0: 35, 1: 35})
     epochs_before = [record.epoch for record in rig.records(PipelineLake(select_stream_version(settings, 1), pipeline))]
     for _ in range(2):  # it does not continue behind the gap by itself, either
         with pytest.raises(LogError, match="offsets are gone") as ended:
-            replay(lake, 1, CLOCK)
+            replay_log(lake, 1, CLOCK)
         assert ended.value.runbook == "LogDataLost"
     assert [
         record.epoch for record in rig.records(PipelineLake(select_stream_version(settings, 1), pipeline))
     ] == epochs_before
-    serving = versions.current(lake)
+    serving = versions.find_current_version(lake)
     assert serving is not None
     assert serving.number == 0
 
@@ -75,14 +75,14 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EVENTS)
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     served = rig.epoch_log(lake).version
 
     with only_driver(run_folder(settings, pipeline.name), pipeline.name):  # as the running driver holds it
         with pytest.raises(CutoverError, match="GoneError"):
-            replay(lake, 1, CLOCK, epoch=FROM, probe=gone_once)
-        replay(lake, 1, CLOCK)
-        replay(lake, 2, CLOCK)
+            replay_log(lake, 1, CLOCK, epoch=FROM, probe=gone_once)
+        replay_log(lake, 1, CLOCK)
+        replay_log(lake, 2, CLOCK)
 
     settings_by_version = {number: select_stream_version(settings, number) for number in (1, 2)}
     assert served == rig.epoch_log(lake).version
@@ -98,8 +98,8 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
     assert "rows add up to the same" in capsys.readouterr().out
     assert_served_only_as_agreed(lake, capsys)
     rig.send(settings, topic, [Event(id=5_000, minute=70, key="a", partition=0)])
-    driver.run(lake, until="drain")
-    version = versions.current(lake)
+    driver.run_driver(lake, until="drain")
+    version = versions.find_current_version(lake)
     assert version is not None
     assert version.number == 2
     assert rig.count_by_cell(lake) == rig.expect_cells([*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)])
@@ -126,13 +126,13 @@ def assert_served_only_as_agreed(lake: PipelineLake, capsys: pytest.CaptureFixtu
 
 
 def number_serving(lake: PipelineLake) -> int:
-    version = versions.current(lake)
+    version = versions.find_current_version(lake)
     assert version is not None
     return version.number
 
 
 def newest_reason(lake: PipelineLake) -> str:
-    return str(versions.read_events(lake.settings, lake.name)[-1].why)
+    return str(versions.read_version_events(lake.settings, lake.name)[-1].why)
 
 
 def assert_versions_compared(lake: PipelineLake) -> None:
@@ -157,13 +157,13 @@ def assert_versions_compared(lake: PipelineLake) -> None:
 
 def change_one_row(uri: str) -> pa.Table:
     """Add 1 to a sum of one accepted row; return the rows as they were."""
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "held", delta.open_table(uri))
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
-        table = queries.read_table(connection, "SELECT * FROM rows")
+        table = queries.query_table(connection, "SELECT * FROM rows")
         first_row = "(SELECT min(rowid) FROM rows WHERE _class = 'accepted')"
         connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE rowid = {first_row}")  # noqa: S608 -- ours
-        replace_rows(uri, queries.read_table(connection, "SELECT * FROM rows"), kind="partial")
+        replace_rows(uri, queries.query_table(connection, "SELECT * FROM rows"), kind="partial")
     return table
 
 
@@ -196,7 +196,7 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
     settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
     rig.send(settings, topic, EVENTS[:40])
     lake = PipelineLake(settings, pipeline)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     log = rig.epoch_log(lake)
     newest = log.records()[-1].epoch
     real = delivery.find_folded_classes
@@ -210,11 +210,11 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
 
 
 def assert_compared(lake: PipelineLake) -> None:
-    recompute.run(lake)
-    report = reconcile(lake)
+    recompute.recompute_windows(lake)
+    report = run_reconciliation(lake)
     assert report.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert report.finding.seal.stream_version == lake.settings.stream_version
-    checks = verify(lake, clock=CLOCK).checks
+    checks = verify_pipeline(lake, clock=CLOCK).checks
     assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
@@ -222,7 +222,7 @@ def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings
     pipeline = rig.pipeline(topic)
     lake = PipelineLake(quick, pipeline)
     versions.open_or_create(lake, CLOCK)
-    versions.register(lake, CLOCK, expected_sequence=versions.next_sequence(lake), beside=True)
+    versions.register(lake, CLOCK, expected_sequence=versions.read_next_version_sequence(lake), beside=True)
 
     for number, epoch, message in (
         (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which does not exist"),
@@ -230,5 +230,5 @@ def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings
         (1, 3, "expected to continue from the log's beginning, got epoch 3"),
     ):
         with pytest.raises(DefinitionError, match=message):
-            replay(lake, number, CLOCK, epoch=epoch)
-    assert len(versions.list_versions(lake)) == len(["serves", "beside"])
+            replay_log(lake, number, CLOCK, epoch=epoch)
+    assert len(versions.list_stream_versions(lake)) == len(["serves", "beside"])

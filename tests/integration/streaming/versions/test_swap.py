@@ -50,7 +50,7 @@ from cutover.streaming.replacement.compare import (
     find_coverage,
     reject_unfair,
 )
-from cutover.streaming.replacement.replay import Agreed, replay, replay_definition
+from cutover.streaming.replacement.replay import Agreed, replay_definition, replay_log
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.log.losses import LOSS
@@ -85,7 +85,7 @@ def at_work(quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch) -> Set
     rig.for_commands(monkeypatch, settings, topic)
     (settings.home / "definitions" / "clicks.py").write_text(DEFINITIONS.format(topic=topic), encoding="utf-8")
     rig.send(settings, topic, EVENTS)
-    driver.run(PipelineLake(settings, rig.pipeline(topic, cap=20)), until="drain")
+    driver.run_driver(PipelineLake(settings, rig.pipeline(topic, cap=20)), until="drain")
     return settings.model_copy(update={"pipelines": settings.home / "definitions"})
 
 
@@ -126,12 +126,12 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
     assert (published["served"], published["months"]) == ("clicks_2", [])  # the swap has published it
     serving_table.publish(PipelineLake(settings, new))
     assert rows_of(settings, "clicks") == rows_of(settings, "clicks_2") != rows_before
-    (row,) = swaps.history(settings, "clicks")
+    (row,) = swaps.read_swaps(settings, "clicks")
     assert (row.served_by, row.why) == ("clicks_2", "dropped clicks are paid for")
     assert "0 of" in row.evidence
 
     assert_old_file_may_go(settings)
-    driver.run(lake, until="drain")  # the old one continues, so a swap back is possible
+    driver.run_driver(lake, until="drain")  # the old one continues, so a swap back is possible
     assert main(["swap", "clicks", "--back", "--why", "a regression"]) == 0
     assert {(row["k"], row["clicks"]) for row in rows_of(settings, "clicks")} >= {("b", 4)} | {
         (row["k"], row["clicks"]) for row in rows_before if str(row["window_start"])[14:16] == "00"
@@ -172,12 +172,12 @@ def test_what_the_note_does_not_declare_is_a_difference(at_work: Settings, capsy
 
     undeclared = replace(new, change=replace(note, rows=()))
     with pytest.raises(DefinitionError, match=f"expected 0 rows that differ from clicks stream-0, got {DROPS}"):
-        swapping.swap(settings, undeclared, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
+        swapping.swap_definition(settings, undeclared, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
     assert swaps.served_by(settings, "clicks") == "clicks"
     agreed = Agreed(differences=DROPS)
-    swapping.swap(settings, undeclared, old, reason="x", agreed=agreed, clock=CLOCK)
+    swapping.swap_definition(settings, undeclared, old, reason="x", agreed=agreed, clock=CLOCK)
     with pytest.raises(DefinitionError, match="got `clicks`, which `clicks_2` serves"):
-        swapping.swap(settings, undeclared, old, reason="x", agreed=agreed, clock=CLOCK)
+        swapping.swap_definition(settings, undeclared, old, reason="x", agreed=agreed, clock=CLOCK)
     assert main(["swap", "clicks_2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["declared"]["extra"] == DROPS
 
@@ -186,7 +186,7 @@ def test_definitions_without_a_common_cut_are_not_compared(at_work: Settings, to
     settings = at_work
     new, old = both(settings)
     rig.send(settings, topic, LATER)
-    driver.run(PipelineLake(settings, replace(new, max_rows_per_epoch=1_000)), until="drain")
+    driver.run_driver(PipelineLake(settings, replace(new, max_rows_per_epoch=1_000)), until="drain")
 
     with pytest.raises(LakeError, match=r"expected epochs that end at the same offsets[\s\S]*cutover replay clicks_2"):
         compare_definitions(settings, new, old)
@@ -202,22 +202,22 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
     serving_table.publish(lake)
     replay_definition(settings, new, old, CLOCK)
     rig.send(settings, topic, LATER)
-    driver.run(lake, until="drain")
+    driver.run_driver(lake, until="drain")
     serving_table.publish(lake)
     rows_before = rows_of(settings, "clicks")
 
     with pytest.raises(LakeError, match=r"clicks_2 stream-0: expected to have read what clicks stream-0 has"):
-        swapping.swap(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
+        swapping.swap_definition(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
     with pytest.raises(LakeError, match="expected to have read what"):
-        swapping.swap(settings, new, old, reason="x", agreed=Agreed(uncompared=True), clock=CLOCK)
+        swapping.swap_definition(settings, new, old, reason="x", agreed=Agreed(uncompared=True), clock=CLOCK)
     assert (swaps.served_by(settings, "clicks"), rows_of(settings, "clicks")) == ("clicks", rows_before)
 
-    driver.run(PipelineLake(settings, new), until="drain")
+    driver.run_driver(PipelineLake(settings, new), until="drain")
     rig.send(settings, topic, [replace(event, id=event.id + 100) for event in LATER])
-    driver.run(PipelineLake(settings, new), until="drain")
+    driver.run_driver(PipelineLake(settings, new), until="drain")
     definitions = compare_definitions(settings, new, old)
     assert (definitions.counts, definitions.beyond) == ({}, len(LATER))
-    swap_row = swapping.swap(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
+    swap_row = swapping.swap_definition(settings, new, old, reason="x", agreed=ALL_SEEN, clock=CLOCK)
     assert (swap_row.stale_pipelines, rows_of(settings, "clicks")[-1]["clicks"]) == ((), 2 * len(LATER))
 
     assert main(["swap", "clicks", "--back", "--why", "x"]) == 2
@@ -286,7 +286,7 @@ def test_an_epoch_that_the_log_does_not_reach_is_refused_and_nothing_is_written(
     ):
         lake = PipelineLake(settings, new)
         with pytest.raises(LogError, match=message):
-            driver.run(lake, until="drain", aim=replace(aim, offsets=offsets, log=log))
+            driver.run_driver(lake, until="drain", aim=replace(aim, offsets=offsets, log=log))
         assert rig.records(lake) == []
 
 
@@ -301,10 +301,10 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
     lake = PipelineLake(settings, old)
     try:
         reading = threading.Timer(
-            1.0, lambda: driver.run(PipelineLake(settings, replace(old, max_rows_per_epoch=7)), until="drain")
+            1.0, lambda: driver.run_driver(PipelineLake(settings, replace(old, max_rows_per_epoch=7)), until="drain")
         )
         reading.start()
-        replay(lake, 1, CLOCK)
+        replay_log(lake, 1, CLOCK)
         reading.join()
     finally:
         beat.end(state="STOPPED", exit_code=0)
@@ -318,15 +318,15 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
 def test_names_follow_a_chain_and_a_circle_is_broken_by_going_back(at_work: Settings) -> None:
     settings = at_work
     for turn, (name, follower) in enumerate((("clicks", "b"), ("b", "c"))):
-        swaps.swap(settings, name, follower, why="x", evidence="", clock=CLOCK, expected_sequence=turn * 0)
+        swaps.record_swap(settings, name, follower, why="x", evidence="", clock=CLOCK, expected_sequence=turn * 0)
     assert swaps.served_by(settings, "clicks") == "c"
-    assert swaps.list_names(settings, "c") == ["c", "b", "clicks"]
-    swaps.swap(settings, "c", "clicks", why="x", evidence="", clock=CLOCK, expected_sequence=0)
+    assert swaps.list_served_names(settings, "c") == ["c", "b", "clicks"]
+    swaps.record_swap(settings, "c", "clicks", why="x", evidence="", clock=CLOCK, expected_sequence=0)
 
     with pytest.raises(LakeError, match="found a cycle: clicks, b, c, clicks"):
         swaps.served_by(settings, "clicks")
     with pytest.raises(SequenceConflictError):
-        swaps.swap(settings, "c", "b", why="x", evidence="", clock=CLOCK, expected_sequence=0)
+        swaps.record_swap(settings, "c", "b", why="x", evidence="", clock=CLOCK, expected_sequence=0)
     assert main(["swap", "clicks", "--back", "--why", "x"]) == 0
     assert swaps.served_by(settings, "c") == "clicks"
 
@@ -359,14 +359,14 @@ def test_windows_and_measures_of_every_kind_add_up_to_the_same_wherever_epochs_e
     note = Change(of="wide", why="one more", added=("least",))
     measures: dict[str, Measure] = {**MEASURES, "least": Min("id")}
     new = replace(old, name="wide_2", measures=measures, change=note, max_rows_per_epoch=7)
-    driver.run(PipelineLake(settings, old), until="drain")
+    driver.run_driver(PipelineLake(settings, old), until="drain")
     replay_definition(settings, new, old, CLOCK)
 
     definitions = compare_definitions(settings, new, old)
     assert (definitions.counts, definitions.declared, definitions.classes, definitions.exit_code) == ({}, {}, {}, 0)
     assert definitions.rows > 0
     wrong = replace(new, measures={**measures, "clicks": Sum("2")}, change=replace(note, changed=("clicks",)))
-    driver.run(PipelineLake(settings, wrong), until="drain")
+    driver.run_driver(PipelineLake(settings, wrong), until="drain")
     definitions = compare_definitions(settings, wrong, old)
     assert definitions.declared == {"changed": definitions.rows}
     assert compare_definitions(

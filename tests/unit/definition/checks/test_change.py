@@ -10,7 +10,7 @@ import pytest
 from cutover.cli.app import main
 from cutover.definition import Avg, Change, Count, Daily, Fixed, Join, Lateness, Pipeline, SelfJoin, Sum, Topic
 from cutover.definition.checks.change import check_pair
-from cutover.definition.checks.definition import check
+from cutover.definition.checks.definition import check_definition
 from cutover.definition.compile.fingerprint import describe_version
 from cutover.errors import DefinitionError
 
@@ -47,7 +47,7 @@ def test_a_note_that_contradicts_its_definition_is_rejected(case: str) -> None:
     changes, message = OWN[case]
 
     with pytest.raises(DefinitionError) as refused:
-        check(replace(NEW, change=replace(NOTE, **changes)))
+        check_definition(replace(NEW, change=replace(NOTE, **changes)))
 
     assert message in str(refused.value)
 
@@ -100,7 +100,7 @@ def test_a_note_that_contradicts_the_old_definition_is_rejected(case: str) -> No
 
 
 def test_a_valid_note_is_accepted() -> None:
-    check(NEW)
+    check_definition(NEW)
     check_pair(NEW, OLD)
     check_pair(replace(NEW, lateness=Lateness(allowed="1 day"), change=replace(NOTE, lateness=True)), OLD)
     check_pair(replace(NEW, key=("shop", "seq")), replace(OLD, key=("seq", "shop")))

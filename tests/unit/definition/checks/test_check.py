@@ -28,7 +28,7 @@ from cutover.definition import (
     TopK,
     Variance,
 )
-from cutover.definition.checks.definition import check
+from cutover.definition.checks.definition import check_definition
 from cutover.definition.loading import catalogue
 from cutover.definition.measures.kinds import Measure
 from cutover.errors import DefinitionError
@@ -217,8 +217,8 @@ def test_a_contract_may_use_every_column_of_the_result() -> None:
 
     assert len(columns) > len(definition.measures) + 5
     for column in columns:
-        check(replace(definition, **expects("expect_column_to_exist", column=column)))
-    check(replace(definition, **expects("expect_compound_columns_to_be_unique", column_list=tuple(columns))))
+        check_definition(replace(definition, **expects("expect_column_to_exist", column=column)))
+    check_definition(replace(definition, **expects("expect_compound_columns_to_be_unique", column_list=tuple(columns))))
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -226,13 +226,13 @@ def test_definition_is_rejected_with_the_field_and_the_expectation(case: str) ->
     changes, expected = BAD[case]
 
     with pytest.raises(DefinitionError) as refused:
-        check(replace(GOOD, **changes))
+        check_definition(replace(GOOD, **changes))
 
     assert expected in str(refused.value)
 
 
 def test_valid_definition_is_accepted() -> None:
-    check(
+    check_definition(
         replace(
             GOOD,
             measures={
@@ -313,7 +313,7 @@ def test_the_projects_own_definitions_load() -> None:
 
 
 def test_check_of_sql_needs_no_file_before_it_is_loaded() -> None:
-    check(replace(GOOD, batch=Sql("legacy/p.sql")))
+    check_definition(replace(GOOD, batch=Sql("legacy/p.sql")))
 
 
 def test_lookups_may_be_chained_and_later_parts_see_their_columns() -> None:
@@ -322,7 +322,7 @@ def test_lookups_may_be_chained_and_later_parts_see_their_columns() -> None:
         "campaigns": Lookup(table="/else/where", on={"campaign": "id"}, columns={"advertiser": "string"}),
     }
 
-    check(
+    check_definition(
         replace(
             GOOD,
             lookups=lookups,

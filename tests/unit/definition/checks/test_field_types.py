@@ -21,7 +21,7 @@ from cutover.definition import (
     Sql,
     Topic,
 )
-from cutover.definition.checks.definition import check
+from cutover.definition.checks.definition import check_definition
 from cutover.errors import DefinitionError
 
 TOPIC = Topic(name="t", schema="at timestamp, k string, amount bigint NOT NULL", event_time="at", record_id="amount")
@@ -69,7 +69,7 @@ def test_any_value_in_any_field_is_accepted_or_rejected_with_a_message(name: str
         return  # its constructor rejects it, and the loader reports the line
 
     with suppress(DefinitionError):
-        check(pipeline)
+        check_definition(pipeline)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_any_value_in_any_field_is_accepted_or_rejected_with_a_message(name: str
 )
 def test_message_names_the_field_the_expectation_and_the_value(changes: Any, message: str) -> None:
     with pytest.raises(DefinitionError, match=message):
-        check(replace(GOOD, **changes))
+        check_definition(replace(GOOD, **changes))
 
 
 def test_whole_numbers_are_numbers_and_lists_are_tuples() -> None:
-    check(replace(GOOD, key=["k"], policy=Policy(max_late_share=0)))  # type: ignore[arg-type]  # as a definition may
+    check_definition(replace(GOOD, key=["k"], policy=Policy(max_late_share=0)))  # type: ignore[arg-type]  # as a definition may

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.definition import Bag, Fixed, Last, Pipeline, Sql, Sum, Topic
-from cutover.definition.checks.definition import check
+from cutover.definition.checks.definition import check_definition
 from cutover.definition.checks.lint import warnings
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -62,14 +62,14 @@ BAD: Mapping[str, tuple[Mapping[str, Any], str]] = {
 def test_an_invalid_join_is_rejected(case: str) -> None:
     changes, message = BAD[case]
     with pytest.raises(DefinitionError, match=r"\w") as refused:
-        check(replace(TWO, **changes))
+        check_definition(replace(TWO, **changes))
 
     assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("pipeline", [TWO, ONE], ids=["two topics", "one topic"])
 def test_a_valid_join_is_accepted(pipeline: Pipeline) -> None:
-    check(pipeline)
+    check_definition(pipeline)
 
 
 def test_a_join_changes_the_result_fingerprint() -> None:

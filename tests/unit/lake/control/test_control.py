@@ -148,7 +148,7 @@ def test_concurrent_appends_are_serialized(settings: Settings) -> None:
 def test_a_pin_released_and_taken_at_the_same_time_holds(settings: Settings) -> None:
     later = NOW + timedelta(hours=1)
     pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
-    pins.release(settings, VERSION, 7, holder="a", now=NOW)
+    pins.release_pin(settings, VERSION, 7, holder="a", now=NOW)
     pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (7,)
@@ -160,7 +160,7 @@ def test_a_pin_holds_until_it_is_released(settings: Settings) -> None:
     pins.pin(settings, VERSION, 9, holder="b", expires_at=later, now=NOW)
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (7, 9)
 
-    pins.release(settings, VERSION, 7, holder="a", now=NOW + timedelta(minutes=1))
+    pins.release_pin(settings, VERSION, 7, holder="a", now=NOW + timedelta(minutes=1))
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (9,)
 
@@ -170,7 +170,7 @@ def test_a_pin_ends_if_a_later_row_shows_its_expiry(settings: Settings) -> None:
     later = NOW + 2 * HOUR
     assert pins.list_pinned_epochs(settings, VERSION, now=later) == (7,)
 
-    pins.release(settings, VERSION, 9, holder="b", now=later)
+    pins.release_pin(settings, VERSION, 9, holder="b", now=later)
 
     assert pins.list_pinned_epochs(settings, VERSION, now=later) == ()
 
@@ -187,26 +187,26 @@ def test_a_pin_ends_a_week_after_its_expiry_without_a_later_row(settings: Settin
     "off", [pytest.param(-2 * DAY, id="two days back"), pytest.param(1_000 * DAY, id="years ahead")]
 )
 def test_a_pin_holds_for_its_duration_with_any_writer_clock(settings: Settings, off: timedelta) -> None:
-    pins.release(settings, VERSION, 1, holder="c", now=NOW)
+    pins.release_pin(settings, VERSION, 1, holder="c", now=NOW)
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + off + pins.LONGEST, now=NOW + off)
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + HOUR) == (7,)
 
     for hours in (2, 30):
-        pins.release(settings, VERSION, 1, holder="c", now=NOW + hours * HOUR)
+        pins.release_pin(settings, VERSION, 1, holder="c", now=NOW + hours * HOUR)
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + 30 * HOUR) == ()
 
 
 def test_a_reader_whose_clock_is_ahead_releases_no_pin(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + pins.LONGEST, now=NOW)
-    pins.release(settings, VERSION, 9, holder="b", now=NOW + HOUR)
+    pins.release_pin(settings, VERSION, 9, holder="b", now=NOW + HOUR)
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + 3 * DAY) == (7,)
 
 
 def test_a_row_dated_in_the_future_expires_no_other_pin(settings: Settings) -> None:
     pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + pins.LONGEST, now=NOW)
-    pins.release(settings, VERSION, 9, holder="b", now=NOW + 1_000 * DAY)
+    pins.release_pin(settings, VERSION, 9, holder="b", now=NOW + 1_000 * DAY)
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW + HOUR) == (7,)
 
@@ -230,7 +230,7 @@ def test_a_table_without_a_folder_is_not_an_empty_table(settings: Settings, row_
             ask()
         assert refused.value.runbook == "ForeignWrite"
     with pytest.raises(LakeError, match="its folder is missing"):
-        list(table_weights.find_changes(PipelineLake(settings, PIPELINE)))
+        list(table_weights.list_table_changes(PipelineLake(settings, PIPELINE)))
     with pytest.raises(LakeError, match="its folder is missing"):
         list(restore.restore(settings))
 

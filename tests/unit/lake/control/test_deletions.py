@@ -32,7 +32,10 @@ def compare(settings: Settings, at: datetime) -> None:
 
 
 def delete(settings: Settings, number: int = BATCH, at: datetime = NOON) -> None:
-    place, sequence = (PIPELINE.name, OWN, number), versions.next_sequence(PipelineLake(settings, PIPELINE))
+    place, sequence = (
+        (PIPELINE.name, OWN, number),
+        versions.read_next_version_sequence(PipelineLake(settings, PIPELINE)),
+    )
     clock = StandingClock(at)
     versions.record_deletion(settings, *place, why="nobody is served", clock=clock, expected_sequence=sequence)
 

@@ -26,7 +26,7 @@ LOSS = replace(
 
 def test_a_recorded_loss_round_trips(settings: Settings) -> None:
     rows = (LOSS, replace(LOSS, partition=1, first=0, next=None, windows_from=limits.MIN_MICROS + 1))
-    recorded_losses = losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, "p"))
+    recorded_losses = losses.record(settings, rows, expected_sequence=losses.read_next_loss_sequence(settings, "p"))
 
     assert [loss.sequence for loss in recorded_losses] == [0, 0]
     assert losses.list_of_version(settings, VERSION) == recorded_losses
@@ -41,15 +41,15 @@ def test_a_loss_without_touched_windows_has_no_range(settings: Settings) -> None
 
 
 def test_one_decision_is_recorded_once(settings: Settings) -> None:
-    sequence = losses.next_sequence(settings, "p")
+    sequence = losses.read_next_loss_sequence(settings, "p")
     losses.record(settings, [LOSS], expected_sequence=sequence)
 
     with pytest.raises(LakeError, match="another process appended row 0 first"):
         losses.record(settings, [LOSS], expected_sequence=sequence)
 
     assert len(losses.list_of_version(settings, VERSION)) == 1
-    assert losses.next_sequence(settings, "p") == 1
-    assert losses.next_sequence(settings, "q") == 0
+    assert losses.read_next_loss_sequence(settings, "p") == 1
+    assert losses.read_next_loss_sequence(settings, "q") == 0
 
 
 def test_an_epoch_starts_after_the_latest_loss_of_its_log() -> None:

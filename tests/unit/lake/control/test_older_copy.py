@@ -74,7 +74,7 @@ def test_an_older_copy_is_a_change_of_the_table(settings: Settings, row_type: ty
         append(settings, row_type=row_type)
 
     lake = PipelineLake(settings, PIPELINE)
-    change, _ = next(table_weights.find_changes(lake))
+    change, _ = next(table_weights.list_table_changes(lake))
 
     assert (change.uri, change.marked_sequence) == (control_uri(settings, row_type.TABLE), 1)
     assert "expected row 1, which is marked, got an older copy" in change.sentence
@@ -215,7 +215,7 @@ def test_a_name_missing_in_an_older_copy_of_swaps_is_not_skipped(settings: Setti
         Journal(settings, "p", SwapEvent).append(make_row(SwapEvent, served_by="q"))
 
     with pytest.raises(LakeError, match="`swaps` of `p`: expected row 0"):
-        swaps.list_names(settings, "q")
+        swaps.list_served_names(settings, "q")
 
 
 def test_only_the_newest_mark_remains_and_a_missing_one_is_no_failure(
@@ -230,14 +230,14 @@ def test_only_the_newest_mark_remains_and_a_missing_one_is_no_failure(
     place.write_text("no folder")
     warned: list[str] = []
     monkeypatch.setattr(log, "warning", lambda event, **_: warned.append(event))
-    sequence_marks.write(settings, "gate", "p", 3)
+    sequence_marks.write_sequence_mark(settings, "gate", "p", 3)
 
     assert warned == ["sequence_not_marked"]
 
 
 def test_a_late_mark_does_not_hide_a_newer_one(settings: Settings) -> None:
-    sequence_marks.write(settings, "gate", "p", 7)
-    sequence_marks.write(settings, "gate", "p", 6)
+    sequence_marks.write_sequence_mark(settings, "gate", "p", 7)
+    sequence_marks.write_sequence_mark(settings, "gate", "p", 6)
 
     assert sequence_marks.read_latest(settings, "gate", "p") == 7
     assert sequence_marks.read_latest(settings, "gate", "q") == sequence_marks.NONE

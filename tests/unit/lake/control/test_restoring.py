@@ -18,7 +18,7 @@ from cutover.lake.journal import Journal, list_missing_sequences, make_row_schem
 from cutover.lake.journal_rows import PinEvent
 from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, data_files, delta, upkeep
-from cutover.output.console import command
+from cutover.output.console import wrap_command
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -101,7 +101,7 @@ def test_rows_in_files_before_and_after_a_compaction_are_restored_once(settings:
 def test_a_file_that_was_never_committed_is_ignored(settings: Settings) -> None:
     row = asdict(Journal(settings, "p", PinEvent).read()[0]) | {"sequence": 3, "epoch": 99}
     rows = pa.Table.from_pylist([row], schema=make_row_schema(PinEvent))
-    data_files.write(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
+    data_files.write_data_file(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
     pins_before = list_pins(settings)
     pin(settings, "p", 3)
     table(settings).delete("pipeline = 'p' AND epoch = 3")
@@ -136,6 +136,6 @@ def test_a_complete_installation_is_unchanged(
 ) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
 
-    command(restore_control)()
+    wrap_command(restore_control)()
 
     assert capsys.readouterr().out == "The control tables hold all that was written to them.\n"

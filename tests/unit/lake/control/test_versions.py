@@ -38,7 +38,7 @@ def open_version(lake: PipelineLake, *, minutes: int = 0) -> int:
 
 
 def test_there_is_no_version_before_the_first_start(settings: Settings) -> None:
-    assert versions.current(PipelineLake(settings, FIRST)) is None
+    assert versions.find_current_version(PipelineLake(settings, FIRST)) is None
 
 
 def test_an_existing_version_is_reopened(settings: Settings) -> None:
@@ -51,7 +51,8 @@ def test_another_lateness_is_another_version_and_the_old_one_stays(settings: Set
 
     assert numbers == [0, 1, 0, 1]
     assert [
-        v.uri.endswith(f"stream-{v.number}/stream") for v in versions.list_versions(PipelineLake(settings, FIRST))
+        v.uri.endswith(f"stream-{v.number}/stream")
+        for v in versions.list_stream_versions(PipelineLake(settings, FIRST))
     ] == [
         True,
         True,
@@ -92,12 +93,12 @@ def test_versions_registered_at_the_same_time_get_different_numbers(settings: Se
 
 def test_version_based_on_an_outdated_sequence_is_rejected(settings: Settings) -> None:
     lake = PipelineLake(settings, FIRST)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     open_version(PipelineLake(settings, SECOND))
 
     with pytest.raises(LakeError, match="another process appended row"):
         versions.register(lake, StandingClock(NOW), expected_sequence=sequence)
-    assert [version.number for version in versions.list_versions(lake)] == [0]
+    assert [version.number for version in versions.list_stream_versions(lake)] == [0]
 
 
 def test_nothing_is_opened_while_removed_rows_are_missing(settings: Settings) -> None:
@@ -133,12 +134,12 @@ def test_a_lake_without_its_control_tables_is_not_new(settings: Settings, messag
 
 def register_parallel(settings: Settings, pipeline: Pipeline = FIRST) -> int:
     lake = PipelineLake(settings, pipeline)
-    sequence = versions.next_sequence(lake)
+    sequence = versions.read_next_version_sequence(lake)
     return versions.register(lake, StandingClock(NOW), expected_sequence=sequence, beside=True).number
 
 
 def find_current_number(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
-    version = versions.current(PipelineLake(settings, pipeline))
+    version = versions.find_current_version(PipelineLake(settings, pipeline))
     return None if version is None else version.number
 
 
@@ -148,13 +149,13 @@ def test_parallel_version_serves_only_on_request_and_can_be_reverted(settings: S
     parallel_version = register_parallel(settings)
     assert (parallel_version, find_current_number(settings), open_version(lake)) == (1, 0, 0)
 
-    versions.serve(lake, parallel_version, why="replayed", clock=StandingClock(NOW - timedelta(days=1)))
+    versions.promote_version(lake, parallel_version, why="replayed", clock=StandingClock(NOW - timedelta(days=1)))
     assert (find_current_number(settings), open_version(lake)) == (1, 1)
-    assert [version.beside for version in versions.list_versions(lake)] == [False, False]
+    assert [version.beside for version in versions.list_stream_versions(lake)] == [False, False]
 
-    versions.serve(lake, 0, why="worse", clock=StandingClock(NOW))
+    versions.promote_version(lake, 0, why="worse", clock=StandingClock(NOW))
     assert find_current_number(settings) == 0
-    assert [row.why for row in versions.read_events(settings, "p")] == [None, None, "replayed", "worse"]
+    assert [row.why for row in versions.read_version_events(settings, "p")] == [None, None, "replayed", "worse"]
 
 
 def test_settings_that_name_a_version_use_only_that_version(settings: Settings) -> None:
@@ -177,7 +178,7 @@ def test_invalid_version_to_serve_is_rejected(settings: Settings, number: int, r
     register_parallel(settings)
 
     with pytest.raises(DefinitionError, match=message):
-        versions.serve(lake, number, why=reason, clock=StandingClock(NOW))
+        versions.promote_version(lake, number, why=reason, clock=StandingClock(NOW))
     assert find_current_number(settings) == 0
 
 
@@ -187,5 +188,5 @@ def test_version_of_another_lateness_cannot_serve(settings: Settings) -> None:
     other_version = register_parallel(settings, SECOND)
 
     with pytest.raises(DefinitionError, match=r"\(0\), got 1"):
-        versions.serve(lake, other_version, why="new", clock=StandingClock(NOW))
+        versions.promote_version(lake, other_version, why="new", clock=StandingClock(NOW))
     assert find_current_number(settings, SECOND) is None

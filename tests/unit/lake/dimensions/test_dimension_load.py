@@ -15,7 +15,7 @@ from pyarrow import parquet
 from cutover.cli.app import main
 from cutover.errors import DefinitionError
 from cutover.lake.dimensions.dimension import own_uri
-from cutover.lake.dimensions.load import list_versions, load, roll_back
+from cutover.lake.dimensions.load import list_dimension_versions, load_dimension, roll_back_dimension
 from cutover.settings import Settings
 
 CSV = "ad,budget,since,live\n007,1.50,2020-01-31 23:59:59.5,true\n8,,,\n"
@@ -34,7 +34,7 @@ def csv(tmp_path: Path) -> Path:
 
 
 def test_text_stays_text_and_other_types_follow_the_schema(settings: Settings, csv: Path) -> None:
-    loaded = load(settings, "ads", csv, key=["ad"], schema=SCHEMA)
+    loaded = load_dimension(settings, "ads", csv, key=["ad"], schema=SCHEMA)
 
     rows = DeltaTable(loaded.uri).to_pyarrow_table().to_pylist()
     timestamp = datetime(2020, 1, 31, 23, 59, 59, 500_000, UTC)
@@ -46,12 +46,12 @@ def test_text_stays_text_and_other_types_follow_the_schema(settings: Settings, c
 
 
 def test_a_later_file_has_the_types_of_the_version_before(settings: Settings, csv: Path) -> None:
-    load(settings, "ads", csv, schema=SCHEMA)
+    load_dimension(settings, "ads", csv, schema=SCHEMA)
     parquet.write_table(pa.table({"ad": ["x"], "budget": [1]}), csv.with_suffix(".parquet"))
 
-    assert load(settings, "ads", csv).columns["budget"] == "decimal(4,2)"
+    assert load_dimension(settings, "ads", csv).columns["budget"] == "decimal(4,2)"
     with pytest.raises(DefinitionError, match=r"column `budget`: expected decimal\(4,2\), as in the previous version"):
-        load(settings, "ads", csv.with_suffix(".parquet"))
+        load_dimension(settings, "ads", csv.with_suffix(".parquet"))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_invalid_file_writes_nothing(
     csv.write_text(text, encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=expected):
-        load(settings, "ads", csv, key=key, schema=schema)
+        load_dimension(settings, "ads", csv, key=key, schema=schema)
 
     assert not (Path(settings.lake_uri) / "dimensions").exists()
 
@@ -89,7 +89,7 @@ def test_text_arrives_byte_for_byte_and_from_a_packed_file(settings: Settings, t
     packed = tmp_path / "ads.csv.gz"
     packed.write_bytes(gzip.compress(b'\xef\xbb\xbfad,note\r\n1,"a\r\nb"\r\n2," #x\t"\r\n3,\r\n'))
 
-    loaded = load(settings, "ads", packed, schema="ad int")
+    loaded = load_dimension(settings, "ads", packed, schema="ad int")
 
     rows = DeltaTable(loaded.uri).to_pyarrow_table().sort_by("ad").to_pylist()
     assert rows == [{"ad": 1, "note": "a\r\nb"}, {"ad": 2, "note": " #x\t"}, {"ad": 3, "note": None}]
@@ -124,33 +124,33 @@ def test_a_file_that_lacks_many_rows_is_rejected_until_confirmed(
     settings: Settings, csv: Path, text: str, expected: str
 ) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv, key=["ad"])
+    load_dimension(settings, "ads", csv, key=["ad"])
     csv.write_text(text, encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=re.escape(expected)) as caught:
-        load(settings, "ads", csv, key=["ad"])
+        load_dimension(settings, "ads", csv, key=["ad"])
 
     assert "`cutover dimension show ads`" in str(caught.value)
     assert "`--confirm`" in str(caught.value)
     assert DeltaTable(own_uri(settings, "ads")).version() == 0
-    assert load(settings, "ads", csv, key=["ad"], joined=None).version == 1
+    assert load_dimension(settings, "ads", csv, key=["ad"], joined=None).version == 1
 
 
 def test_a_file_with_few_changes_is_a_new_version(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv, key=["ad"])
+    load_dimension(settings, "ads", csv, key=["ad"])
     csv.write_text(FULL[: FULL.index("6,")] + "new,c9\n", encoding="utf-8")
 
-    assert load(settings, "ads", csv, key=["ad"]).rows == 7
+    assert load_dimension(settings, "ads", csv, key=["ad"]).rows == 7
 
 
 def test_keys_of_pipelines_are_compared_by_default(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv)
     csv.write_text(FULL.replace(",c", ",d").replace(",dampaign", ",campaign"), encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=r"3 of 3 keys \(campaign\)"):
-        load(settings, "ads", csv, joined=[("campaign",)])
+        load_dimension(settings, "ads", csv, joined=[("campaign",)])
 
 
 OTHERS = FULL.replace("\n", "\nx")[:-1]  # every key is another one
@@ -158,38 +158,38 @@ OTHERS = FULL.replace("\n", "\nx")[:-1]  # every key is another one
 
 def test_the_key_of_the_previous_load_is_the_default(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv, key=["ad"])
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv, key=["ad"])
+    load_dimension(settings, "ads", csv)
     csv.write_text(OTHERS, encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=r"10 of 10 keys \(ad\) are not in it"):
-        load(settings, "ads", csv)
+        load_dimension(settings, "ads", csv)
     with pytest.raises(DefinitionError, match=r"10 of 10 keys \(ad\) are not in it"):
-        load(settings, "ads", csv, key=[])
+        load_dimension(settings, "ads", csv, key=[])
     csv.write_text(FULL + "9,c0\n", encoding="utf-8")
     with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that occur"):
-        load(settings, "ads", csv, joined=None)
+        load_dimension(settings, "ads", csv, joined=None)
 
-    assert load(settings, "ads", csv, key=[]).version == 2
-    assert [version.key for version in list_versions(settings, "ads", limit=9)] == [(), ("ad",), ("ad",)]
+    assert load_dimension(settings, "ads", csv, key=[]).version == 2
+    assert [version.key for version in list_dimension_versions(settings, "ads", limit=9)] == [(), ("ad",), ("ad",)]
 
 
 def test_the_key_of_the_previous_load_survives_a_foreign_commit(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv, key=["ad"])
+    load_dimension(settings, "ads", csv, key=["ad"])
     table = DeltaTable(own_uri(settings, "ads"))
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 31 days"})
     csv.write_text(OTHERS, encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=r"version 1 has 10 rows.*10 of 10 keys \(ad\)"):
-        load(settings, "ads", csv)
-    assert [version.key for version in list_versions(settings, "ads", limit=9)] == [None, ("ad",)]
+        load_dimension(settings, "ads", csv)
+    assert [version.key for version in list_dimension_versions(settings, "ads", limit=9)] == [None, ("ad",)]
 
 
 def test_a_key_missing_from_the_log_must_be_named(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv, key=["ad"])
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv, key=["ad"])
+    load_dimension(settings, "ads", csv)
     table = DeltaTable(own_uri(settings, "ads"))
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 31 days"})
     DeltaTable(own_uri(settings, "ads")).create_checkpoint()
@@ -197,8 +197,8 @@ def test_a_key_missing_from_the_log_must_be_named(settings: Settings, csv: Path)
         (Path(own_uri(settings, "ads")) / "_delta_log" / f"{version:020}.json").unlink()
 
     with pytest.raises(DefinitionError, match=r"`--key COLUMNS`, or `--key ''`"):
-        load(settings, "ads", csv)
-    assert load(settings, "ads", csv, key=["ad"]).version == 3
+        load_dimension(settings, "ads", csv)
+    assert load_dimension(settings, "ads", csv, key=["ad"]).version == 3
 
 
 @pytest.mark.parametrize(
@@ -218,51 +218,51 @@ def test_a_dimension_without_a_key_is_compared_by_its_unique_columns(
     settings: Settings, csv: Path, text: str, lost_keys: str | None
 ) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv)
     csv.write_text(text, encoding="utf-8")
 
     if lost_keys is None:
-        assert load(settings, "ads", csv).version == 1
+        assert load_dimension(settings, "ads", csv).version == 1
     else:
         with pytest.raises(DefinitionError, match=re.escape(lost_keys)):
-            load(settings, "ads", csv)
+            load_dimension(settings, "ads", csv)
 
 
 def test_a_dimension_without_a_unique_column_must_keep_values_of_one_column(settings: Settings, csv: Path) -> None:
     csv.write_text("ad,campaign\n1,a\n1,b\n2,a\n2,b\n", encoding="utf-8")
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv)
     csv.write_text("ad,campaign\n8,a\n8,b\n9,a\n9,b\n", encoding="utf-8")
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv)
     csv.write_text("ad,campaign\n1,x\n1,y\n2,x\n2,y\n", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=r"2 of 2 keys \(ad\)"):
-        load(settings, "ads", csv)
+        load_dimension(settings, "ads", csv)
 
 
 def test_a_rollback_compares_by_the_key_of_the_previous_load(settings: Settings, csv: Path) -> None:
     csv.write_text(OTHERS + "1,c1\n1,c1\n", encoding="utf-8")
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv)
     csv.write_text(OTHERS, encoding="utf-8")
-    load(settings, "ads", csv)
+    load_dimension(settings, "ads", csv)
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv, key=["ad"], joined=None)
+    load_dimension(settings, "ads", csv, key=["ad"], joined=None)
 
     with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that occur"):
-        roll_back(settings, "ads", 0)
+        roll_back_dimension(settings, "ads", 0)
     with pytest.raises(DefinitionError, match=r"version 2 has 10 rows.*10 of 10 keys \(ad\)"):
-        roll_back(settings, "ads", 1)
-    assert roll_back(settings, "ads", 0, joined=None).rows == 12
-    assert list_versions(settings, "ads", limit=1)[0].key == ()
+        roll_back_dimension(settings, "ads", 1)
+    assert roll_back_dimension(settings, "ads", 0, joined=None).rows == 12
+    assert list_dimension_versions(settings, "ads", limit=1)[0].key == ()
 
 
 @pytest.mark.parametrize("version", [3, 99])
 def test_a_missing_version_is_rejected_with_the_existing_ones(settings: Settings, csv: Path, version: int) -> None:
     csv.write_text(FULL, encoding="utf-8")
     for _ in range(3):
-        load(settings, "ads", csv, key=["ad"])
+        load_dimension(settings, "ads", csv, key=["ad"])
 
     with pytest.raises(DefinitionError) as caught:
-        roll_back(settings, "ads", version)
+        roll_back_dimension(settings, "ads", version)
 
     assert (f"got {version}" in str(caught.value), "(0 to 1)" in str(caught.value)) == (True, True)
     assert "`cutover dimension show ads`" in str(caught.value)
@@ -273,27 +273,27 @@ def test_a_first_file_without_rows_is_rejected(settings: Settings, csv: Path) ->
     csv.write_text("ad\n", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match="no previous version"):
-        load(settings, "ads", csv)
-    assert load(settings, "ads", csv, joined=None).rows == 0
+        load_dimension(settings, "ads", csv)
+    assert load_dimension(settings, "ads", csv, joined=None).rows == 0
 
 
 def test_an_older_version_is_current_after_a_rollback(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
-    load(settings, "ads", csv, key=["ad"])
+    load_dimension(settings, "ads", csv, key=["ad"])
     csv.write_text("ad,campaign\n", encoding="utf-8")
-    load(settings, "ads", csv, joined=None)
+    load_dimension(settings, "ads", csv, joined=None)
 
-    rolled_back = roll_back(settings, "ads", 0)
+    rolled_back = roll_back_dimension(settings, "ads", 0)
 
     assert (rolled_back.version, rolled_back.rows) == (2, 10)
-    versions = list_versions(settings, "ads", limit=10)
+    versions = list_dimension_versions(settings, "ads", limit=10)
     assert [(version.version, version.rows, version.source) for version in versions] == [
         (2, 10, "version 0"),
         (1, 0, "ads.csv"),
         (0, 10, "ads.csv"),
     ]
     with pytest.raises(DefinitionError, match="expected a version before the current one"):
-        roll_back(settings, "ads", 2)
+        roll_back_dimension(settings, "ads", 2)
 
 
 def test_the_commands_show_versions_and_roll_back(

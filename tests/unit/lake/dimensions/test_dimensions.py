@@ -95,7 +95,7 @@ def test_an_invalid_dimension_is_rejected_with_the_expectation(settings: Setting
     write_dimension(settings, **changes)
 
     with pytest.raises(LakeError) as caught:
-        dimension.check(PipelineLake(settings, PIPELINE))
+        dimension.check_dimensions(PipelineLake(settings, PIPELINE))
 
     assert "Pipeline `p`, lookup `ads`, dimension" in str(caught.value)
     assert expected in str(caught.value)
@@ -106,12 +106,12 @@ def test_a_column_that_is_missing_is_named_with_its_neighbour(settings: Settings
     write_deltalake(dimension.own_uri(settings, "ads"), pa.table({"id": ["a"], "c_txt": ["x"]}))
 
     with pytest.raises(LakeError, match=r"expected a column `c_text`, got id, c_txt\.\nHint: did you mean `c_txt`"):
-        dimension.check(PipelineLake(settings, PIPELINE))
+        dimension.check_dimensions(PipelineLake(settings, PIPELINE))
 
 
 def test_a_missing_dimension_is_reported_with_the_command_to_load_it(settings: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected a Delta table, found none\.\nHint: `cutover dimension load`"):
-        dimension.check(PipelineLake(settings, PIPELINE))
+        dimension.check_dimensions(PipelineLake(settings, PIPELINE))
 
 
 def test_a_version_with_missing_files_is_rejected(settings: Settings) -> None:

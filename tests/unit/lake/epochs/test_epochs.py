@@ -10,9 +10,9 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import commits, delta
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 
-SCHEMA = make_schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "n": pa.int64()})
+SCHEMA = make_arrow_schema({"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "n": pa.int64()})
 FIRST = EpochRecord(
     epoch=0,
     run_id="pid-1-one",
@@ -42,7 +42,7 @@ def uri(tmp_path: Path) -> str:
 
 
 def rows(log: EpochLog, epoch: int) -> list[tuple[str, int]]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         log.relation(connection, "rows", epoch=epoch)
         result = connection.execute("SELECT _kind, _epoch FROM rows ORDER BY _epoch, _kind").fetchall()
     return [(row[0], row[1]) for row in result]

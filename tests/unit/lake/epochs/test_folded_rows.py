@@ -9,10 +9,10 @@ import pytest
 from cutover.lake.epochs.delivery import find_folded_classes
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, list_merged_spans
 from cutover.lake.tables import checksums, commits, data_files, delta
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 from tests.unit.streaming.epochs import FIRST, SECOND
 
-SCHEMA = make_schema(
+SCHEMA = make_arrow_schema(
     {"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "_class": pa.string(), "_n": pa.int64()}
 )
 COUNTED = [
@@ -60,7 +60,7 @@ def test_only_files_with_partial_aggregates_have_spans(tmp_path: Path) -> None:
         ("partial", None),
     ]
     files = [
-        data_files.write(
+        data_files.write_data_file(
             str(tmp_path / "stream"),
             row,
             checksums.new_stem("epoch", 4) if words is None else checksums.new_stem(*words, weight),

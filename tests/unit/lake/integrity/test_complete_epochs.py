@@ -11,7 +11,7 @@ from cutover.definition.windows.sliding import Fixed, SlidingWindows
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.lost_records import find_complete_epochs
-from cutover.log.cut import Mark, compute_digest
+from cutover.log.cut import Mark, compute_record_digest
 from cutover.log.record_batches import MissingRecords, RecordBatch, exclude_ranges, find_missing_records
 from tests.unit.verify.epochs import epoch
 
@@ -105,8 +105,8 @@ def test_epoch_with_inconsistent_counts_proves_nothing() -> None:
 
 def test_log_with_another_record_at_a_mark_proves_nothing() -> None:
     offsets_by_partition = {0: [0, 2, 3, 4]}
-    marks = {0: (Mark(3, 3, compute_digest(None, b"same")), Mark(4, 4, compute_digest(None, b"same")))}
-    older = {1: (Mark(2, 2, compute_digest(None, b"of an epoch before")),)}
+    marks = {0: (Mark(3, 3, compute_record_digest(None, b"same")), Mark(4, 4, compute_record_digest(None, b"same")))}
+    older = {1: (Mark(2, 2, compute_record_digest(None, b"of an epoch before")),)}
     record = counted(0, 4, marks=marks, end={0: 5, 1: 0}, start={0: 0, 1: 0})
 
     assert find(HeldLog(offsets_by_partition), [record]) == [0]

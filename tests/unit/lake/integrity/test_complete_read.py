@@ -65,7 +65,7 @@ def counted(records: int, **changes: object) -> EpochRecord:
 
 
 def check(monkeypatch: pytest.MonkeyPatch, lake: PipelineLake, version: Version, records: int = 3) -> None:
-    monkeypatch.setattr(complete_read, "find_missing", lambda *_: (GAP,))
+    monkeypatch.setattr(complete_read, "find_missing_ranges", lambda *_: (GAP,))
     client: Any = HeldLog()
     session: Any = None
     log = ReadLog(lake=lake, version=version, client=client, log_id=LOG)

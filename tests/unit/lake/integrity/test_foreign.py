@@ -10,9 +10,9 @@ from deltalake import DeltaTable, write_deltalake
 from cutover.lake.integrity import foreign_commits, table_weights
 from cutover.lake.integrity.foreign_commits import Kind, TableChange
 from cutover.lake.tables import checksums, commits, delta
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 
-SCHEMA = make_schema({"n": pa.int64(), "text": pa.string()})
+SCHEMA = make_arrow_schema({"n": pa.int64(), "text": pa.string()})
 
 
 def rows(*numbers: int) -> pa.Table:
@@ -107,7 +107,7 @@ def test_optimize_is_harmless_and_its_files_are_adopted(uri: str) -> None:
     assert (change.kind, change.removed_rows, change.added_rows) == (Kind.HARMLESS, 0, 0)
 
     table = delta.open_table(uri)
-    table_weights.adopt(table, change)
+    table_weights.adopt_rewritten_files(table, change)
 
     assert foreign_commits.find_change(DeltaTable(uri), expected) is None
     assert DeltaTable(uri).to_pyarrow_dataset().count_rows() == 6

@@ -125,7 +125,7 @@ def test_long_log_is_counted_in_turns_newest_epochs_first() -> None:
 
 
 def test_epoch_of_more_offsets_than_a_portion_is_counted_whole() -> None:
-    portions = lost_records.list_portions(chain_of(3), max_offsets=7)
+    portions = lost_records.divide_epochs(chain_of(3), max_offsets=7)
 
     assert [[record.epoch for record in portion] for portion in portions] == [[2], [1], [0]]
 

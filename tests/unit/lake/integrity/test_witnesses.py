@@ -108,7 +108,7 @@ def test_unreadable_mark_is_named(version: Version, settings: Settings, text: st
 
     assert refused.value.runbook == "TableUnreadable"
     assert "`cutover stream p`" in str(refused.value)
-    assert high_water.list_recorded(lake, version) == ()
+    assert high_water.list_recorded_witnesses(lake, version) == ()
 
 
 def test_unwritable_mark_is_no_failure(version: Version) -> None:

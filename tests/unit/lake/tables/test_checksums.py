@@ -12,9 +12,9 @@ from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, commits, delta, upkeep
 from cutover.lake.tables.run_memory import read_once
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 
-SCHEMA = make_schema({"_kind": pa.string(), "n": pa.int64(), "x": pa.float64(), "text": pa.string()})
+SCHEMA = make_arrow_schema({"_kind": pa.string(), "n": pa.int64(), "x": pa.float64(), "text": pa.string()})
 FLIPS = 40
 
 
@@ -41,7 +41,7 @@ def flipped(content: bytes, seed: int) -> Iterator[bytes]:
 
 
 def read(table: DeltaTable, *kinds: str) -> list[tuple[int, float, str]]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.bind(connection, "t", table, kinds=kinds or None)
         rows: list[tuple[int, float, str]] = connection.execute("SELECT n, x, text FROM t ORDER BY n").fetchall()
         return rows

@@ -10,19 +10,19 @@ from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction
 
 from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 
-SCHEMA = make_schema({"n": pa.int64()})
+SCHEMA = make_arrow_schema({"n": pa.int64()})
 Write = Callable[[str], None]
 
 
 def file_of(uri: str, n: int) -> AddAction:
-    return data_files.write(uri, pa.table({"n": [n]}, schema=SCHEMA), checksums.new_stem("rows"))
+    return data_files.write_data_file(uri, pa.table({"n": [n]}, schema=SCHEMA), checksums.new_stem("rows"))
 
 
 def create(uri: str) -> None:
     files = [file_of(uri, 1), file_of(uri, 2)]
-    commits.create(uri, files, Schema.from_arrow(SCHEMA), configuration=delta.CONFIGURATION)
+    commits.create_table(uri, files, Schema.from_arrow(SCHEMA), configuration=delta.CONFIGURATION)
 
 
 def append(uri: str) -> None:

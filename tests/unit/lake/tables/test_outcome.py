@@ -138,9 +138,9 @@ def test_commits_are_numbered_by_their_log_entries(table: DeltaTable) -> None:
     handle = delta.open_table(table.table_uri)
     append_named(table.table_uri, 3)
 
-    numbered = [(commit["version"], commit.get("n")) for commit in delta.history(handle)]
+    numbered = [(commit["version"], commit.get("n")) for commit in delta.list_commits(handle)]
     assert numbered == [(3, "2"), (2, "1"), (1, "0"), (0, None)]
-    assert [commit["version"] for commit in delta.history(handle, after=1)] == [3, 2]
+    assert [commit["version"] for commit in delta.list_commits(handle, after=1)] == [3, 2]
 
 
 def test_an_append_is_found_before_later_ones(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.lake.tables.schemas import arrow_type, duckdb_type
+from cutover.lake.tables.schemas import map_arrow_type_to_duckdb, map_spark_type_to_arrow
 
 
 @pytest.mark.parametrize(
@@ -16,9 +16,9 @@ from cutover.lake.tables.schemas import arrow_type, duckdb_type
     ],
 )
 def test_a_states_type_has_a_name_in_each_engine(spark: str, duckdb: str) -> None:
-    assert duckdb_type(arrow_type(spark)) == duckdb
+    assert map_arrow_type_to_duckdb(map_spark_type_to_arrow(spark)) == duckdb
 
 
 def test_an_unsupported_state_type_is_rejected() -> None:
     with pytest.raises(DefinitionError, match="Type `void`: expected one of boolean"):
-        arrow_type("array<void>")
+        map_spark_type_to_arrow("array<void>")

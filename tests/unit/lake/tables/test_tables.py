@@ -11,9 +11,9 @@ from deltalake import DeltaTable, write_deltalake
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 
-SCHEMA = make_schema({"kind": pa.string(), "n": pa.int64(), "at": pa.timestamp("us", "UTC")})
+SCHEMA = make_arrow_schema({"kind": pa.string(), "n": pa.int64(), "at": pa.timestamp("us", "UTC")})
 ODD_NAMES = ("plain", "with blank", "ümlaut", "a#b", "it's", "a?b", "100%", "a%b", "a*b", "a{b}", "漢字", "a:b")
 
 
@@ -26,7 +26,7 @@ def write_table(uri: str, *rows: tuple[str | None, int], partition_by: tuple[str
 
 
 def read(uri: str, version: int | None = None) -> list[tuple[str | None, int]]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.relation(connection, "t", uri, version=version)
         return [(row[0], row[1]) for row in connection.execute("SELECT kind, n FROM t ORDER BY n").fetchall()]
 
@@ -69,7 +69,7 @@ def test_an_entry_of_the_log_that_is_no_utf8_is_named_in_one_line(tmp_path: Path
 def test_an_empty_table_keeps_its_columns_and_types(tmp_path: Path, partition_by: tuple[str, ...]) -> None:
     uri = str(tmp_path / "t")
     write_table(uri, partition_by=partition_by)
-    connection = queries.connect()
+    connection = queries.open_duckdb()
     delta.relation(connection, "t", uri)
 
     assert [row[:2] for row in connection.execute("DESCRIBE t").fetchall()] == [
@@ -119,7 +119,7 @@ def test_a_truncated_log_entry_is_reported(tmp_path: Path) -> None:
 def test_a_changed_name_in_the_schema_of_the_log_is_reported(tmp_path: Path, name: str) -> None:
     uri = str(tmp_path / "t")
     position = pa.struct([("partition", pa.int32()), ("offset", pa.int64())])
-    schema = make_schema({"n": pa.int64(), "positions": pa.list_(position)})
+    schema = make_arrow_schema({"n": pa.int64(), "positions": pa.list_(position)})
     delta.ensure(uri, schema)
     rows = [{"n": 1, "positions": [{"partition": 0, "offset": 7}]}]
     write_deltalake(uri, pa.Table.from_pylist(rows, schema=schema), mode="append")
@@ -129,7 +129,7 @@ def test_a_changed_name_in_the_schema_of_the_log_is_reported(tmp_path: Path, nam
     first.write_text(changed, encoding="utf-8")
 
     assert changed != entry
-    with pytest.raises(delta.TableLogError, match=name), queries.connect() as connection:
+    with pytest.raises(delta.TableLogError, match=name), queries.open_duckdb() as connection:
         delta.relation(connection, "t", uri)
 
 

@@ -8,9 +8,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 
 from cutover.engine import queries
 from cutover.lake.tables import commits, delta, upkeep
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 
-SCHEMA = make_schema({"n": pa.int64(), "text": pa.string()})
+SCHEMA = make_arrow_schema({"n": pa.int64(), "text": pa.string()})
 
 
 def append(table: DeltaTable, n: int) -> None:
@@ -19,7 +19,7 @@ def append(table: DeltaTable, n: int) -> None:
 
 
 def numbers(uri: str, version: int | None = None) -> list[int]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         delta.relation(connection, "t", uri, version=version)
         return [row[0] for row in connection.execute("SELECT n FROM t ORDER BY n").fetchall()]
 

@@ -36,7 +36,7 @@ LEDGER = [
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as database:
+    with queries.open_duckdb() as database:
         for name, rows in ((SharedTable.EXPECTED, BATCH), (stage(0), STREAM), (stage(1), LATE), (stage(2), FUTURE)):
             database.execute(f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, who VARCHAR, _n BIGINT)")
             for (hour, key), n in rows.items():

@@ -44,7 +44,7 @@ def both(pipeline: Pipeline, *epochs: Sequence[Send]) -> tuple[Sequence[RawRecor
     log = log_of([send for epoch in epochs for send in epoch])
     sizes = [sum(map(len, epochs[: n + 1])) for n in range(len(epochs))]
     ends = [ends_of(log[:size]) for size in sizes]
-    return log, reference.run(pipeline, log, epochs=ends), reference.run(pipeline, log)
+    return log, reference.compute_reference(pipeline, log, epochs=ends), reference.compute_reference(pipeline, log)
 
 
 def spoilt(rows: list[tuple[Interval, ResultRow]], **values: object) -> list[tuple[Interval, ResultRow]]:
@@ -103,7 +103,7 @@ LEDGERS: Mapping[str, tuple[dict[int, str], bool]] = {
 def test_twins_are_sound_if_the_stream_counted_at_most_one(case: str) -> None:
     classes_by_offset, is_sound = LEDGERS[case]
     log = log_of([record(5, id_=1), record(5, id_=1)])
-    batch = reference.run(IDS, log)
+    batch = reference.compute_reference(IDS, log)
     (place,) = places_of(IDS, batch)
     ledger = {(0, offset, place.interval.start): name for offset, name in classes_by_offset.items()}
 

@@ -28,7 +28,7 @@ STAGE: Cells = {(0, "x"): 1, (0, None): 4, (0, "other"): 7, (0, "come"): 3, (0, 
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as database:
+    with queries.open_duckdb() as database:
         yield database
 
 

@@ -24,7 +24,7 @@ LAYOUT = Layout(keys=("window_start",), values=(Value(name="_n"),), group="windo
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as database:
+    with queries.open_duckdb() as database:
         yield database
 
 

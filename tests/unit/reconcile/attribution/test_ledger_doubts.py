@@ -48,7 +48,7 @@ LATE = Row()  # as it has to be
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as database:
+    with queries.open_duckdb() as database:
         kinds = 'STRUCT(partition INTEGER, "offset" BIGINT, event_time TIMESTAMPTZ, reason VARCHAR)[]'
         database.execute(
             f"CREATE TEMP TABLE {SharedTable.STREAM_LOG} (_class VARCHAR, _epoch BIGINT, window_start TIMESTAMPTZ,"
@@ -80,7 +80,7 @@ def doubts(
 ) -> list[tuple[str, int | None]]:
     """Return what is doubted of rows, each time with the offset of the record that is meant."""
     insert_rows(connection, rows)
-    attribution.make_tables(connection, pipeline, records)
+    attribution.create_ledger_tables(connection, pipeline, records)
     query = f"SELECT why, _offset FROM {SharedTable.DOUBTFUL} ORDER BY ALL"  # noqa: S608 -- ours
     return connection.execute(query).fetchall()
 

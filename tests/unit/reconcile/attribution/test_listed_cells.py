@@ -28,7 +28,7 @@ SAME = ("x", "x", "x", "x")
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a comparison without rows; late rows of `a` are in the ledger, future ones of `f` and `a`, of hour 0."""
-    with queries.connect() as database:
+    with queries.open_duckdb() as database:
         stages = ", ".join(
             f"__b{i} {kind}, __v0_{i} {kind}, __v1_{i} {kind}, __v2_{i} {kind}"
             for i, kind in enumerate(("BIGINT", "VARCHAR", "VARCHAR", "BIGINT"))

@@ -7,7 +7,7 @@ import pytest
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.attribution.log_rows import PORTION, list_portions
+from cutover.reconcile.attribution.log_rows import PORTION, list_read_portions
 from cutover.settings import Settings
 from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, make_index_row, make_run, write_index
 
@@ -28,7 +28,7 @@ def test_a_portion_holds_as_many_neighbours_as_the_most_records_allow_and_at_lea
     write_index(settings, [make_index_row("a", n, n, n, count=count) for n, count in enumerate(counts)], [run])
     stretches = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(len(counts))]
 
-    with queries.connect() as connection:
-        found_portions = list_portions(PipelineLake(settings, PIPELINE), connection, run, stretches)
+    with queries.open_duckdb() as connection:
+        found_portions = list_read_portions(PipelineLake(settings, PIPELINE), connection, run, stretches)
 
     assert [portion.stretches for portion in found_portions] == expected

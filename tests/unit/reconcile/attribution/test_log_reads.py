@@ -11,7 +11,7 @@ from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.log.kafka import RawRecord
 from cutover.pipeline_lake import PipelineLake
-from cutover.reconcile.attribution.log_rows import ReadPortion, list_portions, parse_event_time, read_records
+from cutover.reconcile.attribution.log_rows import ReadPortion, list_read_portions, parse_event_time, read_portion
 from cutover.reconcile.attribution.proof import find_gone_records
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
@@ -64,7 +64,7 @@ def test_records_of_a_portions_ranges_or_of_unknown_time_are_read() -> None:
     log = HeldLog(records=[*(record(n, at) for n, at in enumerate(times)), record(3, 45, partition=1), record(99, 10)])
     portion = ReadPortion(stretches=(0, 2), reads=({0: (0, 10), 1: (3, 4)}, {1: (4, 9)}))
 
-    selected = list(read_records(log, SECONDS, make_run("a"), portion, stretches))
+    selected = list(read_portion(log, SECONDS, make_run("a"), portion, stretches))
 
     assert [(selected_record.partition, selected_record.offset) for selected_record in selected] == [
         (0, 1),
@@ -80,8 +80,8 @@ def reads(
     settings: Settings, rows: Sequence[dict[str, object]], runs: Sequence[BatchRun], stretch: Interval, at: BatchRun
 ) -> tuple[Offsets, ...]:
     write_index(settings, rows, runs)
-    with queries.connect() as connection:
-        (portion,) = list_portions(PipelineLake(settings, PIPELINE), connection, at, [stretch])
+    with queries.open_duckdb() as connection:
+        (portion,) = list_read_portions(PipelineLake(settings, PIPELINE), connection, at, [stretch])
     return portion.reads
 
 

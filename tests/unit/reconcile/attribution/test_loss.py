@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.attribution.loss import describe_losses, list_notes, list_ranges
+from cutover.reconcile.attribution.loss import describe_losses, list_loss_notes, list_ranges
 from cutover.reconcile.result.finding import LostRange
 from tests.support.log.losses import LOSS
 
@@ -61,10 +61,10 @@ def test_the_report_shows_what_was_recorded_of_a_loss() -> None:
 def test_windows_before_the_first_gap_may_have_missed_late_records() -> None:
     later = replace(GAP, windows_from=7_200_000_000, windows_to=9_000_000_000)
 
-    (note,) = list_notes([LOSS, later, GAP])
+    (note,) = list_loss_notes([LOSS, later, GAP])
 
     assert note == (
         "Among the lost records may have been late ones of windows before 1970-01-01T00:00:00Z, which were final by"
         " then. Neither side has them: a comparison cannot show what both miss."
     )
-    assert list_notes([LOSS, replace(GAP, kind="anew")]) == ()
+    assert list_loss_notes([LOSS, replace(GAP, kind="anew")]) == ()

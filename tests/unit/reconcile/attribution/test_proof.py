@@ -10,7 +10,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.pipeline_lake import PipelineLake
 from cutover.reconcile.attribution import proof
 from cutover.reconcile.attribution.proof import UNPROVEN, Proof
-from cutover.reconcile.comparison.layout import Layout, value_of
+from cutover.reconcile.comparison.layout import Layout, make_default_comparison
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.settings import Settings
 from tests.support.log.held_log import HeldLog
@@ -24,7 +24,10 @@ PIPELINE = Pipeline(
 )
 READ = Mock(topic="clicks", topic_id="topic-1", cluster_id="cluster-1")
 LAYOUT = Layout(
-    keys=("window_start", "who"), values=(value_of("clicks", "BIGINT"),), group="window_start", wide=frozenset()
+    keys=("window_start", "who"),
+    values=(make_default_comparison("clicks", "BIGINT"),),
+    group="window_start",
+    wide=frozenset(),
 )
 
 

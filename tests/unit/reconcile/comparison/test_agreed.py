@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.reconcile.attribution.cells import are_equal
-from cutover.reconcile.comparison.layout import agreement_of, same, value_of
+from cutover.reconcile.comparison.layout import agreement_of, make_default_comparison, same
 from cutover.records.reference import ApproximateFloat
 from cutover.records.reference.spread import stddev
 from tests.support.rows.measured import PIPELINE
@@ -31,14 +31,16 @@ from tests.support.rows.measured import PIPELINE
 )
 def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definition: bool, expected: bool) -> None:
     value = agreement_of(
-        PIPELINE, value_of(name, "BIGINT" if name == "texts" else "DOUBLE"), same_definition=same_definition
+        PIPELINE,
+        make_default_comparison(name, "BIGINT" if name == "texts" else "DOUBLE"),
+        same_definition=same_definition,
     )
 
     assert are_equal(value, 4.0, 4.0 * factor) is expected
 
 
 def test_a_state_column_is_compared_as_its_type_is() -> None:
-    value = value_of("spread__sum", "DECIMAL(38,0)")
+    value = make_default_comparison("spread__sum", "DECIMAL(38,0)")
 
     assert agreement_of(replace(PIPELINE), value, same_definition=True) == value
 

@@ -11,7 +11,7 @@ PAIR = Pair(name="amount", expected="b", actual="s", differs="b IS DISTINCT FROM
 
 
 def measure(rows: str) -> tuple[Apart, ...]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         return diff.measure_distances(connection, f"(SELECT * FROM (VALUES {rows}) t(b, s))", [PAIR])  # noqa: S608 -- ours
 
 

@@ -4,9 +4,9 @@ import duckdb
 import pytest
 
 from cutover.reconcile.comparison.diff import NO_BUDGET, Budget, Diff, diff_relations
-from cutover.reconcile.comparison.layout import Layout, value_of
+from cutover.reconcile.comparison.layout import Layout, make_default_comparison
 
-LAYOUT = Layout(keys=("w", "k"), values=(value_of("n", "BIGINT"),), group="w", wide=frozenset())
+LAYOUT = Layout(keys=("w", "k"), values=(make_default_comparison("n", "BIGINT"),), group="w", wide=frozenset())
 AMPLE = Budget(rows=1_000_000)
 
 

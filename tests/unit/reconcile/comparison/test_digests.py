@@ -4,11 +4,15 @@ import duckdb
 import pytest
 
 from cutover.reconcile.comparison.diff import Diff, diff_relations
-from cutover.reconcile.comparison.layout import Layout, value_of, wide_columns
+from cutover.reconcile.comparison.layout import Layout, make_default_comparison, wide_columns
 
 LAYOUT = Layout(
     keys=("w", "k"),
-    values=(value_of("n", "BIGINT"), value_of("x", "DOUBLE"), value_of("t", "VARCHAR")),
+    values=(
+        make_default_comparison("n", "BIGINT"),
+        make_default_comparison("x", "DOUBLE"),
+        make_default_comparison("t", "VARCHAR"),
+    ),
     group="w",
     wide=frozenset(),
 )
@@ -69,7 +73,7 @@ def test_a_change_is_found_as_what_it_is(change: str, kinds: tuple[int, int, int
 )
 def test_numbers_whose_own_hashes_are_equal_differ(kind: str, value_before: str, value_after: str) -> None:
     types = {"w": "INTEGER", "k": "INTEGER", "n": kind}
-    layout = Layout(keys=("w", "k"), values=(value_of("n", kind),), group="w", wide=wide_columns(types))
+    layout = Layout(keys=("w", "k"), values=(make_default_comparison("n", kind),), group="w", wide=wide_columns(types))
     table = f"SELECT 1 AS w, 1 AS k, CAST({value_before} AS {kind}) AS n"
 
     assert compare_after(f"UPDATE a SET n = CAST({value_after} AS {kind})", layout, table).changed == 1  # noqa: S608 -- a table above

@@ -17,8 +17,8 @@ from cutover.reconcile.comparison.layout import (
     Layout,
     Value,
     additive,
+    make_default_comparison,
     narrow_types,
-    value_of,
     wide_columns,
 )
 from cutover.records.reference import ApproximateFloat
@@ -26,7 +26,7 @@ from cutover.records.reference import ApproximateFloat
 NAN = math.nan
 NEAR = Value(name="v", exact=False, absolute=0.5, relative=0.25)
 TIMED = Value(name="v", exact=False, micros=1_000_000)
-LAYOUT = Layout(keys=("w", "k"), values=(value_of("n", "BIGINT"),), group="w", wide=frozenset())
+LAYOUT = Layout(keys=("w", "k"), values=(make_default_comparison("n", "BIGINT"),), group="w", wide=frozenset())
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_types_of_one_kind_are_alike(left_type: str, right_type: str, *, expecte
 def test_values_differ_beyond_what_is_allowed_and_are_equal_up_to_it(
     value: Value, left_sql: str, right_sql: str, *, differs: bool
 ) -> None:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         sides = f"SELECT {left_sql} AS l, {right_sql} AS r"
         query = f"SELECT {value.differs('l', 'r')}, {value.differs('r', 'l')} FROM ({sides})"  # noqa: S608 -- ours
         assert connection.execute(query).fetchone() == (differs, differs)
@@ -116,7 +116,11 @@ def test_only_measures_are_shown_and_no_states(value: Value, *, expected: bool) 
 def test_doubles_are_compared_relatively_and_added_up_in_one_order() -> None:
     double = Value(name="v", exact=False, relative=FLOAT_RELATIVE, is_double=True)
 
-    assert [value_of("v", kind) for kind in ("DOUBLE", "FLOAT", "BIGINT")] == [double, double, Value(name="v")]
+    assert [make_default_comparison("v", kind) for kind in ("DOUBLE", "FLOAT", "BIGINT")] == [
+        double,
+        double,
+        Value(name="v"),
+    ]
     assert [value.total("x") for value in (double, Value(name="v"))] == ["sum(x ORDER BY x)", "sum(x)"]
 
 
@@ -157,12 +161,12 @@ def test_numbers_of_128_bits_differ_whether_64_bits_hold_them_or_not(
     types = {"w": "INTEGER", "n": kind}
     layout = Layout(
         keys=("w",),
-        values=(value_of("n", kind),),
+        values=(make_default_comparison("n", kind),),
         group="w",
         wide=wide_columns(types),
         narrow=narrow_types(types),
     )
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         for side, value in (("e", left_number), ("a", right_number)):
             connection.execute(f"CREATE TEMP TABLE {side} AS SELECT 1 AS w, {value}::{kind} AS n")
         assert diff_relations(connection, layout, "e", "a", into="d").changed == 1
@@ -176,7 +180,7 @@ def test_rows_are_grouped_by_window_or_by_key_buckets(
     group: str | None, buckets: int | None, groups: int, parts: set[int]
 ) -> None:
     layout = Layout(keys=("w", "k"), values=(), group=group, wide=frozenset(), buckets=buckets)
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         query = (
             f"SELECT count(DISTINCT {layout.group_sql}), array_agg(DISTINCT {layout.bucket_sql})"  # noqa: S608 -- ours
             " FROM (SELECT 1 AS w, i AS k FROM range(20_000) r(i))"
@@ -215,7 +219,7 @@ def test_a_budget_is_spent_with_its_last_row_or_its_last_second(
 
 
 def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_portions_of_a_budget() -> None:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         for side, doubled, value in (("e", 3, "w"), ("a", 20, "-w")):
             table = f"SELECT w, 1 AS k, {value} AS n FROM range(1, 41) r(w)"  # noqa: S608 -- ours
             connection.execute(

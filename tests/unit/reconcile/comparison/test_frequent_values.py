@@ -13,7 +13,7 @@ Rows = Iterable[tuple[str | None, int]]  # value, rows of it
 
 
 def find(different: Rows, all_rows: Rows, columns: tuple[str, ...] = ("shop",)) -> tuple[KeySegment, ...]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         for name, rows in (("different", different), ("every", all_rows)):
             connection.execute(f"CREATE TEMP TABLE {name} (shop VARCHAR)")
             for value, count in rows:

@@ -80,11 +80,11 @@ def fetch_answer(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, 
             raise fake_lake.newest
         return fake_lake.newest
 
-    monkeypatch.setattr(versions, "current", lambda *_: fake_lake.version)
+    monkeypatch.setattr(versions, "find_current_version", lambda *_: fake_lake.version)
     monkeypatch.setattr(delta, "exists", lambda _: fake_lake.exists)
     monkeypatch.setattr(log_origin, "EpochLog", lambda _: Mock(newest=newest))
     monkeypatch.setattr(losses, "list_of_version", lambda *_: fake_lake.losses)
-    monkeypatch.setattr(same_log, "check_unchanged", reject_changed)
+    monkeypatch.setattr(same_log, "check_log_unchanged", reject_changed)
     monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
     return log_origin.evaluate_log(PipelineLake(settings, PIPELINE))
 

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import duckdb
 import pytest
 
-from cutover.reconcile.comparison.layout import Layout, value_of
+from cutover.reconcile.comparison.layout import Layout, make_default_comparison
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.verdict import all_differences
 
@@ -16,7 +16,10 @@ LONGEST = 10**38 - 1  # that a decimal holds
 def write_totals(path: Path, *totals: int | None, kind: str = "HUGEINT") -> tuple[str, list[str | None]]:
     """Write rows of which batch has these totals; return their type in the file, and the totals as text."""
     layout = Layout(
-        keys=("window_start", "shop"), values=(value_of("total", kind),), group="window_start", wide=frozenset()
+        keys=("window_start", "shop"),
+        values=(make_default_comparison("total", kind),),
+        group="window_start",
+        wide=frozenset(),
     )
     file = path / "differences.parquet"
     with duckdb.connect() as connection:

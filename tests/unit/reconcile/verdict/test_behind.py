@@ -21,7 +21,7 @@ LEDGER = (
 
 
 def test_records_behind_a_listed_row_have_position_and_time() -> None:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         connection.execute(
             f"CREATE TABLE {SharedTable.TOUCHED} AS SELECT {NOON} AS window_start, 'home' AS {CLICKS.key[0]},"
             " 1 AS __copy, 'changed' AS _kind, 1 AS _explained, 2 AS __b0, 1 AS __v0_0, 2 AS __v1_0"

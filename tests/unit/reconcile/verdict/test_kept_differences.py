@@ -47,7 +47,7 @@ def record(settings: Settings, *, holds: bool = True) -> None:
 
 
 def read_open(settings: Settings) -> list[OpenDifference]:
-    lines = records.of_definition(records.read_lines(settings, "sales"), "f")
+    lines = records.of_definition(records.read_comparisons(settings, "sales"), "f")
     return list(lifecycle.fold_open_differences(settings, "sales", lines, 0).values())
 
 

@@ -12,7 +12,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.windows.all_time import Global
 from cutover.engine import queries
-from cutover.reconcile.comparison.layout import Layout, Value, value_of
+from cutover.reconcile.comparison.layout import Layout, Value, make_default_comparison
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.result.finding import Apart, SampleRecord
 from cutover.reconcile.result.parts import CalendarDay, RecordBehind
@@ -20,7 +20,7 @@ from cutover.reconcile.verdict import all_differences, series
 
 LAYOUT = Layout(
     keys=("window_start", "shop"),
-    values=(value_of("total", "BIGINT"), value_of("label", "VARCHAR"), Value(name="_n")),
+    values=(make_default_comparison("total", "BIGINT"), make_default_comparison("label", "VARCHAR"), Value(name="_n")),
     group="window_start",
     wide=frozenset(),
 )
@@ -39,7 +39,7 @@ def at(day: int, hour: int = 0) -> str:
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         yield connection
 
 

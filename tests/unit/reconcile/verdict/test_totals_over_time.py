@@ -56,7 +56,7 @@ class Tables:
 
 @pytest.fixture
 def tables() -> Iterator[Tables]:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         yield Tables(connection)
 
 

@@ -6,7 +6,7 @@ import duckdb
 
 from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.measures.kinds import Measure
-from cutover.reconcile.comparison.layout import Layout, value_of
+from cutover.reconcile.comparison.layout import Layout, make_default_comparison
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.result.finding import WorstKey
 from cutover.reconcile.verdict.series import worst_keys
@@ -22,7 +22,7 @@ def find(measure: Measure, rows: str = ROWS) -> tuple[WorstKey, ...]:
         window=Fixed(hours=1),
         measures={"most": Max("amount"), "total": measure},
     )
-    values = (value_of("most", "BIGINT"), value_of("total", "BIGINT"))
+    values = (make_default_comparison("most", "BIGINT"), make_default_comparison("total", "BIGINT"))
     layout = Layout(keys=("window_start", "shop"), values=values, group="window_start", wide=frozenset())
     with duckdb.connect() as connection:
         connection.execute(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.records.record_files import read_lines
+from cutover.records.record_files import read_file_lines
 
 TEXT = b'a,b\r\n1,"x\r\ny"\r\n\xc3\xbf,\x00\xef\xbb\xbf\nlast'
 LINES = [(1, b"a,b\r\n"), (2, b'1,"x\r\n'), (3, b'y"\r\n'), (4, b"\xc3\xbf,\x00\xef\xbb\xbf\n"), (5, b"last")]
@@ -36,7 +36,7 @@ PACKINGS: dict[str, Callable[[bytes], bytes]] = {
 def test_lines_are_the_same_for_any_compression_and_name(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     (tmp_path / "a.txt").write_bytes(pack(b"\xef\xbb\xbf" + TEXT))
 
-    assert list(read_lines(tmp_path / "a.txt")) == LINES
+    assert list(read_file_lines(tmp_path / "a.txt")) == LINES
 
 
 @pytest.mark.parametrize("packing", ["gzip", "zstd", "bzip2", "xz"])
@@ -45,14 +45,14 @@ def test_a_truncated_compressed_file_is_rejected(tmp_path: Path, packing: str) -
     (tmp_path / "a").write_bytes(PACKINGS[packing](content)[:-9])
 
     with pytest.raises(DefinitionError, match=r"line \d+: expected a readable file"):
-        list(read_lines(tmp_path / "a"))
+        list(read_file_lines(tmp_path / "a"))
 
 
 def test_several_compressed_parts_are_one_file(tmp_path: Path) -> None:
     for name in ("gzip", "zstd", "bzip2", "xz"):
         (tmp_path / name).write_bytes(PACKINGS[name](TEXT[:9]) + PACKINGS[name](TEXT[9:]))
 
-        assert list(read_lines(tmp_path / name)) == LINES
+        assert list(read_file_lines(tmp_path / name)) == LINES
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_a_line_that_is_not_text_is_named(tmp_path: Path, content: bytes, kind: 
     (tmp_path / "a.csv").write_bytes(content)
 
     with pytest.raises(DefinitionError, match=f"line 1: .*gzip, zstd, bzip2, xz.*, got {kind}"):
-        list(read_lines(tmp_path / "a.csv"))
+        list(read_file_lines(tmp_path / "a.csv"))

@@ -43,7 +43,10 @@ def collected(hours: Sequence[int | None]) -> EpochPartials:
 
 def written(root: Path, parts: Sequence[Sequence[int | None]]) -> EpochPartials:
     """Write each part of the rows to a file."""
-    files = [data_files.write(str(root), table(hours), checksums.new_stem("epoch", n)) for n, hours in enumerate(parts)]
+    files = [
+        data_files.write_data_file(str(root), table(hours), checksums.new_stem("epoch", n))
+        for n, hours in enumerate(parts)
+    ]
     return EpochPartials(rows=table([]), counts=aggregate.NOTHING, spilled_files=files, number=sum(map(len, parts)))
 
 

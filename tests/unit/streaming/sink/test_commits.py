@@ -197,7 +197,7 @@ def test_replaced_files_keep_the_newest_epoch(version: Version, tmp_path: Path) 
     ]
     weight = checksums.weight_word(checksums.total(action.path for action in replaced_files))
     query = "SELECT e::BIGINT AS _epoch, NULL::VARCHAR AS _record FROM range(2) t(e)"
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         stem = checksums.new_stem("fold", 0, 1, weight)
         merged_file = files.export(connection, query, version.uri, stem, kind="partial", scratch=tmp_path)
 

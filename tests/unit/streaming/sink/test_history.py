@@ -100,7 +100,7 @@ def folded(version: Version) -> AddAction:
     paths = delta.paths(DeltaTable(version.uri))
     stem = checksums.new_stem("fold", 0, 1, checksums.weight_word(checksums.total(paths)))
     both = pa.concat_tables([rows(FIRST), rows(SECOND)]).drop_columns(["_kind"])
-    return data_files.write(version.uri, both, stem, partition={"_kind": "epoch"}, new_data=False)
+    return data_files.write_data_file(version.uri, both, stem, partition={"_kind": "epoch"}, new_data=False)
 
 
 def test_fold_of_rewritten_files_is_skipped_and_is_no_fence(
@@ -207,7 +207,7 @@ def test_a_mark_names_a_table_version_that_contains_its_epoch(
     if in_files:
         data = pa.Table.from_pylist([{"_epoch": 0}], schema=SCHEMA).drop_columns(["_kind"])
         stem = checksums.new_stem("epoch", 0)
-        action = data_files.write(version.uri, data, stem, partition={"_kind": "partial"})
+        action = data_files.write_data_file(version.uri, data, stem, partition={"_kind": "partial"})
         committer.commit(rows(FIRST), FIRST, [action])
     else:
         committer.commit(rows(FIRST), FIRST)

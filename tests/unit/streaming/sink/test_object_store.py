@@ -9,11 +9,11 @@ from pyarrow import fs
 
 from cutover.engine import queries, storage
 from cutover.lake.tables import checksums
-from cutover.lake.tables.schemas import make_schema
+from cutover.lake.tables.schemas import make_arrow_schema
 from cutover.streaming.sink import files
 from cutover.streaming.sink.files import File
 
-SCHEMA = make_schema({"_epoch": pa.int64(), "text": pa.string()})
+SCHEMA = make_arrow_schema({"_epoch": pa.int64(), "text": pa.string()})
 NUMBER = 300
 
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
     system = fs.SubTreeFileSystem(str(folder), fs.LocalFileSystem())
-    for module, name in ((files, "resolve_folder"), (storage, "place")):
+    for module, name in ((files, "resolve_folder"), (storage, "resolve_uri")):
         monkeypatch.setattr(module, name, lambda _: (system, "bucket/table"))
     return folder
 
@@ -42,7 +42,7 @@ def export(connection: duckdb.DuckDBPyConnection, scratch: Path, epoch: int) -> 
 
 
 def test_file_is_written_to_an_empty_store_and_leaves_nothing_locally(store: Path, scratch: Path) -> None:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         exported = export(connection, scratch, 3)
 
     assert [str(file.relative_to(store)) for file in store.rglob("*.parquet")] == [f"bucket/table/{exported.path}"]
@@ -52,7 +52,7 @@ def test_file_is_written_to_an_empty_store_and_leaves_nothing_locally(store: Pat
 
 @pytest.mark.usefixtures("store")
 def test_files_of_a_store_are_read_in_their_order(scratch: Path) -> None:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         exported_files = [export(connection, scratch, epoch) for epoch in (7, 3, 5)]
         files.bind_files(connection, "found", "s3://bucket/table", exported_files, SCHEMA)
         rows = connection.execute("SELECT _epoch, text FROM found").fetchall()
@@ -61,7 +61,7 @@ def test_files_of_a_store_are_read_in_their_order(scratch: Path) -> None:
 
 
 def test_modified_file_of_a_store_is_rejected(store: Path, scratch: Path) -> None:
-    with queries.connect() as connection:
+    with queries.open_duckdb() as connection:
         exported = export(connection, scratch, 3)
         (store / "bucket/table" / exported.path).write_bytes(b"others")
 

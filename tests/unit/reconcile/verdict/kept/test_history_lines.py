@@ -149,9 +149,9 @@ def test_lines_of_the_version_in_force_come_last_and_what_names_no_version_is_on
 
     assert [recorded_line.sequence for recorded_line in records.sort_by_position(lines, 0)] == [3, 4, 1, 2]
     assert [recorded_line.sequence for recorded_line in records.sort_by_position(lines[2:3], None)] == [2]
-    assert records.position(line(2, 3, stream_version=None), None) == (True, -1, 3, 2)
-    assert records.find_current([*lines, line(9, 99, said=TO)], 0) == lines[2]
-    assert records.find_current(lines[1:2], 0) is None
+    assert records.compute_line_position(line(2, 3, stream_version=None), None) == (True, -1, 3, 2)
+    assert records.find_current_line([*lines, line(9, 99, said=TO)], 0) == lines[2]
+    assert records.find_current_line(lines[1:2], 0) is None
 
 
 def test_newer_lines_are_the_whole_ones_behind_the_place_of_a_run() -> None:
@@ -255,7 +255,7 @@ def test_a_row_names_its_cut_or_else_the_requested_version(settings: Settings) -
     record(settings.model_copy(update={"stream_version": 4}), "none", make_outcome(stream=None))
     record(settings, "read", make_outcome(stream=2))
 
-    lines = {recorded_line.run_id: recorded_line for recorded_line in records.read_lines(settings, "sales")}
+    lines = {recorded_line.run_id: recorded_line for recorded_line in records.read_comparisons(settings, "sales")}
     assert [
         (recorded_line.version, recorded_line.has_cut, recorded_line.epoch)
         for recorded_line in (lines["none"], lines["read"])

@@ -1,0 +1,64 @@
+"""One name for one thing: a search for a public function or class of the product finds one definition."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra", "dags", "samples")
+
+INTERFACES = (  # folders whose modules implement one interface and are called through it; their functions
+    ({"reconcile/verify/invariants"}, {"check", "describe_coverage", "notes"}),  # the checks of `cutover verify`
+    ({"reconcile/report/drawings"}, {"draw", "tabulate"}),  # a picture of the report, and the table of its data
+    ({"dags/cutover_tasks/moves"}, {"propose", "apply", "verify", "undo"}),  # tasks of `dags/change_dag.py`
+    ({"cutover/panes", "streaming/simulation"}, {"run"}),  # entry points `cutover.runners`
+)
+ENTRY_POINT = "main"  # of a module that is run as a program
+
+
+def list_commands(module: ast.Module) -> Iterator[str]:
+    """Yield the functions of a CLI module that have the name of their command or of their group of commands."""
+    for node in module.body:
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=decorators):
+                if {"app.command()", "app.callback()"} & {ast.unparse(decorator) for decorator in decorators}:
+                    yield name
+            case ast.Assign(targets=[ast.Name("COMMANDS")], value=ast.Dict(keys=keys, values=values)):
+                names = {ast.unparse(value) for value in values}
+                yield from names & {ast.literal_eval(key).replace("-", "_") for key in keys if key is not None}
+
+
+def is_exempt(file: str, name: str) -> bool:
+    """Return whether the name of a function belongs to an interface, or to every program."""
+    folder = file.rpartition("/")[0]
+    return name == ENTRY_POINT or any(folder in folders and name in names for folders, names in INTERFACES)
+
+
+def list_places(sources: dict[str, str]) -> dict[str, list[str]]:
+    """List the files that define each public name of modules; exempt names are left out."""
+    places = defaultdict(list)
+    for file, source in sources.items():
+        module = ast.parse(source)
+        commands = {*list_commands(module)} if "cli" in Path(file).with_suffix("").parts else set()
+        for node in module.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = node.name
+                if not (name.startswith("_") or name in commands or is_exempt(file, name)):
+                    places[name].append(file)
+    return places
+
+
+def test_no_two_public_functions_or_classes_have_one_name() -> None:
+    files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+    sources = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
+
+    # Name what a function acts on (`load_ports`), or merge two functions that do the same.
+    assert {name: files for name, files in list_places(sources).items() if len(files) > 1} == {}
+
+
+def test_a_shared_name_is_noticed_and_a_command_is_not() -> None:
+    command = 'COMMANDS = {"load-all": load_all}\ndef load_all(): ...'
+    sources = {"cutover/a.py": "def load_all(): ...", "batch/b.py": "class load_all: ...", "batch/cli.py": command}
+
+    assert list_places(sources) == {"load_all": ["cutover/a.py", "batch/b.py"]}
