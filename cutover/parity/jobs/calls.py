@@ -7,7 +7,7 @@ from cutover.parity.jobs import methods
 from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.frames import has_rows, list_frames, record_collected_rows, record_user_function
 from cutover.parity.jobs.sources import record_setting
-from cutover.parity.jobs.sqltext import parse_column
+from cutover.parity.jobs.sqltext import read_column
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     MAX_UNROLLED_ITEMS,
@@ -32,7 +32,6 @@ from cutover.parity.jobs.values import (
     derive_frame,
     describe_value,
     find_method,
-    get_text,
     list_alternatives,
     list_items,
     make_column,
@@ -162,9 +161,7 @@ def _make_function_column(job: JobAnalysis, name: str, path: str, arguments: Arg
     if name in {"col", "column"} and argument is not None:
         return make_column(argument)
     if name == "expr" and argument is not None:
-        text = get_text(argument)
-        job.trace.check_sql(text, arguments.node.lineno)
-        return parse_column(text) if text is not None else JobColumn(varies=True)
+        return read_column(job.trace, argument, arguments.node.lineno)
     if name == "broadcast" and argument is not None:
         return argument
     if name in {"window", "session_window"} and argument is not None:

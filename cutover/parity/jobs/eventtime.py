@@ -1,15 +1,19 @@
 """Propagation of a watermark's event time, which Spark stores as column metadata, through the steps of a query."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
-from cutover.parity.jobs.values import Frame, JobColumn, list_ancestors
+from cutover.parity.jobs.values import Comparison, Frame, JobColumn, list_ancestors
 
 UNIONS = frozenset({"union", "unionAll", "unionByName"})
 """Operations that take columns and metadata from the first DataFrame."""
 
 RENAMES = frozenset({"toDF", "withColumnsRenamed"})
 """Steps whose new column names are not tracked."""
+
+UNPUSHABLE = frozenset({"limit", "offset", "sample", "mapInPandas", "mapInArrow"})
+"""Steps below which Spark pushes no filter."""
 
 NO_NAMES = frozenset[str]()
 
@@ -39,6 +43,47 @@ class JoinBound(StrEnum):
     ONE = "one"
     NONE = "none"
     UNKNOWN = "unknown"
+
+
+def push_down_filters(lineage: Sequence[Frame], join: Frame) -> list[Frame]:
+    """Return an inner join once per path to it, with the filters after it in its condition, as Spark plans it."""
+    if join.how != "inner":
+        return [join]
+    joins: list[Frame] = []
+    pending: list[tuple[Frame, tuple[JobColumn, ...]]] = [(lineage[0], ())]
+    visited = set[tuple[int, tuple[JobColumn, ...]]]()
+    while pending:
+        frame, conditions = pending.pop()
+        if (id(frame), conditions) in visited:
+            continue
+        visited.add((id(frame), conditions))
+        if frame is join:
+            pairs = tuple(pair for condition in conditions for pair in condition.comparisons)
+            keys = None if join.keys is None else (*join.keys, *(key for key in conditions if key.varies))
+            joins.append(replace(join, comparisons=(*join.comparisons, *pairs), keys=keys))
+        else:
+            pending += [(parent, _push_through(frame, conditions)) for parent in frame.parents]
+    return joins
+
+
+def _push_through(frame: Frame, conditions: tuple[JobColumn, ...]) -> tuple[JobColumn, ...]:
+    """Return the conditions that Spark pushes below an operation, over the columns before it."""
+    if frame.op == "filter":
+        return (*conditions, *(frame.keys or ()))
+    if frame.op not in {"step", "branch"} or len(frame.parents) != 1 or frame.subject in UNPUSHABLE:
+        return ()
+    sources = {column.alias: column.names for column in frame.columns if column.alias}
+    if not sources:
+        return conditions
+    return tuple(
+        replace(condition, comparisons=tuple(_rename_sides(pair, sources) for pair in condition.comparisons))
+        for condition in conditions
+    )
+
+
+def _rename_sides(comparison: Comparison, sources: Mapping[str, frozenset[str]]) -> Comparison:
+    lesser, greater = (NO_NAMES.union(*(sources.get(name, {name}) for name in names)) for names in comparison)
+    return lesser, greater
 
 
 def find_bounded_sides(join: Frame) -> JoinBound:

@@ -11,6 +11,7 @@ from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.frames import COLLECT_METHODS, READ_METHODS
 from cutover.parity.jobs.operations import apply_operator
 from cutover.parity.jobs.paths import decide_test, join_values, make_branches, select_reachable
+from cutover.parity.jobs.texts import join_texts
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Branch,
@@ -33,7 +34,6 @@ from cutover.parity.jobs.values import (
     Writer,
     describe_value,
     get_taint,
-    join_texts,
     list_alternatives,
     list_items,
     make_column,

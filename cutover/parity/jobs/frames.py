@@ -8,7 +8,8 @@ from dataclasses import replace
 from cutover.parity import sql
 from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.sources import record_taint
-from cutover.parity.jobs.sqltext import parse_column, read_condition
+from cutover.parity.jobs.sqltext import read_column, read_condition
+from cutover.parity.jobs.texts import get_sql_text
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Constant,
@@ -35,6 +36,7 @@ from cutover.parity.jobs.values import (
     make_column,
     merge_alternatives,
     merge_columns,
+    read_join_type,
     walk_values,
 )
 from cutover.parity.rules import Construct
@@ -47,7 +49,8 @@ STATELESS_METHODS = frozenset(
     | {"withMetadata", "colRegex"}
 )
 """Methods that return rows of one DataFrame without state."""
-UNIONS = frozenset({"union", "unionAll", "unionByName", "crossJoin"})
+UNIONS = frozenset({"union", "unionAll", "unionByName"})
+JOINS = frozenset({"join", "joinWith", "crossJoin"})
 SUBTRACTIONS = frozenset({"exceptAll", "subtract", "intersect", "intersectAll"})
 DEDUPLICATIONS = frozenset({"dropDuplicates", "drop_duplicates", "dropDuplicatesWithinWatermark", "distinct"})
 VIEWS = frozenset(
@@ -112,17 +115,16 @@ def call_on_frame(job: JobAnalysis, frame: Frame, name: str, arguments: Argument
     if name in STATELESS_METHODS:
         return _make_step(job, frame, name, arguments, line)
     if name in {"where", "filter"}:
-        text = get_text(arguments.get(0, "condition") or UnknownValue())
-        job.trace.check_sql(text, line)
-        condition = parse_column(text) if text is not None else merge_columns(columns)
+        value = arguments.get(0, "condition") or UnknownValue()
+        condition = merge_columns(columns) if isinstance(value, JobColumn) else read_column(job.trace, value, line)
+        condition = replace(condition, taint=condition.taint | get_taint(value))
+        text = get_sql_text(value)
         subject = read_condition(text) if text is not None else ""
         if "isNull" in condition.functions and (joined := _find_left_join(frame)) is not None:
             frame = replace(frame, parents=joined.parents, subject=joined.subject, selects_new_rows=True)
-        return add_frame(
-            derive_frame(
-                (frame,), "filter", line, subject=subject, selects_new_rows=condition.varies or bool(condition.taint)
-            )
-        )
+        selects_new_rows = condition.varies or bool(condition.taint)
+        fields = {"subject": subject, "selects_new_rows": selects_new_rows, "keys": (condition,)}
+        return add_frame(derive_frame((frame,), "filter", line, **fields))
     if name == "withWatermark":
         column = make_column(arguments.get(0, "eventTime") or UnknownValue())
         return add_frame(derive_frame((frame,), "watermark", line, subject=name, columns=(column,)))
@@ -135,7 +137,7 @@ def call_on_frame(job: JobAnalysis, frame: Frame, name: str, arguments: Argument
         )
     if name == "agg":
         return add_frame(derive_frame((frame,), "aggregate", line, subject=name, functions=list_functions(arguments)))
-    if name in {"join", "joinWith"} | UNIONS | SUBTRACTIONS:
+    if name in JOINS | UNIONS | SUBTRACTIONS:
         return _combine_frames(job, frame, name, arguments, line)
     return _call_other_frame_method(job, frame, name, arguments, line)
 
@@ -192,10 +194,7 @@ def _make_step(job: JobAnalysis, frame: Frame, name: str, arguments: Arguments, 
     elif name == "withColumns" and isinstance(table := arguments.get(0), DictValue):
         columns = tuple(replace(make_column(value), alias=str(key)) for key, value in table.items.items())
     elif name == "selectExpr":
-        texts = [get_text(value) for value in flatten_lists(arguments.positional)]
-        for text in texts:
-            job.trace.check_sql(text, line)
-        columns = tuple(parse_column(text or "") for text in texts)
+        columns = tuple(read_column(job.trace, value, line) for value in flatten_lists(arguments.positional))
     else:
         columns = tuple(list_columns(arguments))
     is_empty = name == "limit" and describe_value(arguments.get(0, "num") or UnknownValue()) == "0"
@@ -234,14 +233,16 @@ def _combine_frames(job: JobAnalysis, frame: Frame, name: str, arguments: Argume
             selects_new_rows = name in SUBTRACTIONS
             results.append(derive_frame((frame, right), "step", line, subject=name, selects_new_rows=selects_new_rows))
             continue
-        condition, join_type = arguments.get(1, "on"), get_text(arguments.get(2, "how") or Constant("inner")) or ""
+        condition, how = (
+            arguments.get(1, "on"),
+            read_join_type(get_text(arguments.get(2, "how") or Constant("inner")) or "?"),
+        )
         if frame.is_stream is False or right.is_stream is False:
-            subject = "left join" if join_type.startswith("left") and "anti" not in join_type else "join"
-            results.append(
-                derive_frame((frame, right), "step", line, subject=subject, selects_new_rows="anti" in join_type)
-            )
+            subject = "left join" if how == "left" else "join"
+            fields = {"subject": subject, "how": how, "selects_new_rows": how == "anti"}
+            results.append(derive_frame((frame, right), "step", line, **fields))
             continue
-        results.append(derive_frame((frame, right), "join", line, subject=name, **_read_condition(condition)))
+        results.append(derive_frame((frame, right), "join", line, subject=name, how=how, **_read_condition(condition)))
     for result in results:
         if isinstance(result, Frame):
             job.trace.add_frame(result)

@@ -18,6 +18,7 @@ from cutover.parity.jobs.frames import (
 )
 from cutover.parity.jobs.sources import call_on_reader, call_on_session, follow_sql, read_table
 from cutover.parity.jobs.sqltext import parse_column, read_condition, record_removals
+from cutover.parity.jobs.texts import fill_template, mark_parameters
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Constant,
@@ -38,13 +39,11 @@ from cutover.parity.jobs.values import (
     Writer,
     derive_frame,
     describe_value,
-    fill_template,
     get_taint,
     get_text,
     list_alternatives,
     list_items,
     make_column,
-    mark_parameters,
     merge_alternatives,
     merge_columns,
     walk_values,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cutover.parity.jobs.paths import decide_test
+from cutover.parity.jobs.texts import fill_template, join_texts
 from cutover.parity.jobs.values import (
     Comparison,
     Constant,
@@ -16,9 +17,7 @@ from cutover.parity.jobs.values import (
     ListValue,
     Method,
     UnknownValue,
-    fill_template,
     get_text,
-    join_texts,
     make_column,
     merge_alternatives,
     merge_columns,
@@ -37,6 +36,8 @@ def apply_operator(node: Operation, parts: list[JobValue]) -> JobValue:  # noqa:
             and isinstance(node.op, ast.Add | ast.Sub)
             and all(column.names for column in columns)
         )
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            return replace(merged, comparisons=())  # one of them need not hold
         return replace(merged, functions=merged.functions | {"+"}) if is_sum else merged
     if isinstance(node, ast.Compare | ast.BoolOp) and (result := _decide_operation(node, parts)) is not None:
         return result

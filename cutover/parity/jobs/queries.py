@@ -4,7 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from cutover.parity.jobs.appends import list_batch_findings
-from cutover.parity.jobs.eventtime import UNIONS, JoinBound, find_bounded_sides, find_loss, find_window, has_event_time
+from cutover.parity.jobs.eventtime import (
+    UNIONS,
+    JoinBound,
+    find_bounded_sides,
+    find_loss,
+    find_window,
+    has_event_time,
+    push_down_filters,
+)
 from cutover.parity.jobs.paths import are_contradictory
 from cutover.parity.jobs.sinks import list_sink_findings, replaces_previous_results
 from cutover.parity.jobs.trace import Finding, ForeachBatchSink, Query, Trace
@@ -192,7 +200,8 @@ def list_state_findings(lineage: Sequence[Frame], mode: str) -> Iterator[Finding
         if state.op == "aggregate":
             yield from _list_group_findings(state, ancestors)
         elif state.op == "join":
-            yield from _list_join_findings(state, ancestors)
+            for join in push_down_filters(lineage, state):
+                yield from _list_join_findings(join, ancestors)
     for watermark in (frame for frame in lineage if frame.op == "watermark" and frame.is_stream is not False):
         yield from _list_watermark_findings(watermark, states, lineage, mode)
 

@@ -8,6 +8,7 @@ import sqlglot
 
 from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.sqltext import find_view, follow_statements
+from cutover.parity.jobs.texts import mark_parameters
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Constant,
@@ -20,7 +21,6 @@ from cutover.parity.jobs.values import (
     get_taint,
     get_text,
     list_alternatives,
-    mark_parameters,
     merge_alternatives,
     walk_values,
 )

@@ -7,6 +7,7 @@ import sqlglot
 from sqlglot import exp
 
 from cutover.definition.expressions.statements import parse_statements
+from cutover.parity.jobs.texts import get_sql_text
 from cutover.parity.jobs.trace import Trace
 from cutover.parity.jobs.values import (
     Comparison,
@@ -18,11 +19,16 @@ from cutover.parity.jobs.values import (
     derive_frame,
     list_alternatives,
     merge_alternatives,
+    merge_columns,
+    read_join_type,
 )
 from cutover.parity.sql import CLOCK
 
 PARAMETER = re.compile(r"__param|\$\{|\{\{")
 """Text that differs between runs: an unknown part, or a variable of a shell or a template."""
+
+PARAMETER_NAME = re.compile(r"\s*__param_\w*\s*")
+"""Text of which nothing is known."""
 
 WINDOWS = frozenset({"window", "session_window"})
 
@@ -34,6 +40,18 @@ def parse_column(text: str) -> JobColumn:
     except (sqlglot.errors.SqlglotError, ValueError):
         return JobColumn(varies=True)
     return make_sql_column(statement.expressions[0]) if statement.expressions else JobColumn()
+
+
+def read_column(trace: Trace, value: JobValue, line: int) -> JobColumn:
+    """Read the column of a SQL expression, check it, and keep what all its alternatives contain."""
+    texts = [get_sql_text(alternative) for alternative in list_alternatives(value)]
+    for text in texts:
+        trace.check_sql(text, line)
+    columns = [
+        JobColumn(varies=True) if text is None or PARAMETER_NAME.fullmatch(text) else parse_column(text)
+        for text in texts
+    ]
+    return columns[0] if len(columns) == 1 else merge_columns(columns)
 
 
 def read_condition(text: str) -> str:
@@ -79,6 +97,8 @@ def _list_functions(node: exp.Expr) -> Iterator[str]:
 def _list_comparisons(condition: exp.Expr) -> Iterator[Comparison]:
     """Yield the columns that a condition bounds, with the columns that bound them."""
     for node in condition.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.Between):
+        if node.find_ancestor(exp.Or) is not None:
+            continue  # it need not hold
         if isinstance(node, exp.Between):
             yield _list_column_names(node.args["low"]), _list_column_names(node.this)
             yield _list_column_names(node.this), _list_column_names(node.args["high"])
@@ -295,7 +315,8 @@ class _QueryTranslator:
             column = make_sql_column(where_clause.this)
             selects_new_rows = column.varies or _reads_other_tables(where_clause.this)
             subject = normalize_condition(where_clause)
-            frame = derive_frame((frame,), "filter", self.line, subject=subject, selects_new_rows=selects_new_rows)
+            fields = {"subject": subject, "selects_new_rows": selects_new_rows, "keys": (column,)}
+            frame = derive_frame((frame,), "filter", self.line, **fields)
         projection = tuple(make_sql_column(node) for node in select.expressions)
         group = select.args.get("group")
         if group is not None:
@@ -321,14 +342,13 @@ class _QueryTranslator:
         right, condition = self.translate_source(join.this), join.args.get("on")
         comparisons = tuple(_list_comparisons(condition)) if condition is not None else ()
         using = frozenset(node.name for node in join.args.get("using") or ())
+        how = read_join_type(f"{join.side}{join.kind}" or "inner")
         if frame.is_stream is False or right.is_stream is False:
-            return self._add_frame(
-                derive_frame((frame, right), "step", self.line, subject="join", selects_new_rows=is_anti)
-            )
+            fields = {"subject": "join", "how": how, "selects_new_rows": is_anti}
+            return self._add_frame(derive_frame((frame, right), "step", self.line, **fields))
         keys = (JobColumn(names=using),) if using else ()
-        return self._add_frame(
-            derive_frame((frame, right), "join", self.line, subject="JOIN", comparisons=comparisons, keys=keys)
-        )
+        fields = {"subject": "JOIN", "how": how, "comparisons": comparisons, "keys": keys}
+        return self._add_frame(derive_frame((frame, right), "join", self.line, **fields))
 
     def translate_source(self, node: exp.Expr) -> Frame:
         """Translate a table, a view or a subquery."""

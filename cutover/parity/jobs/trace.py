@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from cutover.errors import DefinitionError
 from cutover.parity import sql
 from cutover.parity.jobs.paths import AssignmentLog
-from cutover.parity.jobs.values import Branch, Frame, JobValue, Writer, mark_parameters
+from cutover.parity.jobs.texts import mark_parameters
+from cutover.parity.jobs.values import Branch, Frame, JobValue, Writer
 from cutover.parity.rules import Construct
 
 Finding = tuple[int, Construct, str]

@@ -1,6 +1,7 @@
 """Abstract values of a job's names: what they may hold, as far as that is known without running the job."""
 
 import ast
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +35,7 @@ class UnknownValue(JobValue):
     text: str = "?"
     taint: frozenset[str] = frozenset()  # `clock`, `random` or `rows`, if it was computed from them
     default: JobValue | None = None  # value unless something outside of the file sets another one
+    is_template: bool = False  # a text with unknown parts in braces
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,13 +174,14 @@ class Frame(JobValue):
     subject: str = ""  # method, table, path or condition, as findings name it
     parents: tuple["Frame", ...] = ()
     is_stream: bool | None = None  # None: unknown
-    keys: tuple[JobColumn, ...] | None = ()  # of a grouping or deduplication; None: unknown
+    keys: tuple[JobColumn, ...] | None = ()  # of a grouping or deduplication, or conditions; None: unknown
     columns: tuple[JobColumn, ...] = ()  # that a step adds or selects
     functions: frozenset[str] = frozenset()  # aggregate functions that it computes
     timer: str | None = None  # of a state function: `event`, `processing` or `none`; None: unknown
     source: Reader | None = None
     selects_new_rows: bool | None = False  # the next run selects other rows; None: a join with an unknown condition
     comparisons: tuple[Comparison, ...] = ()  # in a join's condition
+    how: str = ""  # of a join: `inner`, `left`, `right`, `full`, `semi` or `anti`
     branches: frozenset[Branch] = frozenset()  # taken on the paths that lead to it and its parents
 
 
@@ -289,6 +292,15 @@ def derive_frame(parents: tuple[Frame, ...], op: str, line: int, **fields: objec
     return replace(Frame(op=op, line=line, parents=parents, is_stream=is_stream, branches=branches), **fields)  # type: ignore[arg-type]  # the caller passes fields of `Frame`
 
 
+JOIN_TYPES: Mapping[str, str] = {"": "full", "cross": "inner", "leftsemi": "semi", "leftanti": "anti"}
+
+
+def read_join_type(text: str) -> str:
+    """Return the type of a join by one of Spark's names for it."""
+    name = re.sub(r"[_ ]", "", text.lower()).removesuffix("outer")
+    return JOIN_TYPES.get(name, name)
+
+
 def get_text(value: JobValue) -> str | None:
     """Return the text of a string constant; None for any other value."""
     return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
@@ -395,40 +407,3 @@ def list_items(value: JobValue, node: ast.AST) -> list[JobValue]:
         return [Constant(key) for key in value.items]
     line = getattr(node, "lineno", 0)
     return [UnknownValue(f"{{item {number} of line {line}}}", get_taint(value)) for number in (1, 2)]
-
-
-def join_texts(parts: list[JobValue]) -> JobValue:
-    """Concatenate parts into a text with the taint of all."""
-    if all(isinstance(part, Constant) for part in parts):
-        return Constant("".join(str(part.value) for part in parts if isinstance(part, Constant)))
-    taint = frozenset(source for part in parts for source in get_taint(part))
-    return UnknownValue("".join(_mark_unknown(part) for part in parts), taint)
-
-
-def _mark_unknown(part: JobValue) -> str:
-    """Return the text of a part, in braces if it is unknown."""
-    description = describe_value(part)
-    is_idempotent_append = isinstance(part, Constant) or not description.strip() or "{" in description
-    return description if is_idempotent_append else f"{{{description}}}"
-
-
-def fill_template(pieces: list[str], values: list[JobValue]) -> JobValue:
-    """Fill the gaps between a template's pieces with values."""
-    parts: list[JobValue] = [Constant(pieces[0])]
-    for index, piece in enumerate(pieces[1:]):
-        parts += [values[index] if index < len(values) else UnknownValue(), Constant(piece)]
-    return join_texts(parts)
-
-
-def mark_parameters(text: str) -> str:
-    """Replace each part in braces by an identifier that marks a parameter."""
-    identifier_text, depth = "", 0
-    for letter in text:
-        if letter == "{":
-            identifier_text += "__param_" if depth == 0 else "_"
-            depth += 1
-        elif letter == "}":
-            depth -= 1
-        else:
-            identifier_text += letter if depth == 0 or letter.isalnum() else "_"
-    return identifier_text
