@@ -5,7 +5,10 @@ from dataclasses import replace
 
 from cutover.parity.jobs import methods
 from cutover.parity.jobs.analysis import JobAnalysis
+from cutover.parity.jobs.columns import make_column, merge_columns
+from cutover.parity.jobs.containers import filter_items, update_dict
 from cutover.parity.jobs.frames import has_rows, list_frames, record_collected_rows, record_user_function
+from cutover.parity.jobs.paths import decide_test
 from cutover.parity.jobs.sources import record_setting
 from cutover.parity.jobs.sqltext import read_column
 from cutover.parity.jobs.trace import Arguments
@@ -34,9 +37,7 @@ from cutover.parity.jobs.values import (
     find_method,
     list_alternatives,
     list_items,
-    make_column,
     merge_alternatives,
-    merge_columns,
     walk_values,
 )
 from cutover.parity.purity import is_clock, is_pure, is_random
@@ -204,12 +205,19 @@ def _reduce(job: JobAnalysis, arguments: Arguments) -> JobValue:
 def _call_list_builtin(job: JobAnalysis, name: str, arguments: Arguments) -> JobValue | None:  # noqa: PLR0911 -- one return for each kind
     """Evaluate a built-in function over lists; None for other functions."""
     argument = arguments.get(0)
-    if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(argument, ListValue | DictValue):
+    if name == "iter" and isinstance(argument, ListValue | DictValue):
         return argument
+    if name in {"list", "tuple", "sorted", "reversed", "set"} and isinstance(argument, ListValue | DictValue):
+        keys: list[JobValue] = [Constant(key) for key in argument.items]
+        items = keys if isinstance(argument, DictValue) else argument.items
+        return ListValue(items[::-1] if name == "reversed" else items, is_complete=argument.is_complete)
     if name == "map" and len(arguments.positional) == 2:  # noqa: PLR2004 -- a function and one list
         return call_for_each_item(job, arguments)
-    if name == "filter" and isinstance(arguments.get(1), ListValue):
-        return arguments.positional[1]
+    if name == "filter" and isinstance(sequence := arguments.get(1), ListValue):
+        results = call_for_each_item(job, arguments)
+        tests = [decide_test(result) for result in results.items] if isinstance(results, ListValue) else []
+        is_exact = len(tests) == len(sequence.items)
+        return filter_items(sequence, tests if is_exact else [None] * len(sequence.items))
     if name == "next" and isinstance(argument, ListValue) and argument.items:
         return merge_alternatives(argument.items)
     if name == "enumerate" and isinstance(argument, ListValue):
@@ -228,11 +236,8 @@ def _call_builtin(job: JobAnalysis, name: str, arguments: Arguments) -> JobValue
     if name == "range" and 0 < len(arguments.positional) <= 3:  # noqa: PLR2004 -- start, stop, step
         return _list_numbers(arguments)
     if name == "dict":
-        is_complete = arguments.is_complete and (
-            argument is None or (isinstance(argument, DictValue) and argument.is_complete)
-        )
-        dictionary = DictValue(dict(argument.items) if isinstance(argument, DictValue) else {}, is_complete=is_complete)
-        dictionary.items.update(arguments.keywords)
+        dictionary = DictValue({})
+        update_dict(job.trace.assignment_log, dictionary, arguments)
         return dictionary
     if name == "super" and not arguments.positional and job.functions:
         return _find_super(job.functions[-1]) or UnknownValue("super()")

@@ -8,6 +8,8 @@ from pyspark.sql import types
 
 from cutover.parity.jobs import calls
 from cutover.parity.jobs.analysis import JobAnalysis
+from cutover.parity.jobs.columns import make_column, merge_columns
+from cutover.parity.jobs.containers import make_dict, make_optional
 from cutover.parity.jobs.frames import COLLECT_METHODS, READ_METHODS
 from cutover.parity.jobs.operations import apply_operator
 from cutover.parity.jobs.paths import decide_test, join_values, make_branches, select_reachable
@@ -36,9 +38,8 @@ from cutover.parity.jobs.values import (
     get_taint,
     list_alternatives,
     list_items,
-    make_column,
     merge_alternatives,
-    merge_columns,
+    override,
 )
 from cutover.parity.sql import is_spark_function
 
@@ -259,7 +260,7 @@ def _evaluate_container(job: JobAnalysis, node: ast.expr, scope: Scope) -> JobVa
         case ast.DictComp():
             pairs: list[JobValue] = []
             _evaluate_iterations(job, node, 0, Scope(outer=scope), pairs)
-            return _make_dict(pairs)
+            return make_dict(pairs)
         case ast.Yield() if node.value is not None:
             value = evaluate(job, node.value, scope)
             for items in job.yielded_values[-1:]:
@@ -285,24 +286,22 @@ def _evaluate_iterations(
     generator = node.generators[generator_index]
     for number, item in enumerate(list_items(evaluate(job, generator.iter, scope), node)):
         job.bind_target(generator.target, item, scope)
-        for condition in generator.ifs:
-            evaluate(job, condition, scope)
+        tests = [decide_test(evaluate(job, condition, scope)) for condition in generator.ifs]
+        if False in tests:
+            continue
+        first = len(results)
         job.trace.call_site.append(-1 - number)
         _evaluate_iterations(job, node, generator_index + 1, scope, results)
         job.trace.call_site.pop()
+        if None in tests:
+            results[first:] = [_make_optional_element(result, node) for result in results[first:]]
 
 
-def _make_dict(pairs: list[JobValue]) -> DictValue:
-    """Make a dict from pairs of key and value; an unknown key makes it incomplete."""
-    dictionary = DictValue({})
-    for pair in pairs:
-        key, value = pair.items if isinstance(pair, ListValue) else (UnknownValue(), UnknownValue())
-        if isinstance(key, Constant):
-            dictionary.items[key.value] = value
-        else:
-            dictionary.items[describe_value(key)] = value
-            dictionary.is_complete = False
-    return dictionary
+def _make_optional_element(result: JobValue, node: ast.expr) -> JobValue:
+    """Return an element of a comprehension that its condition may leave out; of a dict, with an optional value."""
+    if isinstance(node, ast.DictComp) and isinstance(result, ListValue):
+        return ListValue([result.store[0], make_optional(result.store[1])])
+    return make_optional(result)
 
 
 def _evaluate_list(job: JobAnalysis, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> ListValue:
@@ -314,6 +313,7 @@ def _evaluate_list(job: JobAnalysis, node: ast.List | ast.Tuple | ast.Set, scope
             items.append(value)
         elif isinstance(value, ListValue):
             items += value.items
+            is_complete = is_complete and value.is_exact
         else:
             is_complete = False
     return ListValue(items, is_complete=is_complete)
@@ -324,12 +324,13 @@ def _evaluate_dict(job: JobAnalysis, node: ast.Dict, scope: Scope) -> DictValue:
     for key_node, value_node in zip(node.keys, node.values, strict=True):
         value = evaluate(job, value_node, scope)
         if key_node is None:
-            dictionary.items.update(value.items if isinstance(value, DictValue) else {})
+            items = value.items if isinstance(value, DictValue) else {}
+            dictionary.store |= {key: override(dictionary.store.get(key), item) for key, item in items.items()}
             dictionary.is_complete = dictionary.is_complete and isinstance(value, DictValue) and value.is_complete
             continue
         key = evaluate(job, key_node, scope)
         if isinstance(key, Constant):
-            dictionary.items[key.value] = value
+            dictionary.store[key.value] = value
         else:
             dictionary.is_complete = False
     return dictionary
@@ -351,10 +352,10 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue: 
     if isinstance(owner, JobColumn):
         return merge_columns([owner])
     if isinstance(owner, DictValue) and constant in owner.items:
-        return owner.items[constant]
-    if isinstance(owner, ListValue) and owner.is_complete and isinstance(node.slice, ast.Slice):
+        return merge_alternatives(list_alternatives(owner.items[constant]))
+    if isinstance(owner, ListValue) and owner.is_exact and isinstance(node.slice, ast.Slice):
         return ListValue(_slice(owner.items, node.slice))
-    if isinstance(owner, ListValue) and owner.is_complete and isinstance(constant, int):
+    if isinstance(owner, ListValue) and owner.is_exact and isinstance(constant, int):
         return owner.items[constant] if -len(owner.items) <= constant < len(owner.items) else UnknownValue()
     if isinstance(owner, ListValue | DictValue) and owner.is_complete:
         values = owner.items if isinstance(owner, ListValue) else list(owner.items.values())

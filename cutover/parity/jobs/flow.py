@@ -114,7 +114,9 @@ def _join_branches(job: JobAnalysis, ends: Sequence[PathEnd]) -> bool:
 
 def _run_for(job: JobAnalysis, node: ast.For | ast.AsyncFor, scope: Scope) -> bool:
     iterable = expressions.evaluate(job, node.iter, scope)
-    runs_at_least_once = isinstance(iterable, ListValue | DictValue) and iterable.is_complete and bool(iterable.items)
+    runs_at_least_once = (
+        isinstance(iterable, ListValue | DictValue) and iterable.is_complete and iterable.has_items() is True
+    )
     return _run_iterations(job, node, list_items(iterable, node), scope, runs_at_least_once=runs_at_least_once)
 
 

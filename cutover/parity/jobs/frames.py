@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cutover.parity import sql
 from cutover.parity.jobs.analysis import JobAnalysis
+from cutover.parity.jobs.columns import make_column, merge_columns
 from cutover.parity.jobs.sources import record_taint
 from cutover.parity.jobs.sqltext import read_column, read_condition
 from cutover.parity.jobs.texts import get_sql_text
@@ -32,10 +33,9 @@ from cutover.parity.jobs.values import (
     describe_value,
     get_taint,
     get_text,
+    is_optional,
     list_alternatives,
-    make_column,
     merge_alternatives,
-    merge_columns,
     read_join_type,
     walk_values,
 )
@@ -282,6 +282,8 @@ def flatten_lists(values: Iterable[JobValue]) -> Iterator[JobValue]:
     for value in values:
         if isinstance(value, ListValue):
             yield from flatten_lists(value.items)
+        elif is_optional(value):
+            yield from flatten_lists(list_alternatives(value))
         else:
             yield value
 

@@ -4,14 +4,14 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cutover.parity.jobs import calls, expressions
+from cutover.parity.jobs import calls, containers, expressions
 from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.flow import RUNNERS
 from cutover.parity.jobs.paths import Activation, Loop
 from cutover.parity.jobs.trace import Arguments, Trace
 from cutover.parity.jobs.values import (
+    MISSING,
     BoundFunction,
-    Constant,
     DictValue,
     Frame,
     ImportedName,
@@ -250,8 +250,27 @@ class Interpreter:
         return True
 
     def _run_augassign(self, node: ast.AugAssign, scope: Scope) -> bool:
+        owner, value = expressions.evaluate(self, _to_load(node.target), scope), node.value
+        log = self.trace.assignment_log
+        is_addition = isinstance(node.op, ast.Add | ast.BitOr)
+        if isinstance(owner, ListValue | DictValue) and is_addition:
+            call_node = ast.Call(func=node.target, args=[value], keywords=[], lineno=node.lineno)
+            arguments = Arguments(node=call_node, positional=[expressions.evaluate(self, value, scope)], keywords={})
+            change = containers.call_on_list if isinstance(owner, ListValue) else containers.call_on_dict
+            change(log, owner, "update", arguments)  # type: ignore[arg-type]  # the function for its kind
+            return True
+        if isinstance(owner, ListValue | DictValue):
+            containers.forget_items(log, owner)
         operation = ast.BinOp(left=_to_load(node.target), op=node.op, right=node.value, lineno=node.lineno)
         self.bind_target(node.target, expressions.evaluate(self, operation, scope), scope)
+        return True
+
+    def _run_delete(self, node: ast.Delete, scope: Scope) -> bool:
+        for target in node.targets:
+            if isinstance(target, ast.Subscript):
+                key = expressions.evaluate(self, target.slice, scope)
+                for owner in list_alternatives(expressions.evaluate(self, target.value, scope)):
+                    containers.delete_item(self.trace.assignment_log, owner, key)
         return True
 
     def bind_target(self, target: ast.expr, value: JobValue, scope: Scope) -> None:
@@ -259,9 +278,10 @@ class Interpreter:
         if isinstance(target, ast.Name):
             self.assign(scope, target.id, value)
         elif isinstance(target, ast.Tuple | ast.List):
-            items = value.items if isinstance(value, ListValue) and len(value.items) == len(target.elts) else None
+            items = list(value.store.values()) if isinstance(value, ListValue) else []
+            has_all = len(items) == len(target.elts) and MISSING not in items
             for index, element in enumerate(target.elts):
-                part = items[index] if items is not None else _get_element(value, index)
+                part = items[index] if has_all else _get_element(value, index)
                 self.bind_target(element, part, scope)
         elif isinstance(target, ast.Attribute):
             for owner in list_alternatives(expressions.evaluate(self, target.value, scope)):
@@ -270,13 +290,7 @@ class Interpreter:
         elif isinstance(target, ast.Subscript):
             key = expressions.evaluate(self, target.slice, scope)
             for owner in list_alternatives(expressions.evaluate(self, target.value, scope)):
-                self._set_item(owner, key, value)
-
-    def _set_item(self, owner: JobValue, key: JobValue, value: JobValue) -> None:
-        if isinstance(owner, DictValue) and isinstance(key, Constant):
-            self.trace.assignment_log.assign(owner.items, key.value, value)
-        elif isinstance(owner, DictValue):
-            owner.is_complete = False
+                containers.set_item(self.trace.assignment_log, owner, key, value)
 
     def assign(self, scope: Scope, name: str, value: JobValue) -> None:
         """Bind a name in the scope that declares it."""

@@ -2,15 +2,17 @@
 
 import re
 import string
+from contextlib import suppress
 from dataclasses import replace
 
 from cutover.parity.jobs import writers
 from cutover.parity.jobs.analysis import JobAnalysis
+from cutover.parity.jobs.columns import make_column, merge_columns
+from cutover.parity.jobs.containers import LIST_METHODS, call_on_dict, call_on_list
 from cutover.parity.jobs.frames import (
     READ_METHODS,
     call_on_frame,
     call_on_group,
-    flatten_lists,
     has_rows,
     list_frames,
     record_collected_rows,
@@ -43,9 +45,7 @@ from cutover.parity.jobs.values import (
     get_text,
     list_alternatives,
     list_items,
-    make_column,
     merge_alternatives,
-    merge_columns,
     walk_values,
 )
 from cutover.parity.rules import Construct
@@ -61,6 +61,12 @@ FRAME_ONLY_METHODS = frozenset(
 """Methods that only a DataFrame has, so that an unknown receiver must be one."""
 POOL_METHODS = frozenset({"submit", "map", "imap", "apply_async", "map_async", "run_in_executor"})
 """Methods of thread and process pools that run a function."""
+
+TEXT_METHODS = frozenset(
+    {"strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "startswith", "endswith", "replace"}
+    | {"removeprefix", "removesuffix", "isdigit", "find", "count"}
+)
+"""Methods of texts that are computed if all arguments are constants."""
 
 RDD_SOURCES = frozenset(
     {"textFile", "parallelize", "wholeTextFiles", "sequenceFile", "binaryFiles", "newAPIHadoopFile", "range", "union"}
@@ -140,53 +146,21 @@ def _call_on_legacy(job: JobAnalysis, legacy: LegacyValue, name: str, line: int)
 
 def _call_on_other(job: JobAnalysis, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:
     """Evaluate a method call on a value that is not one of Spark's."""
-    if isinstance(receiver, ListValue) and name in {"append", "add", "insert", "extend"}:
-        receiver.items += [item for value in arguments.positional[-1:] for item in flatten_lists([value])]
-        return Constant(None)
-    if isinstance(receiver, ListValue) and name == "pop" and receiver.items:
-        return merge_alternatives(receiver.items)
+    if isinstance(receiver, ListValue) and name in LIST_METHODS:
+        return call_on_list(job.trace.assignment_log, receiver, name, arguments)
     if isinstance(receiver, DictValue):
-        return _call_on_dict(job, receiver, name, arguments)
+        return call_on_dict(job.trace.assignment_log, receiver, name, arguments)
     text = get_text(receiver)
     if text is not None or isinstance(receiver, Constant | OneOf):
         return _call_on_text(text, name, arguments)
     return _call_on_unknown(job, receiver, name, arguments, line)
 
 
-def _call_on_dict(job: JobAnalysis, dictionary: DictValue, name: str, arguments: Arguments) -> JobValue:
-    if name in {"items", "values", "keys"}:
-        rows: list[JobValue] = []
-        for key, value in dictionary.items.items():
-            rows.append(value if name == "values" else Constant(key))
-            if name == "items":
-                rows[-1] = ListValue([Constant(key), value])
-        return ListValue(rows, is_complete=dictionary.is_complete)
-    key, assignment_log = arguments.get(0), job.trace.assignment_log
-    if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
-        existing = dictionary.items.get(key.value)
-        if existing is None and name == "setdefault":
-            assignment_log.assign(dictionary.items, key.value, arguments.get(1) or Constant(None))
-        return existing or arguments.get(1) or (Constant(None) if dictionary.is_complete else UnknownValue())
-    if name == "copy":
-        return replace(dictionary, items=dict(dictionary.items))
-    if name == "update":
-        dictionaries = [value for value in arguments.positional if isinstance(value, DictValue)]
-        for key_added, value in [
-            *(pair for other in dictionaries for pair in other.items.items()),
-            *arguments.keywords.items(),
-        ]:
-            assignment_log.assign(dictionary.items, key_added, value)
-        is_known = arguments.is_complete and len(dictionaries) == len(arguments.positional)
-        dictionary.is_complete = (
-            dictionary.is_complete and is_known and all(other.is_complete for other in dictionaries)
-        )
-        return Constant(None)
-    return UnknownValue(name)
-
-
 def _call_on_text(text: str | None, name: str, arguments: Arguments) -> JobValue:
-    if text is not None and name in {"strip", "lower", "upper"}:
-        return Constant(getattr(text, name)())
+    constants = [value.value for value in arguments.values if isinstance(value, Constant)]
+    if text is not None and name in TEXT_METHODS and len(constants) == len(arguments.values):
+        with suppress(TypeError, ValueError):
+            return Constant(getattr(text, name)(*constants))
     if text is not None and name == "format":
         return _format_text(text, arguments)
     taint = frozenset(source for value in arguments.values for source in get_taint(value))

@@ -1,10 +1,14 @@
 """Operators of a job over evaluated operands: columns, texts, lists, dicts and constants."""
 
 import ast
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
+from cutover.parity.jobs.columns import make_column, merge_columns
 from cutover.parity.jobs.paths import decide_test
 from cutover.parity.jobs.texts import fill_template, join_texts
 from cutover.parity.jobs.values import (
@@ -18,10 +22,23 @@ from cutover.parity.jobs.values import (
     Method,
     UnknownValue,
     get_text,
-    make_column,
     merge_alternatives,
-    merge_columns,
+    override,
 )
+
+COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], object]] = {
+    ast.Eq: operator.eq,
+    ast.Is: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.IsNot: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda item, text: item in text,
+    ast.NotIn: lambda item, text: item not in text,
+}
+"""Comparisons of constants."""
 
 Operation = ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
 
@@ -88,7 +105,7 @@ def _decide_operation(node: ast.Compare | ast.BoolOp, parts: list[JobValue]) -> 
             ListValue() | DictValue() as container,
         ]:
             keys = [Constant(key) for key in container.items] if isinstance(container, DictValue) else container.items
-            is_known = container.is_complete and all(isinstance(key, Constant) for key in keys)
+            is_known = container.is_exact and all(isinstance(key, Constant) for key in keys)
             values = [key.value for key in keys if isinstance(key, Constant)]
             return Constant((item.value in values) is isinstance(operator, ast.In)) if is_known else None
         case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator]), [value, Constant(value=None)]:
@@ -105,17 +122,19 @@ def _compute(node: ast.expr, values: list[object]) -> JobValue:
             return Constant(not values[0])
         case ast.UnaryOp(op=ast.USub()) if isinstance(values[0], int | float):
             return Constant(-values[0])
-        case ast.Compare(ops=[ast.Eq() | ast.Is()]):
-            return Constant(values[0] == values[1])
-        case ast.Compare(ops=[ast.NotEq() | ast.IsNot()]):
-            return Constant(values[0] != values[1])
+        case ast.Compare(ops=[comparison]) if type(comparison) in COMPARISONS:
+            with suppress(TypeError):
+                return Constant(COMPARISONS[type(comparison)](*values))
+            return UnknownValue(" ".join(map(str, values)))
         case _:
             return UnknownValue(" ".join(map(str, values)))
 
 
 def _merge_dicts(parts: list[JobValue]) -> DictValue:
     dictionaries = [part for part in parts if isinstance(part, DictValue)]
-    items = {key: value for dictionary in dictionaries for key, value in dictionary.items.items()}
+    items: dict[object, JobValue] = {}
+    for dictionary in dictionaries:
+        items |= {key: override(items.get(key), value) for key, value in dictionary.items.items()}
     return DictValue(
         items,
         is_complete=len(dictionaries) == len(parts) and all(dictionary.is_complete for dictionary in dictionaries),

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cutover.parity.jobs.values import (
+    MISSING,
     Branch,
     Constant,
     DictValue,
     Frame,
     ImportedName,
     Instance,
+    ItemStore,
     JobClass,
     JobFunction,
     JobValue,
@@ -21,7 +23,7 @@ from cutover.parity.jobs.values import (
     Session,
     derive_frame,
     describe_value,
-    list_alternatives,
+    expand_alternatives,
     merge_alternatives,
 )
 
@@ -107,9 +109,8 @@ class AssignmentLog:
         """Assign to each name that any path changed the joined value of all paths."""
         keys = {key: change for changes, _ in ends for key, change in changes.items()}
         for key, change in keys.items():
-            values = [
-                (changes[key].values[-1] if key in changes else change.previous, branches) for changes, branches in ends
-            ]
+            previous = MISSING if change.previous is None and isinstance(change.store, ItemStore) else change.previous
+            values = [(changes[key].values[-1] if key in changes else previous, branches) for changes, branches in ends]
             self.assign(change.store, change.key, join_values(values))
 
     def join_exits(self, start: int, ends: Sequence[PathEnd], *, continues: bool) -> None:
@@ -125,7 +126,7 @@ class AssignmentLog:
     def assume_interrupted(self, attempt: Sequence[Assignment]) -> None:
         """Assign to each name in the body of a `try` all values that it may have when the body fails."""
         for change in _merge_changes(attempt).values():
-            current = change.store.get(change.key)
+            current = change.store.get(change.key, MISSING if isinstance(change.store, ItemStore) else None)
             values = change.values if current is None else [current, *change.values]
             self.assign(change.store, change.key, merge_alternatives(values))
 
@@ -149,7 +150,7 @@ def join_values(values: Sequence[tuple[JobValue | None, tuple[Branch, ...]]]) ->
 def add_branches(value: JobValue, branches: Iterable[Branch]) -> Iterator[JobValue]:
     """Yield the alternatives of a value, with the branches of the path added to DataFrames."""
     path = frozenset(branches)
-    for alternative in list_alternatives(value):
+    for alternative in expand_alternatives(value):
         if isinstance(alternative, Frame) and path:
             yield derive_frame((alternative,), "branch", alternative.line, branches=alternative.branches | path)
         else:
@@ -254,7 +255,7 @@ def decide_test(test: JobValue) -> bool | None:
         case Constant():
             return bool(test.value)
         case ListValue() | DictValue():
-            return True if test.items else False if test.is_complete else None
+            return test.has_items()
         case Frame() | Session() | JobFunction() | JobClass() | Instance():
             return True
         case _:

@@ -124,7 +124,9 @@ def _list_start_findings(frame: Frame, start_value: JobValue, option: str) -> It
     """Check the option that sets the starting position of a stream."""
     texts, is_open = list_option_texts(start_value)
     end = next((text for text in texts if _is_log_end(text, option)), None)
-    if end is not None:
+    if "none" in texts:
+        yield frame.line, Construct.OFFSETS, f"{option} omitted, which is latest"
+    elif end is not None:
         message = ", unless something outside of the file sets it" if is_open else ""
         yield frame.line, Construct.OFFSETS, f"{option} {end[:40]}{message}"
     elif "@latest" in describe_value(start_value).lower():
@@ -170,7 +172,9 @@ def _list_checkpoint_findings(query: Query) -> Iterator[Finding]:
     """Check that a query finds its checkpoint after a restart."""
     writer = query.writer
     location = get_option(writer.options, "checkpointLocation")
-    if location is not None:
+    if location is not None and "none" in list_option_texts(location)[0] and not query.has_checkpoint_root:
+        yield query.line, Construct.CHECKPOINT, "start without checkpointLocation"
+    elif location is not None:
         if get_taint(location) & {"clock", "random"}:
             yield (
                 query.line,

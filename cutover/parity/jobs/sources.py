@@ -22,6 +22,7 @@ from cutover.parity.jobs.values import (
     get_text,
     list_alternatives,
     merge_alternatives,
+    override,
     walk_values,
 )
 from cutover.parity.rules import Construct
@@ -145,11 +146,11 @@ def merge_options(
     """Merge the options of a call into known options, and report whether all are known."""
     options: dict[str, JobValue] = dict(known_options) if isinstance(known_options, dict) else {}
     if not is_single_option:
-        options.update(arguments.keywords)
+        options |= {name: override(options.get(name), value) for name, value in arguments.keywords.items()}
         return options, arguments.is_complete
     key, value = arguments.get(0, "key"), arguments.get(1, "value")
     name = get_text(key) if key is not None else None
     if name is None or value is None:
         return options, False
-    options[name] = value
+    options[name] = override(options.get(name), value)
     return options, True

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 MAX_ALTERNATIVES = 8  # of one value
 MAX_UNROLLED_ITEMS = 12  # longer lists are represented by two unknown items
@@ -59,20 +60,60 @@ class ImportedName(JobValue):
     path: str
 
 
-@dataclass(eq=False)
-class ListValue(JobValue):
+@dataclass(frozen=True, eq=False)
+class Missing(Constant):
+    """Item that a list or dict lacks, on all paths or as one of several alternatives."""
+
+
+MISSING = Missing(None)
+
+
+class ItemStore(dict[Any, JobValue]):
+    """Items of a list by position, or of a dict by key; a removed item is `MISSING`."""
+
+
+class Container(JobValue):
+    """List or dict."""
+
+    def __init__(self, items: Mapping[Any, JobValue], *, is_complete: bool) -> None:
+        self.store = ItemStore(items)
+        self.is_complete = is_complete
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether each item is certain, and there are no others."""
+        return self.is_complete and not any(is_optional(value) for value in self.store.values())
+
+    def has_items(self) -> bool | None:
+        """Return whether there are items; None if unknown."""
+        if any(value is not MISSING and not is_optional(value) for value in self.store.values()):
+            return True
+        return False if self.is_exact else None
+
+
+class ListValue(Container):
     """List, tuple or set."""
 
-    items: list[JobValue]
-    is_complete: bool = True
+    def __init__(self, items: Iterable[JobValue] = (), *, is_complete: bool = True) -> None:
+        super().__init__(dict(enumerate(items)), is_complete=is_complete)
+
+    @property
+    def items(self) -> list[JobValue]:
+        """List the items, those included that exist on some paths only."""
+        values = (self.store[position] for position in sorted(self.store))
+        return [merge_alternatives(list_alternatives(value)) for value in values if value is not MISSING]
 
 
-@dataclass(eq=False)
-class DictValue(JobValue):
+class DictValue(Container):
     """Dict with constant keys."""
 
-    items: dict[object, JobValue]
-    is_complete: bool = True
+    def __init__(self, items: Mapping[Any, JobValue], *, is_complete: bool = True) -> None:
+        super().__init__(items, is_complete=is_complete)
+
+    @property
+    def items(self) -> dict[Any, JobValue]:
+        """Return the items; the value of one that exists on some paths only has `MISSING` as an alternative."""
+        return {key: value for key, value in self.store.items() if value is not MISSING}
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,15 +273,34 @@ class Scope:
 
 
 def list_alternatives(value: JobValue) -> tuple[JobValue, ...]:
-    """List the values that a value may be; one unless a branch decides."""
+    """List the values that a value may be; one unless a branch decides. A missing item is none of several."""
+    values = expand_alternatives(value)
+    return tuple(choice for choice in values if choice is not MISSING) or values
+
+
+def expand_alternatives(value: JobValue) -> tuple[JobValue, ...]:
+    """List the values that a value may be, including `MISSING`."""
     return value.values if isinstance(value, OneOf) else (value,)
+
+
+def is_optional(value: JobValue) -> bool:
+    """Return whether a value is present on some paths only."""
+    return isinstance(value, OneOf) and MISSING in value.values
+
+
+def override(previous: JobValue | None, value: JobValue) -> JobValue:
+    """Return the value of an item after it is set to a value that may be missing."""
+    if previous is None or MISSING not in expand_alternatives(value):
+        return value
+    present = (choice for choice in expand_alternatives(value) if choice is not MISSING)
+    return merge_alternatives([*present, previous])
 
 
 def merge_alternatives(values: Iterable[JobValue]) -> JobValue:
     """Merge the values of several branches into one, without duplicates and with at most `MAX_ALTERNATIVES`."""
     distinct: dict[object, JobValue] = {}
     for value in values:
-        for alternative in list_alternatives(value):
+        for alternative in expand_alternatives(value):
             distinct.setdefault(_get_identity(alternative), alternative)
     choices = tuple(distinct.values())
     if len(choices) > MAX_ALTERNATIVES:
@@ -268,7 +328,7 @@ def _get_signature(value: JobValue) -> object:
 
 def _get_identity(value: JobValue) -> object:
     if isinstance(value, Constant):
-        return ("constant", repr(value.value))
+        return ("constant" if value is not MISSING else "missing", repr(value.value))
     return ("unknown", value.text) if isinstance(value, UnknownValue) else id(value)
 
 
@@ -310,7 +370,7 @@ def list_option_texts(value: JobValue) -> tuple[list[str], bool]:
     """List the values that an option may have, defaults included, and report whether others are possible."""
     texts: list[str] = []
     is_open = False
-    for alternative in list_alternatives(value):
+    for alternative in expand_alternatives(value):
         if isinstance(alternative, UnknownValue) and alternative.default is not None:
             texts += list_option_texts(alternative.default)[0]
         if isinstance(alternative, Constant):
@@ -358,32 +418,6 @@ def walk_values(values: Iterable[JobValue]) -> Iterator[JobValue]:
             yield from walk_values(value.items)
         elif isinstance(value, DictValue):
             yield from walk_values(value.items.values())
-
-
-def make_column(value: JobValue) -> JobColumn:
-    """Make the column of an argument: a string is a column name, another literal reads no column."""
-    text = get_text(value)
-    if text is not None:
-        return JobColumn(names=frozenset({text.rpartition(".")[2]}), is_plain=True)
-    if isinstance(value, JobColumn):
-        return value
-    if isinstance(value, Method) and isinstance(value.receiver, Frame):
-        return JobColumn(names=frozenset({value.name}), is_plain=True)
-    description = describe_value(value) if isinstance(value, UnknownValue | Method) else "?"
-    names = frozenset[str]() if "?" in description else frozenset({description})
-    return JobColumn(names=names, is_plain=bool(names), varies=not isinstance(value, Constant), taint=get_taint(value))
-
-
-def merge_columns(columns: Iterable[JobColumn], comparisons: Iterable[Comparison] = ()) -> JobColumn:
-    """Combine columns into one expression with the names, comparisons and taint of all."""
-    parts = tuple(columns)
-    return JobColumn(
-        names=frozenset(name for part in parts for name in part.names),
-        comparisons=(*comparisons, *(pair for part in parts for pair in part.comparisons)),
-        varies=any(part.varies for part in parts),
-        taint=frozenset(taint for part in parts for taint in part.taint),
-        functions=frozenset(name for part in parts for name in part.functions),
-    )
 
 
 def find_method(job_class: JobClass, name: str, owner: Instance) -> JobFunction | None:

@@ -14,6 +14,7 @@ from cutover.parity.jobs.values import (
     describe_value,
     get_text,
     list_alternatives,
+    override,
 )
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "delta", "jdbc", "avro", "xml"})
@@ -71,7 +72,8 @@ def _get_lower_text(value: JobValue | None) -> str:
 
 def _set_options(writer: Writer, arguments: Arguments, *, is_single_option: bool) -> Writer:
     if not is_single_option:
-        options = {**writer.options, **arguments.keywords}
+        given = {name: override(writer.options.get(name), value) for name, value in arguments.keywords.items()}
+        options = {**writer.options, **given}
         return replace(writer, options=options, is_complete=writer.is_complete and arguments.is_complete)
     key, value = arguments.get(0, "key"), arguments.get(1, "value")
     name = get_text(key) if key is not None else None
