@@ -32,6 +32,8 @@ FIRST_CHUNK = 16
 """Number of groups that are joined before a budget is checked for the first time."""
 
 QUANTILE_SHARES = (0.5, 0.9, 0.99)
+_COLUMNS_A_QUERY = 50
+"""Columns of which one query counts near cells: the time to plan it grows with the square of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,16 +167,26 @@ def _remove_near(connection: duckdb.DuckDBPyConnection, layout: Layout) -> dict[
 def _count_near_pairs(
     connection: duckdb.DuckDBPyConnection, layout: Layout, pairs: Mapping[int, int]
 ) -> dict[str, int]:
-    values = [value for value in layout.values if not value.exact]
-    names = [identifier(value.name) for value in values]
-    near_conditions = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
-    counts = ", ".join(map(count_where, near_conditions))
     paired = "(SELECT unnest(?::BIGINT[]) AS one, unnest(?::BIGINT[]) AS other)"
-    row = connection.execute(
-        f"SELECT {counts} FROM {paired} p JOIN __left_0 e ON e.__row = p.one JOIN __left_1 a ON a.__row = p.other",
-        [[*pairs.keys()], [*pairs.values()]],
-    ).fetchall()[0]
-    return {value.name: int(count) for value, count in zip(values, row, strict=True)}
+    relation = f"{paired} p JOIN __left_0 e ON e.__row = p.one JOIN __left_1 a ON a.__row = p.other"
+    return _count_near_cells(connection, layout, relation, [[*pairs.keys()], [*pairs.values()]])
+
+
+def _count_near_cells(
+    connection: duckdb.DuckDBPyConnection, layout: Layout, relation: str, parameters: object = None
+) -> dict[str, int]:
+    """Count the cells of each column that are equal only within its tolerance, in rows `e` and `a` of a relation."""
+    values = [value for value in layout.values if not value.exact]
+    counts: dict[str, int] = {}
+    for start in range(0, len(values), _COLUMNS_A_QUERY):
+        batch = {value.name: value for value in values[start : start + _COLUMNS_A_QUERY]}
+        names = map(identifier, batch)
+        near_conditions = (
+            value.is_within(f"e.{name}", f"a.{name}") for name, value in zip(names, batch.values(), strict=True)
+        )
+        query = f"SELECT {', '.join(map(count_where, near_conditions))} FROM {relation}"
+        counts |= zip(batch, map(int, connection.execute(query, parameters).fetchall()[0]), strict=True)
+    return counts
 
 
 def match_most(near: Iterable[tuple[int, int]]) -> Mapping[int, int]:
@@ -301,17 +313,9 @@ def _join(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str, *, a
 
 def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str) -> dict[str, int]:
     """Count the cells that are equal only within a tolerance, in rows on both materialised sides."""
-    values = [value for value in layout.values if not value.exact]
-    if not values:
-        return {}
     on = f"{layout.same_key('e', 'a')} AND e.__copy = a.__copy"
-    names = [identifier(value.name) for value in values]
-    near_conditions = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
-    counts = ", ".join(map(count_where, near_conditions))
-    row = fetch_row(
-        connection, f"SELECT {counts} FROM {identifier(f'{into}_0')} e JOIN {identifier(f'{into}_1')} a ON {on}"
-    )
-    return {value.name: int(count) for value, count in zip(values, row, strict=True)}
+    relation = f"{identifier(f'{into}_0')} e JOIN {identifier(f'{into}_1')} a ON {on}"
+    return _count_near_cells(connection, layout, relation)
 
 
 def _side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: str, groups: str, into: str) -> int:
