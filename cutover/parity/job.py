@@ -59,7 +59,7 @@ def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
         *trace.findings,
         *sql_findings,
         *list_query_findings(trace),
-        *functions.list_findings(has_time_zone=trace.has_time_zone),
+        *functions.list_findings(trace),
     }
     if trace.operation_count == 0 and not findings and functions.count_spark_calls() == 0:
         line, name = min((call for call in trace.external_calls if not is_pure(call[1])), default=(1, ""))

@@ -35,6 +35,7 @@ from cutover.parity.jobs.values import (
     derive_frame,
     describe_value,
     find_method,
+    get_text,
     list_alternatives,
     list_items,
     merge_alternatives,
@@ -42,7 +43,7 @@ from cutover.parity.jobs.values import (
 )
 from cutover.parity.purity import is_clock, is_pure, is_random
 from cutover.parity.rules import Construct
-from cutover.parity.sql import CLOCK
+from cutover.parity.sql import CLOCK, is_spark_function
 
 FUNCTIONS = (
     *("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.", "pyspark.sql.Window."),
@@ -78,6 +79,13 @@ def call(job: JobAnalysis, target: JobValue, arguments: Arguments) -> JobValue: 
             return methods.call_method(job, target, arguments)
         case JobColumn() | Session():
             return target
+        case BoundFunction() if not isinstance(target.function, JobFunction):
+            positional = (*target.positional, *arguments.positional)
+            keywords = {**target.keywords, **arguments.keywords}
+            return call(job, target.function, replace(arguments, positional=positional, keywords=keywords))
+        case UnknownValue(default=ImportedName() | JobFunction() as default):
+            others = call_external(job, describe_value(target), arguments)
+            return merge_alternatives([call(job, default, arguments), others])
         case BoundFunction() | Instance():
             return job.call_value(target, arguments) or UnknownValue("call")
         case _:
@@ -156,9 +164,25 @@ def _call_imported(job: JobAnalysis, path: str, arguments: Arguments) -> JobValu
     return call_external(job, path, arguments)
 
 
-def _make_function_column(job: JobAnalysis, name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _read_function_name(job: JobAnalysis, name: str, arguments: Arguments) -> str:
+    """Return the function that `call_function` or `call_udf` calls; an unknown one is reported."""
+    function = get_text(arguments.get(0, "funcName", "udfName") or UnknownValue())
+    if function is None:
+        job.trace.add_gap(arguments.node.lineno, f"{name}: which function is called")
+        return name
+    if not is_spark_function(function.lower()):
+        job.trace.sql_functions.add((arguments.node.lineno, function.lower()))
+    return function.lower()
+
+
+def _make_function_column(job: JobAnalysis, name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     """Make the column that a Spark function returns."""
+    module = path.removesuffix(name)
     argument = arguments.get(0, "col", "timeColumn")
+    if name in {"call_function", "call_udf"}:
+        name = _read_function_name(job, name, arguments)
+    if module == FUNCTIONS[0]:
+        job.trace.function_calls.setdefault(arguments.node, set()).add(name)
     if name in {"col", "column"} and argument is not None:
         return make_column(argument)
     if name == "expr" and argument is not None:
@@ -171,10 +195,10 @@ def _make_function_column(job: JobAnalysis, name: str, path: str, arguments: Arg
         return replace(make_column(argument), alias=None)
     if name == "lit" and argument is not None:
         return JobColumn() if isinstance(argument, Constant) else make_column(argument)
-    if name in {"udf", "pandas_udf"} and isinstance(argument, JobFunction | ImportedName | UnknownValue):
-        record_user_function(job, argument, name, arguments.node.lineno)
     if name in {"udf", "pandas_udf"}:
-        return ImportedName("pyspark.sql.functions.call_udf")
+        if not isinstance(argument, Constant | None):  # a type
+            record_user_function(job, argument, name, arguments.node.lineno)
+        return ImportedName("pyspark.sql.functions.user_defined")
     if ".types." in path:
         return UnknownValue(name)
     columns = [make_column(value) for value in walk_values(arguments.values) if not isinstance(value, ListValue)]
@@ -241,7 +265,7 @@ def _call_builtin(job: JobAnalysis, name: str, arguments: Arguments) -> JobValue
         return dictionary
     if name == "super" and not arguments.positional and job.functions:
         return _find_super(job.functions[-1]) or UnknownValue("super()")
-    if name == "str" and argument is not None:
+    if name in {"str", "staticmethod"} and argument is not None:
         return argument
     if name == "getattr" and argument is not None and has_rows(argument):
         job.trace.add_gap(arguments.node.lineno, "getattr: which method is called")

@@ -1,6 +1,7 @@
 """Column expressions of a job, made from other values."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from cutover.parity.jobs.values import (
@@ -17,6 +18,14 @@ from cutover.parity.jobs.values import (
     get_text,
     list_alternatives,
 )
+
+JOIN_TYPES: Mapping[str, str] = {"": "full", "cross": "inner", "leftsemi": "semi", "leftanti": "anti"}
+
+
+def read_join_type(text: str) -> str:
+    """Return the type of a join by one of Spark's names for it."""
+    name = re.sub(r"[_ ]", "", text.lower()).removesuffix("outer")
+    return JOIN_TYPES.get(name, name)
 
 
 def make_column(value: JobValue) -> JobColumn:

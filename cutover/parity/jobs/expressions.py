@@ -36,6 +36,7 @@ from cutover.parity.jobs.values import (
     Writer,
     describe_value,
     get_taint,
+    get_text,
     list_alternatives,
     list_items,
     merge_alternatives,
@@ -211,9 +212,31 @@ def _evaluate_call(job: JobAnalysis, node: ast.Call, scope: Scope) -> JobValue:
         else:
             is_complete = False
     arguments = Arguments(node=node, positional=positional, keywords=keywords, is_complete=is_complete)
+    if isinstance(target, ImportedName) and target.path == "builtins.getattr":
+        attribute = _get_named_attribute(job, arguments)
+        if attribute is not None:
+            return attribute
     if isinstance(node.func, ast.Name) and isinstance(target, UnknownValue) and scope.find(node.func.id) is None:
         calls.record_undefined(job, node.func.id, arguments)
     return merge_alternatives([calls.call(job, alternative, arguments) for alternative in list_alternatives(target)])
+
+
+def _get_named_attribute(job: JobAnalysis, arguments: Arguments) -> JobValue | None:
+    """Evaluate `getattr` of a module, an object of the job or one of Spark's; None for other values and names."""
+    node, owners = arguments.node, list_alternatives(arguments.get(0) or UnknownValue())
+    names = [get_text(name) for name in list_alternatives(arguments.get(1) or UnknownValue())]
+    if any(isinstance(owner, Constant | UnknownValue | ListValue | DictValue | Method) for owner in owners):
+        return None
+    if None in names:
+        modules = [owner.path for owner in owners if isinstance(owner, ImportedName)]
+        if any(path.startswith("pyspark") for path in modules):
+            job.trace.add_gap(node.lineno, "getattr: which function of Spark is called")
+        return None
+    attributes = [
+        ast.Attribute(value=node.args[0], attr=name or "", lineno=node.lineno, end_lineno=node.end_lineno)
+        for name in names
+    ]
+    return merge_alternatives(get_attribute(job, owner, attribute) for owner in owners for attribute in attributes)
 
 
 def make_test_branches(job: JobAnalysis, test: ast.expr, scope: Scope) -> tuple[tuple[Branch, ...], tuple[Branch, ...]]:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from cutover.parity import sql
 from cutover.parity.jobs.analysis import JobAnalysis
-from cutover.parity.jobs.columns import make_column, merge_columns
+from cutover.parity.jobs.columns import make_column, merge_columns, read_join_type
 from cutover.parity.jobs.sources import record_taint
 from cutover.parity.jobs.sqltext import read_column, read_condition
 from cutover.parity.jobs.texts import get_sql_text
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
+    BoundFunction,
     Constant,
     DictValue,
     Frame,
@@ -36,9 +37,9 @@ from cutover.parity.jobs.values import (
     is_optional,
     list_alternatives,
     merge_alternatives,
-    read_join_type,
     walk_values,
 )
+from cutover.parity.purity import is_clock, is_external_service, is_random
 from cutover.parity.rules import Construct
 
 STATELESS_METHODS = frozenset(
@@ -171,8 +172,9 @@ def _call_other_frame_method(job: JobAnalysis, frame: Frame, name: str, argument
 
 
 def _call_with_frame(job: JobAnalysis, function: JobValue, arguments: Arguments, name: str) -> JobValue:
-    if isinstance(function, JobFunction):
-        return job.call_function(function, arguments)
+    result = job.call_value(function, arguments)
+    if result is not None:
+        return result
     job.trace.add_gap(
         arguments.node.lineno, f"{name}({describe_value(function).strip('{}')}): its effect on a DataFrame"
     )
@@ -371,10 +373,33 @@ def _get_timer_kind(value: JobValue) -> str:
 def record_user_function(job: JobAnalysis, function: JobValue | None, name: str, line: int) -> None:
     """Record a function over rows that the file does not define; `FunctionCalls` checks those that it defines."""
     for alternative in list_alternatives(function or UnknownValue()):
-        if isinstance(alternative, JobFunction | JobClass):
+        path = alternative.path if isinstance(alternative, ImportedName) else ""
+        if isinstance(alternative, BoundFunction):
+            record_user_function(job, alternative.function, name, line)
+        elif isinstance(alternative, JobFunction | JobClass):
             job.called_nodes.add(alternative.node)
+            _record_definition(job, alternative)
+        elif isinstance(alternative, Instance):
+            _record_definition(job, alternative.job_class)
+        elif is_clock(path) or is_random(path) or is_external_service(path):
+            job.trace.findings.add((line, Construct.UDF, f"{name} calls {path}"))
         elif not isinstance(alternative, JobColumn):  # not a function wrapped by `udf`, which was recorded there
             job.trace.add_gap(line, f"{name}({describe_value(alternative).strip('{}')}): the values that it computes")
+
+
+def _record_definition(job: JobAnalysis, value: JobFunction | JobClass) -> None:
+    """Record the definition of a function over rows, or of a class of such functions, and the values that it calls."""
+    if isinstance(value, JobClass):
+        methods = [node for node in value.node.body if isinstance(node, ast.FunctionDef) and node.name != "__init__"]
+        job.trace.user_functions |= {node: f"{value.node.name}.{node.name}" for node in methods}
+        return
+    if value.node in job.trace.user_functions:
+        return
+    job.trace.user_functions[value.node] = value.name
+    for node in ast.walk(value.node):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and (local := value.scope.find_enclosing(called.id)) is not None:
+            record_user_function(job, local, f"{value.name} calls {called.id}", called.lineno)
 
 
 def record_collected_rows(job: JobAnalysis, name: str, arguments: Arguments, line: int) -> None:

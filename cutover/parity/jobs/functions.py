@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cutover.parity import sql
 from cutover.parity.jobs.expressions import FUNCTION_MODULE_ALIASES
-from cutover.parity.jobs.trace import Finding
+from cutover.parity.jobs.trace import Finding, Trace
 from cutover.parity.purity import is_clock, is_external_service, is_pure, is_random
 from cutover.parity.rules import Construct
 
@@ -47,11 +47,12 @@ class FunctionCalls:
         ) | other_modules  # `f` may be a file, `func` may come from SQLAlchemy
         self.statements = _list_statements(tree)
 
-    def list_findings(self, *, has_time_zone: bool) -> Iterator[Finding]:
-        """Yield the findings, in no order."""
+    def list_findings(self, trace: Trace) -> Iterator[Finding]:
+        """Yield the findings, in no order; the interpreter knows the functions that a call refers to by a value."""
         for call in self.calls:
-            yield from self._list_call_findings(call, has_time_zone=has_time_zone)
-        yield from self._list_user_function_findings()
+            for name in trace.function_calls.get(call) or {self.get_spark_name(call)}:
+                yield from self._list_call_findings(call, name, has_time_zone=trace.has_time_zone)
+        yield from self._list_user_function_findings(trace)
 
     def count_spark_calls(self) -> int:
         """Count the calls of Spark functions."""
@@ -86,9 +87,8 @@ class FunctionCalls:
                 elif name.name != "*":
                     self.other_names.add(name.asname or name.name)
 
-    def _list_call_findings(self, call: ast.Call, *, has_time_zone: bool) -> Iterator[Finding]:
+    def _list_call_findings(self, call: ast.Call, name: str, *, has_time_zone: bool) -> Iterator[Finding]:
         """Check a call of a Spark function: `F.rand()`, `rand()`."""
-        name = self.get_spark_name(call)
         if name in sql.CLOCK and not (name == "unix_timestamp" and call.args):
             yield call.lineno, Construct.CLOCK, name
         elif name in sql.RANDOM:
@@ -125,9 +125,10 @@ class FunctionCalls:
                 words |= _list_words(other)
         return words
 
-    def _list_user_function_findings(self) -> Iterator[Finding]:
+    def _list_user_function_findings(self, trace: Trace) -> Iterator[Finding]:
         """Yield user-defined functions that read the clock, chance or another system, or call unknown code."""
-        for name, function in self._list_user_functions():
+        values = [(name, node) for node, name in trace.user_functions.items()]
+        for name, function in [*self._list_user_functions(), *values]:
             for line, path in self._list_calls(function, set()):
                 if path.startswith("tempfile."):
                     continue  # a different file name does not change values

@@ -7,7 +7,7 @@ import sqlglot
 from sqlglot import exp
 
 from cutover.definition.expressions.statements import parse_statements
-from cutover.parity.jobs.columns import merge_columns
+from cutover.parity.jobs.columns import merge_columns, read_join_type
 from cutover.parity.jobs.texts import get_sql_text
 from cutover.parity.jobs.trace import Trace
 from cutover.parity.jobs.values import (
@@ -20,7 +20,6 @@ from cutover.parity.jobs.values import (
     derive_frame,
     list_alternatives,
     merge_alternatives,
-    read_join_type,
 )
 from cutover.parity.sql import CLOCK
 

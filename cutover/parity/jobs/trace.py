@@ -89,6 +89,8 @@ class Trace:
     sql_functions: set[tuple[int, str]] = field(
         default_factory=set
     )  # line and name of SQL functions that are not built in
+    function_calls: dict[ast.Call, set[str]] = field(default_factory=dict)  # Spark functions that a call refers to
+    user_functions: dict[ast.AST, str] = field(default_factory=dict)  # functions over rows, by their definition
     registered_functions: set[str] = field(default_factory=set)  # functions that the job registers for SQL
     external_calls: set[tuple[int, str]] = field(default_factory=set)  # line and name of calls into other modules
     argument_defaults: dict[str, JobValue] = field(default_factory=dict)  # defaults of command-line arguments by name

@@ -1,7 +1,6 @@
 """Abstract values of a job's names: what they may hold, as far as that is known without running the job."""
 
 import ast
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -271,6 +270,15 @@ class Scope:
             scope = scope.outer
         return None
 
+    def find_enclosing(self, name: str) -> JobValue | None:
+        """Find the value of a name in a function that encloses this scope; None if it is a name of the module."""
+        scope = self
+        while scope.outer is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        return None
+
 
 def list_alternatives(value: JobValue) -> tuple[JobValue, ...]:
     """List the values that a value may be; one unless a branch decides. A missing item is none of several."""
@@ -350,15 +358,6 @@ def derive_frame(parents: tuple[Frame, ...], op: str, line: int, **fields: objec
     is_stream = True if True in streams else None if None in streams else False
     branches = frozenset[Branch]().union(*(parent.branches for parent in parents))
     return replace(Frame(op=op, line=line, parents=parents, is_stream=is_stream, branches=branches), **fields)  # type: ignore[arg-type]  # the caller passes fields of `Frame`
-
-
-JOIN_TYPES: Mapping[str, str] = {"": "full", "cross": "inner", "leftsemi": "semi", "leftanti": "anti"}
-
-
-def read_join_type(text: str) -> str:
-    """Return the type of a join by one of Spark's names for it."""
-    name = re.sub(r"[_ ]", "", text.lower()).removesuffix("outer")
-    return JOIN_TYPES.get(name, name)
 
 
 def get_text(value: JobValue) -> str | None:
