@@ -20,7 +20,9 @@ app = typer.Typer(help="Tables that pipelines take columns from (`lookups`).", n
 Name = Annotated[str, typer.Argument(help="Of the dimension, as `Lookup(table=...)` names it.")]
 Confirm = Annotated[
     bool,
-    typer.Option("--confirm", help="Write it although it is empty, or lacks half of the rows or keys, or a column."),
+    typer.Option(
+        "--confirm", help="Write it although it is empty, or lacks half of the rows, keys or values of a column."
+    ),
 ]
 
 

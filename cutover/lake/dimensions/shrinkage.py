@@ -16,7 +16,7 @@ from cutover.quoting import identifier
 
 CURRENT = "current_rows"
 MOST_LOST = 0.5
-"""A new version may lack less than this share of the rows, or of the keys, without a confirmation."""
+"""A new version may lack less than this share of rows, keys, or values of a column without a confirmation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def _count(connection: duckdb.DuckDBPyConnection, relation: str) -> int:
 
 
 def _list_losses(connection: duckdb.DuckDBPyConnection, current_rows: int, rows: int, new: NewRows) -> Iterator[str]:
-    if current_rows - rows >= MOST_LOST * current_rows > 0:
+    if _is_mostly_lost(current_rows, rows):
         yield f"{count_noun(current_rows - rows, 'row')} fewer"
     columns = {str(row[0]) for row in connection.execute(f"DESCRIBE {CURRENT}").fetchall()}
     keys = [key for key in dict.fromkeys(map(tuple, (new.key, *new.joined))) if key and set(key) <= columns]
@@ -87,9 +87,11 @@ def _list_losses(connection: duckdb.DuckDBPyConnection, current_rows: int, rows:
         yield from _find_lost_keys(connection, new.relation, key)
     if not keys:
         yield from _find_other_rows(connection, new.relation, sorted(columns & set(new.columns)))
-    for column in new.columns:
-        if column in columns and _is_emptied(connection, new.relation, column):
-            yield f"column `{column}` has lost all values"
+    yield from _find_lost_values(connection, new.relation, [column for column in new.columns if column in columns])
+
+
+def _is_mostly_lost(before: float, after: float) -> bool:
+    return before - after >= MOST_LOST * before > 0
 
 
 def _find_lost_keys(connection: duckdb.DuckDBPyConnection, relation: str, key: Sequence[str]) -> Iterator[str]:
@@ -114,9 +116,12 @@ def _find_other_rows(connection: duckdb.DuckDBPyConnection, relation: str, colum
         yield from losses[0]
 
 
-def _is_emptied(connection: duckdb.DuckDBPyConnection, relation: str, column: str) -> bool:
-    """Return whether a column had values and has lost all of them."""
-    cell = identifier(column)
-    query = f"SELECT (SELECT count({cell}) FROM {CURRENT}), (SELECT count({cell}) FROM {identifier(relation)})"  # noqa: S608
-    old_count, new_count = connection.execute(query).fetchall()[0]
-    return bool(old_count and not new_count)
+def _find_lost_values(connection: duckdb.DuckDBPyConnection, relation: str, columns: Sequence[str]) -> Iterator[str]:
+    """Yield the columns that keep too few of their values, unless only whole rows are fewer."""
+    counts = ", ".join(["count(*)", *(f"count({identifier(column)})" for column in columns)])
+    current_rows, *old_counts = connection.execute(f"SELECT {counts} FROM {CURRENT}").fetchall()[0]  # noqa: S608
+    rows, *new_counts = connection.execute(f"SELECT {counts} FROM {identifier(relation)}").fetchall()[0]  # noqa: S608
+    share = rows / current_rows if _is_mostly_lost(current_rows, rows) else 1  # of the rows: their loss is named
+    for column, before, after in zip(columns, old_counts, new_counts, strict=True):
+        if _is_mostly_lost(before * share, after):
+            yield f"column `{column}` had {count_noun(before, 'value')} and has {after:,}"

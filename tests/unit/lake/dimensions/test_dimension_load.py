@@ -109,6 +109,7 @@ def test_command_prints_version_and_columns(
 
 
 FULL = "ad,campaign\n" + "".join(f"{number},c{number % 3}\n" for number in range(10))
+KEEPS_FIVE = FULL[: FULL.index("5,")] + "".join(f"{number},\n" for number in range(5, 10))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,9 @@ FULL = "ad,campaign\n" + "".join(f"{number},c{number % 3}\n" for number in range
         ("ad,campaign\n", "version 0 has 10 rows), got 0 rows: it has no rows"),
         (FULL[: FULL.index("5,")], "got 5 rows: 5 rows fewer"),
         (FULL.replace("\n", "\nx")[:-1], r"got 10 rows: 10 of 10 keys (ad) are not in it"),
-        ("ad,campaign\n" + "".join(f"{n},\n" for n in range(10)), "column `campaign` has lost all values"),
+        ("ad,campaign\n" + "".join(f"{n},\n" for n in range(10)), "column `campaign` had 10 values and has 0"),
+        (KEEPS_FIVE, "got 10 rows: column `campaign` had 10 values and has 5"),
+        (FULL[: FULL.index("5,")], "5 rows fewer; 5 of 10 keys (ad) are not in it."),
     ],
 )
 def test_a_file_that_lacks_many_rows_is_rejected_until_confirmed(
@@ -139,7 +142,7 @@ def test_a_file_that_lacks_many_rows_is_rejected_until_confirmed(
 def test_a_file_with_few_changes_is_a_new_version(settings: Settings, csv: Path) -> None:
     csv.write_text(FULL, encoding="utf-8")
     load_dimension(settings, "ads", csv, key=["ad"])
-    csv.write_text(FULL[: FULL.index("6,")] + "new,c9\n", encoding="utf-8")
+    csv.write_text(FULL[: FULL.index("6,")] + "new,\n", encoding="utf-8")
 
     assert load_dimension(settings, "ads", csv, key=["ad"]).rows == 7
 
