@@ -36,22 +36,23 @@ def list_batch_findings(trace: Trace, query: Query) -> Iterator[Finding]:
             if frame.op == "unknown":
                 yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.subject}: the origin of a query's rows"
         return
-    if _selects_new_rows(query) or creates_target(query) or is_upsert(query.writer):
+    selection = _Selection()
+    selects_new_rows = selection.evaluate(query.writer.frame)
+    if selects_new_rows or creates_target(query) or is_upsert(query.writer):
         yield from _list_subtraction_findings(query, lineage)
         return
     removals = list_removals(trace.removals, trace.queries, query)
     if any(is_certain(step, query) and _covers(step, query) for step in removals):
         return
-    sources = [frame for frame in lineage if frame.op == "source" and frame.source is not None]
-    unknown = next((frame for frame in lineage if frame.op in {"unknown", "opaque"}), None)
-    if unknown is not None:
-        yield (
-            unknown.line,
-            Construct.NOT_UNDERSTOOD,
-            f"{unknown.subject}: whether an append adds rows that exist already",
-        )
-    elif sources and all(_reads_everything(frame.source) for frame in sources if frame.source is not None):
-        yield _evaluate_full_append(trace, query, removals, sources[0].subject)
+    if selects_new_rows is False:
+        yield _evaluate_full_append(trace, query, removals, selection.find_source(query.writer.frame).subject)
+        return
+    unknown = next(frame for frame in lineage if selection.is_cause(frame))
+    yield (
+        unknown.line,
+        Construct.NOT_UNDERSTOOD,
+        f"{unknown.subject}: whether an append adds rows that exist already",
+    )
 
 
 def _evaluate_full_append(trace: Trace, query: Query, removals: Sequence[JobStep], source: str) -> Finding:
@@ -66,22 +67,54 @@ def _evaluate_full_append(trace: Trace, query: Query, removals: Sequence[JobStep
         subject = possible_removal.subject if isinstance(possible_removal, Removal) else "overwrite"
         message = f"{subject} (line {possible_removal.line}): whether it removes what line {query.line} appends"
         return query.line, Construct.NOT_UNDERSTOOD, message
-    if query.writer.frame.branches and any(_selects_new_rows(other) for other in alternative_writes):
+    if query.writer.frame.branches and any(_Selection().evaluate(other.writer.frame) for other in alternative_writes):
         message = f"append of all of {source} where no condition selects new rows: whether that runs again"
         return query.line, Construct.NOT_UNDERSTOOD, message
     return query.line, Construct.APPENDED_AGAIN, f"append of all of {source}"
 
 
-def _selects_new_rows(query: Query) -> bool:
-    """Return whether a condition in the lineage selects other rows in the next run."""
-    lineage = list_ancestors(query.writer.frame)
-    return any(frame.selects_new_rows for frame in lineage if frame.op in {"filter", "step"})
+class _Selection:
+    """Evaluation of which rows of a lineage the next run selects again, input by input."""
+
+    def __init__(self) -> None:
+        self.results: dict[int, bool | None] = {}
+
+    def evaluate(self, frame: Frame) -> bool | None:
+        """Return whether each row that the next run selects is another one; None if unknown."""
+        if id(frame) not in self.results:
+            self.results[id(frame)] = self._evaluate_operation(frame)
+        return self.results[id(frame)]
+
+    def _evaluate_operation(self, frame: Frame) -> bool | None:
+        if frame.op in {"filter", "step"} and frame.selects_new_rows:
+            return True
+        if frame.op == "source":
+            return frame.source is None or not _reads_everything(frame.source)
+        inputs = [self.evaluate(parent) for parent in frame.parents]
+        if frame.op in {"unknown", "opaque"}:
+            return True if True in inputs else None
+        if frame.how in {"left", "right"}:
+            return inputs[frame.how == "right"]
+        if frame.how in {"inner", "semi"} and True in inputs:  # rows of the other side may be selected again
+            return True if inputs[0] or frame.how == "semi" else None
+        return False if False in inputs else None if None in inputs else True
+
+    def is_cause(self, frame: Frame) -> bool:
+        """Return whether an operation is unknown in itself."""
+        known_inputs = all(self.results.get(id(parent)) is not None for parent in frame.parents)
+        return self.results.get(id(frame), True) is None and (frame.op in {"unknown", "opaque"} or known_inputs)
+
+    def find_source(self, frame: Frame) -> Frame:
+        """Find a source all of whose rows are selected again."""
+        while frame.parents:
+            frame = next(parent for parent in frame.parents if self.evaluate(parent) is False)
+        return frame
 
 
 def _list_subtraction_findings(query: Query, lineage: Sequence[Frame]) -> Iterator[Finding]:
     """Yield anti-joins and subtractions with a table other than the one appended to."""
     bounded = [frame for frame in lineage if frame.selects_new_rows and frame.op in {"filter", "step"}]
-    subtractions = [frame for frame in bounded if frame.op == "step" and len(frame.parents) > 1]
+    subtractions = [frame for frame in bounded if len(frame.parents) > 1 and frame.how not in {"inner", "semi"}]
     if not query.target or len(subtractions) < len(bounded):
         return
     for frame in subtractions:

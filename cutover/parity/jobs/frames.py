@@ -123,8 +123,7 @@ def call_on_frame(job: JobAnalysis, frame: Frame, name: str, arguments: Argument
         subject = read_condition(text) if text is not None else ""
         if "isNull" in condition.functions and (joined := _find_left_join(frame)) is not None:
             frame = replace(frame, parents=joined.parents, subject=joined.subject, selects_new_rows=True)
-        selects_new_rows = condition.varies or bool(condition.taint)
-        fields = {"subject": subject, "selects_new_rows": selects_new_rows, "keys": (condition,)}
+        fields = {"subject": subject, "selects_new_rows": condition.varies, "keys": (condition,)}
         return add_frame(derive_frame((frame,), "filter", line, **fields))
     if name == "withWatermark":
         column = make_column(arguments.get(0, "eventTime") or UnknownValue())
@@ -241,7 +240,8 @@ def _combine_frames(job: JobAnalysis, frame: Frame, name: str, arguments: Argume
         )
         if frame.is_stream is False or right.is_stream is False:
             subject = "left join" if how == "left" else "join"
-            fields = {"subject": subject, "how": how, "selects_new_rows": how == "anti"}
+            is_moving = how in {"inner", "semi"} and isinstance(condition, JobColumn) and condition.varies
+            fields = {"subject": subject, "how": how, "selects_new_rows": how == "anti" or is_moving}
             results.append(derive_frame((frame, right), "step", line, **fields))
             continue
         results.append(derive_frame((frame, right), "join", line, subject=name, how=how, **_read_condition(condition)))

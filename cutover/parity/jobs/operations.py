@@ -54,7 +54,7 @@ def apply_operator(node: Operation, parts: list[JobValue]) -> JobValue:  # noqa:
             and all(column.names for column in columns)
         )
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            return replace(merged, comparisons=())  # one of them need not hold
+            return replace(merged, comparisons=(), varies=all(column.varies for column in columns))  # one need not hold
         return replace(merged, functions=merged.functions | {"+"}) if is_sum else merged
     if isinstance(node, ast.Compare | ast.BoolOp) and (result := _decide_operation(node, parts)) is not None:
         return result

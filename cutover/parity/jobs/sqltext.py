@@ -1,7 +1,7 @@
 """SQL texts in a job: a statement becomes a DataFrame, an expression a column."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sqlglot
 from sqlglot import exp
@@ -312,7 +312,7 @@ class _QueryTranslator:
             frame = self._translate_join(frame, join, is_anti=_is_anti(join) or (tests_null and join.side == "LEFT"))
         if where_clause is not None:
             column = make_sql_column(where_clause.this)
-            selects_new_rows = column.varies or _reads_other_tables(where_clause.this)
+            selects_new_rows = _selects_new_rows(where_clause)
             subject = normalize_condition(where_clause)
             fields = {"subject": subject, "selects_new_rows": selects_new_rows, "keys": (column,)}
             frame = derive_frame((frame,), "filter", self.line, **fields)
@@ -343,7 +343,8 @@ class _QueryTranslator:
         using = frozenset(node.name for node in join.args.get("using") or ())
         how = read_join_type(f"{join.side}{join.kind}" or "inner")
         if frame.is_stream is False or right.is_stream is False:
-            fields = {"subject": "join", "how": how, "selects_new_rows": is_anti}
+            is_moving = how in {"inner", "semi"} and condition is not None and varies_between_runs(condition)
+            fields = {"subject": "join", "how": how, "selects_new_rows": is_anti or is_moving}
             return self._add_frame(derive_frame((frame, right), "step", self.line, **fields))
         keys = (JobColumn(names=using),) if using else ()
         fields = {"subject": "JOIN", "how": how, "comparisons": comparisons, "keys": keys}
@@ -379,6 +380,25 @@ def _is_anti(join: exp.Join) -> bool:
 
 def varies_between_runs(condition: exp.Expr) -> bool:
     """Return whether a condition has a parameter or reads the clock, so that another run selects other rows."""
+    return _is_moving(condition, _has_moving_value)
+
+
+def _is_moving(condition: exp.Expr, test: Callable[[exp.Expr], bool]) -> bool:
+    """Return whether a test holds for one part of a conjunction, or for all parts of a disjunction."""
+    if isinstance(condition, exp.Where | exp.Paren):
+        return _is_moving(condition.this, test)
+    if isinstance(condition, exp.Or | exp.And):
+        parts = (_is_moving(part, test) for part in (condition.this, condition.expression))
+        return all(parts) if isinstance(condition, exp.Or) else any(parts)
+    return test(condition)
+
+
+def _selects_new_rows(condition: exp.Expr) -> bool:
+    """Return whether a condition has a value that moves, or reads other tables, and may select other rows next."""
+    return _is_moving(condition, lambda part: _has_moving_value(part) or _reads_other_tables(part))
+
+
+def _has_moving_value(condition: exp.Expr) -> bool:
     return (
         PARAMETER.search(condition.sql(dialect="spark")) is not None
         or condition.find(exp.Parameter, exp.Placeholder) is not None
@@ -394,9 +414,7 @@ def query_varies_between_runs(text: str) -> bool:
         (statement,) = parse_statements(text.strip().removeprefix("(").rpartition(")")[0] if text[:1] == "(" else text)
     except (sqlglot.errors.SqlglotError, ValueError):
         return True  # not Spark SQL: it may select only new rows
-    return any(
-        varies_between_runs(clause) or _reads_other_tables(clause.this) for clause in statement.find_all(exp.Where)
-    )
+    return any(_selects_new_rows(clause) for clause in statement.find_all(exp.Where))
 
 
 def _reads_other_tables(condition: exp.Expr) -> bool:
