@@ -35,6 +35,9 @@ _QUOTE_HINT = "`--csv quote='` states what quotes; `--csv quote=none`, that noth
 CSV = tuple(f"{name}{packed}" for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 DELIMITERS = (",", ";", "\t", "|")
 
+UNNAMED = '""'
+"""Name of a column without a name, of every format: the engine has no empty name."""
+
 _HINTS = {
     "Expected Number of Columns": _WIDTH_HINT,
     "unicode": f"`--csv encoding=latin-1` states the encoding: {', '.join(ENCODINGS)} are read.",
@@ -276,7 +279,7 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
     """Read the head of a file, and choose its delimiter.
 
     Raises:
-        DefinitionError: Two delimiters split the head alike, or two names are one.
+        DefinitionError: Two delimiters split the head alike, or several columns have no name.
         LakeError: The file has no head, or a record is not in form.
     """
     lines = _read_start(source, file, dialect)
@@ -294,7 +297,7 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
             f"Table `{source}`: expected one delimiter in the first line of `{Path(file).name}`, got {best_delimiters}."
         )
         raise DefinitionError(msg + "\nHint: state it, such as `--csv delimiter=,`.")
-    names = tuple(name if dialect.header and name else f"column{place}" for place, name in enumerate(heads[best[0]]))
+    names = name_columns(source, heads[best[0]]) if dialect.header else _number_columns(heads[best[0]])
     empty = sum(1 for _ in takewhile(lambda line: not line.strip("\r\n"), lines))
     form = RecordForm(
         cells=len(names),
@@ -316,6 +319,25 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
         has_mixed_line_ends=traits.has_mixed_line_ends,
         empty_lines=empty,
     )
+
+
+def name_columns(source: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a table's columns, with `UNNAMED` for one without a name.
+
+    Raises:
+        DefinitionError: Several columns have no name, or one has the name `UNNAMED`.
+    """
+    if names.count("") > 1:
+        msg = f"Table `{source}`: expected at most one column without a name, got {names.count(''):,}."
+        raise DefinitionError(msg + "\nHint: write a name for each; columns are compared by name.")
+    if UNNAMED in names:
+        msg = f"Table `{source}`: expected other names than `{UNNAMED}`, which is that of a column without a name."
+        raise DefinitionError(msg + "\nHint: rename the column.")
+    return tuple(name or UNNAMED for name in names)
+
+
+def _number_columns(cells: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"column{place}" for place in range(len(cells)))
 
 
 def find_hint(message: str) -> str:

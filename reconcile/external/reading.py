@@ -13,16 +13,18 @@ from glob import escape, has_magic
 from pathlib import Path
 
 import duckdb
-from pyarrow import ArrowException, DataType, Schema, parquet, types
+from pyarrow import ArrowException, DataType, Schema, parquet, schema, types
 from pyarrow.parquet import ParquetSchema
 
 from cutover.errors import DefinitionError, LakeError
-from cutover.quoting import literal
+from cutover.quoting import identifier, literal
 from cutover.reconcile.external.cell_texts import DECIMAL_DIGITS
 from cutover.reconcile.external.csv_dialect import (
+    UNNAMED,
     Dialect,
     describe_delimiters,
     is_csv,
+    name_columns,
     read_csv_functions,
     read_csv_head,
 )
@@ -35,6 +37,7 @@ class Reading:
     """DuckDB's functions that read the files, and columns of folders that are none of the table's."""
 
     functions: tuple[str, ...]  # each up to its closing bracket; rows of all of them are the table's
+    unnamed: str | None = None  # what the engine calls the column `UNNAMED`, if it does not know that name
     optional: Mapping[str, bool] = field(default_factory=dict)  # column -> may hold nulls, where the schema says so
     aside: tuple[str, ...] = ()
     folders: frozenset[str] = frozenset()  # columns of the table that folders name, in lower case
@@ -45,7 +48,8 @@ class Reading:
 
     def sql(self, options: str = "") -> str:
         """Return SQL of the files' rows, with further options of the functions."""
-        parts = [f"SELECT * FROM {function}{options})" for function in self.functions]
+        renamed = "" if self.unnamed is None else f" RENAME ({identifier(self.unnamed)} AS {identifier(UNNAMED)})"
+        parts = [f"SELECT *{renamed} FROM {function}{options})" for function in self.functions]
         return f"({' UNION ALL BY NAME '.join(parts)})"
 
 
@@ -105,7 +109,12 @@ def _read_parquet(source: str, files: Sequence[str]) -> Reading:
     # Files of one schema are bound by the first one: a query costs as much as one file, and not as all of them.
     function = f"read_parquet([{file_list}], union_by_name = {str(not _are_alike(heads)).lower()}"
     function += ", hive_types_autocast = false"
-    return Reading(functions=(function,), optional=_find_optional(heads), unreadable=_find_unreadable(heads))
+    return Reading(
+        functions=(function,),
+        unnamed=_find_engine_name(source, heads),
+        optional=_find_optional(heads),
+        unreadable=_find_unreadable(heads),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +128,31 @@ class _ParquetHead:
 def _read_head_of_parquet(source: str, file: str) -> _ParquetHead:
     try:
         stored = parquet.read_metadata(file).schema
-        return _ParquetHead(stored=stored, columns=stored.to_arrow_schema())
+        columns = stored.to_arrow_schema()
     except (ArrowException, OSError) as error:
         msg = f"Table `{source}`: expected Parquet, got in `{Path(file).name}`: {str(error).splitlines()[0]}"
         raise LakeError(msg, runbook="TableUnreadable") from None
+    for column in columns:
+        if _has_unnamed_part(column.type):
+            msg = f"Table `{source}`: column `{column.name}`: expected fields with names, got one without."
+            raise DefinitionError(msg + "\nHint: write a name for it.")
+    names = name_columns(source, columns.names)
+    return _ParquetHead(
+        stored=stored, columns=schema([column.with_name(name) for column, name in zip(columns, names, strict=True)])
+    )
+
+
+def _find_engine_name(source: str, heads: Sequence[_ParquetHead]) -> str | None:
+    """Return what the engine calls the column without a name: its place, which another column must not be called."""
+    engine_names = {f"C{head.columns.names.index(UNNAMED)}" for head in heads if UNNAMED in head.columns.names}
+    if not engine_names:
+        return None
+    taken = {name for head in heads for name in head.columns.names if name.lower() in map(str.lower, engine_names)}
+    if len(engine_names) > 1 or taken:
+        requirement = f"no column `{min(taken)}` besides it" if taken else "it in one place of all files"
+        msg = f"Table `{source}`: one column has no name: expected {requirement}."
+        raise DefinitionError(msg + "\nHint: write a name for it, or export the table to CSV.")
+    return engine_names.pop()
 
 
 def _are_alike(heads: Sequence[_ParquetHead]) -> bool:
@@ -176,6 +206,11 @@ def folder_values(reading: Reading, files: Iterable[str]) -> dict[str, str]:
 def _find_unreadable(heads: Sequence[_ParquetHead]) -> dict[str, str]:
     """Return columns with a type that the engine reads as another: long decimals as doubles, durations as integers."""
     return {column.name: str(column.type) for head in heads for column in head.columns if _is_unreadable(column.type)}
+
+
+def _has_unnamed_part(kind: DataType) -> bool:
+    fields = [kind.field(n) for n in range(kind.num_fields)]
+    return any((types.is_struct(kind) and not field.name) or _has_unnamed_part(field.type) for field in fields)
 
 
 def _is_unreadable(kind: DataType) -> bool:

@@ -145,6 +145,9 @@ def _bind_delta(connection: duckdb.DuckDBPyConnection, view: str, uri: str, vers
         msg = f"Table `{uri}`: expected a version up to {table.version()}, got {version}."
         raise DefinitionError(msg)
     table = table if version is None else delta.open_table(uri, version)
+    if "" in delta.read_schema(table).names:
+        msg = f"Table `{uri}`: expected columns with names, got one without."
+        raise DefinitionError(msg + "\nHint: export the table to Parquet.")
     root = delta.local_root(table)
     if root is None:
         delta.bind(connection, view, table)

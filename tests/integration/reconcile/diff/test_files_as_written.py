@@ -235,3 +235,89 @@ def test_csv_that_cannot_be_read_is_told_on_one_line_without_its_text(tmp_path: 
 
     assert "secret" not in str(refused.value)
     assert len(refused.value.text.splitlines()[0]) < 400
+
+
+FileContent = str | tuple[list[str], list[object]]
+
+UNNAMED: dict[str, FileContent] = {
+    "csv": "k,,v\n1,x,a\n",
+    "csv, first": ",k,v\nx,1,a\n",
+    "csv, last": "k,v,\n1,a,x\n",
+    "parquet": (["k", "", "v"], [1, "x", "a"]),
+    "parquet, first": (["", "k", "v"], ["x", 1, "a"]),
+}
+NAMED: dict[str, FileContent] = {
+    "csv": "k,column1,v\n1,x,a\n",
+    "csv, by the engine": "k,C1,v\n1,x,a\n",
+    "parquet": (["k", "column1", "v"], [1, "x", "a"]),
+    "parquet, by the engine": (["k", "C1", "v"], [1, "x", "a"]),
+}
+
+
+def write_either(path: Path, content: FileContent) -> str:
+    if isinstance(content, str):
+        path = path.with_suffix(".csv")
+        path.write_text(content, encoding="utf-8")
+        return str(path)
+    names, cells = content
+    return write(path.with_suffix(".parquet"), pa.table([[cell] for cell in cells], names=names))
+
+
+@pytest.mark.parametrize("left", UNNAMED)
+@pytest.mark.parametrize("right", UNNAMED)
+def test_a_column_without_a_name_is_one_column_in_every_place_and_format(tmp_path: Path, left: str, right: str) -> None:
+    report = compare_files(write_either(tmp_path / "l", UNNAMED[left]), write_either(tmp_path / "r", UNNAMED[right]))
+
+    assert (report.finding.verdict, report.finding.rows) == (Verdict.CONSISTENT, Rows(compared=1))
+
+
+@pytest.mark.parametrize("left", UNNAMED)
+@pytest.mark.parametrize("right", NAMED)
+def test_a_column_without_a_name_is_none_that_has_one(tmp_path: Path, left: str, right: str) -> None:
+    report = compare_files(write_either(tmp_path / "l", UNNAMED[left]), write_either(tmp_path / "r", NAMED[right]))
+
+    assert report.finding.verdict is Verdict.DIVERGED
+    assert 'Column `""` is on the expected side only.' in report.finding.notes
+
+
+def test_a_column_without_a_name_can_be_a_key_and_differ(tmp_path: Path) -> None:
+    left, right = (write_either(tmp_path / name, f",v\n1,{name}\n") for name in "lr")
+    assert compare_files(left, right, key='""').finding.rows == Rows(compared=1, changed=1)
+
+
+@pytest.mark.parametrize("head", ["k,,", 'k,"""""",v', "k,,column1,"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_names_that_are_none_or_two_are_refused(tmp_path: Path, head: str, kind: str) -> None:
+    names = head.replace('""""""', '""').split(",")
+    cells: list[object] = ["1"] * len(names)
+    content: FileContent = f"{head}\n{','.join(['1'] * len(names))}\n" if kind == "csv" else (names, cells)
+    table = write_either(tmp_path / "t", content)
+
+    with pytest.raises(DefinitionError, match="without a name"):
+        compare_files(table, table)
+
+
+def test_columns_without_a_name_do_not_hide_one_that_has_their_place_as_its_name(tmp_path: Path) -> None:
+    table = write_either(tmp_path / "t", (["k", "", "C1"], [1, 2, 3]))
+    csv = write_either(tmp_path / "t", "k,,C1,column1\n1,2,3,4\n")
+
+    assert compare_files(csv, csv).finding.verdict is Verdict.CONSISTENT
+    with pytest.raises(DefinitionError, match="no column `C1`"):
+        compare_files(table, table)
+
+
+def test_a_field_without_a_name_and_a_column_of_delta_without_one_are_refused(tmp_path: Path) -> None:
+    nested = write(tmp_path / "t.parquet", pa.table({"k": [1], "s": [{"": 1, "a": 2}]}))
+    write_deltalake(tmp_path / "delta", pa.table([[1], [2]], names=["k", ""]))
+
+    for table in (nested, tmp_path / "delta"):
+        with pytest.raises(DefinitionError, match="with names, got one without"):
+            compare_files(table, table)
+
+
+def test_files_of_one_table_have_the_column_without_a_name_in_one_place(tmp_path: Path) -> None:
+    for name, names in (("a", ["k", ""]), ("b", ["", "k"])):
+        write(tmp_path / "t" / f"{name}.parquet", pa.table([[1], [1]], names=names))
+
+    with pytest.raises(DefinitionError, match="in one place"):
+        compare_files(tmp_path / "t", tmp_path / "t")
