@@ -37,7 +37,7 @@ _LEFT_OUT = {
 }
 
 
-def batch(
+def batch(  # noqa: PLR0913 -- the options of a command line
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     start: Annotated[str | None, typer.Option("--from", help="Date, or time (ISO 8601; UTC if no zone).")] = None,
@@ -47,6 +47,9 @@ def batch(
     anew: Annotated[
         bool,
         typer.Option("--anew", help="Trust no earlier run: read the whole log again, replace all that it still gives."),
+    ] = False,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Publish although your SQL leaves out windows or most rows.")
     ] = False,
 ) -> Output:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
@@ -65,6 +68,7 @@ def batch(
             end=range_end,
             epoch=cut,
             anew=anew,
+            confirmed=confirm,
             probe=lambda point, _: update(f"{pipeline}: {STEPS.get(point, point)}"),
         )
     if completed is None:

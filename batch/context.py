@@ -58,6 +58,7 @@ class RunContext:
     requested: tuple[Range, ...] | None  # None: every dirty window
     started: datetime
     began: float  # the same on a monotonic clock, to measure the duration
+    is_confirmed: bool = False  # a person confirmed that rows may be removed
     replaces_earlier_runs: bool = False  # earlier runs used other settings, so their rows are replaced
     judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the start of the run

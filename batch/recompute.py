@@ -73,6 +73,7 @@ def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test pass
     end: datetime | None = None,
     epoch: int | None = None,
     anew: bool = False,
+    confirmed: bool = False,
     probe: probes.Probe = probes.silent,
     clock: Clock | None = None,
 ) -> BatchRun | None:
@@ -87,6 +88,7 @@ def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test pass
             is computed, and windows in which the batch table is ahead of the cut are recorded as stale.
         anew: No earlier run is trusted: the whole log is read again, and the table is replaced. Windows that
             this run cannot compute, or that are not requested, keep the rows of the newest recorded run.
+        confirmed: The team's SQL may leave out windows and most rows that the batch table has.
         probe: Called at `batch.read`, `batch.written`, `batch.committed`.
         clock: The wall clock.
 
@@ -110,11 +112,13 @@ def recompute_windows(  # noqa: PLR0913 -- what to compute, and what a test pass
         return None
     ranges, meter, clock = None if requested is None else (requested,), UsageMeter(), clock or SystemClock()
     try:
-        with open_run(lake, epoch, ranges, clock, anew=anew, meter=meter) as work:
+        with open_run(lake, epoch, ranges, clock, anew=anew, confirmed=confirmed, meter=meter) as work:
             completed = compute_and_publish(work, probe, clock)
     except OtherSettings as changed:
         log.warning("batch_begins_anew", pipeline=lake.name, why="settings in force changed", runbook="SealBroken")
-        next_run = open_run(lake, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
+        next_run = open_run(
+            lake, epoch, ranges, clock, anew=anew, confirmed=confirmed, judging=changed.digest, meter=meter
+        )
         with next_run as work:
             completed = compute_and_publish(work, probe, clock)
     serving_table.update_tables(lake)
@@ -239,6 +243,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     clock: Clock,
     *,
     anew: bool = False,
+    confirmed: bool = False,
     judging: str | None = None,
     patience: float = PATIENCE,
     meter: UsageMeter | None = None,
@@ -280,6 +285,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             staged=staged,
             run_id=run_id,
             anew=anew,
+            is_confirmed=confirmed,
             requested=requested,
             started=started,
             began=began,

@@ -34,6 +34,7 @@ from cutover.records.classify import future_sql
 from cutover.records.enrich import Dimensions
 from cutover.records.fold import WINDOW, finish_sql
 from cutover.records.reading.scan import plan_reads
+from cutover.timestamps import format_micros
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +44,9 @@ EVENTS, RETURNED = "events", "returned"
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 
 STAGED, WINDOWS = "staged", "wanted_windows"
+
+MOST_LOST = 0.5
+"""The team's SQL may leave out less than this share of the rows that the batch table has, without a confirmation."""
 
 
 def stage_team_rows(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
@@ -215,7 +219,7 @@ def stage_result(work: RunContext, plan: RunPlan) -> None:
     else:
         is_same_definition = isinstance(work.pipeline.batch, SameDefinition)
         stage_rows(work, _same_definition(work) if is_same_definition else _team_sql(work, plan))
-        _reject_emptied(work)
+        _reject_lost_rows(work)
 
 
 def stage_rows(work: RunContext, query: str | None) -> None:
@@ -259,29 +263,34 @@ def _same_definition(work: RunContext) -> str:
     return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
 
 
-def _reject_emptied(work: RunContext) -> None:
-    """Reject the team's SQL where it returns no row for windows that have rows in the batch table.
+def _reject_lost_rows(work: RunContext) -> None:
+    """Reject the team's SQL where it leaves out windows, or most rows, that the batch table has.
 
     Raises:
-        DefinitionError: Names the rows before; nothing was published.
+        DefinitionError: Names the rows before and after; nothing was published.
     """
-    batch_definition, uri = work.pipeline.batch, work.lake.batch_uri()
-    (rows_after,) = work.connection.execute(f"SELECT count(*) FROM {STAGED}").fetchall()[0]  # noqa: S608 -- an internal name
-    if (
-        isinstance(batch_definition, SameDefinition)
-        or batch_definition.may_be_empty
-        or rows_after
-        or not delta.exists(uri)
-    ):
+    team_sql, uri = work.pipeline.batch, work.lake.batch_uri()
+    if isinstance(team_sql, SameDefinition) or team_sql.may_remove_rows or work.is_confirmed or not delta.exists(uri):
         return
     delta.relation(work.connection, "published", uri)
-    query = f"SELECT count(*) FROM published JOIN {WINDOWS} w ON epoch_us(published.window_start) = w.window_start"  # noqa: S608
-    (rows_before,) = work.connection.execute(query).fetchall()[0]
-    if rows_before:
-        msg = f"SQL `{batch_definition.file}` of `{work.pipeline.name}`: expected rows for the windows computed, "
-        msg += f"whose {count_noun(rows_before, 'row')} in the batch table it replaces, got none."
-        hint = "nothing was published. `Sql(..., may_be_empty=True)` in the definition lets it replace rows by none."
-        raise DefinitionError(msg + f"\nHint: {hint}")
+    place = ", ".join(map(identifier, ("window_start", *work.pipeline.key)))
+    query = f"""WITH before AS (
+            SELECT {place} FROM published WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})
+        ), lost_rows AS (FROM before EXCEPT SELECT {place} FROM {STAGED}),
+        lost_windows AS (SELECT window_start FROM before EXCEPT SELECT window_start FROM {STAGED})
+        SELECT (SELECT count(*) FROM before), (SELECT count(*) FROM {STAGED}), (SELECT count(*) FROM lost_rows),
+            (SELECT count(*) FROM lost_windows), (SELECT epoch_us(min(window_start)) FROM lost_windows)
+    """  # noqa: S608 -- quoted, and internal names
+    before, after, rows, windows, first = work.connection.execute(query).fetchall()[0]
+    if not windows and rows < MOST_LOST * max(before, 1):
+        return
+    losses = [f"it lacks {rows:,} of these rows"]
+    if windows:
+        losses.append(f"{count_noun(windows, 'window')} would have no row, the first at {format_micros(first)}")
+    msg = f"SQL `{team_sql.file}` of `{work.pipeline.name}`: expected rows like those that the batch table has for the "
+    msg += f"windows computed ({before:,}), got {count_noun(after, 'row')}: {'; '.join(losses)}."
+    hint = f"nothing was published. `cutover batch {work.pipeline.name} --confirm` publishes it once; for a query that "
+    raise DefinitionError(msg + f"\nHint: {hint}may always do so: `Sql(..., may_remove_rows=True)` in the definition.")
 
 
 def _query_scanned_rows(work: RunContext) -> str:

@@ -36,7 +36,9 @@ class Sql:
     """
 
     file: str  # relative to the definition's file
-    may_be_empty: bool = False  # whether a run may replace rows by none; otherwise it is rejected and publishes nothing
+    may_remove_rows: bool = False
+    """Whether a run may leave out windows or most rows of the batch table. Otherwise it publishes nothing until a
+    person confirms it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

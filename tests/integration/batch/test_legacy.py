@@ -1,5 +1,5 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -81,7 +81,7 @@ def test_another_sql_makes_every_window_dirty_and_clears_what_it_leaves_out(team
     recompute_windows(team.lake)
     write(team, QUERY.format(where="WHERE _class = 'accepted'"))
 
-    batch_run = recompute_windows(team.lake)
+    batch_run = recompute_windows(team.lake, confirmed=True)
 
     assert batch_run is not None
     assert hours(batch_run.computed) == [(0, 2)]
@@ -125,17 +125,46 @@ def test_sql_that_does_not_fit_publishes_nothing(team: Lab, query: str, message:
     assert read_effective_runs(team.lake) == []
 
 
-def test_sql_that_returns_nothing_for_windows_with_rows_is_rejected_until_the_definition_lets_it(team: Lab) -> None:
-    team.send((0, 10, "AA", 5), (1, 20, "AA", 7))
+@pytest.mark.parametrize(
+    ("where", "lost"),
+    [
+        ("carrier = 'none'", "3 of these rows; 2 windows would have no row, the first at "),
+        ("_offset < 2", "1 of these rows; 1 window would have no row"),
+        ("carrier = 'AA' AND _offset > 0", "2 of these rows; 1 window would have no row"),
+    ],
+)
+def test_sql_that_leaves_out_windows_is_rejected_until_a_person_confirms_it(team: Lab, where: str, lost: str) -> None:
+    team.send((0, 10, "AA", 5), (0, 20, "BB", 5), (0, 3_700, "AA", 7))
     team.commit_epoch(watermark=2 * HOUR)
     recompute_windows(team.lake)
-    write(team, QUERY.format(where="WHERE carrier = 'none'"))
+    write(team, QUERY.format(where=f"WHERE {where}"))
 
-    with pytest.raises(DefinitionError, match=r"whose [0-9]+ rows? in the batch table it replaces, got none"):
-        recompute_windows(team.lake, start=FIRST, end=FIRST + timedelta(hours=1))
+    with pytest.raises(DefinitionError, match=lost):
+        recompute_windows(team.lake)
 
     assert len(read_effective_runs(team.lake)) == 1
-    team.pipeline = replace(team.pipeline, batch=Sql("legacy.sql", may_be_empty=True))
-    batch_run = recompute_windows(team.lake, start=FIRST, end=FIRST + timedelta(hours=1))
+    assert recompute_windows(team.lake, confirmed=True) is not None
+
+
+def test_sql_that_leaves_out_half_of_the_rows_is_rejected_until_the_definition_lets_it(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (0, 20, "BB", 5), (0, 30, "CC", 5), (0, 40, "DD", 5))
+    team.commit_epoch(watermark=HOUR)
+    recompute_windows(team.lake)
+    write(team, QUERY.format(where="WHERE carrier < 'C'"))
+
+    with pytest.raises(DefinitionError, match="2 of these rows"):
+        recompute_windows(team.lake)
+
+    team.pipeline = replace(team.pipeline, batch=Sql("legacy.sql", may_remove_rows=True))
+    batch_run = recompute_windows(team.lake)
     assert batch_run is not None
-    assert team.table(batch_run, "carrier") == []
+    assert team.table(batch_run, "carrier") == [(0, "AA"), (0, "BB")]
+
+
+def test_sql_may_leave_out_a_few_rows(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (0, 20, "BB", 5), (0, 30, "CC", 5))
+    team.commit_epoch(watermark=HOUR)
+    recompute_windows(team.lake)
+    write(team, QUERY.format(where="WHERE carrier < 'C'"))
+
+    assert recompute_windows(team.lake) is not None
