@@ -144,6 +144,7 @@ def list_removals(removals: Sequence[Removal], writes: Sequence[Query], query: Q
         step
         for step in (*removals, *overwrites)
         if step.position < query.position
+        and step.call_site != query.call_site  # another mode of the same write
         and _may_be_same_target(step.target, query.target)
         and not are_contradictory(step.branches | query.branches)
     ]

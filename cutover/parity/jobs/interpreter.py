@@ -113,12 +113,12 @@ class Interpreter:
         self._bind_arguments(function, arguments, scope)
         self.is_entry_call = False
         self.called_nodes.add(node)
-        self.trace.call_site.append(arguments.node.lineno)
+        self.trace.call_site += [arguments.node.lineno, getattr(arguments.node, "col_offset", 0)]
         self.functions.append(function)
         try:
             return self._run_body(node, scope)
         finally:
-            self.trace.call_site.pop()
+            del self.trace.call_site[-2:]
             self.functions.pop()
 
     def call_value(self, target: JobValue, arguments: Arguments) -> JobValue | None:

@@ -40,6 +40,9 @@ LOG_FORMATS: Mapping[str, str] = {
 }
 """Log formats with the option of a stream's starting position; the default is the end of the log."""
 
+UNREPEATABLE_FORMATS = frozenset({"socket", "rate", "rate-micro-batch"})
+"""Formats of streams without a log: their rows cannot be read again."""
+
 START_OPTIONS = (
     *("startingoffsets", "initialposition", "startingposition", "kinesis.startingposition", "kinesis.initialposition"),
     *("eventhubs.startingposition", "eventhubs.startingpositions"),
@@ -100,6 +103,8 @@ def list_query_findings(trace: Trace) -> Iterator[Finding]:
 def _list_source_findings(frame: Frame, reader: Reader) -> Iterator[Finding]:
     """Check the starting position of a stream and the records that it skips, including defaults."""
     options = {name.lower(): value for name, value in reader.options.items()}
+    if reader.format in UNREPEATABLE_FORMATS:
+        yield frame.line, Construct.NOT_UNDERSTOOD, f"{reader.format}: a source whose rows a batch cannot read"
     is_log = reader.format in LOG_FORMATS or any(name.startswith(("kafka.", "subscribe")) for name in options)
     option = LOG_FORMATS.get(reader.format or "", "startingOffsets")
     start_value = next((options[name] for name in START_OPTIONS if name in options), None)

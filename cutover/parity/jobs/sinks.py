@@ -6,7 +6,7 @@ from cutover.parity.jobs.appends import creates_target, is_certain, list_removal
 from cutover.parity.jobs.eventtime import UNIONS
 from cutover.parity.jobs.trace import Finding, ForeachBatchSink, Query, Removal, normalize_target
 from cutover.parity.jobs.values import Constant, Frame, Writer, describe_value, list_ancestors
-from cutover.parity.jobs.writers import BATCH_ID, get_mode, is_idempotent_append, is_upsert
+from cutover.parity.jobs.writers import BATCH_ID, get_mode, get_option, is_idempotent_append, is_upsert
 from cutover.parity.rules import Construct
 
 BATCH_ID_PARAMETER = normalize_target(f"{{{BATCH_ID}}}")
@@ -45,20 +45,30 @@ def _list_write_findings(write: Query, lineage: list[Frame], sink: ForeachBatchS
     mode = get_mode(write.writer)
     if creates_target(write) or (mode == "append" and is_upsert(write.writer)):
         return
-    removals = [removal for removal in list_removals(sink.removals, (), write) if is_certain(removal, write)]
-    if (
-        mode == "append"
-        and not is_idempotent_append(write.writer)
-        and not any(_deletes_same_micro_batch(removal) for removal in removals)
-    ):
-        if any(isinstance(removal, Removal) and removal.condition is None for removal in removals):
-            yield from _list_replacement_findings(write, lineage, sink, query)
-        else:
-            yield query.line, Construct.NOT_IDEMPOTENT, "foreachBatch that appends"
+    if mode == "append":
+        yield from _list_append_findings(write, lineage, sink, query)
     elif mode == "?":
         yield write.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
     elif mode == "overwrite":
         yield from _list_replacement_findings(write, lineage, sink, query)
+
+
+def _list_append_findings(
+    write: Query, lineage: list[Frame], sink: ForeachBatchSink, query: Query
+) -> Iterator[Finding]:
+    """Yield an append that a retried micro-batch duplicates."""
+    removals = [removal for removal in list_removals(sink.removals, (), write) if is_certain(removal, write)]
+    is_idempotent = is_idempotent_append(write.writer)
+    has_version = get_option(write.writer.options, "txnVersion") is not None
+    if is_idempotent or any(_deletes_same_micro_batch(removal) for removal in removals):
+        return
+    if any(isinstance(removal, Removal) and removal.condition is None for removal in removals):
+        yield from _list_replacement_findings(write, lineage, sink, query)
+    elif is_idempotent is None:
+        yield write.line, Construct.NOT_UNDERSTOOD, "txnVersion: whether it is the number of the micro-batch"
+    else:
+        message = ", with txnAppId and txnVersion that do not identify the micro-batch" if has_version else ""
+        yield query.line, Construct.NOT_IDEMPOTENT, f"foreachBatch that appends{message}"
 
 
 def _deletes_same_micro_batch(step: object) -> bool:

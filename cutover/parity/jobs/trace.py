@@ -24,7 +24,7 @@ class JobStep:
     line: int
     position: int  # in the order of all steps
     root_line: int  # line of the entry function, which no function of the file calls; 0 for module level
-    call_site: tuple[int, ...]  # lines of the calls that lead to the step, with the iterations of loops
+    call_site: tuple[int, ...]  # lines and columns of the calls that lead to the step, with the iterations of loops
     branches: frozenset[Branch]  # taken to reach the step
 
 
@@ -78,7 +78,7 @@ class Trace:
     frames: list[Frame] = field(default_factory=list)
     views: dict[str, JobValue] = field(default_factory=dict)
     assignment_log: AssignmentLog = field(default_factory=AssignmentLog)
-    call_site: list[int] = field(default_factory=list)  # lines of the active calls; iterations are negative
+    call_site: list[int] = field(default_factory=list)  # lines and columns of the active calls; iterations are negative
     branches: list[Branch] = field(default_factory=list)  # taken to reach the current statement
     root_line: int = 0  # line of the entry function, which no function of the file calls; 0 for module level
     step_count: int = 0  # number of queries and removals so far
@@ -104,14 +104,14 @@ class Trace:
         for sink in self.active_sinks:
             sink.has_gap = True
 
-    def add_query(self, writer: Writer, line: int, target: str, *, is_partial: bool = False) -> None:
+    def add_query(self, writer: Writer, line: int, target: str, *, column: int = 0, is_partial: bool = False) -> None:
         """Record the start of a stream or the write of a batch."""
         self.operation_count += 1
         self.step_count += 1
         query = Query(
             writer=writer,
             line=line,
-            call_site=(*self.call_site, line),
+            call_site=(*self.call_site, line, column),
             branches=frozenset(self.branches),
             target=self._qualify(target),
             position=self.step_count,

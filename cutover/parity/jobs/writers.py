@@ -7,13 +7,17 @@ from dataclasses import replace
 from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.trace import Arguments, ForeachBatchSink
 from cutover.parity.jobs.values import (
+    Constant,
     Frame,
     JobValue,
+    OneOf,
     UnknownValue,
     Writer,
     describe_value,
+    get_taint,
     get_text,
     list_alternatives,
+    merge_alternatives,
     override,
 )
 
@@ -30,6 +34,9 @@ V2_MODES: Mapping[str, str] = {
 }
 """Methods that end `df.writeTo(...)`, with the write mode of each."""
 
+MODE_POSITIONS: Mapping[str, int] = {"mode": 0, "outputMode": 0, "format": 0, "insertInto": 1, "jdbc": 2}
+"""Positions of the mode or format in methods that take one first, third, or not as a format does."""
+
 BATCH_ID = "number of the micro-batch"
 LAYOUT_METHODS = frozenset(
     {"partitionBy", "bucketBy", "sortBy", "clusterBy", "using", "tableProperty", "partitionedBy"}
@@ -38,6 +45,12 @@ LAYOUT_METHODS = frozenset(
 
 def call_on_writer(job: JobAnalysis, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     """Evaluate a method call on a writer."""
+    choice = _find_choice(name, arguments)
+    if choice is not None:
+        return merge_alternatives(
+            call_on_writer(job, writer, name, _replace_argument(arguments, choice, alternative), line)
+            for alternative in list_alternatives(choice)
+        )
     argument = arguments.get(0, "source", "saveMode", "outputMode", "func", "f")
     if name in {"option", "options"}:
         return _set_options(writer, arguments, is_single_option=name == "option")
@@ -62,6 +75,21 @@ def call_on_writer(job: JobAnalysis, writer: Writer, name: str, arguments: Argum
         return writer
     job.trace.add_gap(line, f"{name}: an unknown method of a writer")
     return writer
+
+
+def _find_choice(name: str, arguments: Arguments) -> OneOf | None:
+    """Find a mode or format of which one of several values is set."""
+    position = MODE_POSITIONS.get(name, 1)
+    is_setting = name in MODE_POSITIONS.keys() | FORMATS
+    values = [*(arguments.positional[position : position + 1] if is_setting else ())]
+    values += [value for key, value in arguments.keywords.items() if key in {"mode", "outputMode", "format"}]
+    return next((value for value in values if isinstance(value, OneOf)), None)
+
+
+def _replace_argument(arguments: Arguments, old: JobValue, new: JobValue) -> Arguments:
+    positional = [new if value is old else value for value in arguments.positional]
+    keywords = {key: new if value is old else value for key, value in arguments.keywords.items()}
+    return replace(arguments, positional=positional, keywords=keywords)
 
 
 def _get_lower_text(value: JobValue | None) -> str:
@@ -110,7 +138,8 @@ def _apply_end_options(writer: Writer, name: str, arguments: Arguments) -> Write
 
 def _end_write(job: JobAnalysis, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:
     """Record the query that a call starts or saves."""
-    job.trace.add_query(writer, line, _find_target(writer, name, arguments), is_partial=name == "overwritePartitions")
+    target, column = _find_target(writer, name, arguments), getattr(arguments.node, "col_offset", 0)
+    job.trace.add_query(writer, line, target, column=column, is_partial=name == "overwritePartitions")
     return UnknownValue("query")
 
 
@@ -142,9 +171,20 @@ def _follow_batch_function(job: JobAnalysis, writer: Writer, function: JobValue 
     return replace(writer, kind="foreachBatch", sink=sink)
 
 
-def is_idempotent_append(writer: Writer) -> bool:
-    """Return whether a repeated write appends its rows only once."""
-    return {"txnAppId", "txnVersion"} <= set(writer.options)
+def is_idempotent_append(writer: Writer) -> bool | None:
+    """Return whether a repeated write appends its rows only once; None if unknown.
+
+    Delta skips a version that an application has written already; other formats ignore both options.
+    """
+    app_id, version = (get_option(writer.options, name) for name in ("txnAppId", "txnVersion"))
+    if app_id is None or version is None or writer.format not in {None, "delta", "?"}:
+        return False
+    if (get_taint(app_id) | get_taint(version)) & {"clock", "random"}:
+        return False
+    versions = list_alternatives(version)
+    if all(BATCH_ID in describe_value(app_id) + describe_value(choice) for choice in versions):
+        return None if writer.format == "?" else True
+    return False if all(isinstance(choice, Constant) for choice in versions) else None
 
 
 KEYED_STORES = frozenset({"cassandra", "hbase", "redis"})
