@@ -64,14 +64,18 @@ def exists(uri: str) -> bool:
     """Return whether a Delta table lies at `uri`.
 
     Raises:
-        LakeError: The place cannot be read, or delta-rs cannot open a folder of this name.
+        LakeError: The place cannot be read, its log has no entry that is a file, or delta-rs cannot open a folder of
+            this name.
     """
     check_folder_name(uri)
     try:
-        return bool(DeltaTable.is_deltatable(uri))
+        if DeltaTable.is_deltatable(uri):
+            return True
+        _reject_damaged(uri, read=False)  # without a readable entry: no table for delta-rs
     except (DeltaError, OSError) as error:
         msg = f"Table `{uri}`: expected a folder of a table or none, got: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
+    return False
 
 
 def open_table(uri: str, version: int | None = None) -> DeltaTable:
@@ -84,6 +88,7 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
     try:
         table = DeltaTable(uri, version=version)
     except TableNotFoundError as error:
+        _reject_damaged(uri, read=False)
         msg = f"Table `{uri}`: expected a Delta table, found none."
         raise LakeError(msg, runbook="TableUnreadable") from error
     except DeltaError as error:

@@ -170,7 +170,10 @@ def _parse_entry(text: str) -> Entry | None:
 def _list_entries(uri: str) -> _Listing:
     system, root = fs.FileSystem.from_uri(uri)
     selector = fs.FileSelector(f"{root.rstrip('/')}/{FOLDER}", allow_not_found=True)
-    infos = [info for info in system.get_file_info(selector) if info.base_name[:_DIGITS].isdigit()]
+    try:
+        infos = [info for info in system.get_file_info(selector) if info.base_name[:_DIGITS].isdigit()]
+    except FileNotFoundError:  # created while it was listed, which `allow_not_found` does not allow
+        infos = []
     numbered = [
         (info.base_name[_DIGITS:], int(info.base_name[:_DIGITS]), info.size if info.is_file else _NO_FILE)
         for info in infos

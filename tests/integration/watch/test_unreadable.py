@@ -72,6 +72,15 @@ def test_an_unreadable_table_is_named_and_nothing_else_is_claimed(lake: Settings
         assert status.undecided
 
 
+def test_a_folder_in_place_of_the_only_log_entry_is_named(lake: Settings) -> None:
+    (only_entry,) = Path(lake.lake_uri).glob("_control/audits/_delta_log/*.json")
+    for _ in spoil(only_entry, "a folder"):
+        alerts = read_status(lake).alerts
+
+        assert [only_entry.name in alert.text for alert in alerts if alert.name == "TableUnreadable"] == [True]
+        assert "ForeignWrite" not in {alert.name for alert in alerts}
+
+
 def test_an_unreadable_batch_index_leaves_the_stream_known(lake: Settings) -> None:
     status_before = read_status(lake)
 

@@ -96,6 +96,21 @@ def test_a_missing_table_is_reported(tmp_path: Path) -> None:
         delta.open_table(str(tmp_path / "nothing"))
 
 
+def test_a_folder_in_place_of_the_only_log_entry_is_named(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    write_table(uri)
+    entry = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    entry.unlink()
+    is_found_without_entry = delta.exists(uri)
+    entry.mkdir()
+
+    for read_table in (delta.exists, delta.open_table):
+        with pytest.raises(LakeError, match=rf"{entry.name}.*is no file") as caught:
+            read_table(uri)
+        assert caught.value.runbook == "TableUnreadable"
+    assert not is_found_without_entry
+
+
 def test_a_missing_version_is_reported(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     write_table(uri, ("a", 1))
