@@ -4,6 +4,7 @@ import ast
 import re
 
 from cutover.errors import DefinitionError
+from cutover.parity.jobs.displays import list_display_statements
 from cutover.parity.jobs.functions import FunctionCalls
 from cutover.parity.jobs.interpreter import Interpreter, TooLargeError
 from cutover.parity.jobs.queries import list_query_findings
@@ -40,7 +41,7 @@ def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
     except (SyntaxError, ValueError) as error:
         msg = f"{file}: expected Python, got: {error}"
         raise DefinitionError(msg) from None
-    trace = Trace()
+    trace = Trace(display_statements=list_display_statements(tree))
     for line, command in list_foreign_cells(source):
         trace.add_gap(line, f"%{command}: a cell that is not Python")
     try:

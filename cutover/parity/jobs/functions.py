@@ -49,7 +49,8 @@ class FunctionCalls:
 
     def list_findings(self, trace: Trace) -> Iterator[Finding]:
         """Yield the findings, in no order; the interpreter knows the functions that a call refers to by a value."""
-        for call in self.calls:
+        shown = {part for statement in trace.display_statements for part in ast.walk(statement)}
+        for call in (call for call in self.calls if call not in shown):
             for name in trace.function_calls.get(call) or {self.get_spark_name(call)}:
                 yield from self._list_call_findings(call, name, has_time_zone=trace.has_time_zone)
         yield from self._list_user_function_findings(trace)

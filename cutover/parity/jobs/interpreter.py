@@ -226,6 +226,14 @@ class Interpreter:
 
     def _run(self, node: ast.stmt, scope: Scope) -> bool:
         self.count_step(node)
+        if node in self.trace.display_statements:
+            earlier, earlier_sql = set(self.trace.findings), set(self.trace.sql_findings)
+            continues = self._run_simple(node, scope)
+            self.trace.drop_shown(earlier, earlier_sql)
+            return continues
+        return self._run_simple(node, scope)
+
+    def _run_simple(self, node: ast.stmt, scope: Scope) -> bool:
         if type(node) in RUNNERS:
             return RUNNERS[type(node)](self, node, scope)
         runner = getattr(self, f"_run_{type(node).__name__.lower()}", None)

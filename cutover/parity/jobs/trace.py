@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from cutover.errors import DefinitionError
 from cutover.parity import sql
+from cutover.parity.jobs.displays import HARMLESS_IF_SHOWN
 from cutover.parity.jobs.paths import AssignmentLog
 from cutover.parity.jobs.texts import mark_parameters
 from cutover.parity.jobs.values import Branch, Frame, JobValue, Writer
@@ -94,9 +95,15 @@ class Trace:
     registered_functions: set[str] = field(default_factory=set)  # functions that the job registers for SQL
     external_calls: set[tuple[int, str]] = field(default_factory=set)  # line and name of calls into other modules
     argument_defaults: dict[str, JobValue] = field(default_factory=dict)  # defaults of command-line arguments by name
+    display_statements: frozenset[ast.stmt] = frozenset()  # statements whose rows are only shown
     has_time_zone: bool = False  # the session's time zone is set
     has_checkpoint_root: bool = False  # spark.sql.streaming.checkpointLocation is set
     operation_count: int = 0  # number of Spark operations seen
+
+    def drop_shown(self, earlier: set[Finding], earlier_sql: set[Finding]) -> None:
+        """Drop the findings, new since earlier ones, of rows that are only shown."""
+        self.findings -= {finding for finding in self.findings - earlier if finding[1] in HARMLESS_IF_SHOWN}
+        self.sql_findings -= {finding for finding in self.sql_findings - earlier_sql if finding[1] in HARMLESS_IF_SHOWN}
 
     def add_gap(self, line: int, subject: str) -> None:
         """Record code that cannot be analyzed."""
